@@ -1,0 +1,57 @@
+# `make` lists the verbs. Each works on a machine that has only Python >= 3.11, pip, a C compiler and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow check format bench-filter bench-memmap bench-sweep clean
+
+help:  ## list the verbs
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
+
+demo: $(VENV)/installed  ## filter one matrix of updates under several attacks and print who was removed
+	@$(BIN)/holdfast demo
+
+test: $(VENV)/installed-dev  ## run the test suite
+	$(BIN)/python -m pytest -n 2
+
+test-slow: $(VENV)/installed-dev  ## run the full grids of the theory tests
+	$(BIN)/python -m pytest -n 2 -m slow
+
+check: $(VENV)/installed-dev  ## lint, types and import layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/installed-dev  ## format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench-filter: $(VENV)/installed-bench  ## time and memory of the filter against its peers
+	$(BIN)/python -m benchmarks.filter
+
+bench-memmap: $(VENV)/installed-bench  ## filter a 12 GB matrix on disk (needs the disk space)
+	$(BIN)/python -m benchmarks.memmap
+
+bench-sweep: $(VENV)/installed-bench  ## worst error and honest weight lost over the fixed families of attacks
+	$(BIN)/python -m benchmarks.sweep
+
+clean:  ## remove the environment and all caches
+	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+
+$(VENV)/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --editable .
+	touch $@
+
+$(VENV)/installed-dev: $(VENV)/installed
+	$(BIN)/pip install --quiet --editable '.[dev]'
+	touch $@
+
+$(VENV)/installed-bench: $(VENV)/installed
+	$(BIN)/pip install --quiet --editable '.[bench]'
+	$(BIN)/pip install --quiet --no-deps byzfl==0.0.11
+	touch $@

@@ -1,0 +1,97 @@
+"""What an aggregator returns: the update and the evidence for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from holdfast.aggregators.rage.certificate import Certificate
+
+
+class Stop(Enum):
+    """Why an aggregator stopped; the value is a sentence for people."""
+
+    COMBINED = "every usable row entered the update; this rule does not filter"
+    SELECTED = "the most central row was selected"
+    CONVERGED = "the iteration converged"
+    NOT_CONVERGED = "the iteration reached its limit before it converged"
+    NOTHING_TO_FILTER = "no Byzantine row is assumed among the usable ones, so they were averaged"
+    ROWS_AGREE = "the kept rows agree up to rounding"
+    SPREAD_IS_SMALL = "the spread of the kept rows is below the threshold"
+    SADDLE_UNDECIDED = "the saddle point lies on the threshold to the solver's precision, so filtering stopped there"
+    SPREAD_STAYS_LARGE = "promise broken: the spread exceeds the threshold although all removable weight was removed"
+    TOO_MANY_UNUSABLE = "promise broken: more rows are unusable than clients are assumed to be Byzantine"
+
+    def __str__(self) -> str:
+        """Return the sentence."""
+        return str(self.value)
+
+    @property
+    def promise_broken(self) -> bool:
+        """Whether the data contradict what was assumed of the clients."""
+        return self in {Stop.SPREAD_STAYS_LARGE, Stop.TOO_MANY_UNUSABLE}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Aggregation:
+    """An update and the evidence for it. Row i of the input is client i throughout.
+
+    `update` has the dtype and device of the input and shares no memory with it; the evidence lies on the CPU.
+    """
+
+    update: Float[Tensor, " d"]
+    """What the server subtracts, times the learning rate, from the model."""
+    weights: Float[Tensor, " K"]
+    """Each client's share in the update; sums to 1. For rules that are linear in the rows, update = weights @ rows."""
+    kept: Bool[Tensor, " K"]
+    """Whether the client has any share."""
+    usable: Bool[Tensor, " K"]
+    """Whether the row was finite with a finite squared norm; the others were removed before anything else."""
+    scores: Float[Tensor, " K"]
+    """The rule's own measure of suspicion, larger for stranger rows; infinite for unusable ones."""
+    stop: Stop
+    """Why the rule stopped."""
+    num_byzantine: int
+    """How many of the K rows were assumed Byzantine."""
+    sigma0: float | None = None
+    """The spread of honest rows (a standard deviation) that was given or estimated; None if the rule has no use for it."""
+    spread: float | None = None
+    """λ_max of the covariance of the kept rows at the stop; None if the rule does not look at it."""
+    certificate: Certificate | None = None
+    """What is proved about this update; None for rules that are not filters."""
+    num_steps: int = 0
+    """Filter steps or iterations."""
+    num_eigensolves: int = 0
+    """Eigenproblems solved."""
+
+    @property
+    def promise_broken(self) -> bool:
+        """Whether the data contradict what was assumed of the clients."""
+        return self.stop.promise_broken
+
+    @property
+    def removed(self) -> list[int]:
+        """The clients without any share in the update, in order."""
+        return [int(i) for i in (~self.kept).nonzero().flatten()]
+
+    def evidence(self) -> dict[str, Any]:
+        """Return everything but the update as plain numbers, lists and strings, ready for JSON."""
+        return {
+            "weights": self.weights.tolist(),
+            "kept": self.kept.tolist(),
+            "usable": self.usable.tolist(),
+            "scores": [score if score < float("inf") else None for score in self.scores.tolist()],
+            "stop": self.stop.name.lower(),
+            "reason": str(self.stop),
+            "promise_broken": self.promise_broken,
+            "num_byzantine": self.num_byzantine,
+            "sigma0": self.sigma0,
+            "spread": self.spread,
+            "num_steps": self.num_steps,
+            "num_eigensolves": self.num_eigensolves,
+            "certificate": None if self.certificate is None else self.certificate.evidence(),
+        }

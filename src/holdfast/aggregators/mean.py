@@ -1,0 +1,50 @@
+"""The plain average: not robust, the yardstick of everything else."""
+
+from __future__ import annotations
+
+from typing import final
+
+import numpy as np
+import torch
+
+from holdfast.aggregators.base import Aggregator, stop_or_too_many
+from holdfast.aggregators.evidence import Aggregation, Stop
+from holdfast.linalg.columns import Columns
+from holdfast.linalg.gram import no_usable_row, squared_norms
+
+
+@final
+class Mean(Aggregator):
+    """The average of the usable rows (McMahan et al. 2017, FederatedAveraging with uniform weights).
+
+    One Byzantine row can move it anywhere; it assumes there is none.
+
+    >>> import torch
+    >>> Mean()(torch.tensor([[1.0], [2.0], [6.0]])).update
+    tensor([3.])
+    """
+
+    def assumed_byzantine(self, cohort_size: int) -> int:
+        """Return 0."""
+        return 0
+
+    def smallest_cohort(self, num_byzantine: int) -> int:
+        """Return 1."""
+        return 1
+
+    def aggregate(self, columns: Columns) -> Aggregation:
+        """Average the usable rows; the score of a row is its squared norm."""
+        norms = squared_norms(columns)
+        usable = np.isfinite(norms)
+        if not usable.any():
+            raise no_usable_row(columns.num_rows, columns.dtype)
+        weights = usable / usable.sum()
+        return Aggregation(
+            update=columns.combine(weights),
+            weights=torch.from_numpy(weights),
+            kept=torch.from_numpy(usable),
+            usable=torch.from_numpy(usable),
+            scores=torch.from_numpy(np.where(usable, norms, np.inf)),
+            stop=stop_or_too_many(Stop.COMBINED, 0, usable),
+            num_byzantine=0,
+        )

@@ -1,0 +1,67 @@
+"""Every error that holdfast raises on purpose.
+
+    HoldfastError
+    ├── ParameterError        (ValueError)   a value object was built with a parameter outside its range
+    ├── UnknownNameError      (KeyError)     a rule or a key that does not exist; names the nearest one that does
+    └── InputError            (ValueError)   the updates cannot be aggregated
+        ├── ShapeError                       not a K x d matrix, ragged rows, no rows, no columns
+        ├── DtypeError                       neither float32 nor float64
+        ├── CohortTooSmallError              fewer rows than the rule needs for the assumed number of Byzantine clients
+        └── NoUsableRowError                 every row has NaN, Inf or values whose square overflows
+
+A single bad row is not an error: it is removed and reported in the `Aggregation`.
+Each message says what is wrong, shows the value and says what is allowed.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class HoldfastError(Exception):
+    """Base class of everything that holdfast raises on purpose."""
+
+
+class ParameterError(HoldfastError, ValueError):
+    """A value object was built with a parameter outside its range."""
+
+
+class UnknownNameError(HoldfastError, KeyError):
+    """A name that is not in a registry."""
+
+    def __str__(self) -> str:
+        """Return the message itself; KeyError would show its repr."""
+        return str(self.args[0])
+
+    @classmethod
+    def among(cls, kind: str, name: object, known: Iterable[str]) -> UnknownNameError:
+        """Return an error that names the nearest known name and lists them all."""
+        names = sorted(known)
+        return cls(f"unknown {kind} {name!r}{nearest(name, names)}; known: {', '.join(names)}")
+
+
+class InputError(HoldfastError, ValueError):
+    """The updates cannot be aggregated."""
+
+
+class ShapeError(InputError):
+    """The updates are not a K x d matrix with K >= 1 and d >= 1."""
+
+
+class DtypeError(InputError):
+    """The updates are neither float32 nor float64."""
+
+
+class CohortTooSmallError(InputError):
+    """There are fewer rows than the rule needs for the assumed number of Byzantine clients."""
+
+
+class NoUsableRowError(InputError):
+    """No row is finite with a finite squared norm."""
+
+
+def nearest(name: object, known: Iterable[str]) -> str:
+    """Return ", did you mean 'x'?" for the nearest known name, or the empty string."""
+    close = difflib.get_close_matches(str(name), list(known), n=1)
+    return f", did you mean {close[0]!r}?" if close else ""

@@ -1,0 +1,225 @@
+"""Sources of columns: where the K x d matrix of updates lives, read in column blocks.
+
+A row is a client, a column is a parameter. A tensor on any device and a numpy array (a memmap on disk among them) are
+read where they are, a list of rows is never stacked, and a shard holds its slice of every row.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from holdfast.linalg.threads import in_order, num_workers
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+Range = tuple[int, int]
+
+SCRATCH_SHARE = 0.04
+"""Scratch memory of one pass over the columns, as a share of the matrix itself."""
+SCRATCH_FLOOR = 8 << 20
+"""Bytes of scratch that are always granted, so that a small matrix is not read in slivers."""
+SCRATCH_BLOCKS = 2
+"""Blocks in memory at a time. The width of a block depends on this and not on the number of threads."""
+WIDEST_BLOCK = 8192
+"""Columns of one block; wider ones fall out of the cache (measured)."""
+COMBINE_WIDTH = 65536
+"""Columns of one block of the weighted pass, which needs no K-fold scratch."""
+SAMPLE_RUNS, SAMPLE_WIDTH = 8, 64
+"""A sample is this many runs of this many neighbouring columns; single columns would touch a page of disk each."""
+
+
+class Columns(ABC):
+    """A K x d matrix of float32 or float64 that is read in column blocks."""
+
+    num_rows: int
+    num_columns: int
+    dtype: torch.dtype
+    device: torch.device
+
+    @abstractmethod
+    def centred(self, start: int, stop: int, pivot: Tensor | None, out: Tensor) -> None:
+        """Write rows[:, start:stop] − pivot[start:stop] into `out`; without a pivot, the rows themselves."""
+
+    @abstractmethod
+    def row(self, index: int) -> Tensor:
+        """Return row `index` as a view."""
+
+    @abstractmethod
+    def add_rows(self, weights: Vector, rows: Range, columns: Range, out: Tensor) -> None:
+        """Add Σ weights_i · row_i over the consecutive `rows` in `columns` to `out`."""
+
+    def total(self, local: Vector) -> Vector:
+        """Return the sum of `local` over all that hold columns: here, `local` itself."""
+        return local
+
+    def like(self, other: Columns) -> Columns:
+        """Return `other` as held by all that hold these columns: here, `other` itself."""
+        return other
+
+    def agree(self, decided: Vector) -> Vector:
+        """Return what all that hold columns act on: here, what was decided."""
+        return decided
+
+    def ranges(self, width: int) -> Iterator[Range]:
+        """Yield the column ranges [start, stop) of blocks of `width`."""
+        for start in range(0, self.num_columns, width):
+            yield start, min(start + width, self.num_columns)
+
+    def block_width(self) -> int:
+        """Return the width of a block such that all blocks in memory stay within the scratch memory."""
+        column = self.num_rows * self.dtype.itemsize
+        budget = max(SCRATCH_FLOOR, int(SCRATCH_SHARE * column * self.num_columns))
+        return max(1, min(budget // (SCRATCH_BLOCKS * column), WIDEST_BLOCK, self.num_columns))
+
+    def scan(
+        self,
+        pivot: Tensor | None,
+        work: Callable[[Range, Tensor, Tensor], None],
+        consume: Callable[[Range, Tensor], None],
+        result: tuple[int, ...],
+    ) -> None:
+        """Call `work(range, block − pivot, out)` side by side for every block, then `consume(range, out)` in order.
+
+        `out` is scratch of shape `result`; a `work` with nothing to hand over may change the block and let `consume`
+        read it by asking for no result, in which case `out` IS the block.
+        """
+        width = self.block_width()
+        num_slots = min(SCRATCH_BLOCKS, num_workers()) if self.device.type == "cpu" else 1
+        slots = [
+            (self._empty((self.num_rows * width,)), self._empty(result) if result else None) for _ in range(num_slots)
+        ]
+
+        def run(columns: Range, slot: tuple[Tensor, Tensor | None]) -> None:
+            block = self._block(slot[0], columns)
+            with np.errstate(all="ignore"):  # NaN, Inf and overflow are what the caller looks for in the result
+                self.centred(*columns, pivot, block)
+                work(columns, block, block if slot[1] is None else slot[1])
+
+        def hand_over(columns: Range, slot: tuple[Tensor, Tensor | None]) -> None:
+            with np.errstate(all="ignore"):
+                consume(columns, self._block(slot[0], columns) if slot[1] is None else slot[1])
+
+        in_order(run, self.ranges(width), slots, hand_over)
+
+    def fold(self, pivot: Tensor | None, work: Callable[[Tensor, Tensor], None], result: tuple[int, ...]) -> Matrix:
+        """Return Σ over all blocks, in float64 and in the order of the blocks, of what `work(block, out)` computes."""
+        sums = torch.zeros(result, dtype=torch.float64, device=self.device)
+
+        def add(_: Range, out: Tensor) -> None:
+            if self.device.type == "cpu":
+                np.add(sums.numpy(), out.numpy(), out=sums.numpy())
+            else:
+                sums.add_(out)
+
+        self.scan(pivot, lambda _, block, out: work(block, out), add, result)
+        return self.total(sums.cpu().numpy())
+
+    def combine(self, weights: Vector) -> Tensor:
+        """Return Σ_i weights_i · row_i over the rows with a positive weight; the others are never read.
+
+        A weight of zero is not enough to keep a row out: 0 · NaN is NaN.
+        """
+        update = torch.zeros(self.num_columns, dtype=self.dtype, device=self.device)
+        runs = _runs(weights > 0)
+
+        def work(columns: Range, _: None) -> None:
+            for rows in runs:
+                self.add_rows(weights[slice(*rows)], rows, columns, update[slice(*columns)])
+
+        num_slots = num_workers() if self.device.type == "cpu" else 1
+        in_order(work, self.ranges(COMBINE_WIDTH), [None] * num_slots, lambda *_: None)
+        return update
+
+    def sample(self) -> Tensor:
+        """Return a few runs of columns, evenly spread over the matrix."""
+        last = max(0, self.num_columns - SAMPLE_WIDTH)
+        starts = sorted({last * k // (SAMPLE_RUNS - 1) for k in range(SAMPLE_RUNS)})
+        runs = []
+        for start in starts:
+            stop = min(start + SAMPLE_WIDTH, self.num_columns)
+            runs.append(self._empty((self.num_rows, stop - start)))
+            self.centred(start, stop, None, runs[-1])
+        return torch.cat(runs, dim=1)
+
+    def _empty(self, shape: tuple[int, ...]) -> Tensor:
+        return torch.empty(shape, dtype=self.dtype, device=self.device)
+
+    def _block(self, scratch: Tensor, columns: Range) -> Tensor:
+        width = columns[1] - columns[0]
+        return scratch[: self.num_rows * width].view(self.num_rows, width)
+
+
+class DenseColumns(Columns):
+    """A K x d tensor, on any device."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+        self.num_rows, self.num_columns = tensor.shape
+        self.dtype, self.device = tensor.dtype, tensor.device
+
+    def centred(self, start: int, stop: int, pivot: Tensor | None, out: Tensor) -> None:
+        """Write rows[:, start:stop] − pivot[start:stop] into `out`."""
+        subtract(self.tensor[:, start:stop], None if pivot is None else pivot[start:stop], out)
+
+    def row(self, index: int) -> Tensor:
+        """Return row `index` as a view."""
+        return self.tensor[index]
+
+    def add_rows(self, weights: Vector, rows: Range, columns: Range, out: Tensor) -> None:
+        """Add Σ weights_i · row_i over the consecutive `rows` in `columns` to `out`."""
+        block = self.tensor[slice(*rows), slice(*columns)]
+        factors = torch.from_numpy(weights).to(block)
+        if out.device.type == "cpu":
+            out.numpy()[:] += factors.numpy() @ block.numpy()
+        else:
+            out.addmv_(block.T, factors)
+
+
+class RowColumns(Columns):
+    """K tensors of d numbers each, wherever they lie; never stacked."""
+
+    def __init__(self, rows: Sequence[Tensor]) -> None:
+        self.rows = list(rows)
+        self.num_rows, self.num_columns = len(self.rows), self.rows[0].shape[0]
+        self.dtype, self.device = self.rows[0].dtype, self.rows[0].device
+
+    def centred(self, start: int, stop: int, pivot: Tensor | None, out: Tensor) -> None:
+        """Write rows[:, start:stop] − pivot[start:stop] into `out`."""
+        shift = None if pivot is None else pivot[start:stop]
+        for row, target in zip(self.rows, out, strict=True):
+            subtract(row[start:stop], shift, target)
+
+    def row(self, index: int) -> Tensor:
+        """Return row `index` itself."""
+        return self.rows[index]
+
+    def add_rows(self, weights: Vector, rows: Range, columns: Range, out: Tensor) -> None:
+        """Add Σ weights_i · row_i over the consecutive `rows` in `columns` to `out`."""
+        for weight, row in zip(weights.tolist(), self.rows[slice(*rows)], strict=True):
+            if out.device.type == "cpu":
+                out.numpy()[:] += out.numpy().dtype.type(weight) * row[slice(*columns)].numpy()
+            else:
+                out.add_(row[slice(*columns)], alpha=weight)
+
+
+def subtract(block: Tensor, shift: Tensor | None, out: Tensor) -> None:
+    """Write block − shift into `out`, on a CPU with numpy, which keeps to the calling thread."""
+    if out.device.type != "cpu":
+        out.copy_(block if shift is None else block - shift)
+    elif shift is None:
+        np.copyto(out.numpy(), block.numpy())
+    else:
+        np.subtract(block.numpy(), shift.numpy(), out=out.numpy())
+
+
+def _runs(mask: NDArray[np.bool_]) -> list[Range]:
+    """Return the ranges [start, stop) of consecutive True."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], mask, [False])).astype(np.int8)))
+    return [(int(start), int(stop)) for start, stop in list(pairwise(edges))[::2]]

@@ -1,0 +1,76 @@
+"""Columns spread over the processes of `torch.distributed`: each rank holds its slice of all K rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from holdfast.errors import DtypeError, ShapeError
+from holdfast.linalg.columns import Columns, Range, Vector
+from holdfast.linalg.sources import as_columns
+
+
+class ShardedColumns(Columns):
+    """This rank's slice of the columns. Every rank calls the aggregator and gets its slice of the update.
+
+    The K x K matrix is the sum of the ranks' own and is all-reduced in float64; the rest of the work is repeated by
+    every rank on the same bits, and the weights of rank 0 are the ones all ranks apply.
+    """
+
+    def __init__(self, local: Any, group: dist.ProcessGroup | None = None) -> None:
+        if not dist.is_available() or not dist.is_initialized():
+            msg = "ShardedColumns needs torch.distributed.init_process_group first"
+            raise ShapeError(msg)
+        self.local = as_columns(local)
+        self.group = group
+        self.num_rows, self.num_columns = self.local.num_rows, self.local.num_columns
+        self.dtype, self.device = self.local.dtype, self.local.device
+        self._check_ranks()
+
+    def centred(self, start: int, stop: int, pivot: Tensor | None, out: Tensor) -> None:
+        """Write this rank's rows[:, start:stop] − pivot[start:stop] into `out`."""
+        self.local.centred(start, stop, pivot, out)
+
+    def row(self, index: int) -> Tensor:
+        """Return this rank's slice of row `index`."""
+        return self.local.row(index)
+
+    def add_rows(self, weights: Vector, rows: Range, columns: Range, out: Tensor) -> None:
+        """Add Σ weights_i · row_i over the consecutive `rows` in this rank's `columns` to `out`."""
+        self.local.add_rows(weights, rows, columns, out)
+
+    def total(self, local: Vector) -> Vector:
+        """Return the sum over all ranks, the same bits on each."""
+        summed = self._carried(local)
+        dist.all_reduce(summed, group=self.group)
+        return self._from_first(summed)
+
+    def like(self, other: Columns) -> Columns:
+        """Return this rank's `other` as a shard of the same group."""
+        return ShardedColumns(other, self.group)
+
+    def agree(self, decided: Vector) -> Vector:
+        """Return what rank 0 decided."""
+        return self._from_first(self._carried(decided))
+
+    def _from_first(self, carried: Tensor) -> Vector:
+        dist.broadcast(carried, group=self.group, group_src=0)
+        return np.asarray(carried.cpu().numpy())
+
+    def _carried(self, array: Vector) -> Tensor:
+        """Return a copy where the group's backend can reach it: NCCL wants the accelerator, gloo the CPU."""
+        backend = dist.get_backend(self.group)
+        return torch.from_numpy(np.array(array)).to(self.device if backend == "nccl" else "cpu")
+
+    def _check_ranks(self) -> None:
+        """Raise on every rank if the ranks hold different numbers of rows or different dtypes."""
+        here = torch.tensor([self.num_rows, self.dtype.itemsize], dtype=torch.float64).numpy()
+        ranks = dist.get_world_size(self.group)
+        mean, square = self.total(here) / ranks, self.total(here**2) / ranks
+        if not np.allclose(square, mean**2, rtol=1e-12):
+            msg = f"every rank must hold a slice of the same rows in one dtype; here {self.num_rows} x {self.dtype}"
+            raise (ShapeError if square[0] != mean[0] ** 2 else DtypeError)(msg)

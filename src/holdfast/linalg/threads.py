@@ -1,0 +1,92 @@
+"""How many threads work, and on what.
+
+Large column blocks are spread over worker threads; inside each of them, and for all K x K work, BLAS runs on one
+thread. Small threaded BLAS calls collapse under load (a tenfold slowdown was measured), and with one thread per block
+a result does not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from typing import TypeVar
+
+from threadpoolctl import ThreadpoolController
+
+Task = TypeVar("Task")
+Slot = TypeVar("Slot")
+
+_lock = threading.Lock()
+_inside = 0
+_limiter: object | None = None
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Limit BLAS to one thread for the whole process while inside; the last one to leave restores the old limits.
+
+    BLAS limits are global, so concurrent callers are counted: otherwise the second to enter would save the limit of
+    the first and restore it for good.
+    """
+    global _inside, _limiter  # noqa: PLW0603  the limits themselves are global to the process
+    with _lock:
+        if _inside == 0:
+            _limiter = _controller().limit(limits=1, user_api="blas")
+        _inside += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _inside -= 1
+            if _inside == 0 and _limiter is not None:
+                _limiter.restore_original_limits()  # type: ignore[attr-defined]
+                _limiter = None
+
+
+def num_workers() -> int:
+    """Return how many threads work on column blocks: the cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def in_order(
+    work: Callable[[Task, Slot], None], tasks: Iterable[Task], slots: list[Slot], consume: Callable[[Task, Slot], None]
+) -> None:
+    """Run `work(task, slot)` on one thread per slot and `consume(task, slot)` here, in the order of the tasks.
+
+    A slot (scratch memory) is handed to the next task only after it was consumed, so memory is bounded by the slots
+    and the order of consumption, and hence every sum, is the same for any number of slots.
+    """
+    if len(slots) == 1:
+        for task in tasks:
+            work(task, slots[0])
+            consume(task, slots[0])
+        return
+    free = deque(slots)
+    pending: deque[tuple[Task, Slot, Future[None]]] = deque()
+
+    def consume_first() -> None:
+        task, slot, future = pending.popleft()
+        future.result()
+        consume(task, slot)
+        free.append(slot)
+
+    with ThreadPoolExecutor(len(slots)) as executor:
+        for task in tasks:
+            if not free:
+                consume_first()
+            slot = free.popleft()
+            pending.append((task, slot, executor.submit(work, task, slot)))
+        while pending:
+            consume_first()
