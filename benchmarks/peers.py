@@ -38,12 +38,15 @@ def _peer_folder() -> Path:
     try:
         distribution = importlib.metadata.distribution(PEER)
     except importlib.metadata.PackageNotFoundError as error:
-        raise ImportError(f"The peer library {PEER} is not installed. {advice}") from error
+        msg = f"The peer library {PEER} is not installed. {advice}"
+        raise ImportError(msg) from error
     if distribution.version != PEER_VERSION:
-        raise ImportError(f"Found {PEER} {distribution.version}, but the benchmark needs {PEER_VERSION}. {advice}")
+        msg = f"Found {PEER} {distribution.version}, but the benchmark needs {PEER_VERSION}. {advice}"
+        raise ImportError(msg)
     folder = Path(str(distribution.locate_file(PEER)))
     if not folder.is_dir():
-        raise ImportError(f"The metadata of {PEER} {PEER_VERSION} is there, but the folder {folder} is not. {advice}")
+        msg = f"The metadata of {PEER} {PEER_VERSION} is there, but the folder {folder} is not. {advice}"
+        raise ImportError(msg)
     return folder
 
 
@@ -78,9 +81,8 @@ def _aggregators() -> ModuleType:
         try:
             return importlib.import_module(f"{PEER}.aggregators")
         except ModuleNotFoundError as error:
-            raise ImportError(
-                f"{PEER} {PEER_VERSION} needs the package {error.name}, which is not installed."
-            ) from error
+            msg = f"{PEER} {PEER_VERSION} needs the package {error.name}, which is not installed."
+            raise ImportError(msg) from error
 
 
 def _checked(name: str, rule: Callable[[Tensor], object]) -> Rule:
@@ -92,7 +94,8 @@ def _checked(name: str, rule: Callable[[Tensor], object]) -> Rule:
     def call(vectors: Tensor) -> Tensor:
         result = rule(vectors)
         if not isinstance(result, Tensor):
-            raise RuntimeError(f"{name} returned {result!r} and not a tensor.")
+            msg = f"{name} returned {result!r} and not a tensor."
+            raise TypeError(msg)
         return result
 
     return call
@@ -130,8 +133,9 @@ def nnm_bytes(num_clients: int, num_byzantine: int, dim: int) -> int:
     before it averages them. The input and the (n, d) result come on top of this.
     """
     if num_byzantine < 0 or num_clients <= num_byzantine or dim < 0:
-        raise ValueError(
+        msg = (
             f"Need 0 <= num_byzantine < num_clients and dim >= 0, got num_byzantine={num_byzantine}, "
             f"num_clients={num_clients}, dim={dim}."
         )
+        raise ValueError(msg)
     return num_clients * (num_clients - num_byzantine) * dim * torch.float32.itemsize

@@ -1,0 +1,1 @@
+"""Measurements of holdfast against its peers; each module runs as ``python -m benchmarks.<name>``."""

@@ -1,0 +1,325 @@
+"""Time, memory and accuracy of the filter against its peers, measured as ratios inside one run.
+
+Run it with ``python -m benchmarks.filter``; ``--quick`` takes small shapes, ``--shape 100x1000000`` one of your own.
+
+Times are compared only inside one round, in which every competitor runs once, and the order rotates from round to round,
+so that drifting load hits all alike. A rule above 2 s runs in the first three rounds only, one above 20 s in the first.
+
+Data: honest rows are standard normal; K/5 colluding rows, at random places, are the honest mean plus a common shift of
+8 σ₀ in a random direction plus 0.1 times standard normal noise. It is one attack, chosen so that every peer finishes:
+the errors show that the outputs are sane, they do not rank the rules.
+"""
+
+import argparse
+import math
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import torch
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor
+
+from benchmarks import machine
+from benchmarks.peers import nnm_bytes, peer_rules
+from holdfast.aggregators import Aggregation, GeometricMedian, Krum, Median, Rage
+from holdfast.rng import stream
+
+SHAPES = ((100, 10**6), (1000, 10**5), (50, 10**6), (400, 10**5))
+QUICK_SHAPES = ((50, 20_000), (200, 10_000))
+GROWTH = {"d": [(100, 10**4), (100, 10**5), (100, 10**6)], "K": [(k, 10**5) for k in (50, 100, 200, 400, 800)]}
+QUICK_GROWTH = {"d": [(50, 10**4), (50, 10**5)], "K": [(k, 10**4) for k in (50, 100, 200)]}
+SEED = 1
+SHIFT, JITTER = 8.0, 0.1
+ROUNDS = 9
+FEWER_ROUNDS = ((20.0, 1), (2.0, 3))
+"""A rule that takes longer than so many seconds runs in so many rounds only."""
+REMOVED_BELOW = 0.01
+"""A client counts as removed if its weight in the output is below this share of 1/K."""
+CUBE = 2048
+MEAN, AUTO = "torch mean(0)", "holdfast Rage auto"
+READ_PASS, PRODUCTS = "torch ones @ X", ("torch 2048³ product", "numpy 2048³ product")
+BY_COORDINATE = ("Median", "median(0)", "TrMean")
+"""Rules that mix clients differently in every coordinate, so that no client has one weight."""
+
+Shape = tuple[int, int]
+Run = Callable[[Tensor], object]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A ratio of two times at one shape, and the value it is meant to stay below or above."""
+
+    shape: Shape
+    over: str
+    under: str
+    limit: float
+    at_most: bool
+    stretch: float | None = None
+
+    def met(self, ratio: float, limit: float) -> bool:
+        """Tell whether ``ratio`` is on the right side of ``limit``."""
+        return ratio <= limit if self.at_most else ratio >= limit
+
+
+TARGETS = (
+    Target((100, 10**6), AUTO, MEAN, 5.0, at_most=True, stretch=4.0),
+    Target((100, 10**6), "byzfl Krum", AUTO, 5.0, at_most=False),
+    Target((100, 10**6), "byzfl CAF", AUTO, 10.0, at_most=False),
+    Target((100, 10**6), "torch median(0)", AUTO, 8.0, at_most=False),
+    Target((1000, 10**5), AUTO, MEAN, 25.0, at_most=True, stretch=20.0),
+)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Updates of which it is known who forged them."""
+
+    updates: Tensor
+    byzantine: NDArray[np.bool_]
+    honest_mean: NDArray[np.float64]
+    gram: NDArray[np.float64]
+    sigma0: float
+
+    @property
+    def unit(self) -> float:
+        """The unit of every error: σ₀ √ε."""
+        return self.sigma0 * math.sqrt(float(self.byzantine.mean()))
+
+    def error(self, output: Tensor) -> float:
+        """Return ‖output − honest mean‖ in units of σ₀ √ε."""
+        return float(np.linalg.norm(output.numpy() - self.honest_mean)) / self.unit
+
+    def removed(self, output: Tensor) -> tuple[int, int]:
+        """Return how many Byzantine and how many honest clients have no weight in ``output`` = Σ w_i · row_i.
+
+        The weights are recovered from the output alone, by one K x K system, so all rules are judged alike.
+        """
+        products = np.concatenate([rows.double().numpy() @ output.double().numpy() for rows in self.updates.split(10)])
+        weights = np.linalg.solve(self.gram, products)
+        gone = weights < REMOVED_BELOW / len(weights)
+        return int((gone & self.byzantine).sum()), int((gone & ~self.byzantine).sum())
+
+
+@dataclass
+class Measured:
+    """Everything measured at one shape."""
+
+    clients: int
+    dim: int
+    num_byzantine: int
+    sigma0: float
+    rounds: list[dict[str, float]] = field(default_factory=list)
+    errors: dict[str, list[float]] = field(default_factory=dict)
+    removed: dict[str, tuple[int, int]] = field(default_factory=dict)
+    memory: dict[str, int | str] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
+
+    def times(self, name: str) -> list[float]:
+        """Return the times of a rule, round by round."""
+        return [times[name] for times in self.rounds if name in times]
+
+    def ratios(self, over: str, under: str = MEAN) -> list[float]:
+        """Return the ratio of two times in every round that has both."""
+        return [times[over] / times[under] for times in self.rounds if over in times and under in times]
+
+    def gemm_rate(self) -> float:
+        """Return the best rate of a large float32 product seen in the rounds, in operations per second."""
+        return 2.0 * CUBE**3 / min(time for name in PRODUCTS for time in self.times(name))
+
+    def floor(self) -> float:
+        """Return what the triangle of the Gram matrix and one more read pass cost at the best, as a ratio to the mean.
+
+        Best product and best read pass of the run over the median of the mean: it errs on the low side.
+        """
+        triangle = self.clients * (self.clients + 1) * self.dim / self.gemm_rate()
+        return (triangle + min(self.times(READ_PASS))) / statistics.median(self.times(MEAN))
+
+
+def colluding_updates(clients: int, dim: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    """Return the updates and who is Byzantine; σ₀ in the shift is its value for many columns, √(d/honest) + 1."""
+    generator = stream(SEED, "bench", clients, dim)
+    updates = generator.standard_normal((clients, dim), dtype=np.float32)
+    byzantine = np.zeros(clients, dtype=bool)
+    byzantine[generator.permutation(clients)[: clients // 5]] = True
+    direction = generator.standard_normal(dim, dtype=np.float32)
+    length = SHIFT * (math.sqrt(dim / (~byzantine).sum()) + 1.0)
+    centre = updates[~byzantine].mean(axis=0) + direction * np.float32(length / np.linalg.norm(direction))
+    updates[byzantine] = centre + np.float32(JITTER) * updates[byzantine]
+    return updates, byzantine
+
+
+def known_problem(clients: int, dim: int) -> Problem:
+    """Return colluding updates with what is known of them: the honest mean and σ₀² = λ_max of the honest covariance."""
+    updates, byzantine = colluding_updates(clients, dim)
+    gram = np.zeros((clients, clients))
+    for start in range(0, dim, 16384):
+        block = updates[:, start : start + 16384].astype(np.float64)
+        gram += block @ block.T
+    inner = gram[np.ix_(~byzantine, ~byzantine)]
+    centred = inner - inner.mean(axis=0) - inner.mean(axis=1)[:, None] + inner.mean()
+    sigma0 = math.sqrt(float(np.linalg.eigvalsh(centred)[-1]) / len(inner))
+    honest_mean = updates[~byzantine].mean(axis=0, dtype=np.float64)
+    return Problem(torch.from_numpy(updates), byzantine, honest_mean, gram, sigma0)
+
+
+def rules(num_byzantine: int, sigma0: float) -> dict[str, Run]:
+    """Return every rule by name, each told the true number of Byzantine clients."""
+    peers = peer_rules(num_byzantine)
+    return {
+        MEAN: lambda updates: updates.mean(0),
+        AUTO: Rage(num_byzantine=num_byzantine),
+        "holdfast Rage known": Rage(mode="known", num_byzantine=num_byzantine, sigma0=sigma0),
+        "holdfast Rage exact": Rage(mode="exact", num_byzantine=num_byzantine, sigma0=sigma0),
+        "holdfast Krum": Krum(num_byzantine=num_byzantine),
+        "holdfast GeometricMedian": GeometricMedian(),
+        "holdfast Median": Median(),
+        "torch median(0)": lambda updates: updates.median(0).values,
+        **{name: run for name, run in peers.items() if name != "byzfl Average"},
+    }
+
+
+def yardsticks() -> dict[str, Run]:
+    """Return products that measure the machine: the rate of BLAS and the rate of memory."""
+    cube = torch.from_numpy(stream(SEED, "cube").standard_normal((2, CUBE, CUBE), dtype=np.float32))
+    return {
+        "torch X @ X.T": lambda updates: updates @ updates.T,
+        READ_PASS: lambda updates: torch.ones(len(updates)) @ updates,
+        PRODUCTS[0]: lambda _: cube[0] @ cube[1],
+        PRODUCTS[1]: lambda _: cube[0].numpy() @ cube[1].numpy(),
+    }
+
+
+def too_large(name: str, clients: int, dim: int) -> str | None:
+    """Return why a rule cannot run at this shape, or None."""
+    if "NNM" not in name:
+        return None
+    needed = nnm_bytes(clients, clients // 5, dim) + 8 * clients * dim
+    available = psutil.virtual_memory().available
+    if needed <= 0.8 * available:
+        return None
+    return f"needs {needed / 1e9:.0f} GB at once, and {available / 1e9:.0f} GB are available"
+
+
+def interleaved(runs: Mapping[str, Callable[[], object]], num_rounds: int, seen: Callable[[str, object], None]) -> Any:
+    """Return, round by round, the seconds of every run; ``seen`` looks at each result outside the measured time."""
+    allowed = dict.fromkeys(runs, num_rounds)
+    rounds: list[dict[str, float]] = []
+    for number in range(num_rounds):
+        names = [name for name in runs if allowed[name] > number]
+        turn = number % len(names)
+        times = {}
+        for name in names[turn:] + names[:turn]:
+            start = time.perf_counter()
+            result = runs[name]()
+            times[name] = time.perf_counter() - start
+            allowed[name] = min([allowed[name], *(few for above, few in FEWER_ROUNDS if times[name] > above)])
+            seen(name, result)
+            del result
+        rounds.append(times)
+    return rounds
+
+
+def measure(shape: Shape, num_rounds: int, out: Console) -> Measured:
+    """Measure times, errors and memory of every rule at one shape."""
+    problem = known_problem(*shape)
+    num_byzantine = int(problem.byzantine.sum())
+    measured = Measured(*shape, num_byzantine, problem.sigma0)
+    competitors = rules(num_byzantine, problem.sigma0)
+    measured.skipped = {name: why for name in competitors if (why := too_large(name, *shape))}
+    runnable = {name: run for name, run in competitors.items() if name not in measured.skipped}
+    for run in rules(1, 1.0).values():
+        run(problem.updates[:10, :1000])
+
+    def judge(name: str, result: object) -> None:
+        output = result.update if isinstance(result, Aggregation) else result
+        if name not in competitors or not isinstance(output, Tensor):
+            return
+        measured.errors.setdefault(name, []).append(problem.error(output))
+        if name not in measured.removed and not name.endswith(BY_COORDINATE):
+            measured.removed[name] = problem.removed(output)
+
+    torch.default_generator.manual_seed(SEED)  # the peer's CAF starts from a random vector
+    calls = {name: lambda run=run: run(problem.updates) for name, run in (runnable | yardsticks()).items()}
+    out.print(f"{shape[0]} x {shape[1]:,}: {num_rounds} rounds over {len(calls)} competitors ...")
+    measured.rounds = interleaved(calls, num_rounds, judge)
+    measure_memory(measured, problem, list(runnable), out)
+    return measured
+
+
+def measure_memory(measured: Measured, problem: Problem, names: Sequence[str], out: Console) -> None:
+    """Measure the peak memory of every rule, each in a fresh process that loads the same updates."""
+    if not machine.can_measure_memory():
+        out.print("Peak memory is not measured: this system has no /proc/self/clear_refs.")
+        return
+    with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as folder:
+        path = Path(folder) / "updates.npy"
+        np.save(path, problem.updates.numpy())
+        for name in names:
+            try:
+                measured.memory[name] = machine.in_fresh_process(
+                    peak_memory, name, path, measured.num_byzantine, problem.sigma0
+                )
+            except BrokenProcessPool:
+                measured.memory[name] = "the process was killed"
+
+
+def peak_memory(name: str, path: Path, num_byzantine: int, sigma0: float) -> int:
+    """Return the peak of resident memory while a rule runs, above what is resident with the updates in memory.
+
+    The rule has run once on a few numbers before, so that the code it loads is not counted.
+    """
+    updates = torch.from_numpy(np.load(path))
+    rules(1, 1.0)[name](updates[:10, :1000].clone())
+    run = rules(num_byzantine, sigma0)[name]
+    before = machine.memory_bytes("VmRSS")
+    machine.reset_peak_memory()
+    result = run(updates)
+    peak = machine.memory_bytes("VmHWM") - before
+    del result
+    return max(0, peak)
+
+
+def shape_table(measured: Measured) -> Table:
+    """Return the table of one shape."""
+    size = 4 * measured.clients * measured.dim
+    table = Table(
+        title=f"K = {measured.clients}, d = {measured.dim:,} float32 ({size / 1e6:.0f} MB), "
+        f"{measured.num_byzantine} Byzantine at {SHIFT:g} σ₀, σ₀ = {measured.sigma0:.1f}"
+    )
+    for title in ("", "median ms", "x mean(0)", "min..max", "rounds", "error/σ₀√ε", "removed B/H", "peak MB", "% input"):
+        table.add_column(title, justify="right" if title else "left", no_wrap=True)
+    for name in dict.fromkeys(name for times in measured.rounds for name in times):
+        table.add_row(*shape_row(measured, name, size))
+    for name, why in measured.skipped.items():
+        table.add_row(name, "skipped", why[:60])
+    return table
+
+
+def shape_row(measured: Measured, name: str, size: int) -> list[str]:
+    """Return the row of one competitor."""
+    times, ratios = measured.times(name), measured.ratios(name)
+    errors, memory = measured.errors.get(name), measured.memory.get(name)
+    error = "" if not errors else f"{statistics.median(errors):.3f}"
+    if errors and max(errors) - min(errors) > 0.01 * max(errors):
+        error = f"{min(errors):.2f}..{max(errors):.2f}"
+    return [
+        name,
+        f"{1e3 * statistics.median(times):.1f}",
+        f"{statistics.median(ratios):.2f}",
+        f"{min(ratios):.2f}..{max(ratios):.2f}",
+        str(len(times)),
+        error,
+        "{}/{}".format(*measured.removed[name]) if name in measured.removed else "",
+        f"{memory / 1e6:.1f}" if isinstance(memory, int) else memory or "",
+        f"{100 * memory / size:.1f}" if isinstance(memory, int) else "",
+    ]

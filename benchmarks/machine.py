@@ -1,0 +1,172 @@
+"""What every benchmark needs to know of the machine it runs on: its parts, its memory, and where results are kept.
+
+A time means nothing without the machine, the versions and the commit it was measured with, so each stored result
+carries them. Memory is read from ``/proc/self/status``, which exists on Linux only.
+"""
+
+import importlib.metadata
+import json
+import multiprocessing
+import os
+import platform
+import subprocess
+import threading
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ParamSpec, Self, TypeVar
+
+import psutil
+import torch
+from rich.console import Console
+from threadpoolctl import threadpool_info
+
+RESULTS = Path(__file__).parent / "results"
+PACKAGES = ("holdfast", "torch", "numpy", "scipy", "byzfl")
+STATUS = Path("/proc/self/status")
+CLEAR_REFS = Path("/proc/self/clear_refs")
+WIDTH_WITHOUT_TERMINAL = 130
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+def describe() -> dict[str, Any]:
+    """Return the machine, the versions and the commit, ready for JSON."""
+    load = os.getloadavg() if hasattr(os, "getloadavg") else None
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "cpu": _cpu_model(),
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "memory_bytes": psutil.virtual_memory().total,
+        "load_average": load,
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "versions": {package: _version(package) for package in PACKAGES},
+        "torch_threads": torch.get_num_threads(),
+        "torch_build": torch.__config__.show(),
+        "thread_pools": [
+            {key: pool.get(key) for key in ("user_api", "internal_api", "version", "num_threads", "architecture")}
+            for pool in threadpool_info()
+        ],
+        "commit": _commit(),
+    }
+
+
+def headline(machine: dict[str, Any]) -> str:
+    """Return one line that names the machine, the versions, the commit and how busy the machine was at the start."""
+    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items() if version)
+    load = machine["load_average"]
+    busy = f", load {load[0]:.2f} at the start" if load else ""
+    return (
+        f"{machine['cpu']} ({machine['instructions']}), {machine['cores']} cores, "
+        f"{machine['memory_bytes'] / 1e9:.0f} GB{busy}; Python {machine['python']}, {versions}; "
+        f"commit {machine['commit']}"
+    )
+
+
+def console() -> Console:
+    """Return where a benchmark prints: as wide as the terminal, and wide enough for the tables without one."""
+    found = Console(highlight=False)
+    return found if found.is_terminal else Console(highlight=False, width=WIDTH_WITHOUT_TERMINAL)
+
+
+def store(name: str, payload: dict[str, Any]) -> Path:
+    """Write ``payload`` to ``results/<name>-<date and time>.json`` and return the path."""
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{name}-{datetime.now(UTC):%Y-%m-%d-%H%M%S}.json"
+    path.write_text(json.dumps(payload, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    return path
+
+
+def in_fresh_process(
+    function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
+) -> Result:
+    """Return ``function(...)``, called in a new Python process that has done nothing before.
+
+    Raises what the function raises, and ``BrokenProcessPool`` if the process was killed, say for want of memory.
+    """
+    with ProcessPoolExecutor(max_workers=1, mp_context=multiprocessing.get_context("spawn")) as executor:
+        return executor.submit(function, *args, **kwargs).result()
+
+
+def can_measure_memory() -> bool:
+    """Tell whether this system lets a process read and reset the peak of its own memory."""
+    return STATUS.exists() and CLEAR_REFS.exists()
+
+
+def memory_bytes(field: str) -> int:
+    """Return one field of ``/proc/self/status``: VmRSS, VmHWM (the peak of it), RssAnon or RssFile."""
+    for line in STATUS.read_text(encoding="ascii").splitlines():
+        if line.startswith(f"{field}:"):
+            return int(line.split()[1]) * 1024
+    msg = f"{STATUS} has no field {field!r}."
+    raise KeyError(msg)
+
+
+def reset_peak_memory() -> None:
+    """Set VmHWM back to the memory that is resident now."""
+    CLEAR_REFS.write_text("5", encoding="ascii")
+
+
+class PeakOf:
+    """Sample one field of ``/proc/self/status`` in a thread while inside the context, and keep the largest value."""
+
+    def __init__(self, field: str, interval: float = 0.005) -> None:
+        self.field = field
+        self.interval = interval
+        self.peak = self.start = 0
+        self._leave = threading.Event()
+        self._thread = threading.Thread(target=self._sample, daemon=True)
+
+    def _sample(self) -> None:
+        while not self._leave.wait(self.interval):
+            self.peak = max(self.peak, memory_bytes(self.field))
+
+    def __enter__(self) -> Self:
+        """Read the field once and begin to sample."""
+        self.peak = self.start = memory_bytes(self.field)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Read the field a last time and end the thread."""
+        self._leave.set()
+        self._thread.join()
+        self.peak = max(self.peak, memory_bytes(self.field))
+
+
+def _cpu_model() -> str:
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.processor() or platform.machine()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _commit() -> str:
+    """Return the commit of this checkout, with "+changes" if the library itself differs from it."""
+    folder = Path(__file__).parent
+    try:
+        commit = _git(folder, "rev-parse", "--short=12", "HEAD")
+        changed = _git(folder, "status", "--porcelain", "--untracked-files=no", "--", "../src", "../pyproject.toml")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return f"{commit}+changes" if changed else commit
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    return subprocess.run(
+        ["git", *arguments], cwd=folder, check=True, capture_output=True, text=True
+    ).stdout.strip()

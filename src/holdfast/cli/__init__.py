@@ -1,0 +1,17 @@
+"""The command line. Commands import what they need when they run, so that `holdfast --help` does not load torch."""
+
+from __future__ import annotations
+
+import sys
+
+from holdfast.cli.app import app
+from holdfast.errors import HoldfastError
+
+
+def main() -> None:
+    """Run the command line; an error that holdfast raises on purpose is one line on stderr and exit code 2."""
+    try:
+        app()
+    except HoldfastError as error:
+        print(f"holdfast: {error}", file=sys.stderr)  # noqa: T201  the command line speaks to people
+        sys.exit(2)

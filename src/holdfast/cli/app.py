@@ -1,0 +1,192 @@
+"""The commands of holdfast."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from holdfast import __version__
+from holdfast.cli.text import ranges
+from holdfast.errors import ParameterError
+
+if TYPE_CHECKING:
+    from holdfast.aggregators import Aggregation, Aggregator
+
+app = typer.Typer(
+    help="Federated learning that keeps learning when some of the clients lie.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+
+
+def _version(wanted: bool) -> None:  # noqa: FBT001  typer's callback
+    if wanted:
+        typer.echo(f"holdfast {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Options of the command itself."""
+
+
+@app.command()
+def demo(seed: Annotated[int, typer.Option(min=0, help="Seed of the data and the attacks.")] = 0) -> None:
+    """Filter one matrix of updates under several attacks and show who was removed."""
+    from holdfast import demo as program  # noqa: PLC0415  loads torch
+
+    liars = f"clients 0 to {program.NUM_BYZANTINE - 1}"
+    table = Table(title=f"{program.COHORT_SIZE} clients x {program.DIM:,} parameters; {liars} lie")
+    for heading in ("attack", "rule", "error / σ₀", "liars' weight", "removed clients"):
+        table.add_column(heading, justify="right" if heading in {"error / σ₀", "liars' weight"} else "left")
+    previous = ""
+    for outcome in program.run(seed):
+        if previous and outcome.attack != previous:
+            table.add_section()
+        table.add_row(
+            outcome.attack if outcome.attack != previous else "",
+            outcome.rule,
+            f"{outcome.error:.3f}",
+            f"{outcome.liars_weight:.1%}",
+            ranges(outcome.removed) or "nobody",
+            style="bold" if outcome.rule == "rage" else None,
+        )
+        previous = outcome.attack
+    console = Console()
+    console.print(table)
+    console.print(
+        "error: distance of the update to the mean of the honest clients, in units of the honest spread σ₀, the largest "
+        "standard deviation of honest updates in any direction. Krum keeps one client by design; the median takes every "
+        "coordinate from another client. Rows with NaN or 1e30 are removed before any rule starts.",
+        style="dim",
+    )
+
+
+@app.command()
+def rules() -> None:
+    """List every rule with its parameters."""
+    from holdfast.aggregators import RULES  # noqa: PLC0415  loads torch
+
+    table = Table("rule", "parameter", "default", "allowed")
+    for name, rule in RULES.items():
+        properties = rule.model_json_schema().get("properties", {})
+        if not properties:
+            table.add_row(name, "", "", "")
+        for index, (key, schema) in enumerate(properties.items()):
+            default = schema.get("default")
+            table.add_row(name if index == 0 else "", key, "" if default is None else str(default), _allowed(schema))
+        table.add_section()
+    Console().print(table)
+
+
+@app.command()
+def aggregate(
+    file: Annotated[Path, typer.Argument(help="A .npy file with a K x d matrix: one row per client.")],
+    rule: Annotated[str, typer.Option(help="The rule; `holdfast rules` lists them.")] = "rage",
+    byzantine_fraction: Annotated[
+        float | None, typer.Option(help="Assumed share of Byzantine clients, for rules that need it.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="Any parameter of the rule, as KEY=VALUE; may be repeated.")
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="A TOML file with a table [rule], instead of the above.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the update to this .npy file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the evidence as JSON.")] = False,
+) -> None:
+    """Aggregate a matrix of updates on disk, which may be larger than memory, and show the evidence."""
+    import numpy as np  # noqa: PLC0415
+
+    built = _rule(rule, byzantine_fraction, set_ or [], config)
+    try:
+        updates = np.load(file, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError) as error:
+        msg = f"cannot read {str(file)!r} as a .npy matrix of floats: {error}"
+        raise ParameterError(msg) from None
+    result = built(updates)
+    if out is not None:
+        with out.open("wb") as target:
+            np.save(target, result.update.numpy())
+    if as_json:
+        typer.echo(json.dumps(result.evidence()))
+    else:
+        _show(built, result, out)
+
+
+def _rule(name: str, fraction: float | None, settings: list[str], config: Path | None) -> Aggregator:
+    """Return the rule that the options describe."""
+    from holdfast.aggregators import build_rule, rule_from_toml  # noqa: PLC0415  loads torch
+
+    if config is not None:
+        if fraction is not None or settings or name != "rage":
+            msg = f"--config {str(config)!r} describes the whole rule; leave out --rule, --byzantine-fraction and --set"
+            raise ParameterError(msg)
+        try:
+            return rule_from_toml(config.read_text(encoding="utf-8"))
+        except OSError as error:
+            msg = f"cannot read {str(config)!r}: {error.strerror}"
+            raise ParameterError(msg) from None
+    parameters = dict(_setting(text) for text in settings)
+    if fraction is not None:
+        parameters["byzantine_fraction"] = fraction
+    return build_rule(name, **parameters)
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """Return (key, value) of KEY=VALUE; a value that is no TOML is a string."""
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        msg = f"--set takes KEY=VALUE, got {text!r}"
+        raise ParameterError(msg)
+    try:
+        return key, tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key, value
+
+
+def _allowed(schema: dict[str, Any]) -> str:
+    """Return what a parameter's JSON schema allows, for people."""
+    options = [option for option in schema.get("anyOf", [schema]) if option.get("type") != "null"]
+    limits = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
+    texts = []
+    for option in options:
+        if "enum" in option:
+            texts.append(" | ".join(map(str, option["enum"])))
+        else:
+            bounds = [f"{sign} {option[key]}" for key, sign in limits.items() if key in option]
+            texts.append(" ".join([option.get("type", "any"), ", ".join(bounds)]).strip())
+    return " or ".join(texts)
+
+
+def _show(rule: Aggregator, result: Aggregation, out: Path | None) -> None:
+    """Print the evidence for people."""
+    console = Console()
+    facts = Table(title=str(rule), show_header=False)
+    facts.add_row("clients", f"{len(result.kept)}, of which {result.num_byzantine} assumed Byzantine at the most")
+    facts.add_row("stopped because", str(result.stop))
+    facts.add_row("unusable rows", _listed((~result.usable).nonzero().flatten().tolist()))
+    facts.add_row("removed clients", _listed(result.removed))
+    if result.spread is not None:
+        facts.add_row("spread of the kept rows", f"{result.spread:.6g} (largest variance in any direction)")
+    if result.certificate is not None:
+        bound = result.certificate.error_bound()
+        facts.add_row("error at most", f"{bound:.6g} if the honest spread σ₀ is {result.certificate.sigma0:.6g}")
+        facts.add_row("data rule out any σ₀ below", f"{result.certificate.smallest_sigma0():.6g}")
+    facts.add_row("steps, eigen-solves", f"{result.num_steps}, {result.num_eigensolves}")
+    if out is not None:
+        facts.add_row("update written to", str(out))
+    console.print(facts)
+
+
+def _listed(clients: list[int]) -> str:
+    return f"{len(clients)}: {ranges(clients)}" if clients else "none"

@@ -1,0 +1,208 @@
+"""The contract of every aggregator, as functions: use them to test a rule of your own.
+
+    from holdfast.testing.contract import check_contract
+    check_contract(MyRule(num_byzantine=2))
+
+Each check raises an AssertionError that says what was violated. `CHECKS` names them all, for parametrised tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from holdfast.aggregators import Aggregation, Aggregator
+from holdfast.errors import DtypeError, InputError, NoUsableRowError, ShapeError
+from holdfast.testing.clouds import scene
+
+Check = Callable[[Aggregator, Tensor], None]
+
+BAD_VALUES = (float("nan"), float("inf"), -float("inf"), 1e30)
+"""Values that make a row of float32 unusable: the last one because its square overflows."""
+
+
+def check_contract(rule: Aggregator, updates: Float[Tensor, "K d"] | None = None) -> None:
+    """Run every check on the rule, on the given matrix or on one of 23 clients with some far outliers."""
+    matrix = example_updates(rule) if updates is None else updates
+    for check in CHECKS.values():
+        check(rule, matrix)
+
+
+def example_updates(rule: Aggregator, *, cohort_size: int = 23, dim: int = 40, seed: int = 0) -> Tensor:
+    """Return a float32 matrix with at most as many outliers as the rule assumes Byzantine rows."""
+    number = min(3, rule.assumed_byzantine(cohort_size))
+    return scene(
+        "clusters", "spread-2", cohort_size=cohort_size, dim=dim, num_byzantine=number, strength=8.0, seed=seed
+    ).updates
+
+
+def check_well_formed(rule: Aggregator, updates: Tensor) -> None:
+    """Every field has its shape and dtype, weights sum to 1, and `kept` says who has weight."""
+    result = rule(updates)
+    num_rows, num_columns = updates.shape
+    _expect(result.update.shape == (num_columns,), "update must have one number per column", result.update.shape)
+    _expect(result.update.dtype == updates.dtype, "update must keep the dtype", result.update.dtype)
+    _expect(result.update.device == updates.device, "update must keep the device", result.update.device)
+    for name in ("weights", "kept", "usable", "scores"):
+        _expect(getattr(result, name).shape == (num_rows,), f"{name} must have one entry per row", name)
+    _expect(bool((result.weights >= 0).all()), "weights must not be negative", result.weights)
+    _expect(abs(float(result.weights.sum()) - 1.0) < 1e-9, "weights must sum to 1", result.weights.sum())
+    _expect(torch.equal(result.kept, result.weights > 0), "kept must be the rows with weight", result.kept)
+    _expect(not bool(result.scores.isnan().any()), "scores must not be NaN", result.scores)
+    _expect(bool(result.update.isfinite().all()), "update must be finite", result.update)
+    _expect(isinstance(result.stop.value, str), "stop must be a sentence", result.stop)
+    _expect(result.num_byzantine == rule.assumed_byzantine(num_rows), "num_byzantine must be what is assumed", result)
+
+
+def check_pure(rule: Aggregator, updates: Tensor) -> None:
+    """The same input gives the same bits, and is neither changed nor aliased."""
+    before = updates.clone()
+    first, second = rule(updates), rule(updates)
+    _expect(torch.equal(first.update, second.update), "two calls must give the same bits", first.update)
+    _expect(torch.equal(first.weights, second.weights), "two calls must give the same weights", first.weights)
+    first.update.fill_(7.0)
+    _expect(torch.equal(before, updates), "the input must not change, nor be reachable through the output", updates)
+
+
+def check_inside_hull(rule: Aggregator, updates: Tensor) -> None:
+    """In every coordinate the update lies between the smallest and the largest usable value."""
+    result = rule(updates)
+    rows = updates[result.usable]
+    room = 1e-4 * (1.0 + rows.abs().max())
+    inside = (result.update >= rows.min(0).values - room) & (result.update <= rows.max(0).values + room)
+    _expect(bool(inside.all()), "update must lie within the rows in every coordinate", result.update)
+
+
+def check_permutation(rule: Aggregator, updates: Tensor) -> None:
+    """Reordering clients only reorders the verdicts."""
+    order = torch.arange(len(updates)).roll(3).flip(0)
+    straight, shuffled = rule(updates), rule(updates[order])
+    _expect_close(shuffled.update, straight.update, updates, "reordering rows must not change the update")
+    _expect_close(shuffled.weights, straight.weights[order], None, "weights must follow their rows")
+
+
+def check_translation(rule: Aggregator, updates: Tensor) -> None:
+    """Adding one vector to all rows adds it to the update."""
+    rows = updates.double()
+    shift = 10.0 * rows.std() * torch.linspace(-1.0, 1.0, rows.shape[1], dtype=torch.float64)
+    moved = rule(rows + shift)
+    _expect_close(moved.update - shift, rule(rows).update, rows, "a common shift must shift the update")
+
+
+def check_dtypes_and_containers(rule: Aggregator, updates: Tensor) -> None:
+    """Tensors, arrays, lists of rows and float64 all give the same update, in their own dtype."""
+    reference = rule(updates).update
+    for kind, other in {
+        "numpy array": updates.numpy(),
+        "list of tensors": list(updates),
+        "list of arrays": list(updates.numpy()),
+        "transposed memory": updates.T.contiguous().T,
+        "tensor that requires grad": updates.clone().requires_grad_(),
+    }.items():
+        result = rule(other)
+        _expect_close(result.update, reference, updates, f"a {kind} must give the same update")
+        _expect(not result.update.requires_grad, "the update must not require grad", kind)
+    double = rule(updates.double()).update
+    _expect(double.dtype == torch.float64, "float64 must stay float64", double.dtype)
+    _expect_close(double.float(), reference, updates, "float64 must give the same update")
+
+
+def check_bad_rows(rule: Aggregator, updates: Tensor) -> None:
+    """Rows with NaN, Inf or overflowing squares are removed and reported, and reach nothing."""
+    for value in BAD_VALUES:
+        for whole_row in (True, False):
+            rows = updates.clone()
+            rows[1, slice(None) if whole_row else -1] = value
+            result = rule(rows)
+            _expect(not bool(result.usable[1]), f"a row with {value} must be unusable", result.usable)
+            _expect(float(result.weights[1]) == 0.0, f"a row with {value} must have no weight", result.weights)
+            _expect(bool(result.update.isfinite().all()), f"the update must be finite beside {value}", result.update)
+            _expect(float(result.scores[1]) == float("inf"), "an unusable row must score infinity", result.scores)
+            others = torch.arange(len(rows)) != 1
+            _expect(bool(result.usable[others].all()), f"{value} must not spoil other rows", result.usable)
+
+
+def check_broken_promise(rule: Aggregator, updates: Tensor) -> None:
+    """More unusable rows than assumed: the result says so, and is finite."""
+    rows = updates.clone()
+    rows[: rule.assumed_byzantine(len(rows)) + 1] = float("nan")
+    result = rule(rows)
+    _expect(result.promise_broken, "more bad rows than assumed must break the promise", result.stop)
+    _expect(bool(result.update.isfinite().all()), "the update must be finite all the same", result.update)
+
+
+def check_equal_rows(rule: Aggregator, updates: Tensor) -> None:
+    """If all rows are equal, the update is that row."""
+    rows = updates[:1].repeat(len(updates), 1)
+    _expect_close(rule(rows).update, rows[0], rows, "equal rows must give that row")
+
+
+def check_smallest_cohorts(rule: Aggregator, updates: Tensor) -> None:
+    """The smallest cohort works; with f = 0 a single row is the update itself; one column and rank one work."""
+    for num_rows in range(1, 12):
+        if num_rows >= rule.smallest_cohort(rule.assumed_byzantine(num_rows)):
+            check_well_formed(rule, updates[:num_rows])
+            check_well_formed(rule, updates[:num_rows, :1])
+            if num_rows == 1:
+                _expect_close(rule(updates[:1]).update, updates[0], updates, "a single row must be the update")
+    check_well_formed(rule, torch.outer(updates[:, 0], updates[0]))
+
+
+def check_wrong_input(rule: Aggregator, updates: Tensor) -> None:
+    """What cannot be aggregated raises an error of the tree that says why."""
+    wrong: list[tuple[Any, type[InputError]]] = [
+        (updates[0], ShapeError),
+        (updates[None], ShapeError),
+        (updates[:0], ShapeError),
+        (updates[:, :0], ShapeError),
+        ([], ShapeError),
+        ([updates[0], updates[1, :-1]], ShapeError),
+        ("rows", ShapeError),
+        (updates.int(), DtypeError),
+        (updates.half(), DtypeError),
+        (updates.numpy().astype(np.complex64), DtypeError),
+        (torch.full_like(updates, float("nan")), NoUsableRowError),
+    ]
+    for value, error in wrong:
+        try:
+            result: Aggregation | None = rule(value)
+        except error as caught:
+            _expect(len(str(caught)) > 20, "an error must say what is wrong", caught)
+        else:
+            _expect(condition=False, message=f"expected {error.__name__} for {type(value).__name__}", value=result)
+
+
+CHECKS: Mapping[str, Check] = MappingProxyType(
+    {
+        "well formed": check_well_formed,
+        "pure": check_pure,
+        "inside the hull": check_inside_hull,
+        "permutation": check_permutation,
+        "translation": check_translation,
+        "dtypes and containers": check_dtypes_and_containers,
+        "bad rows": check_bad_rows,
+        "broken promise": check_broken_promise,
+        "equal rows": check_equal_rows,
+        "smallest cohorts": check_smallest_cohorts,
+        "wrong input": check_wrong_input,
+    }
+)
+
+
+def _expect(condition: bool, message: str, value: object) -> None:  # noqa: FBT001  reads as a sentence
+    if not condition:
+        text = f"{message}; got {value!s:.300}"
+        raise AssertionError(text)
+
+
+def _expect_close(actual: Tensor, expected: Tensor, rows: Tensor | None, message: str) -> None:
+    """Compare up to rounding, relative to the size of the rows."""
+    size = 1.0 if rows is None else float(rows.double().abs().max())
+    gap = float((actual.double() - expected.double()).abs().max())
+    _expect(gap <= 1e-4 * size, message, f"a largest difference of {gap} where values are up to {size}")
