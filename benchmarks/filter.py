@@ -2,8 +2,8 @@
 
 Run it with ``python -m benchmarks.filter``; ``--quick`` takes small shapes, ``--shape 100x1000000`` one of your own.
 
-Times are compared only inside one round, in which every competitor runs once, and the order rotates from round to round,
-so that drifting load hits all alike. A rule above 2 s runs in the first three rounds only, one above 20 s in the first.
+Times are compared only inside one round, in which every competitor runs once. The order rotates from round to round, so
+that drifting load hits all alike. A rule above 2 s runs in the first three rounds only, one above 20 s in the first.
 
 Data: honest rows are standard normal; K/5 colluding rows, at random places, are the honest mean plus a common shift of
 8 σ₀ in a random direction plus 0.1 times standard normal noise. It is one attack, chosen so that every peer finishes:
@@ -14,15 +14,14 @@ import argparse
 import math
 import statistics
 import tempfile
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 import torch
 from numpy.typing import NDArray
 from rich.console import Console
@@ -30,7 +29,7 @@ from rich.table import Table
 from torch import Tensor
 
 from benchmarks import machine
-from benchmarks.peers import nnm_bytes, peer_rules
+from benchmarks.peers import obstacle, peer_rules
 from holdfast.aggregators import Aggregation, GeometricMedian, Krum, Median, Rage
 from holdfast.rng import stream
 
@@ -41,14 +40,10 @@ QUICK_GROWTH = {"d": [(50, 10**4), (50, 10**5)], "K": [(k, 10**4) for k in (50, 
 SEED = 1
 SHIFT, JITTER = 8.0, 0.1
 ROUNDS = 9
-FEWER_ROUNDS = ((20.0, 1), (2.0, 3))
-"""A rule that takes longer than so many seconds runs in so many rounds only."""
-REMOVED_BELOW = 0.01
+REMOVED_BELOW = 0.1
 """A client counts as removed if its weight in the output is below this share of 1/K."""
-CUBE = 2048
 MEAN, AUTO = "torch mean(0)", "holdfast Rage auto"
-READ_PASS, PRODUCTS = "torch ones @ X", ("torch 2048³ product", "numpy 2048³ product")
-BY_COORDINATE = ("Median", "median(0)", "TrMean")
+BY_COORDINATE = {"holdfast Median", "torch median(0)", "byzfl Median", "byzfl TrMean"}
 """Rules that mix clients differently in every coordinate, so that no client has one weight."""
 
 Shape = tuple[int, int]
@@ -104,8 +99,9 @@ class Problem:
 
         The weights are recovered from the output alone, by one K x K system, so all rules are judged alike.
         """
-        products = np.concatenate([rows.double().numpy() @ output.double().numpy() for rows in self.updates.split(10)])
-        weights = np.linalg.solve(self.gram, products)
+        vector = output.double().numpy()
+        products = [rows @ vector for rows in np.array_split(self.updates.numpy(), 10)]
+        weights = np.linalg.solve(self.gram, np.concatenate(products))
         gone = weights < REMOVED_BELOW / len(weights)
         return int((gone & self.byzantine).sum()), int((gone & ~self.byzantine).sum())
 
@@ -134,7 +130,7 @@ class Measured:
 
     def gemm_rate(self) -> float:
         """Return the best rate of a large float32 product seen in the rounds, in operations per second."""
-        return 2.0 * CUBE**3 / min(time for name in PRODUCTS for time in self.times(name))
+        return machine.PRODUCT_OPERATIONS / min(time for name in machine.PRODUCTS for time in self.times(name))
 
     def floor(self) -> float:
         """Return what the triangle of the Gram matrix and one more read pass cost at the best, as a ratio to the mean.
@@ -142,7 +138,7 @@ class Measured:
         Best product and best read pass of the run over the median of the mean: it errs on the low side.
         """
         triangle = self.clients * (self.clients + 1) * self.dim / self.gemm_rate()
-        return (triangle + min(self.times(READ_PASS))) / statistics.median(self.times(MEAN))
+        return (triangle + min(self.times(machine.READ_PASS))) / statistics.median(self.times(MEAN))
 
 
 def colluding_updates(clients: int, dim: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
@@ -188,56 +184,16 @@ def rules(num_byzantine: int, sigma0: float) -> dict[str, Run]:
     }
 
 
-def yardsticks() -> dict[str, Run]:
-    """Return products that measure the machine: the rate of BLAS and the rate of memory."""
-    cube = torch.from_numpy(stream(SEED, "cube").standard_normal((2, CUBE, CUBE), dtype=np.float32))
-    return {
-        "torch X @ X.T": lambda updates: updates @ updates.T,
-        READ_PASS: lambda updates: torch.ones(len(updates)) @ updates,
-        PRODUCTS[0]: lambda _: cube[0] @ cube[1],
-        PRODUCTS[1]: lambda _: cube[0].numpy() @ cube[1].numpy(),
-    }
-
-
-def too_large(name: str, clients: int, dim: int) -> str | None:
-    """Return why a rule cannot run at this shape, or None."""
-    if "NNM" not in name:
-        return None
-    needed = nnm_bytes(clients, clients // 5, dim) + 8 * clients * dim
-    available = psutil.virtual_memory().available
-    if needed <= 0.8 * available:
-        return None
-    return f"needs {needed / 1e9:.0f} GB at once, and {available / 1e9:.0f} GB are available"
-
-
-def interleaved(runs: Mapping[str, Callable[[], object]], num_rounds: int, seen: Callable[[str, object], None]) -> Any:
-    """Return, round by round, the seconds of every run; ``seen`` looks at each result outside the measured time."""
-    allowed = dict.fromkeys(runs, num_rounds)
-    rounds: list[dict[str, float]] = []
-    for number in range(num_rounds):
-        names = [name for name in runs if allowed[name] > number]
-        turn = number % len(names)
-        times = {}
-        for name in names[turn:] + names[:turn]:
-            start = time.perf_counter()
-            result = runs[name]()
-            times[name] = time.perf_counter() - start
-            allowed[name] = min([allowed[name], *(few for above, few in FEWER_ROUNDS if times[name] > above)])
-            seen(name, result)
-            del result
-        rounds.append(times)
-    return rounds
-
-
 def measure(shape: Shape, num_rounds: int, out: Console) -> Measured:
     """Measure times, errors and memory of every rule at one shape."""
     problem = known_problem(*shape)
     num_byzantine = int(problem.byzantine.sum())
     measured = Measured(*shape, num_byzantine, problem.sigma0)
     competitors = rules(num_byzantine, problem.sigma0)
-    measured.skipped = {name: why for name in competitors if (why := too_large(name, *shape))}
+    measured.skipped = {name: why for name in competitors if (why := obstacle(name, *shape, num_byzantine))}
     runnable = {name: run for name, run in competitors.items() if name not in measured.skipped}
-    for run in rules(1, 1.0).values():
+    calls = {name: partial(run, problem.updates) for name, run in (runnable | machine.yardsticks()).items()}
+    for run in rules(1, 1.0).values():  # nobody pays for loading code
         run(problem.updates[:10, :1000])
 
     def judge(name: str, result: object) -> None:
@@ -245,13 +201,12 @@ def measure(shape: Shape, num_rounds: int, out: Console) -> Measured:
         if name not in competitors or not isinstance(output, Tensor):
             return
         measured.errors.setdefault(name, []).append(problem.error(output))
-        if name not in measured.removed and not name.endswith(BY_COORDINATE):
+        if name not in measured.removed and name not in BY_COORDINATE:
             measured.removed[name] = problem.removed(output)
 
     torch.default_generator.manual_seed(SEED)  # the peer's CAF starts from a random vector
-    calls = {name: lambda run=run: run(problem.updates) for name, run in (runnable | yardsticks()).items()}
-    out.print(f"{shape[0]} x {shape[1]:,}: {num_rounds} rounds over {len(calls)} competitors ...")
-    measured.rounds = interleaved(calls, num_rounds, judge)
+    out.print(f"{shape[0]} x {shape[1]:,}: {num_rounds} rounds of {len(calls)} competitors, then their memory ...")
+    measured.rounds = machine.interleaved(calls, num_rounds, judge)
     measure_memory(measured, problem, list(runnable), out)
     return measured
 
@@ -296,12 +251,20 @@ def shape_table(measured: Measured) -> Table:
         title=f"K = {measured.clients}, d = {measured.dim:,} float32 ({size / 1e6:.0f} MB), "
         f"{measured.num_byzantine} Byzantine at {SHIFT:g} σ₀, σ₀ = {measured.sigma0:.1f}"
     )
-    for title in ("", "median ms", "x mean(0)", "min..max", "rounds", "error/σ₀√ε", "removed B/H", "peak MB", "% input"):
+    for title in (
+        "",
+        "median ms",
+        "x mean(0)",
+        "min..max",
+        "rounds",
+        "error/σ₀√ε",
+        "removed B/H",
+        "peak MB",
+        "% input",
+    ):
         table.add_column(title, justify="right" if title else "left", no_wrap=True)
     for name in dict.fromkeys(name for times in measured.rounds for name in times):
         table.add_row(*shape_row(measured, name, size))
-    for name, why in measured.skipped.items():
-        table.add_row(name, "skipped", why[:60])
     return table
 
 
@@ -323,3 +286,109 @@ def shape_row(measured: Measured, name: str, size: int) -> list[str]:
         f"{memory / 1e6:.1f}" if isinstance(memory, int) else memory or "",
         f"{100 * memory / size:.1f}" if isinstance(memory, int) else "",
     ]
+
+
+def report_shape(measured: Measured, out: Console) -> None:
+    """Print the table of one shape and what a reader must know beside it."""
+    out.print(shape_table(measured))
+    for name, why in measured.skipped.items():
+        out.print(f"{name} is skipped: {why}.")
+    few = [name for name in measured.rounds[0] if len(measured.times(name)) < len(measured.rounds)]
+    if few:
+        limits = ", ".join(f"above {above:g} s in {rounds}" for above, rounds in machine.FEWER_ROUNDS)
+        out.print(f"Too slow for all {len(measured.rounds)} rounds ({limits}): {', '.join(few)}.")
+    out.print(
+        f"Best product {measured.gemm_rate() / 1e9:.0f} GFLOP/s; compute floor {measured.floor():.1f} x mean(0).\n"
+    )
+
+
+def measure_growth(sizes: dict[str, list[Shape]], num_rounds: int, out: Console) -> dict[str, Any]:
+    """Measure how the time of Rage auto grows, print it, and return the raw times with the fitted exponents."""
+    shapes = list(dict.fromkeys(shape for series in sizes.values() for shape in series))
+    calls = {
+        f"{clients}x{dim}": partial(
+            Rage(num_byzantine=clients // 5), torch.from_numpy(colluding_updates(clients, dim)[0])
+        )
+        for clients, dim in shapes
+    }
+    rounds = machine.interleaved(calls, num_rounds, lambda *_: None)
+    table = Table(title="Growth of Rage auto (time ~ size^exponent)")
+    for title in ("grows", "K x d: median ms", "exponent"):
+        table.add_column(title)
+    exponents = {}
+    for name, series in sizes.items():
+        medians = [statistics.median(times[f"{k}x{d}"] for times in rounds) for k, d in series]
+        lengths = [shape[0] if name == "K" else shape[1] for shape in series]
+        exponents[name] = float(np.polyfit(np.log(lengths), np.log(medians), 1)[0])
+        cells = (f"{k} x {d:,}: {1e3 * median:.1f}" for (k, d), median in zip(series, medians, strict=True))
+        table.add_row(name, "   ".join(cells), f"{exponents[name]:.2f}")
+    out.print(table)
+    return {"rounds": rounds, "exponents": exponents}
+
+
+def report_targets(results: Sequence[Measured], out: Console) -> list[dict[str, Any]]:
+    """Print each target, what was measured, and the compute floor beside the targets that it bounds."""
+    found = {(measured.clients, measured.dim): measured for measured in results}
+    table = Table(title="Targets (median over rounds of the ratio inside a round)")
+    for title in ("shape", "ratio", "target", "measured", "met", "stretch", "compute floor"):
+        table.add_column(title, no_wrap=True)
+    verdicts: list[dict[str, Any]] = []
+    for target in TARGETS:
+        verdict: dict[str, Any] = asdict(target) | {"measured": None}
+        if measured := found.get(target.shape):
+            ratio = statistics.median(measured.ratios(target.over, target.under))
+            verdict |= {"measured": ratio, "met": target.met(ratio, target.limit)}
+            if target.stretch is not None:
+                verdict |= {"stretch_met": target.met(ratio, target.stretch), "floor": measured.floor()}
+        verdicts.append(verdict)
+        table.add_row(*target_row(verdict))
+    out.print(table)
+    return verdicts
+
+
+def target_row(verdict: dict[str, Any]) -> list[str]:
+    """Return the row of one target."""
+    sign, answer = "≤" if verdict["at_most"] else "≥", {True: "yes", False: "no", None: ""}
+    stretch = f"{sign} {verdict['stretch']:g} x: " if "stretch_met" in verdict else ""
+    return [
+        "{} x {:,}".format(*verdict["shape"]),
+        f"{verdict['over']} / {verdict['under']}",
+        f"{sign} {verdict['limit']:g} x",
+        "not measured" if verdict["measured"] is None else f"{verdict['measured']:.2f} x",
+        answer[verdict.get("met")],
+        stretch + answer[verdict.get("stretch_met")],
+        f"{verdict['floor']:.1f} x" if "floor" in verdict else "",
+    ]
+
+
+def shape_of(text: str) -> Shape:
+    """Read a shape such as 100x1000000."""
+    clients, dim = (int(part) for part in text.split("x"))
+    if clients < 15 or dim < clients:
+        msg = f"a shape needs at least 15 clients and as many parameters as clients, got {text!r}"
+        raise argparse.ArgumentTypeError(msg)
+    return clients, dim
+
+
+def main() -> None:
+    """Measure, print and store."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.filter", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small shapes, for a first look")
+    parser.add_argument("--shape", type=shape_of, action="append", help="clients x parameters, may be repeated")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"rounds of every shape (default {ROUNDS})")
+    options = parser.parse_args()
+    out, about = machine.console(), machine.describe()
+    out.print(machine.headline(about), "\n")
+    results = []
+    for shape in options.shape or (QUICK_SHAPES if options.quick else SHAPES):
+        results.append(measure(shape, options.rounds, out))
+        report_shape(results[-1], out)
+    growth = measure_growth(QUICK_GROWTH if options.quick else GROWTH, options.rounds, out)
+    verdicts = report_targets(results, out)
+    payload = {"machine": about, "data": __doc__, "shapes": [asdict(measured) for measured in results]}
+    path = machine.store("filter", payload | {"growth": growth, "targets": verdicts})
+    out.print(f"Stored in {path}.")
+
+
+if __name__ == "__main__":
+    main()

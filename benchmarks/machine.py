@@ -11,23 +11,35 @@ import os
 import platform
 import subprocess
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
+import numpy as np
 import psutil
 import torch
 from rich.console import Console
 from threadpoolctl import threadpool_info
+from torch import Tensor
+
+from holdfast.rng import stream
 
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = ("holdfast", "torch", "numpy", "scipy", "byzfl")
 STATUS = Path("/proc/self/status")
 CLEAR_REFS = Path("/proc/self/clear_refs")
 WIDTH_WITHOUT_TERMINAL = 130
+
+CUBE = 2048
+PRODUCTS = (f"torch {CUBE}³ product", f"numpy {CUBE}³ product")
+PRODUCT_OPERATIONS = 2 * CUBE**3
+READ_PASS = "torch ones @ X"
+FEWER_ROUNDS = ((20.0, 1), (2.0, 3))
+"""What takes longer than so many seconds runs in so many rounds only."""
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -78,8 +90,43 @@ def store(name: str, payload: dict[str, Any]) -> Path:
     """Write ``payload`` to ``results/<name>-<date and time>.json`` and return the path."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}-{datetime.now(UTC):%Y-%m-%d-%H%M%S}.json"
-    path.write_text(json.dumps(payload, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(payload, indent=1, allow_nan=False, ensure_ascii=False) + "\n", encoding="utf-8")
     return path
+
+
+def yardsticks() -> dict[str, Callable[[Tensor], object]]:
+    """Return calls that measure the machine: the rate of its products and of reading its memory."""
+    left, right = torch.from_numpy(stream(0, "yardstick").standard_normal((2, CUBE, CUBE), dtype=np.float32))
+    return {
+        "torch X @ X.T": lambda updates: updates @ updates.T,
+        READ_PASS: lambda updates: torch.ones(len(updates)) @ updates,
+        PRODUCTS[0]: lambda _: left @ right,
+        PRODUCTS[1]: lambda _: left.numpy() @ right.numpy(),
+    }
+
+
+def interleaved(
+    calls: Mapping[str, Callable[[], object]], num_rounds: int, look: Callable[[str, object], None]
+) -> list[dict[str, float]]:
+    """Return, round by round, the seconds of every call; ``look`` sees each result outside the measured time.
+
+    The order rotates from round to round, so that load which comes and goes hits all alike.
+    """
+    allowed = dict.fromkeys(calls, num_rounds)
+    rounds: list[dict[str, float]] = []
+    for number in range(num_rounds):
+        names = [name for name in calls if allowed[name] > number]
+        turn = number % len(names)
+        times: dict[str, float] = {}
+        for name in names[turn:] + names[:turn]:
+            start = time.perf_counter()
+            result = calls[name]()
+            times[name] = time.perf_counter() - start
+            allowed[name] = min([allowed[name], *(few for above, few in FEWER_ROUNDS if times[name] > above)])
+            look(name, result)
+            del result
+        rounds.append(times)
+    return rounds
 
 
 def in_fresh_process(
@@ -167,6 +214,4 @@ def _commit() -> str:
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    return subprocess.run(
-        ["git", *arguments], cwd=folder, check=True, capture_output=True, text=True
-    ).stdout.strip()
+    return subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, text=True).stdout.strip()

@@ -20,11 +20,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
+import psutil
 import torch
 from torch import Tensor
 
 PEER = "byzfl"
 PEER_VERSION = "0.0.11"
+MEMORY_SHARE = 0.8
+"""The share of the available memory that a rule may ask for."""
 
 Rule = Callable[[Tensor], Tensor]
 
@@ -139,3 +142,14 @@ def nnm_bytes(num_clients: int, num_byzantine: int, dim: int) -> int:
         )
         raise ValueError(msg)
     return num_clients * (num_clients - num_byzantine) * dim * torch.float32.itemsize
+
+
+def obstacle(name: str, num_clients: int, dim: int, num_byzantine: int) -> str | None:
+    """Return why the rule called ``name`` cannot run at this size on this machine, or None if it can."""
+    if "NNM" not in name:
+        return None
+    needed = nnm_bytes(num_clients, num_byzantine, dim) + 2 * num_clients * dim * torch.float32.itemsize
+    available = psutil.virtual_memory().available
+    if needed <= MEMORY_SHARE * available:
+        return None
+    return f"it needs {needed / 1e9:.0f} GB at once, and {available / 1e9:.0f} GB are available"

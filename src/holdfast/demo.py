@@ -31,8 +31,8 @@ class Outcome:
     """Distance to the honest mean, in units of the honest spread σ₀."""
     liars_weight: float
     """Share of the update that comes from Byzantine clients."""
-    removed: list[int]
-    """Clients without any share; 0 to 9 are the Byzantine ones, if there is an attack."""
+    distrusted: list[int]
+    """Clients with less than half of the largest share; 0 to 9 are the Byzantine ones, if there is an attack."""
 
 
 def rules() -> dict[str, Aggregator]:
@@ -72,5 +72,5 @@ def _outcome(attack: str, rule: str, staged: Scene, result: Aggregation) -> Outc
         rule=rule,
         error=staged.error(result.update) * (staged.epsilon**0.5 or 1.0),
         liars_weight=float(result.weights[: staged.num_byzantine].sum()),
-        removed=result.removed,
+        distrusted=result.distrusted,
     )

@@ -34,12 +34,6 @@ class UnknownNameError(HoldfastError, KeyError):
         """Return the message itself; KeyError would show its repr."""
         return str(self.args[0])
 
-    @classmethod
-    def among(cls, kind: str, name: object, known: Iterable[str]) -> UnknownNameError:
-        """Return an error that names the nearest known name and lists them all."""
-        names = sorted(known)
-        return cls(f"unknown {kind} {name!r}{nearest(name, names)}; known: {', '.join(names)}")
-
 
 class InputError(HoldfastError, ValueError):
     """The updates cannot be aggregated."""
@@ -59,6 +53,12 @@ class CohortTooSmallError(InputError):
 
 class NoUsableRowError(InputError):
     """No row is finite with a finite squared norm."""
+
+
+def unknown_name(kind: str, name: object, known: Iterable[str]) -> UnknownNameError:
+    """Return an error that names the nearest known name and lists them all."""
+    names = sorted(known)
+    return UnknownNameError(f"unknown {kind} {name!r}{nearest(name, names)}; known: {', '.join(names)}")
 
 
 def nearest(name: object, known: Iterable[str]) -> str:

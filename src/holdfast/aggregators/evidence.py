@@ -58,7 +58,7 @@ class Aggregation:
     num_byzantine: int
     """How many of the K rows were assumed Byzantine."""
     sigma0: float | None = None
-    """The spread of honest rows (a standard deviation) that was given or estimated; None if the rule has no use for it."""
+    """The spread of honest rows (a standard deviation), given or estimated; None if the rule has no use for it."""
     spread: float | None = None
     """λ_max of the covariance of the kept rows at the stop; None if the rule does not look at it."""
     certificate: Certificate | None = None
@@ -77,6 +77,11 @@ class Aggregation:
     def removed(self) -> list[int]:
         """The clients without any share in the update, in order."""
         return [int(i) for i in (~self.kept).nonzero().flatten()]
+
+    @property
+    def distrusted(self) -> list[int]:
+        """The clients with less than half of the largest share, in order; the removed ones are among them."""
+        return [int(i) for i in (self.weights < 0.5 * self.weights.max()).nonzero().flatten()]
 
     def evidence(self) -> dict[str, Any]:
         """Return everything but the update as plain numbers, lists and strings, ready for JSON."""

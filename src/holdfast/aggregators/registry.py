@@ -15,7 +15,7 @@ from holdfast.aggregators.krum import Krum
 from holdfast.aggregators.mean import Mean
 from holdfast.aggregators.median import Median
 from holdfast.aggregators.rage.rule import Rage
-from holdfast.errors import ParameterError, UnknownNameError
+from holdfast.errors import ParameterError, unknown_name
 
 RULES: Mapping[str, type[Aggregator]] = MappingProxyType(
     {
@@ -35,7 +35,7 @@ def build_rule(name: str, **parameters: Any) -> Aggregator:
     Rage(byzantine_fraction=0.2)
     """
     if name not in RULES:
-        raise UnknownNameError.among("rule", name, RULES)
+        raise unknown_name("rule", name, RULES)
     return RULES[name](**parameters)
 
 
@@ -44,7 +44,7 @@ def rule_name(rule: Aggregator) -> str:
     for name, kind in RULES.items():
         if type(rule) is kind:
             return name
-    raise UnknownNameError.among("rule", type(rule).__name__, RULES)
+    raise unknown_name("rule", type(rule).__name__, RULES)
 
 
 def rule_to_toml(rule: Aggregator) -> str:

@@ -48,7 +48,7 @@ def demo(seed: Annotated[int, typer.Option(min=0, help="Seed of the data and the
 
     liars = f"clients 0 to {program.NUM_BYZANTINE - 1}"
     table = Table(title=f"{program.COHORT_SIZE} clients x {program.DIM:,} parameters; {liars} lie")
-    for heading in ("attack", "rule", "error / σ₀", "liars' weight", "removed clients"):
+    for heading in ("attack", "rule", "error / σ₀", "liars' weight", "distrusted clients"):
         table.add_column(heading, justify="right" if heading in {"error / σ₀", "liars' weight"} else "left")
     previous = ""
     for outcome in program.run(seed):
@@ -59,16 +59,17 @@ def demo(seed: Annotated[int, typer.Option(min=0, help="Seed of the data and the
             outcome.rule,
             f"{outcome.error:.3f}",
             f"{outcome.liars_weight:.1%}",
-            ranges(outcome.removed) or "nobody",
+            ranges(outcome.distrusted) or "nobody",
             style="bold" if outcome.rule == "rage" else None,
         )
         previous = outcome.attack
     console = Console()
     console.print(table)
     console.print(
-        "error: distance of the update to the mean of the honest clients, in units of the honest spread σ₀, the largest "
-        "standard deviation of honest updates in any direction. Krum keeps one client by design; the median takes every "
-        "coordinate from another client. Rows with NaN or 1e30 are removed before any rule starts.",
+        "error: distance of the update to the mean of the honest clients, in units of the honest spread σ₀, the "
+        "largest standard deviation of honest updates in any direction. Distrusted: less than half of the largest "
+        "weight. Krum keeps one client by design; the median takes every coordinate from another client. Rows with "
+        "NaN or 1e30 are removed before any rule starts.",
         style="dim",
     )
 
@@ -176,6 +177,7 @@ def _show(rule: Aggregator, result: Aggregation, out: Path | None) -> None:
     facts.add_row("stopped because", str(result.stop))
     facts.add_row("unusable rows", _listed((~result.usable).nonzero().flatten().tolist()))
     facts.add_row("removed clients", _listed(result.removed))
+    facts.add_row("half their weight lost", _listed([i for i in result.distrusted if bool(result.kept[i])]))
     if result.spread is not None:
         facts.add_row("spread of the kept rows", f"{result.spread:.6g} (largest variance in any direction)")
     if result.certificate is not None:

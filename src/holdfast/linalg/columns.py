@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
 
 import numpy as np
 import torch
@@ -31,7 +30,9 @@ WIDEST_BLOCK = 8192
 """Columns of one block; wider ones fall out of the cache (measured)."""
 COMBINE_WIDTH = 65536
 """Columns of one block of the weighted pass, which needs no K-fold scratch."""
-SAMPLE_RUNS, SAMPLE_WIDTH = 8, 64
+MOST_ROWS_SUMMED = 32
+"""Rows of one product of the weighted pass; partial sums keep the rounding error from growing with K."""
+SAMPLE_RUNS, SAMPLE_WIDTH = 8, 32
 """A sample is this many runs of this many neighbouring columns; single columns would touch a page of disk each."""
 
 
@@ -127,7 +128,7 @@ class Columns(ABC):
         A weight of zero is not enough to keep a row out: 0 · NaN is NaN.
         """
         update = torch.zeros(self.num_columns, dtype=self.dtype, device=self.device)
-        runs = _runs(weights > 0)
+        runs = _runs(weights > 0, MOST_ROWS_SUMMED)
 
         def work(columns: Range, _: None) -> None:
             for rows in runs:
@@ -219,7 +220,15 @@ def subtract(block: Tensor, shift: Tensor | None, out: Tensor) -> None:
         np.subtract(block.numpy(), shift.numpy(), out=out.numpy())
 
 
-def _runs(mask: NDArray[np.bool_]) -> list[Range]:
-    """Return the ranges [start, stop) of consecutive True."""
-    edges = np.flatnonzero(np.diff(np.concatenate(([False], mask, [False])).astype(np.int8)))
-    return [(int(start), int(stop)) for start, stop in list(pairwise(edges))[::2]]
+def _runs(mask: NDArray[np.bool_], longest: int) -> list[Range]:
+    """Return ranges [start, stop) of consecutive True, none longer than `longest`.
+
+    >>> _runs(np.array([True, True, True, False, True]), 2)
+    [(0, 2), (2, 3), (4, 5)]
+    """
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], mask, [False])).astype(np.int8))).tolist()
+    return [
+        (start, min(start + longest, stop))
+        for begin, stop in zip(edges[::2], edges[1::2], strict=True)
+        for start in range(begin, stop, longest)
+    ]

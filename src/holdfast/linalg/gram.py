@@ -47,18 +47,18 @@ def pivoted_gram(columns: Columns) -> Gram:
     sample of columns and must be finite itself; afterwards it is checked against all columns (a client may look
     honest in the sample) and replaced if the rows lie far from it.
     """
-    candidates = _candidates(columns.sample(), columns)
+    candidates = _central_rows(columns)
     tried: set[int] = set()
-    for num_passes in range(1, MOST_PIVOTS + 1):
+    while True:
         pivot = _first_usable(columns, candidates, tried)
         tried.add(pivot)
-        matrix = _symmetric(columns.fold(columns.row(pivot), self_product, (columns.num_rows, columns.num_rows)))
+        matrix = columns.fold(columns.row(pivot), self_product, (columns.num_rows, columns.num_rows))
         usable = np.isfinite(matrix.diagonal())
-        squared = squared_distances(matrix[np.ix_(usable, usable)])
-        if num_passes == MOST_PIVOTS or len(tried) == usable.sum() or not _is_far(matrix.diagonal()[usable], squared):
-            return Gram(matrix[np.ix_(usable, usable)], usable, pivot, num_passes)
-        candidates = np.flatnonzero(usable)[np.argsort(_median_rows(squared), kind="stable")]
-    raise AssertionError  # pragma: no cover  the loop returns in its last turn
+        inner = matrix if usable.all() else matrix[np.ix_(usable, usable)]
+        squared = squared_distances(inner)
+        if len(tried) in {MOST_PIVOTS, len(inner)} or not _is_far(inner.diagonal(), squared):
+            return Gram(inner, usable, pivot, len(tried))
+        candidates = np.flatnonzero(usable)[np.argsort(np.median(squared, axis=1), kind="stable")]
 
 
 def self_product(block: Tensor, out: Tensor) -> None:
@@ -102,13 +102,16 @@ def no_usable_row(num_rows: int, dtype: torch.dtype) -> NoUsableRowError:
     )
 
 
-def _candidates(sample: Tensor, columns: Columns) -> NDArray[np.intp]:
-    """Return the clients in the order in which they should be tried as pivot: most central in the sample first."""
+def _central_rows(columns: Columns) -> NDArray[np.intp]:
+    """Return the clients in the order of their distance to the coordinate-wise median of a sample of columns.
+
+    Sorting puts NaN last, so that fewer than half bad rows cannot move the median of a coordinate out of the others.
+    """
+    sample = columns.sample().cpu().numpy().astype(np.float64)
     with np.errstate(all="ignore"):
-        values = sample.cpu().numpy().astype(np.float64)
-        gram = columns.total(values @ values.T)
-        centrality = _median_rows(squared_distances(gram))
-    return np.argsort(np.where(np.isfinite(gram.diagonal()), centrality, np.inf), kind="stable")
+        median = np.sort(sample, axis=0)[(len(sample) - 1) // 2]
+        distances = columns.total(((sample - median) ** 2).sum(axis=1))
+    return np.argsort(np.where(np.isnan(distances), np.inf, distances), kind="stable")
 
 
 def _first_usable(columns: Columns, candidates: NDArray[np.intp], tried: set[int]) -> int:
@@ -126,19 +129,14 @@ def _squared_norm(columns: Columns, index: int) -> float:
         return float(columns.total(local)[0])
 
 
-def _symmetric(matrix: Matrix) -> Matrix:
-    """Return the matrix with its upper triangle mirrored below, so that it is symmetric to the bit."""
-    return np.triu(matrix) + np.triu(matrix, 1).T
-
-
-def _median_rows(squared: Matrix) -> Vector:
-    """Return the median distance of every row to the rows, NaN counted as far."""
-    return np.median(np.where(np.isnan(squared), np.inf, squared), axis=1)
-
-
 def _is_far(to_pivot: Vector, squared: Matrix) -> bool:
-    """Tell whether the rows lie so far from the pivot that their differences have lost digits."""
-    above_diagonal = squared[np.triu_indices(len(squared), 1)]
-    if len(above_diagonal) == 0:
+    """Tell whether the rows lie so far from the pivot that their differences have lost digits.
+
+    The median distance of two rows is read off the whole matrix, whose n smallest entries are the diagonal.
+    """
+    n = len(squared)
+    if n < 3:
         return False
-    return bool(np.median(to_pivot) > WORST_PIVOT_RATIO * np.median(above_diagonal))
+    middle = n + n * (n - 1) // 2
+    typical = float(np.partition(squared, middle, axis=None)[middle])
+    return bool(np.median(to_pivot) > WORST_PIVOT_RATIO * typical)

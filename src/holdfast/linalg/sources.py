@@ -24,9 +24,7 @@ def as_columns(updates: Any) -> Columns:
         return _dense(_as_tensor(updates, "updates"))
     if isinstance(updates, Sequence) and not isinstance(updates, (str, bytes)):
         return _rows(updates)
-    msg = (
-        f"updates must be a K x d tensor or array, or a list of K one-dimensional ones, got {type(updates).__name__}"
-    )
+    msg = f"updates must be a K x d tensor or array, or a list of K one-dimensional ones, got {type(updates).__name__}"
     raise ShapeError(msg)
 
 

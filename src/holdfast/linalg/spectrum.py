@@ -61,13 +61,10 @@ def eigen_directions(gram: Matrix, weights: Vector, number: int) -> Directions:
 def scatter_matrix(gram: Matrix, weights: Vector) -> Matrix:
     """Return M = C^{1/2} Hᵀ Q H C^{1/2}; rows without weight are zero whatever the Gram matrix holds there."""
     kept = weights > 0
-    inner = gram[np.ix_(kept, kept)]
-    share = weights[kept] / weights[kept].sum()
-    to_mean = inner @ share
-    root = np.sqrt(weights[kept])
+    if kept.all():
+        return _scatter_of_kept(gram, weights)
     scatter = np.zeros_like(gram)
-    centred = inner - to_mean[:, None] - to_mean[None, :] + share @ to_mean
-    scatter[np.ix_(kept, kept)] = root[:, None] * centred * root[None, :]
+    scatter[np.ix_(kept, kept)] = _scatter_of_kept(gram[np.ix_(kept, kept)], weights[kept])
     return scatter
 
 
@@ -101,9 +98,20 @@ def _as_directions(gram: Matrix, weights: Vector, values: Vector, vectors: Matri
     return Directions(gram @ coefficients, coefficients, top, exact)
 
 
+def _scatter_of_kept(gram: Matrix, weights: Vector) -> Matrix:
+    """Return M where every row has weight: √c_i √c_j (Q_ij − q_i − q_j + πᵀq) with q = Q π."""
+    share = weights / weights.sum()
+    to_mean: Vector = gram @ share
+    scatter: Matrix = gram - to_mean
+    scatter -= to_mean[:, None] - share @ to_mean
+    scatter *= np.sqrt(weights)
+    scatter *= np.sqrt(weights)[:, None]
+    return scatter
+
+
 def _spread_out(weights: Vector, vectors: Matrix) -> Matrix:
     """Return H C^{1/2} u for every column u: C^{1/2} u minus its sum spread over π."""
-    scaled = np.sqrt(weights)[:, None] * vectors
+    scaled: Matrix = np.sqrt(weights)[:, None] * vectors
     return scaled - (weights / weights.sum())[:, None] * scaled.sum(axis=0)
 
 

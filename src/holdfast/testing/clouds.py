@@ -1,7 +1,7 @@
 r"""Clouds of honest updates and forged rows that hide in them, for tests, benchmarks and the demo.
 
-A scene is a K x d matrix whose first f rows are Byzantine, with what only an onlooker knows: the honest mean, the honest
-spread σ₀ = √λ_max(Cov of the honest rows), and hence the error of an update in units of σ₀ √ε, ε = f / K.
+A scene is a K x d matrix whose first f rows are Byzantine, with what only an onlooker knows: the honest mean, the
+honest spread σ₀ = √λ_max(Cov of the honest rows), and hence the error of an update in units of σ₀ √ε, ε = f / K.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from holdfast.errors import ParameterError, UnknownNameError
+from holdfast.errors import ParameterError, unknown_name
 from holdfast.rng import stream
 
 Rows = NDArray[np.float64]
@@ -44,7 +44,8 @@ class Honest:
         values, vectors = np.linalg.eigh(centred @ centred.T)
         direction = vectors[:, -1] @ centred
         norm = float(np.linalg.norm(direction))
-        return cls(rows, mean, float(np.sqrt(max(values[-1], 0.0) / len(rows))), direction / norm if norm else direction)
+        sigma0 = float(np.sqrt(max(values[-1], 0.0) / len(rows)))
+        return cls(rows, mean, sigma0, direction / norm if norm else direction)
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def scene(
 def honest_rows(model: str, number: int, dim: int, seed: int) -> Honest:
     """Return honest rows of a model about a common mean of three standard deviations."""
     if model not in MODELS:
-        raise UnknownNameError.among("model", model, MODELS)
+        raise unknown_name("model", model, MODELS)
     rng = stream(seed, "honest", model, number, dim)
     rows = MODELS[model](rng, number, dim)
     offset = rng.standard_normal(dim)
@@ -99,7 +100,7 @@ def honest_rows(model: str, number: int, dim: int, seed: int) -> Honest:
 def with_forged(honest: Honest, forgery: str, number: int, strength: float, seed: int) -> Scene:
     """Return the honest rows with forged ones in front."""
     if forgery not in FORGERIES:
-        raise UnknownNameError.among("forgery", forgery, FORGERIES)
+        raise unknown_name("forgery", forgery, FORGERIES)
     forged = FORGERIES[forgery](honest, number, strength, stream(seed, "forged", forgery))
     updates = torch.from_numpy(np.concatenate([forged.astype(np.float32), honest.rows.astype(np.float32)]))
     return Scene(updates, number, honest)

@@ -98,13 +98,14 @@ def check_translation(rule: Aggregator, updates: Tensor) -> None:
 def check_dtypes_and_containers(rule: Aggregator, updates: Tensor) -> None:
     """Tensors, arrays, lists of rows and float64 all give the same update, in their own dtype."""
     reference = rule(updates).update
-    for kind, other in {
+    containers: dict[str, Any] = {
         "numpy array": updates.numpy(),
         "list of tensors": list(updates),
         "list of arrays": list(updates.numpy()),
         "transposed memory": updates.T.contiguous().T,
         "tensor that requires grad": updates.clone().requires_grad_(),
-    }.items():
+    }
+    for kind, other in containers.items():
         result = rule(other)
         _expect_close(result.update, reference, updates, f"a {kind} must give the same update")
         _expect(not result.update.requires_grad, "the update must not require grad", kind)

@@ -119,7 +119,7 @@ class Certificate:
         return high
 
     def direction(self, updates: Float[Tensor, "K d"]) -> Float[Tensor, " d"]:
-        """Return the unit direction of the largest remaining spread, given the rows once more; zero if there is none."""
+        """Return the unit direction of the largest remaining spread, given the rows again; zero if there is none."""
         rows = torch.as_tensor(updates)
         named = self.coefficients != 0
         coefficients = self.coefficients[named].to(rows.dtype).to(rows.device)

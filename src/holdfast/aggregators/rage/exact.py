@@ -86,7 +86,7 @@ def _saddle(gram: Matrix, c: Vector, cap: float, threshold: float, alpha: float,
 
 
 def _mean_bound(gram: Matrix, c: Vector, cap: float, weighted: float) -> float:
-    """Return Φ's maximum over Y for the better of two feasible W: the plain mean and, if the cap allows, the weighted."""
+    """Return max_Y Φ for the better of two feasible W: the plain mean and, if the cap allows, the weighted one."""
     centred = gram - gram.mean(axis=0) - gram.mean(axis=1)[:, None] + gram.mean()
     plain = float(np.linalg.eigvalsh(np.sqrt(c)[:, None] * centred * np.sqrt(c))[-1])
     return min(plain, weighted) if c.max() / c.sum() <= cap * (1.0 + 1e-12) else plain

@@ -6,8 +6,8 @@ has λ_max ≤ σ₀², B the others. Weights c start at 1. Along ANY unit direc
 
     Σ_S c_i τ_i ≤ |S| σ₀² + ℓ · (Σ_B c) / (Σ c) ,
 
-so c_i ← c_i (1 − τ_i / τ_max) takes at least as much weight from B as from S whenever ℓ > θ(ε) n σ₀². Since any direction
-will do, one eigen-solve serves many steps.
+so c_i ← c_i (1 − τ_i / τ_max) takes at least as much weight from B as from S whenever ℓ > θ(ε) n σ₀². Since any
+direction will do, one eigen-solve serves many steps.
 """
 
 from __future__ import annotations
@@ -86,8 +86,12 @@ class Filtering:
         return self.states[-1]
 
 
-def run_filter(gram: Matrix, floor: float, limit: Limit, first: Directions | None = None) -> Filtering:
+def run_filter(
+    gram: Matrix, floor: float, limit: Limit, first: Directions | None = None, *, confirm: bool = True
+) -> Filtering:
     """Filter from c = 1 until the scatter is at most `limit(mass)` or the mass has fallen to `floor`.
+
+    With `confirm`, the scatter at the stop is confirmed as λ_max of the scatter matrix.
 
     Each full step zeroes at least one client, so there are fewer than n − floor + 2 steps. The last step is scaled so
     that the mass ends at the floor exactly: a scaled step takes weight in the same proportions, so the inequality
@@ -107,7 +111,7 @@ def run_filter(gram: Matrix, floor: float, limit: Limit, first: Directions | Non
             directions, fresh = _solve(gram, weights, run), True
             continue
         if fresh:
-            state, dense = _measure(gram, weights, directions, run, confirm=below or at_floor)
+            state, dense = _measure(gram, weights, directions, run, confirm=confirm and (below or at_floor))
             if dense is not None:
                 directions = dense
                 continue

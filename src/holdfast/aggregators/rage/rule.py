@@ -148,7 +148,7 @@ def _decide_auto(gram: Matrix, num_byzantine: int, kappa: float) -> _Decision:
     """
     floor = len(gram) - 2.0 * num_byzantine
     first = leading_directions(gram, np.ones(len(gram)))
-    probe = run_filter(gram, floor, lambda _: -math.inf, first)
+    probe = run_filter(gram, floor, lambda _: -math.inf, first, confirm=False)
     smallest = min(probe.states, key=lambda state: state.spread)
     limit = kappa * smallest.spread
     run = run_filter(gram, floor, lambda mass: limit * mass, first)
@@ -216,7 +216,7 @@ def _scores(looked_along: list[Vector], weights: Vector, spread: float) -> Vecto
     A score of 9 means: three standard deviations of the kept rows, in the worst direction the filter looked along.
     """
     _, deviations = scatter_along(np.stack(looked_along, axis=1), weights)
-    largest = (deviations**2).max(axis=1)
+    largest: Vector = (deviations**2).max(axis=1)
     if spread > 0.0:
         return largest / spread
     return np.where(largest > 0.0, np.inf, 0.0)

@@ -109,7 +109,7 @@ def project_on_capped_simplex(matrix: Matrix, cap: float) -> Matrix:
         slope = ((moved > 0) & (moved < cap)).sum(axis=0)
         newton = shift + surplus / np.maximum(slope, 1)
         shift = np.where((slope > 0) & (newton > low) & (newton < high), newton, (low + high) / 2.0)
-    return np.clip(matrix - shift, 0.0, cap)
+    return np.asarray(np.clip(matrix - shift, 0.0, cap))
 
 
 @dataclass(frozen=True)
@@ -193,4 +193,4 @@ def _project_on_l1_ball(values: Vector) -> Vector:
         return values.copy()
     surplus = (np.cumsum(values) - 1.0) / np.arange(1, len(values) + 1)
     last = int(np.flatnonzero(values > surplus)[-1])
-    return np.maximum(values - surplus[last], 0.0)
+    return np.asarray(np.maximum(values - surplus[last], 0.0))

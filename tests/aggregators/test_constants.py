@@ -1,0 +1,91 @@
+"""The proved constants against the table of the study, and against what they are said to be constants of."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from holdfast.aggregators.rage.constants import EXACT_LIMIT, exact_constant, known_constant, resilience, theta
+
+TABLE = [
+    # ε, Algorithm 2, weighted mean with θ = 4, weighted mean with θ(ε), θ(ε)
+    (0.05, 5.09, 2.16, 1.85, 2.11),
+    (0.10, 6.43, 2.26, 1.99, 2.25),
+    (0.20, 11.16, 2.54, 2.39, 2.67),
+    (0.25, 16.50, 2.77, 2.69, 3.00),
+]
+
+
+@pytest.mark.parametrize(("epsilon", "exact", "known4", "known", "factor"), TABLE)
+def test_constants_are_those_of_the_table(
+    epsilon: float, exact: float, known4: float, known: float, factor: float
+) -> None:
+    assert round(exact_constant(epsilon), 2) == exact
+    assert round(known_constant(epsilon, 4.0), 2) == known4
+    assert round(known_constant(epsilon), 2) == known
+    assert round(theta(epsilon), 2) == factor
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.05, 0.1, 0.25, 0.4, 0.49])
+def test_theta_makes_the_honest_share_of_a_step_one_half(epsilon: float) -> None:
+    assert (1.0 - epsilon) / theta(epsilon) + epsilon == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.1, 0.2, 0.25, 0.3, 0.36])
+def test_resilience_is_the_cap_of_the_paper(epsilon: float) -> None:
+    alpha = 1.0 - epsilon
+    assert 1.0 / (resilience(epsilon) * 40) == pytest.approx((4.0 - alpha) / (alpha * (2.0 + alpha) * 40))
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.1, 0.2, 0.25, 0.3, 0.36])
+def test_resilience_is_what_a_quarter_of_alpha_as_honest_share_leaves(epsilon: float) -> None:
+    alpha = 1.0 - epsilon
+    honest_weight_lost = epsilon * (alpha / 4.0) / (1.0 - alpha / 4.0)
+    assert resilience(epsilon) == pytest.approx(alpha - 2.0 * honest_weight_lost)
+
+
+def test_algorithm_2_is_covered_up_to_its_limit_and_not_beyond() -> None:
+    assert round(EXACT_LIMIT, 4) == 0.3625
+    assert resilience(EXACT_LIMIT) == pytest.approx(0.5)
+    assert math.isfinite(exact_constant(EXACT_LIMIT - 1e-6))
+    assert exact_constant(EXACT_LIMIT + 1e-6) == math.inf
+
+
+def test_constants_grow_with_the_share_of_byzantine_rows() -> None:
+    shares = np.linspace(0.01, 0.36, 36).tolist()
+    for constant in (exact_constant, known_constant):
+        values = [constant(share) for share in shares]
+        assert values == sorted(values)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.1, 0.25, 0.4])
+def test_no_proved_constant_is_below_what_no_estimator_can_beat(epsilon: float) -> None:
+    lower = 1.0 / math.sqrt(1.0 - 2.0 * epsilon)
+    assert known_constant(epsilon) >= lower
+    assert exact_constant(epsilon) >= lower
+
+
+def test_without_byzantine_rows_there_is_no_error() -> None:
+    assert known_constant(0.0) == 0.0
+
+
+def test_a_factor_that_may_empty_the_cohort_has_no_constant() -> None:
+    assert known_constant(0.4, 1.6) == math.inf
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.1, 0.25, 0.4])
+@pytest.mark.parametrize("factor", [None, 8.0])
+def test_the_maximum_over_the_weight_taken_is_found(epsilon: float, factor: float | None) -> None:
+    used = theta(epsilon) if factor is None else factor
+    alpha = 1.0 - epsilon
+    share = alpha / used + epsilon
+    ratio = share / (1.0 - share)
+    largest = 0.0
+    for x in np.linspace(0.0, epsilon, 3_457).tolist():
+        left = alpha - ratio * x
+        kept = math.sqrt(used * (epsilon - x) / ((1.0 - x - ratio * x) * left))
+        largest = max(largest, kept + math.sqrt(ratio * x / left))
+    assert known_constant(epsilon, factor) == pytest.approx(largest / math.sqrt(epsilon), rel=1e-5)
+    assert known_constant(epsilon, factor) * math.sqrt(epsilon) >= largest * (1.0 - 1e-7)

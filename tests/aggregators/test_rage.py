@@ -1,0 +1,205 @@
+"""RAGE on the cases in which filters break."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from holdfast.aggregators import Rage, Stop
+from holdfast.errors import CohortTooSmallError, ParameterError
+from holdfast.rng import stream
+from holdfast.testing.clouds import scene
+
+MODES = {
+    "auto": Rage(byzantine_fraction=0.2),
+    "known": Rage(byzantine_fraction=0.2, mode="known", sigma0=1.5),
+    "exact": Rage(byzantine_fraction=0.2, mode="exact", sigma0=1.5),
+}
+
+
+def normal(num_rows: int, dim: int, seed: int = 0) -> torch.Tensor:
+    return torch.from_numpy(stream(seed, "rows", num_rows, dim).standard_normal((num_rows, dim)))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_two_symmetric_clusters_do_not_empty_the_cohort(mode: str) -> None:
+    rows = torch.ones(30, 7)
+    rows[:15] *= -1
+    result = MODES[mode](100 * rows)
+    assert float(result.weights.sum()) == pytest.approx(1.0)
+    assert int(result.kept.sum()) >= 30 - 2 * 6
+    assert result.promise_broken == (mode != "auto")
+    if mode == "auto":  # nothing contradicts a large honest spread
+        assert result.certificate is not None
+        assert result.certificate.smallest_sigma0() > 50
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("num_rows", [5, 30, 200])
+def test_equal_rows_agree_and_nobody_is_removed(mode: str, num_rows: int) -> None:
+    result = MODES[mode](torch.full((num_rows, 6), 1.25))
+    assert result.stop is Stop.ROWS_AGREE
+    assert result.removed == []
+    assert torch.allclose(result.update, torch.full((6,), 1.25), rtol=1e-6)
+    assert result.spread == 0.0
+
+
+@pytest.mark.parametrize("cohort_size", [100, 200])
+def test_staircase_costs_at_most_a_step_per_attacker_and_few_eigensolves(cohort_size: int) -> None:
+    number = cohort_size // 5
+    staged = scene("iso", "staircase", cohort_size=cohort_size, dim=1000, num_byzantine=number, strength=3.0)
+    result = Rage(num_byzantine=number)(staged.updates)
+    assert result.removed == list(range(number))
+    assert result.num_steps <= 2 * number
+    assert staged.error(result.update) < 0.5
+    if cohort_size > 128:  # directions are shared
+        assert result.num_eigensolves < number
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_kind_of_huge_and_broken_row_at_once(mode: str) -> None:
+    rows = normal(60, 400).float() * 0.05
+    for index, value in enumerate([1e30, -1e30, 3e38, 1e18, math.nan]):
+        rows[index] = value
+    rows[5, 17] = math.inf
+    rows[6], rows[7], rows[8] = 1e10, 1e5, 30.0
+    rows[9] = 0.0
+    result = MODES[mode](rows)
+    honest = rows[9:].double().mean(0)
+    assert result.removed == list(range(9))
+    assert result.usable.tolist() == [False] * 6 + [True] * 54
+    assert float((result.update.double() - honest).norm()) < 0.05
+    assert not result.promise_broken
+
+
+def test_offset_of_a_hundred_thousand_times_the_noise_in_float32() -> None:
+    rows = normal(40, 2000)
+    rows[:8] += 5.0
+    centred = Rage(num_byzantine=8)(rows)
+    result = Rage(num_byzantine=8)((rows + 1e5).float())
+    assert result.distrusted == centred.distrusted == list(range(8))
+    assert torch.allclose(result.weights, centred.weights, atol=1e-4)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_one_row_and_two_rows_need_that_nobody_is_assumed_byzantine(mode: str) -> None:
+    rule = Rage(**{**MODES[mode].model_dump(exclude_defaults=True, exclude={"byzantine_fraction"}), "num_byzantine": 0})
+    one, two = normal(1, 3), normal(2, 3)
+    assert torch.allclose(rule(one).update, one[0])
+    assert torch.allclose(rule(two).update, two.mean(0))
+    with pytest.raises(CohortTooSmallError, match="assumes 1 Byzantine of 2 rows, and needs at least"):
+        MODES[mode](two)
+
+
+def test_without_assumed_attackers_the_mean_is_returned() -> None:
+    rows = normal(20, 50)
+    result = Rage(num_byzantine=0)(rows)
+    assert result.stop is Stop.NOTHING_TO_FILTER
+    assert torch.allclose(result.update, rows.mean(0))
+
+
+@pytest.mark.parametrize("mode", ["known", "exact"])
+def test_a_spread_above_the_promise_without_attackers_breaks_it(mode: str) -> None:
+    result = Rage(num_byzantine=0, mode=mode, sigma0=0.1)(normal(20, 50))
+    assert result.stop is Stop.SPREAD_STAYS_LARGE
+    assert result.certificate is not None
+    assert not result.certificate.is_consistent()
+    assert result.certificate.error_bound() == math.inf
+    assert result.certificate.smallest_sigma0() == pytest.approx(math.sqrt(result.spread or 0), rel=1e-3)
+
+
+@pytest.mark.parametrize("mode", ["known", "exact"])
+def test_a_sigma0_far_too_small_ends_in_a_broken_promise_and_not_in_an_empty_cohort(mode: str) -> None:
+    result = Rage(byzantine_fraction=0.25, mode=mode, sigma0=1e-3)(normal(40, 100))
+    assert result.stop is Stop.SPREAD_STAYS_LARGE
+    assert int(result.kept.sum()) >= 20
+    assert result.certificate is not None
+    assert not result.certificate.is_consistent()
+
+
+def test_unusable_rows_count_against_the_assumed_number() -> None:
+    rows = normal(20, 30).float()
+    rows[:4] = math.nan
+    result = Rage(byzantine_fraction=0.2)(rows)
+    assert result.num_byzantine == 4
+    assert result.certificate is not None
+    assert result.certificate.num_byzantine == 0
+    assert result.stop is Stop.NOTHING_TO_FILTER
+    rows[4] = math.inf
+    assert Rage(byzantine_fraction=0.2)(rows).stop is Stop.TOO_MANY_UNUSABLE
+
+
+@pytest.mark.parametrize(
+    ("fraction", "cohort", "expected"),
+    [(0.1, 30, 3), (0.2, 5, 1), (0.2, 6, 2), (0.25, 40, 10), (0.07, 100, 7), (0.29, 100, 29), (0.0, 9, 0)],
+)
+def test_fraction_is_read_as_the_decimal_it_was_written_as(fraction: float, cohort: int, expected: int) -> None:
+    assert Rage(byzantine_fraction=fraction).assumed_byzantine(cohort) == expected
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({}, "exactly one of byzantine_fraction"),
+        ({"byzantine_fraction": 0.1, "num_byzantine": 2}, "got both"),
+        ({"byzantine_fraction": 0.5}, "less than 0.5, got 0.5"),
+        ({"byzantine_fraction": -0.1}, "greater than or equal to 0, got -0.1"),
+        ({"byzantine_fraction": math.nan}, "byzantine_fraction"),
+        ({"num_byzantine": -1}, "got -1"),
+        ({"num_byzantine": 1.5}, "got 1.5"),
+        ({"num_byzantine": 1, "mode": "knwon"}, "got 'knwon'"),
+        ({"num_byzantine": 1, "mode": "known"}, "sigma0 > 0 is needed"),
+        ({"num_byzantine": 1, "sigma0": 1.0}, "must be left out"),
+        ({"num_byzantine": 1, "mode": "exact", "sigma0": 0.0}, "greater than 0, got 0.0"),
+        ({"num_byzantine": 1, "kappa": 0.5}, "got 0.5"),
+        ({"num_byzantine": 1, "mode": "known", "sigma0": 1.0, "kappa": 2.0}, "kappa belongs to mode 'auto'"),
+        ({"num_byzantine": 1, "sketch": 4}, "got 4"),
+        ({"num_byzantin": 1}, "did you mean 'num_byzantine'"),
+    ],
+)
+def test_wrong_parameters_are_refused_with_the_value_and_what_is_allowed(
+    parameters: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ParameterError, match=message.replace("(", r"\(")):
+        Rage(**parameters)
+
+
+def test_certificate_names_the_direction_of_the_largest_remaining_spread() -> None:
+    rows = normal(30, 20)
+    rows[:, 3] *= 10
+    result = Rage(num_byzantine=2)(rows)
+    assert result.certificate is not None
+    direction = result.certificate.direction(rows)
+    assert abs(float(direction[3])) > 0.95
+    assert float(direction.norm()) == pytest.approx(1.0)
+    along = (rows @ direction).numpy()
+    weights = result.weights.numpy()
+    variance = np.average((along - np.average(along, weights=weights)) ** 2, weights=weights)
+    assert variance == pytest.approx(result.spread, rel=1e-6)
+
+
+def test_distrusted_clients_have_less_than_half_of_the_largest_weight() -> None:
+    staged = scene("clusters", "covariance", cohort_size=50, dim=2000, num_byzantine=10, strength=6.0)
+    result = Rage(num_byzantine=10)(staged.updates)
+    assert set(result.removed) < set(result.distrusted)
+    assert result.distrusted == list(range(10))
+
+
+def test_scores_rank_the_attackers_first() -> None:
+    staged = scene("power", "spread-5", cohort_size=40, dim=500, num_byzantine=8, strength=12.0)
+    result = Rage(num_byzantine=8)(staged.updates)
+    assert set(result.scores.argsort(descending=True)[:8].tolist()) == set(range(8))
+
+
+def test_evidence_is_plain_json() -> None:
+    import json  # noqa: PLC0415
+
+    rows = normal(12, 5)
+    rows[0] = math.nan
+    evidence = json.loads(json.dumps(Rage(num_byzantine=2)(rows).evidence(), allow_nan=False))
+    assert evidence["scores"][0] is None
+    assert evidence["certificate"]["mode"] == "auto"
+    assert evidence["reason"].startswith("the spread of the kept rows")

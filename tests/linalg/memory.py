@@ -1,0 +1,33 @@
+"""Peak memory of a Gram pass, measured in a process of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from holdfast.linalg.columns import DenseColumns
+from holdfast.linalg.gram import pivoted_gram
+from holdfast.linalg.threads import one_blas_thread
+
+
+def peak_of_a_gram_pass(number: int, width: int) -> int:
+    """Return how many bytes above its input a Gram pass has held at its peak.
+
+    The peak that Linux keeps (VmHWM) counts torch's and BLAS's memory, which Python's own tracing does not see. The
+    input is written to before, so that its pages count as held, and so does a small pass, which loads the libraries.
+    """
+    rows = torch.full((number, width), 0.5)
+    rows[:, ::97] = torch.arange(float(number))[:, None]
+    with one_blas_thread():
+        pivoted_gram(DenseColumns(rows[:8, :20_000]))
+        before = _status("VmRSS")
+        pivoted_gram(DenseColumns(rows))
+    return _status("VmHWM") - before
+
+
+def _status(field: str) -> int:
+    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+        if line.startswith(field + ":"):
+            return int(line.split()[1]) << 10
+    raise KeyError(field)

@@ -1,0 +1,104 @@
+"""What one rank of two does: aggregate its slice of the columns under several rules and write down the results."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from numpy.typing import NDArray
+
+from holdfast.aggregators import Aggregator, GeometricMedian, Krum, Mean, Median, Rage
+from holdfast.errors import InputError
+from holdfast.linalg.shards import ShardedColumns
+from holdfast.rng import stream
+
+CUT = 2_500
+"""Columns of rank 0; rank 1 has the others."""
+
+RULES: Mapping[str, Aggregator] = MappingProxyType(
+    {
+        "auto": Rage(num_byzantine=4),
+        "known": Rage(num_byzantine=4, mode="known", sigma0=30.0),
+        "exact": Rage(num_byzantine=4, mode="exact", sigma0=30.0),
+        "krum": Krum(num_byzantine=4),
+        "median": Median(),
+        "mean": Mean(),
+        "geometric median": GeometricMedian(),
+    }
+)
+
+
+def rows(dtype: type[np.floating], *, with_nan: bool) -> NDArray[np.floating]:
+    """Return the whole matrix: 25 clients, of which three are far away and, if asked, one has a NaN on rank 1 only."""
+    matrix = stream(0, "shards").standard_normal((25, 7_001)) + 100.0
+    matrix[[2, 11, 20]] += 3.0
+    if with_nan:
+        matrix[7, CUT + 3_000] = np.nan
+    return matrix.astype(dtype)
+
+
+def slice_of(matrix: NDArray[np.floating], rank: int) -> torch.Tensor:
+    """Return the columns that the rank holds."""
+    return torch.from_numpy(matrix[:, :CUT] if rank == 0 else matrix[:, CUT:])
+
+
+def aggregate_shards(rank: int, folder: str) -> None:
+    """Write to a file what this rank gets for its slice under every rule, and how slices that do not fit are refused."""
+    with _group(rank, folder):
+        results = {
+            "refusal/rows": np.array(_refusal(torch.zeros((4 + rank, 10)))),
+            "refusal/dtype": np.array(_refusal(torch.zeros((4, 10), dtype=(torch.float32, torch.float64)[rank]))),
+        }
+        for dtype in (np.float32, np.float64):
+            for with_nan in (False, True):
+                local = ShardedColumns(slice_of(rows(dtype, with_nan=with_nan), rank))
+                for name, rule in RULES.items():
+                    found = rule(local)
+                    key = f"{name}/{np.dtype(dtype)}/{with_nan}"
+                    results[key + "/weights"] = found.weights.numpy()
+                    results[key + "/usable"] = found.usable.numpy()
+                    results[key + "/update"] = found.update.numpy()
+        np.savez(Path(folder) / f"rank{rank}.npz", **results)  # type: ignore[arg-type]  numpy reads keywords as options
+
+
+def sketch_shards(rank: int, folder: str) -> None:
+    """Sketch slices of which one is too narrow to need it, and write the weights to a file."""
+    rng = stream(0, "sketched shards")
+    matrix = rng.standard_normal((500, 9_000), dtype=np.float32)
+    matrix[:40] = 0.01 * matrix[:40] + rng.standard_normal(9_000, dtype=np.float32)
+    with _group(rank, folder):
+        found = Rage(num_byzantine=40, sketch=5)(ShardedColumns(slice_of(matrix, rank)))
+        np.save(Path(folder) / f"sketch{rank}.npy", found.weights.numpy())
+
+
+def _refusal(local: torch.Tensor) -> str:
+    try:
+        ShardedColumns(local)
+    except InputError as error:
+        return type(error).__name__
+    return "accepted"
+
+
+@contextmanager
+def _group(rank: int, folder: str) -> Iterator[None]:
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo0" if sys.platform == "darwin" else "lo"
+    torch.set_num_threads(1)
+    dist.init_process_group(
+        "gloo",
+        init_method=f"file://{folder}/meeting-point",
+        rank=rank,
+        world_size=2,
+        timeout=timedelta(seconds=30),
+    )
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()

@@ -1,0 +1,74 @@
+"""Two processes that hold half of the columns each decide as one process that holds them all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import multiprocessing
+
+from holdfast.errors import ShapeError
+from holdfast.linalg.shards import ShardedColumns
+from tests.linalg import ranks
+
+Results = list[dict[str, NDArray[np.float64]]]
+
+ROUNDING = {np.float32: 1e-7, np.float64: 1e-9}
+"""How far weights may differ because the products of a block are summed in the dtype of the rows."""
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """Return what each of the two ranks wrote down."""
+    folder = tmp_path_factory.mktemp("shards")
+    multiprocessing.spawn(ranks.aggregate_shards, args=(str(folder),), nprocs=2)  # type: ignore[no-untyped-call]
+    return [dict(np.load(folder / f"rank{rank}.npz")) for rank in range(2)]
+
+
+@pytest.mark.parametrize("with_nan", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ranks.RULES)
+def test_two_shards_decide_as_one_process(
+    name: str, dtype: type[np.floating], with_nan: bool, results: Results
+) -> None:
+    whole = ranks.RULES[name](ranks.rows(dtype, with_nan=with_nan))
+    key = f"{name}/{np.dtype(dtype)}/{with_nan}"
+    for result in results:
+        np.testing.assert_allclose(result[key + "/weights"], whole.weights.numpy(), rtol=0.0, atol=ROUNDING[dtype])
+        np.testing.assert_array_equal(result[key + "/usable"], whole.usable.numpy())
+    update = np.concatenate([result[key + "/update"] for result in results])
+    np.testing.assert_allclose(update, whole.update.numpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ranks.RULES)
+def test_a_bad_number_on_one_rank_drops_the_client_on_both(name: str, results: Results) -> None:
+    for result in results:
+        assert np.flatnonzero(~result[f"{name}/float32/True/usable"].astype(bool)).tolist() == [7]
+        assert result[f"{name}/float32/True/weights"][7] == 0.0
+        assert np.isfinite(result[f"{name}/float32/True/update"]).all()
+
+
+@pytest.mark.parametrize("name", ranks.RULES)
+def test_both_ranks_apply_the_same_bits(name: str, results: Results) -> None:
+    key = f"{name}/float32/False/weights"
+    np.testing.assert_array_equal(results[0][key], results[1][key])
+
+
+def test_shards_that_do_not_fit_together_are_refused_on_both_ranks(results: Results) -> None:
+    assert [str(result["refusal/rows"]) for result in results] == ["ShapeError"] * 2
+    assert [str(result["refusal/dtype"]) for result in results] == ["DtypeError"] * 2
+
+
+def test_a_sketch_of_a_narrow_and_a_wide_shard_takes_a_far_cluster_its_weight(tmp_path: Path) -> None:
+    multiprocessing.spawn(ranks.sketch_shards, args=(str(tmp_path),), nprocs=2)  # type: ignore[no-untyped-call]
+    weights = [np.load(tmp_path / f"sketch{rank}.npy") for rank in range(2)]
+    np.testing.assert_array_equal(weights[0], weights[1])
+    assert weights[0][:40].sum() <= 0.01
+
+
+def test_shards_need_a_process_group() -> None:
+    with pytest.raises(ShapeError, match="init_process_group"):
+        ShardedColumns(torch.zeros((2, 3)))

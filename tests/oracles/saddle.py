@@ -1,0 +1,105 @@
+"""Line 3 of Algorithm 2 by a general-purpose solver: a semidefinite program over explicit d-dimensional vectors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import cvxpy as cp
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.errors import HoldfastError
+
+Array = NDArray[np.float64]
+
+WIDEST_GAP = 1e-6
+"""Relative duality gap up to which a solution is accepted."""
+
+
+class OracleFailedError(HoldfastError):
+    """The oracle could not prove its own answer, so nothing may be compared with it."""
+
+
+@dataclass(frozen=True)
+class SaddlePoint:
+    """The solved saddle point, with bounds on its value that do not depend on the solver."""
+
+    lower: float
+    upper: float
+    w_star: Array
+    """W*, one column per active vector."""
+    y_star: Array
+    """Y*, d x d, positive semidefinite with trace at most 1."""
+    tau: Array
+    """τ of line 4, one per active vector."""
+
+    @property
+    def value(self) -> float:
+        """The saddle value to within half of the gap."""
+        return (self.lower + self.upper) / 2.0
+
+
+def solve_saddle_point(vectors: Array, c: Array, cap: float) -> SaddlePoint:
+    """Solve line 3 of Algorithm 2, equations (saddle-point-opt) and (cost-function_defn), with `cap` for the bound on W.
+
+    max over Y ⪰ 0, tr Y ≤ 1 of min over W of Φ(W, Y) = Σ_i c_i (g_i − G w_i)ᵀ Y (g_i − G w_i) is, by the minimax
+    theorem, min over W of λ_max(G (I−W) C (I−W)ᵀ Gᵀ). Its root is the t of
+
+        minimise t   such that   [[t I, M], [Mᵀ, t I]] ⪰ 0,   M = G (I−W) C^{1/2},   0 ≤ W ≤ cap,   1ᵀ W = 1ᵀ .
+
+    The multiplier of the matrix inequality holds N = −2 Z₁₂ with nuclear norm at most 1, and Y* = (N Nᵀ)^{1/2}.
+    `vectors` is G, d x |𝒜|.
+    """
+    dimension, number = vectors.shape
+    scale = float(np.linalg.norm(vectors - vectors.mean(axis=1, keepdims=True), 2)) or 1.0
+    centred = (vectors - vectors.mean(axis=1, keepdims=True)) / scale
+    root_c = np.diag(np.sqrt(c))
+    w = cp.Variable((number, number))
+    t = cp.Variable()
+    residual = centred @ (np.eye(number) - w) @ root_c
+    inequality = cp.bmat([[t * np.eye(dimension), residual], [residual.T, t * np.eye(number)]]) >> 0
+    problem = cp.Problem(cp.Minimize(t), [inequality, w >= 0.0, w <= cap, cp.sum(w, axis=0) == 1.0])
+    problem.solve(
+        solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10, max_iter=200, canon_backend="SCIPY"
+    )
+    nuclear = -2.0 * np.asarray(inequality.dual_value)[:dimension, dimension:]
+    return _proved(centred, c, cap, _feasible(np.asarray(w.value), cap), nuclear, scale)
+
+
+def _proved(vectors: Array, c: Array, cap: float, w_star: Array, nuclear: Array, scale: float) -> SaddlePoint:
+    """Bound the value from both sides by what the solver returned, and refuse it if the bounds are far apart."""
+    left, singular, right = np.linalg.svd(nuclear, full_matrices=False)
+    singular = singular / max(1.0, float(singular.sum()))
+    nuclear, y_star = (left * singular) @ right, (left * singular) @ left.T
+    deviations = vectors - vectors @ w_star
+    upper = float(np.linalg.norm(deviations * np.sqrt(c), 2)) ** 2
+    lower = 0.0
+    for i in range(len(c)):
+        prices = vectors.T @ nuclear[:, i]
+        lower += np.sqrt(c[i]) * (prices[i] - largest_mean(prices, cap))
+    lower = max(0.0, lower) ** 2
+    if upper - lower > WIDEST_GAP * upper + 1e-12:
+        msg = f"the solver's saddle point lies between {lower} and {upper}"
+        raise OracleFailedError(msg)
+    tau = np.array([deviations[:, i] @ y_star @ deviations[:, i] for i in range(len(c))])
+    return SaddlePoint(lower * scale**2, upper * scale**2, w_star, y_star, tau * scale**2)
+
+
+def largest_mean(values: Array, cap: float) -> float:
+    """Return the largest Σ w_j values_j over 0 ≤ w ≤ cap, Σ w = 1: fill up the largest values first."""
+    left, total = 1.0, 0.0
+    for value in sorted(values.tolist(), reverse=True):
+        weight = min(cap, left)
+        total += weight * value
+        left -= weight
+    return total
+
+
+def _feasible(w: Array, cap: float) -> Array:
+    """Return the solver's W with its last rounding errors removed: a column nearby that satisfies every constraint."""
+    columns = np.clip(w, 0.0, cap)
+    for column in columns.T:
+        missing = 1.0 - column.sum()
+        room = (cap - column) if missing > 0 else column
+        column += missing * room / room.sum() if room.sum() > 0 else 0.0
+    return columns
