@@ -16,7 +16,10 @@ Each message says what is wrong, shows the value and says what is allowed.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+Entry = TypeVar("Entry")
 
 
 class HoldfastError(Exception):
@@ -55,10 +58,13 @@ class NoUsableRowError(InputError):
     """No row is finite with a finite squared norm."""
 
 
-def unknown_name(kind: str, name: object, known: Iterable[str]) -> UnknownNameError:
-    """Return an error that names the nearest known name and lists them all."""
-    names = sorted(known)
-    return UnknownNameError(f"unknown {kind} {name!r}{nearest(name, names)}; known: {', '.join(names)}")
+def find(kind: str, name: str, table: Mapping[str, Entry]) -> Entry:
+    """Return the entry called `name`; an `UnknownNameError` names the nearest known name and lists them all."""
+    if name not in table:
+        names = sorted(table)
+        msg = f"unknown {kind} {name!r}{nearest(name, names)}; known: {', '.join(names)}"
+        raise UnknownNameError(msg)
+    return table[name]
 
 
 def nearest(name: object, known: Iterable[str]) -> str:

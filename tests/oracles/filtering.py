@@ -45,7 +45,7 @@ def filter_until(rows: Array, floor: float, limit_per_mass: float, limit: float)
         if taken.sum() > mass - floor:
             taken *= (mass - floor) / taken.sum()
         weights = weights - taken
-        weights[weights <= 1e-14] = 0.0
+        weights[weights <= len(rows) * np.finfo(float).eps] = 0.0
 
 
 def top_eigenpair(rows: Array, weights: Array) -> tuple[float, Array, Array]:

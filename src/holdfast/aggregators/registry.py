@@ -15,7 +15,7 @@ from holdfast.aggregators.krum import Krum
 from holdfast.aggregators.mean import Mean
 from holdfast.aggregators.median import Median
 from holdfast.aggregators.rage.rule import Rage
-from holdfast.errors import ParameterError, unknown_name
+from holdfast.errors import ParameterError, find
 
 RULES: Mapping[str, type[Aggregator]] = MappingProxyType(
     {
@@ -34,17 +34,13 @@ def build_rule(name: str, **parameters: Any) -> Aggregator:
     >>> build_rule("rage", byzantine_fraction=0.2)
     Rage(byzantine_fraction=0.2)
     """
-    if name not in RULES:
-        raise unknown_name("rule", name, RULES)
-    return RULES[name](**parameters)
+    return find("rule", name, RULES)(**parameters)
 
 
 def rule_name(rule: Aggregator) -> str:
     """Return the name under which the rule is registered."""
-    for name, kind in RULES.items():
-        if type(rule) is kind:
-            return name
-    raise unknown_name("rule", type(rule).__name__, RULES)
+    names = {kind.__name__: name for name, kind in RULES.items()}
+    return find("rule", type(rule).__name__, names)
 
 
 def rule_to_toml(rule: Aggregator) -> str:

@@ -111,8 +111,8 @@ def _scatter_of_kept(gram: Matrix, weights: Vector) -> Matrix:
 
 def _spread_out(weights: Vector, vectors: Matrix) -> Matrix:
     """Return H C^{1/2} u for every column u: C^{1/2} u minus its sum spread over π."""
-    scaled: Matrix = np.sqrt(weights)[:, None] * vectors
-    return scaled - (weights / weights.sum())[:, None] * scaled.sum(axis=0)
+    scaled = np.sqrt(weights)[:, None] * vectors
+    return np.asarray(scaled - (weights / weights.sum())[:, None] * scaled.sum(axis=0))
 
 
 def _lanczos(gram: Matrix, weights: Vector) -> tuple[Vector, Matrix]:

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from holdfast.errors import ParameterError, unknown_name
+from holdfast.errors import ParameterError, find
 from holdfast.rng import stream
 
 Rows = NDArray[np.float64]
@@ -89,19 +89,15 @@ def scene(
 
 def honest_rows(model: str, number: int, dim: int, seed: int) -> Honest:
     """Return honest rows of a model about a common mean of three standard deviations."""
-    if model not in MODELS:
-        raise unknown_name("model", model, MODELS)
     rng = stream(seed, "honest", model, number, dim)
-    rows = MODELS[model](rng, number, dim)
+    rows = find("model", model, MODELS)(rng, number, dim)
     offset = rng.standard_normal(dim)
     return Honest.of((rows + 3.0 * offset / np.linalg.norm(offset)).astype(np.float32).astype(np.float64))
 
 
 def with_forged(honest: Honest, forgery: str, number: int, strength: float, seed: int) -> Scene:
     """Return the honest rows with forged ones in front."""
-    if forgery not in FORGERIES:
-        raise unknown_name("forgery", forgery, FORGERIES)
-    forged = FORGERIES[forgery](honest, number, strength, stream(seed, "forged", forgery))
+    forged = find("forgery", forgery, FORGERIES)(honest, number, strength, stream(seed, "forged", forgery))
     updates = torch.from_numpy(np.concatenate([forged.astype(np.float32), honest.rows.astype(np.float32)]))
     return Scene(updates, number, honest)
 

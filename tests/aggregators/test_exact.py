@@ -1,0 +1,151 @@
+"""Algorithm 2: the lazy version against the literal one, and against what its proof promises."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from holdfast.aggregators import Rage, Stop
+from holdfast.aggregators.rage.constants import exact_constant, resilience
+from holdfast.aggregators.rage.exact import run_exact
+from holdfast.rng import stream
+from tests.oracles.algorithm2 import algorithm_2
+from tests.oracles.clouds import CLOUDS
+from tests.oracles.saddle import Array
+
+SEEDS = 12
+
+
+def spread_of(rows: Array) -> float:
+    """Return √λ_max of the covariance."""
+    return float(np.linalg.norm(rows - rows.mean(axis=0), 2)) / math.sqrt(len(rows))
+
+
+def promised_cloud(name: str, seed: int, most: int) -> tuple[Array, int, float]:
+    """Return rows of which the first f are bad, f, and the σ₀ that the others keep to."""
+    rng = stream(seed, "exact", name)
+    number = int(rng.integers(4, most + 1))
+    bad = int(rng.integers(1, max(2, int(0.36 * number) + 1)))
+    rows = CLOUDS[name](rng, number, bad, int(rng.integers(1, 12)))
+    return rows, bad, max(spread_of(rows[bad:]), 1e-6)
+
+
+def about_a_row(rows: Array) -> Array:
+    """Return the Gram matrix about one of the rows."""
+    centred = rows - rows[-1]
+    return np.asarray(centred @ centred.T)
+
+
+@pytest.mark.parametrize("name", CLOUDS)
+def test_no_more_promised_rows_are_dropped_than_the_proof_allows(name: str) -> None:
+    for seed in range(SEEDS):
+        rows, bad, sigma0 = promised_cloud(name, seed, 40)
+        run = run_exact(about_a_row(rows), bad, sigma0)
+        assert run.refused is None
+        assert run.active[bad:].sum() >= resilience(bad / len(rows)) * len(rows) - 1e-9
+
+
+@pytest.mark.parametrize("name", CLOUDS)
+def test_the_error_is_below_the_proved_constant(name: str) -> None:
+    for seed in range(SEEDS):
+        rows, bad, sigma0 = promised_cloud(name, seed, 40)
+        found = Rage(num_byzantine=bad, mode="exact", sigma0=sigma0)(rows)
+        error = float(np.linalg.norm(found.update.numpy() - rows[bad:].mean(axis=0)))
+        epsilon = bad / len(rows)
+        assert error <= exact_constant(epsilon) * sigma0 * math.sqrt(epsilon) + 1e-9 * np.abs(rows).max()
+
+
+@pytest.mark.parametrize("name", CLOUDS)
+def test_honest_rows_lose_at_most_a_quarter_of_alpha_of_the_weight_taken(name: str) -> None:
+    for seed in range(SEEDS):
+        rows, bad, sigma0 = promised_cloud(name, seed, 40)
+        run = run_exact(about_a_row(rows), bad, sigma0)
+        alpha = 1.0 - bad / len(rows)
+        for step in run.steps:
+            assert step.scatter >= 4.0 * (len(rows) * sigma0**2 + step.excess / alpha) * (1.0 - 1e-9)
+        taken = sum(step.removed for step in run.steps)
+        assert taken * (1.0 - alpha / 4.0) <= bad + 1e-9
+        assert sum(step.dropped for step in run.steps) == (~run.active).sum()
+
+
+@pytest.mark.parametrize("name", ["isotropic", "far cluster", "spread attack", "staircase", "groups", "heavy tails"])
+def test_the_lazy_version_filters_when_the_literal_one_does(name: str) -> None:
+    for seed in range(4):
+        rows, bad, sigma0 = promised_cloud(name, seed, 10)
+        literal = algorithm_2(rows, bad, sigma0)
+        threshold = 4.0 * len(rows) * sigma0**2
+        if abs(literal.saddle_points[0].value / threshold - 1.0) < 1e-3:
+            continue
+        run = run_exact(about_a_row(rows), bad, sigma0)
+        assert bool(run.steps) == (len(literal.saddle_points) > 1)
+        assert not literal.promise_broken
+
+
+@pytest.mark.parametrize("name", ["far cluster", "spread attack", "staircase"])
+def test_both_versions_keep_what_the_proof_promises(name: str) -> None:
+    for seed in range(4):
+        rows, bad, sigma0 = promised_cloud(name, seed, 10)
+        epsilon = bad / len(rows)
+        literal = algorithm_2(rows, bad, sigma0)
+        lazy = run_exact(about_a_row(rows), bad, sigma0)
+        honest = [i for i in literal.active if i >= bad]
+        assert len(honest) >= resilience(epsilon) * len(rows) - 1e-9
+        mean = rows[bad:].mean(axis=0)
+        for update in (literal.update, rows[lazy.active].mean(axis=0)):
+            assert np.linalg.norm(update - mean) <= exact_constant(epsilon) * sigma0 * math.sqrt(epsilon)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_both_versions_drop_rows_that_are_beyond_doubt_and_no_other(seed: int) -> None:
+    rng = stream(seed, "beyond doubt")
+    rows = rng.standard_normal((9, 3))
+    rows[:2] += 1e4 * rng.standard_normal((2, 3))
+    sigma0 = spread_of(rows[2:])
+    assert algorithm_2(rows, 2, sigma0).active == list(range(2, 9))
+    assert np.flatnonzero(run_exact(about_a_row(rows), 2, sigma0).active).tolist() == list(range(2, 9))
+
+
+@pytest.mark.parametrize("factor", [0.97, 1.03])
+@pytest.mark.parametrize("seed", range(6))
+def test_the_threshold_is_met_from_either_side(seed: int, factor: float) -> None:
+    rng = stream(seed, "threshold")
+    rows = rng.standard_normal((9, 4))
+    rows[:2] *= 6.0
+    value = algorithm_2(rows, 2, 1e6).saddle_points[0].value
+    run = run_exact(about_a_row(rows), 2, math.sqrt(factor * value / (4.0 * 9)))
+    assert bool(run.steps or run.refused) == (factor < 1.0)
+
+
+def test_a_promise_that_is_far_too_small_is_refused_and_nobody_is_left_out() -> None:
+    rows = stream(0, "refused").standard_normal((20, 5))
+    run = run_exact(about_a_row(rows), 4, 1e-3)
+    assert run.refused is not None
+    assert run.active.sum() >= resilience(0.2) * 20
+    found = Rage(num_byzantine=4, mode="exact", sigma0=1e-3)(rows)
+    assert found.stop is Stop.SPREAD_STAYS_LARGE
+    assert found.promise_broken
+    assert found.certificate is not None
+    assert not found.certificate.is_consistent()
+    assert found.certificate.error_bound() == math.inf
+
+
+def test_mirror_images_do_not_empty_the_cohort() -> None:
+    rows = np.where(np.arange(16) % 2, 1.0, -1.0)[:, None] * np.ones((16, 3))
+    run = run_exact(about_a_row(rows), 3, 0.01)
+    assert run.refused is not None
+    assert run.active.all()
+
+
+def test_equal_rows_are_all_kept() -> None:
+    run = run_exact(np.zeros((7, 7)), 2, 1.0)
+    assert run.active.all()
+    assert not run.steps
+
+
+def test_no_byzantine_row_means_the_plain_mean() -> None:
+    rows = stream(0, "none").standard_normal((6, 4))
+    found = Rage(num_byzantine=0, mode="exact", sigma0=5.0)(rows)
+    np.testing.assert_allclose(found.update.numpy(), rows.mean(axis=0), rtol=1e-12)
+    assert found.stop is Stop.NOTHING_TO_FILTER
