@@ -12,7 +12,7 @@ import platform
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -127,6 +127,11 @@ def interleaved(
             del result
         rounds.append(times)
     return rounds
+
+
+def exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
+    """Return p of the fitted law seconds ~ size^p: the slope of the line through the logarithms."""
+    return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
 
 
 def in_fresh_process(

@@ -7,16 +7,16 @@ from functools import partial
 
 import numpy as np
 import pytest
-
-from holdfast.aggregators import Certificate, GeometricMedian, Krum, Mean, Median, Rage, Stop
-from holdfast.aggregators.rage.constants import EXACT_LIMIT, known_constant, theta
-from holdfast.aggregators.rage.filtering import run_filter
-from holdfast.rng import stream
 from tests.oracles.certificate import Promised, candidates, largest_error, smallest_spread
 from tests.oracles.clouds import CLOUDS
 from tests.oracles.filtering import filter_auto, filter_known, filter_until
 from tests.oracles.rules import coordinate_median, geometric_median, krum_choice, mean
-from tests.oracles.saddle import Array
+from tests.oracles.saddle import Array, solve_saddle_point
+
+from holdfast.aggregators import Certificate, GeometricMedian, Krum, Mean, Median, Rage, Stop
+from holdfast.aggregators.rage.constants import EXACT_LIMIT, known_constant, resilience, theta
+from holdfast.aggregators.rage.filtering import run_filter
+from holdfast.rng import stream
 
 SEEDS = 6
 
@@ -134,11 +134,17 @@ def test_krum_chooses_the_row_that_krum_with_loops_chooses(name: str) -> None:
 def test_the_median_is_the_middle_of_sorted_lists(name: str) -> None:
     for seed in range(SEEDS):
         rows, _ = cohort(name, seed, 15)
-        for dtype in (np.float32, np.float64):
-            narrow = rows.astype(dtype)
-            rounding = 2.0 * float(np.finfo(dtype).eps) * np.abs(narrow).max()
-            expected = coordinate_median(narrow.astype(np.float64))
-            np.testing.assert_allclose(Median()(narrow).update, expected, rtol=0.0, atol=rounding)
+        rounding = 1e-15 * float(np.abs(rows).max())
+        np.testing.assert_allclose(Median()(rows).update, coordinate_median(rows), rtol=0.0, atol=rounding)
+
+
+@pytest.mark.parametrize("name", CLOUDS)
+def test_the_median_in_float32_is_the_middle_of_sorted_lists(name: str) -> None:
+    for seed in range(SEEDS):
+        rows = cohort(name, seed, 15)[0].astype(np.float32)
+        rounding = 2e-7 * float(np.abs(rows).max())
+        expected = coordinate_median(rows.astype(np.float64))
+        np.testing.assert_allclose(Median()(rows).update.double(), expected, rtol=0.0, atol=rounding)
 
 
 @pytest.mark.parametrize("name", CLOUDS)
@@ -172,6 +178,17 @@ def test_the_geometric_median_stays_among_the_honest_rows_however_far_the_others
     share = bad / len(rows)
     away = float(np.linalg.norm(GeometricMedian()(rows).update.numpy() - honest.mean(axis=0)))
     assert away <= 2.0 * (1.0 - share) / (1.0 - 2.0 * share) * radius
+
+
+@pytest.mark.parametrize("offset", [0.0, 7.0])
+@pytest.mark.parametrize("equal", [3, 5, 40])
+def test_the_geometric_median_of_mostly_equal_rows_is_what_they_equal(equal: int, offset: float) -> None:
+    rows = np.full((equal + 2, 3), offset)
+    rows[0] += 1.0
+    rows[1] -= 1.0
+    found = GeometricMedian()(rows)
+    np.testing.assert_allclose(found.update, np.full(3, offset), atol=1e-9)
+    assert float(found.weights.sum()) == pytest.approx(1.0)
 
 
 def tiny_cohort(name: str, seed: int) -> tuple[Array, int, float]:
@@ -216,6 +233,24 @@ def test_the_certificate_holds_for_every_set_that_the_promise_allows(name: str) 
                 if error >= 0.0 and sigma0 > rounding:
                     assert certificate.is_consistent(sigma0), (rule, seed, sigma0)
                     assert error <= certificate.error_bound(sigma0) * (1.0 + 1e-6) + rounding, (rule, seed, sigma0)
+
+
+@pytest.mark.parametrize("factor", [0.8, 0.9, 0.97, 0.999])
+@pytest.mark.parametrize("name", ["isotropic", "spread attack", "groups", "heavy tails"])
+def test_the_certificate_holds_where_only_an_approximate_saddle_point_decides(name: str, factor: float) -> None:
+    for seed in range(3):
+        rng = stream(seed, "approximate", name)
+        number, assumed = [(4, 1), (6, 2), (7, 2)][seed]
+        rows = CLOUDS[name](rng, number, assumed, 4)
+        cap = 1.0 / (resilience(assumed / number) * number)
+        value = solve_saddle_point(rows.T, np.ones(number), cap).value
+        found = Rage(num_byzantine=assumed, mode="exact", sigma0=math.sqrt(factor * value / (4.0 * number)))(rows)
+        subsets = candidates(rows, assumed)
+        assert found.certificate is not None
+        assert found.certificate.smallest_sigma0() <= smallest_spread(subsets) * (1.0 + 1e-6)
+        for sigma0 in queries(found.certificate, subsets):
+            error = largest_error(found.update.numpy(), subsets, sigma0)
+            assert error <= found.certificate.error_bound(sigma0) * (1.0 + 1e-6) + 1e-9
 
 
 @pytest.mark.parametrize("name", ["isotropic", "far cluster", "spread attack", "near duplicates"])

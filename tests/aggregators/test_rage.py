@@ -84,6 +84,14 @@ def test_offset_of_a_hundred_thousand_times_the_noise_in_float32() -> None:
     assert torch.allclose(result.weights, centred.weights, atol=1e-4)
 
 
+def test_updates_so_small_that_their_squares_underflow_are_filtered_all_the_same() -> None:
+    staged = scene("iso", "cluster", cohort_size=40, dim=300, num_byzantine=8, strength=30.0)
+    tiny = Rage(num_byzantine=8)(staged.updates * 2.0**-90)
+    assert tiny.removed == list(range(8))
+    assert torch.allclose(tiny.weights, Rage(num_byzantine=8)(staged.updates).weights)
+    assert torch.allclose(tiny.update * 2.0**90, Rage(num_byzantine=8)(staged.updates).update, atol=1e-5)
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_one_row_and_two_rows_need_that_nobody_is_assumed_byzantine(mode: str) -> None:
     rule = Rage(**{**MODES[mode].model_dump(exclude_defaults=True, exclude={"byzantine_fraction"}), "num_byzantine": 0})

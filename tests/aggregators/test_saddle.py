@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from tests.oracles.clouds import CLOUDS
-from tests.oracles.saddle import Array, SaddlePoint, largest_mean, solve_saddle_point
+from tests.oracles.saddle import Array, SaddlePoint, cp, largest_mean, solve_saddle_point
 
 from holdfast.aggregators.rage.constants import resilience
 from holdfast.aggregators.rage.saddle import decide, project_on_capped_simplex, rank_one_scores

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from tests.linalg.memory import peak_of_a_gram_pass
 
 from holdfast.aggregators import Mean, Rage
 from holdfast.errors import DtypeError, ShapeError
@@ -26,7 +28,6 @@ from holdfast.linalg.gram import pivoted_gram
 from holdfast.linalg.sources import as_columns
 from holdfast.linalg.threads import one_blas_thread
 from holdfast.rng import stream
-from tests.linalg.memory import peak_of_a_gram_pass
 
 Rows = NDArray[np.float32]
 
@@ -109,7 +110,7 @@ def test_the_filter_gives_the_same_wherever_the_rows_lie(
 ) -> None:
     rule = Rage(num_byzantine=3)
     expected = rule(torch.from_numpy(rows))
-    found = rule(holder(rows, tmp_path))  # type: ignore[arg-type]  the holders are a list of anything that is allowed
+    found = rule(as_columns(holder(rows, tmp_path)))
     assert torch.equal(found.weights, expected.weights)
     torch.testing.assert_close(found.update, expected.update, rtol=1e-5, atol=1e-6)
     assert found.removed == expected.removed == [3]
@@ -197,7 +198,7 @@ def test_blocks_cover_every_column_once() -> None:
         edges = list(source.ranges(width))
         assert edges[0][0] == 0
         assert edges[-1][1] == 1_000
-        assert all(stop == start for (_, stop), (start, _) in zip(edges, edges[1:], strict=False))
+        assert all(stop == start for (_, stop), (start, _) in pairwise(edges))
 
 
 @pytest.mark.parametrize("width", [1, 10, 64, 65, 500, 513, 20_000])

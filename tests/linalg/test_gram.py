@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from tests.oracles.rules import gram_matrix, pairwise_squared_distances
+from tests.oracles.saddle import Array
 
 from holdfast.errors import NoUsableRowError
 from holdfast.linalg import columns as columns_module
@@ -14,8 +16,6 @@ from holdfast.linalg.gram import Gram, pivoted_gram, squared_distances, squared_
 from holdfast.linalg.sources import as_columns
 from holdfast.linalg.threads import one_blas_thread
 from holdfast.rng import stream
-from tests.oracles.rules import gram_matrix, pairwise_squared_distances
-from tests.oracles.saddle import Array
 
 Rows = NDArray[np.float32]
 
@@ -143,7 +143,27 @@ def test_equal_rows_have_a_zero_matrix(number: int) -> None:
     gram = gram_of(rows)
     assert gram.matrix.shape == (number, number)
     assert not gram.matrix.any()
-    assert gram.num_passes == 1
+    assert gram.usable.all()
+
+
+@pytest.mark.parametrize("scale", [1e-10, 1e-18, 1e-25, 1e-35])
+def test_distances_survive_rows_whose_squares_vanish_in_float32(scale: float) -> None:
+    rows = (scale * noise("small", 12, 9_000)).astype(np.float32)
+    gram = gram_of(rows)
+    assert gram.usable.all()
+    assert relative_errors(gram, rows).max() <= 1e-5
+
+
+@pytest.mark.parametrize("offset", [0.0, 1.0, 1e5])
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+def test_rows_that_are_mostly_equal_leave_the_others_where_they_are(scale: float, offset: float) -> None:
+    rows = np.full((9, 9_000), offset)
+    rows[:4] += scale * noise("mostly equal", 4, 9_000)
+    narrow = rows.astype(np.float32)
+    gram = gram_of(narrow)
+    assert gram.usable.all()
+    expected = pairwise_squared_distances(narrow.astype(np.float64))
+    np.testing.assert_allclose(squared_distances(gram.matrix), expected, rtol=1e-5)
 
 
 def test_two_rows_give_their_distance() -> None:
@@ -163,9 +183,7 @@ def test_squared_norms_are_summed_in_float64() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_the_number_of_threads_does_not_change_a_bit(
-    dtype: type[np.floating], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_number_of_threads_does_not_change_a_bit(dtype: type[np.floating], monkeypatch: pytest.MonkeyPatch) -> None:
     rows = noise("threads", 50, 40_000).astype(dtype)
     matrices = []
     for workers in (1, 2, 3, 8):

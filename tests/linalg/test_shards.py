@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from torch import multiprocessing
+from tests.linalg import ranks
+from torch.multiprocessing.spawn import spawn
 
 from holdfast.errors import ShapeError
 from holdfast.linalg.shards import ShardedColumns
-from tests.linalg import ranks
 
 Results = list[dict[str, NDArray[np.float64]]]
 
@@ -24,7 +24,7 @@ ROUNDING = {np.float32: 1e-7, np.float64: 1e-9}
 def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     """Return what each of the two ranks wrote down."""
     folder = tmp_path_factory.mktemp("shards")
-    multiprocessing.spawn(ranks.aggregate_shards, args=(str(folder),), nprocs=2)  # type: ignore[no-untyped-call]
+    spawn(ranks.aggregate_shards, args=(str(folder),), nprocs=2)  # type: ignore[no-untyped-call]
     return [dict(np.load(folder / f"rank{rank}.npz")) for rank in range(2)]
 
 
@@ -63,7 +63,7 @@ def test_shards_that_do_not_fit_together_are_refused_on_both_ranks(results: Resu
 
 
 def test_a_sketch_of_a_narrow_and_a_wide_shard_takes_a_far_cluster_its_weight(tmp_path: Path) -> None:
-    multiprocessing.spawn(ranks.sketch_shards, args=(str(tmp_path),), nprocs=2)  # type: ignore[no-untyped-call]
+    spawn(ranks.sketch_shards, args=(str(tmp_path),), nprocs=2)  # type: ignore[no-untyped-call]
     weights = [np.load(tmp_path / f"sketch{rank}.npy") for rank in range(2)]
     np.testing.assert_array_equal(weights[0], weights[1])
     assert weights[0][:40].sum() <= 0.01

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.oracles.rules import pairwise_squared_distances
+from tests.oracles.saddle import Array
 
 from holdfast.aggregators import Rage
 from holdfast.linalg.gram import pivoted_gram, squared_distances
@@ -11,8 +13,6 @@ from holdfast.linalg.sketch import sketched_gram
 from holdfast.linalg.sources import as_columns
 from holdfast.linalg.threads import one_blas_thread
 from holdfast.rng import stream
-from tests.oracles.rules import pairwise_squared_distances
-from tests.oracles.saddle import Array
 
 KEYS = 250
 """Sketches drawn; the signs are keyed by the rows, so each sketch is of rows that differ in their last digits."""
@@ -55,9 +55,7 @@ def test_different_rows_are_sketched_with_different_signs() -> None:
 
 def test_a_narrow_matrix_is_not_sketched() -> None:
     rows = stream(0, "narrow").standard_normal((6, 30))
-    np.testing.assert_array_equal(
-        sketched_gram(as_columns(rows), 5).matrix, pivoted_gram(as_columns(rows)).matrix
-    )
+    np.testing.assert_array_equal(sketched_gram(as_columns(rows), 5).matrix, pivoted_gram(as_columns(rows)).matrix)
 
 
 def test_the_same_rows_give_the_same_sketch() -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.oracles.clouds import CLOUDS
+from tests.oracles.filtering import top_eigenpair
+from tests.oracles.saddle import Array
 
 from holdfast.aggregators.rage.filtering import run_filter
 from holdfast.linalg.columns import Matrix, Vector
@@ -17,9 +20,6 @@ from holdfast.linalg.spectrum import (
     scatter_matrix,
 )
 from holdfast.rng import stream
-from tests.oracles.clouds import CLOUDS
-from tests.oracles.filtering import top_eigenpair
-from tests.oracles.saddle import Array
 
 SPECTRA = ("isotropic", "power law", "groups", "staircase", "heavy tails", "far cluster")
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 import numpy as np
-
 from tests.oracles.saddle import Array
 
 Generator = np.random.Generator

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-
 from tests.oracles.saddle import Array
 
 
@@ -66,7 +65,7 @@ def filter_known(rows: Array, num_byzantine: int, sigma0: float) -> Array:
     epsilon = num_byzantine / cohort
     theta = (1.0 - epsilon) / (0.5 - epsilon) if num_byzantine else 1.0
     trail = filter_until(rows, cohort - 2.0 * num_byzantine, 0.0, theta * cohort * sigma0**2)
-    return trail.weights[-1] / trail.weights[-1].sum()
+    return np.asarray(trail.weights[-1] / trail.weights[-1].sum())
 
 
 def filter_auto(rows: Array, num_byzantine: int, kappa: float) -> Array:
@@ -78,4 +77,4 @@ def filter_auto(rows: Array, num_byzantine: int, kappa: float) -> Array:
     floor = len(rows) - 2.0 * num_byzantine
     smallest = min(filter_until(rows, floor, 0.0, 0.0).spreads)
     trail = filter_until(rows, floor, kappa * smallest, 0.0)
-    return trail.weights[-1] / trail.weights[-1].sum()
+    return np.asarray(trail.weights[-1] / trail.weights[-1].sum())

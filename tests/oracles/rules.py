@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-
 from tests.oracles.saddle import Array
 
 
@@ -29,12 +28,9 @@ def krum_choice(rows: Array, num_byzantine: int) -> tuple[int, list[float]]:
     number = len(rows)
     scores = []
     for i in range(number):
-        distances = []
-        for j in range(number):
-            if j != i:
-                distances.append(sum((float(x) - float(y)) ** 2 for x, y in zip(rows[i], rows[j], strict=True)))
-        distances.sort()
-        scores.append(sum(distances[: number - num_byzantine - 2]))
+        others = [row for j, row in enumerate(rows) if j != i]
+        distances = [sum((float(x) - float(y)) ** 2 for x, y in zip(rows[i], row, strict=True)) for row in others]
+        scores.append(sum(sorted(distances)[: number - num_byzantine - 2]))
     return scores.index(min(scores)), scores
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-import cvxpy as cp
+import cvxpy
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import HoldfastError
 
 Array = NDArray[np.float64]
+
+cp: Any = cvxpy
+"""cvxpy, whose functions mypy does not find."""
 
 WIDEST_GAP = 1e-6
 """Relative duality gap up to which a solution is accepted."""
@@ -40,7 +44,7 @@ class SaddlePoint:
 
 
 def solve_saddle_point(vectors: Array, c: Array, cap: float) -> SaddlePoint:
-    """Solve line 3 of Algorithm 2, equations (saddle-point-opt) and (cost-function_defn), with `cap` for the bound on W.
+    """Solve line 3 of Algorithm 2, equations (saddle-point-opt) and (cost-function_defn), with W bounded by `cap`.
 
     max over Y ⪰ 0, tr Y ≤ 1 of min over W of Φ(W, Y) = Σ_i c_i (g_i − G w_i)ᵀ Y (g_i − G w_i) is, by the minimax
     theorem, min over W of λ_max(G (I−W) C (I−W)ᵀ Gᵀ). Its root is the t of
@@ -97,9 +101,9 @@ def largest_mean(values: Array, cap: float) -> float:
 
 def _feasible(w: Array, cap: float) -> Array:
     """Return the solver's W with its last rounding errors removed: a column nearby that satisfies every constraint."""
-    columns = np.clip(w, 0.0, cap)
-    for column in columns.T:
+    columns = []
+    for column in np.clip(w, 0.0, cap).T:
         missing = 1.0 - column.sum()
         room = (cap - column) if missing > 0 else column
-        column += missing * room / room.sum() if room.sum() > 0 else 0.0
-    return columns
+        columns.append(column + missing * room / room.sum() if room.sum() > 0 else column)
+    return np.array(columns).T

@@ -9,7 +9,7 @@ the spread destroys every digit of float32. The differences to one of the client
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -17,12 +17,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.errors import NoUsableRowError
-from holdfast.linalg.columns import Columns, Matrix, Vector
+from holdfast.linalg.columns import Columns, MagnifiedColumns, Matrix, Vector
 
 WORST_PIVOT_RATIO = 64.0
 """A pivot is bad when the median squared distance to it exceeds the median squared distance of the rows this often."""
 MOST_PIVOTS = 8
 """Passes at the most. Each replaced pivot is nearer to the rows by the resolution of the dtype, so few are enough."""
+UNDERFLOW = 1e-30
+"""Median squared distance below which squares of float32 coordinates may have vanished."""
+MAGNIFICATION = 2.0**96
+"""What such rows are multiplied by; a power of two, so that nothing is rounded."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +49,18 @@ def pivoted_gram(columns: Columns) -> Gram:
     A NaN, an Inf or an overflow of client i touches row and column i of the matrix and nothing else, as every entry
     is its own sum; so a non-finite diagonal finds exactly the bad clients, at no cost. The pivot is chosen from a
     sample of columns and must be finite itself; afterwards it is checked against all columns (a client may look
-    honest in the sample) and replaced if the rows lie far from it.
+    honest in the sample) and replaced if the rows lie far from it. Rows so close that the squares of their differences
+    underflow are magnified and read again.
     """
+    gram = _gram_as_it_is(columns)
+    if columns.dtype == torch.float32 and np.median(gram.matrix.diagonal()) < UNDERFLOW:
+        magnified = _gram_as_it_is(MagnifiedColumns(columns, MAGNIFICATION))
+        return replace(magnified, matrix=magnified.matrix / MAGNIFICATION**2, num_passes=gram.num_passes + 1)
+    return gram
+
+
+def _gram_as_it_is(columns: Columns) -> Gram:
+    """Return the Gram matrix in the arithmetic of the rows."""
     candidates = _central_rows(columns)
     tried: set[int] = set()
     while True:

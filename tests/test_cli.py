@@ -1,0 +1,111 @@
+"""The command line, as a user meets it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from holdfast import __version__
+from holdfast.cli import main
+from holdfast.cli.app import app
+from holdfast.testing.clouds import scene
+
+
+@pytest.fixture
+def matrix(tmp_path: Path) -> Path:
+    staged = scene("iso", "cluster", cohort_size=20, dim=100, num_byzantine=4, strength=30.0)
+    path = tmp_path / "updates.npy"
+    np.save(path, staged.updates.numpy())
+    return path
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(app, list(arguments), env={"COLUMNS": "120"})
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def refused(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
+    monkeypatch.setattr(sys, "argv", ["holdfast", *arguments])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 2
+    return capsys.readouterr().err
+
+
+def test_neither_the_package_nor_the_help_imports_torch() -> None:
+    code = "import sys, holdfast, holdfast.cli; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0  # noqa: S603
+
+
+def test_demo_shows_that_rage_removes_the_liars_and_the_mean_does_not() -> None:
+    output = run("demo")
+    section = output.split("far cluster")[1].split("├")[0]
+    assert "nobody" in next(line for line in section.splitlines() if "mean" in line)
+    assert "0-9" in next(line for line in section.splitlines() if "rage" in line)
+
+
+def test_rules_lists_every_parameter() -> None:
+    output = run("rules")
+    for word in ("rage", "krum", "byzantine_fraction", "kappa", "auto | known | exact", "number > 0.0"):
+        assert word in output
+
+
+def test_version() -> None:
+    assert run("--version").strip() == f"holdfast {__version__}"
+
+
+def test_aggregate_names_the_removed_clients(matrix: Path) -> None:
+    assert "4: 0-3" in run("aggregate", str(matrix), "--byzantine-fraction", "0.2")
+
+
+def test_aggregate_writes_the_update_and_prints_json(matrix: Path, tmp_path: Path) -> None:
+    out = tmp_path / "update.npy"
+    evidence = json.loads(run("aggregate", str(matrix), "--set", "num_byzantine=4", "--json", "--out", str(out)))
+    assert evidence["kept"] == [False] * 4 + [True] * 16
+    assert np.load(out).shape == (100,)
+    assert np.load(out).dtype == np.float32
+
+
+def test_aggregate_reads_a_rule_from_toml(matrix: Path, tmp_path: Path) -> None:
+    config = tmp_path / "rule.toml"
+    config.write_text('[rule]\nname = "krum"\nnum_byzantine = 4\n')
+    assert "Krum(num_byzantine=4)" in run("aggregate", str(matrix), "--config", str(config))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--rule", "rag"], "did you mean 'rage'"),
+        (["--set", "kapa=3", "--byzantine-fraction", "0.2"], "did you mean 'kappa'"),
+        (["--set", "kappa"], "KEY=VALUE, got 'kappa'"),
+        (["--byzantine-fraction", "0.7"], "less than 0.5, got 0.7"),
+        ([], "exactly one of byzantine_fraction"),
+        (["--config", "missing.toml"], "cannot read 'missing.toml'"),
+        (["--config", "x.toml", "--rule", "krum"], "describes the whole rule"),
+    ],
+)
+def test_wrong_options_say_what_is_allowed(
+    matrix: Path,
+    arguments: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert message in refused(capsys, monkeypatch, "aggregate", str(matrix), *arguments)
+
+
+def test_files_that_are_no_matrix_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing, text, pickled = tmp_path / "missing.npy", tmp_path / "text.npy", tmp_path / "pickled.npy"
+    text.write_text("not a matrix")
+    np.save(pickled, np.array([{"an": "object"}], dtype=object), allow_pickle=True)
+    for path in (missing, text, pickled):
+        assert "cannot read" in refused(capsys, monkeypatch, "aggregate", str(path), "--byzantine-fraction", "0.1")
