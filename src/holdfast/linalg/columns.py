@@ -210,32 +210,6 @@ class RowColumns(Columns):
                 out.add_(row[slice(*columns)], alpha=weight)
 
 
-class MagnifiedColumns(Columns):
-    """Columns times a constant, for rows whose squares would underflow."""
-
-    def __init__(self, columns: Columns, factor: float) -> None:
-        self.columns, self.factor = columns, factor
-        self.num_rows, self.num_columns = columns.num_rows, columns.num_columns
-        self.dtype, self.device = columns.dtype, columns.device
-
-    def centred(self, start: int, stop: int, pivot: Tensor | None, out: Tensor) -> None:
-        """Write (rows[:, start:stop] − pivot[start:stop] / factor) · factor into `out`; a pivot is a row of these."""
-        self.columns.centred(start, stop, None if pivot is None else pivot / self.factor, out)
-        out *= self.factor
-
-    def row(self, index: int) -> Tensor:
-        """Return row `index`, magnified."""
-        return self.columns.row(index) * self.factor
-
-    def add_rows(self, weights: Vector, rows: Range, columns: Range, out: Tensor) -> None:
-        """Add Σ weights_i · factor · row_i over the consecutive `rows` in `columns` to `out`."""
-        self.columns.add_rows(weights * self.factor, rows, columns, out)
-
-    def total(self, local: Vector) -> Vector:
-        """Return the sum over all that hold columns."""
-        return self.columns.total(local)
-
-
 def subtract(block: Tensor, shift: Tensor | None, out: Tensor) -> None:
     """Write block − shift into `out`, on a CPU with numpy, which keeps to the calling thread."""
     if out.device.type != "cpu":

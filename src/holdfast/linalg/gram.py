@@ -9,7 +9,7 @@ the spread destroys every digit of float32. The differences to one of the client
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.errors import NoUsableRowError
-from holdfast.linalg.columns import Columns, MagnifiedColumns, Matrix, Vector
+from holdfast.linalg.columns import Columns, Matrix, Vector
 
 WORST_PIVOT_RATIO = 64.0
 """A pivot is bad when the median squared distance to it exceeds the median squared distance of the rows this often."""
 MOST_PIVOTS = 8
 """Passes at the most. Each replaced pivot is nearer to the rows by the resolution of the dtype, so few are enough."""
 UNDERFLOW = 1e-30
-"""Median squared distance below which squares of float32 coordinates may have vanished."""
+"""Squared distance to the pivot below which squares of float32 coordinates may have vanished."""
 MAGNIFICATION = 2.0**96
 """What such rows are multiplied by; a power of two, so that nothing is rounded."""
 
@@ -49,18 +49,9 @@ def pivoted_gram(columns: Columns) -> Gram:
     A NaN, an Inf or an overflow of client i touches row and column i of the matrix and nothing else, as every entry
     is its own sum; so a non-finite diagonal finds exactly the bad clients, at no cost. The pivot is chosen from a
     sample of columns and must be finite itself; afterwards it is checked against all columns (a client may look
-    honest in the sample) and replaced if the rows lie far from it. Rows so close that the squares of their differences
-    underflow are magnified and read again.
+    honest in the sample) and replaced if the rows lie far from it. If most rows are so close to the pivot that the
+    squares of their differences underflow, they are magnified and read again.
     """
-    gram = _gram_as_it_is(columns)
-    if columns.dtype == torch.float32 and np.median(gram.matrix.diagonal()) < UNDERFLOW:
-        magnified = _gram_as_it_is(MagnifiedColumns(columns, MAGNIFICATION))
-        return replace(magnified, matrix=magnified.matrix / MAGNIFICATION**2, num_passes=gram.num_passes + 1)
-    return gram
-
-
-def _gram_as_it_is(columns: Columns) -> Gram:
-    """Return the Gram matrix in the arithmetic of the rows."""
     candidates = _central_rows(columns)
     tried: set[int] = set()
     while True:
@@ -71,8 +62,27 @@ def _gram_as_it_is(columns: Columns) -> Gram:
         inner = matrix if usable.all() else matrix[np.ix_(usable, usable)]
         squared = squared_distances(inner)
         if len(tried) in {MOST_PIVOTS, len(inner)} or not _is_far(inner.diagonal(), squared):
-            return Gram(inner, usable, pivot, len(tried))
+            return Gram(_without_underflow(columns, pivot, inner, usable), usable, pivot, len(tried))
         candidates = np.flatnonzero(usable)[np.argsort(np.median(squared, axis=1), kind="stable")]
+
+
+def _without_underflow(columns: Columns, pivot: int, inner: Matrix, usable: NDArray[np.bool_]) -> Matrix:
+    """Return the Gram matrix with the entries of rows so close to the pivot that squares vanished computed again.
+
+    Those rows' differences are magnified; the others overflow, which touches only their own entries, not used here.
+    """
+    close = inner.diagonal() < UNDERFLOW
+    if columns.dtype != torch.float32 or 2 * close.sum() <= len(inner):
+        return inner
+
+    def magnified_product(block: Tensor, out: Tensor) -> None:
+        block *= MAGNIFICATION
+        self_product(block, out)
+
+    magnified = columns.fold(columns.row(pivot), magnified_product, (columns.num_rows, columns.num_rows))
+    rows, among = np.flatnonzero(usable)[close], np.flatnonzero(close)
+    inner[np.ix_(among, among)] = magnified[np.ix_(rows, rows)] / MAGNIFICATION**2
+    return inner
 
 
 def self_product(block: Tensor, out: Tensor) -> None:

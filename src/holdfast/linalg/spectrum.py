@@ -72,7 +72,7 @@ def scatter_is_below(gram: Matrix, weights: Vector, bound: float) -> bool:
     """Tell whether λ_max(M) < bound, with certainty: bound · I − M has a Cholesky factor iff it is positive definite.
 
     A Ritz value bounds λ_max from below only, and an adversary who knows the start vector can hide from it. This
-    test cannot be deceived, at a third of K³ multiplications.
+    test cannot be deceived, and costs K³/3 operations.
     """
     shifted = -scatter_matrix(gram, weights)
     shifted[np.diag_indices_from(shifted)] += bound

@@ -57,6 +57,8 @@ class Certificate:
     """The scatter left at the end of the probe."""
     coefficients: Float[Tensor, " K"]
     """The direction of the largest remaining spread, as Σ_i coefficients_i · row_i."""
+    threshold_met: bool
+    """Whether the filter reached its threshold, on which the bound known before any data rests."""
     proved: bool = True
     """False when the Gram matrix was sketched: the statements then hold up to the error of the sketch."""
 
@@ -80,10 +82,13 @@ class Certificate:
         return bound
 
     def worst_case(self, sigma0: float | None = None) -> float:
-        """Return C · σ₀ √ε, the bound known before any data, for the modes that are told σ₀; infinite for `auto`."""
+        """Return C · σ₀ √ε, the bound known before any data, for the modes that are told σ₀.
+
+        Infinite for `auto`, and when the filter did not reach its threshold.
+        """
         epsilon = self.num_byzantine / self.num_rows
         constants = {"exact": exact_constant, "known": known_constant}
-        if self.mode not in constants:
+        if self.mode not in constants or not self.threshold_met:
             return math.inf
         return constants[self.mode](epsilon) * self._sigma(sigma0) * math.sqrt(epsilon)
 
@@ -94,7 +99,7 @@ class Certificate:
         left and the spread is still larger than promised. A contradiction is a proof; consistency is not.
         """
         sigma = self._sigma(sigma0)
-        scatters = [step.scatter for step in self.probe] + [self.probe_scatter]
+        scatters = [step.scatter - step.excess for step in self.probe] + [self.probe_scatter]
         lost = 0.0
         allowed = (self.num_rows - self.num_byzantine) * sigma**2 * (1.0 + ROUNDING)
         for scatter, (taken, lost) in zip(scatters, self._follow(self.probe, sigma), strict=True):
@@ -111,11 +116,9 @@ class Certificate:
         low = 0.0
         if self.is_consistent(0.0):
             return 0.0
-        for _ in range(60):
+        while high - low > 1e-9 * high:
             middle = (low + high) / 2.0
             low, high = (low, middle) if self.is_consistent(middle) else (middle, high)
-            if high - low <= 1e-9 * high:
-                break
         return high
 
     def direction(self, updates: Float[Tensor, "K d"]) -> Float[Tensor, " d"]:

@@ -14,7 +14,7 @@ EXACT_LIMIT = 1.0 - (math.sqrt(57.0) - 5.0) / 4.0
 
 
 def theta(epsilon: float) -> float:
-    """Return θ(ε) = (1 − ε) / (1/2 − ε), the smallest threshold factor that never removes more honest than bad weight.
+    """Return θ(ε) = (1 − ε) / (1/2 − ε), the smallest threshold factor proved never to remove more honest than bad weight.
 
     At θ the honest share of a step is at most α / θ + ε = 1/2.
     """

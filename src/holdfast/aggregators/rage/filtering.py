@@ -7,7 +7,7 @@ has λ_max ≤ σ₀², B the others. Weights c start at 1. Along ANY unit direc
     Σ_S c_i τ_i ≤ |S| σ₀² + ℓ · (Σ_B c) / (Σ c) ,
 
 so c_i ← c_i (1 − τ_i / τ_max) takes at least as much weight from B as from S whenever ℓ > θ(ε) n σ₀². Since any
-direction will do, one eigen-solve serves many steps.
+direction with enough scatter will do, one eigen-solve serves many steps.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class State:
     found: float
     """The largest scatter found along any direction."""
     scatter: float
-    """λ_max of the scatter matrix: `found`, or a bound slightly above it that was confirmed to hold."""
+    """λ_max of the scatter matrix: `found`, or a bound slightly above it that holds if `confirmed`."""
     coefficients: Vector
     """The direction of the largest scatter found, as coefficients of the rows."""
     num_steps: int
@@ -87,13 +87,21 @@ class Filtering:
 
 
 def run_filter(
-    gram: Matrix, floor: float, limit: Limit, first: Directions | None = None, *, confirm: bool = True
+    gram: Matrix,
+    floor: float,
+    limit: Limit,
+    first: Directions | None = None,
+    *,
+    confirm: bool = True,
+    reuse_down_to: float = 0.0,
 ) -> Filtering:
     """Filter from c = 1 until the scatter is at most `limit(mass)` or the mass has fallen to `floor`.
 
-    With `confirm`, the scatter at the stop is confirmed as λ_max of the scatter matrix.
+    With `confirm`, the scatter at the stop is confirmed as λ_max of the scatter matrix. Directions are found anew when
+    the scatter along the best of them falls below `reuse_down_to` times what it was when they were found. As the
+    scatter matrix never grows, every step then looks along a direction with at least that share of its λ_max.
 
-    Each full step zeroes at least one client, so there are fewer than n − floor + 2 steps. The last step is scaled so
+    Each full step zeroes at least one client, so there are at most n − floor + 1 steps. The last step is scaled so
     that the mass ends at the floor exactly: a scaled step takes weight in the same proportions, so the inequality
     above holds for it too, and two symmetric clusters cannot empty the cohort.
     """
@@ -106,8 +114,10 @@ def run_filter(
         best = int(np.argmax(scatters))
         mass = float(weights.sum())
         at_floor = mass - floor <= MASS_ROUNDING
-        below = scatters[best] <= max(limit(mass), negligible_scatter(gram, weights))
-        if (below or at_floor or directions.exact) and not fresh:
+        margin = 1.0 if directions.exact else 1.0 + BOUND_SLACK
+        below = scatters[best] * margin <= max(limit(mass), negligible_scatter(gram, weights))
+        stale = directions.exact or scatters[best] < reuse_down_to * directions.top
+        if (below or at_floor or stale) and not fresh:
             directions, fresh = _solve(gram, weights, run), True
             continue
         if fresh:

@@ -21,6 +21,8 @@ from holdfast.linalg.gram import Gram, pivoted_gram
 from holdfast.linalg.sketch import sketched_gram
 from holdfast.linalg.spectrum import eigen_directions, leading_directions, negligible_scatter
 
+PROBE_REUSE = 0.5
+"""Without a threshold, nothing else keeps the probe from filtering along directions that only honest rows cause."""
 SKETCH_FROM = 500
 """Rows from which a sketch pays (measured); below it the Gram matrix is computed exactly."""
 
@@ -143,19 +145,21 @@ def _decide_known(gram: Matrix, num_byzantine: int, sigma0: float) -> _Decision:
 def _decide_auto(gram: Matrix, num_byzantine: int, kappa: float) -> _Decision:
     """Learn λ_min by filtering down to mass n − 2f, then filter from the start until the spread is at most κ λ_min.
 
-    The first run is a path of valid filter steps, so the state with the smallest spread on it is itself an admissible
-    answer: it is used in the rare case that the second run, which may look along other directions, does not get there.
+    With few rows both runs take the same steps, so the second one gets there. With many, the first may have stopped at
+    Ritz values that are too low; if the second ends at the mass floor, the state with the smaller spread is used.
     """
     floor = len(gram) - 2.0 * num_byzantine
     first = leading_directions(gram, np.ones(len(gram)))
-    probe = run_filter(gram, floor, lambda _: -math.inf, first, confirm=False)
+    probe = run_filter(gram, floor, lambda _: -math.inf, first, confirm=False, reuse_down_to=PROBE_REUSE)
     smallest = min(probe.states, key=lambda state: state.spread)
     limit = kappa * smallest.spread
     run = run_filter(gram, floor, lambda mass: limit * mass, first)
     run.num_eigensolves += probe.num_eigensolves + 1
     if not run.below_limit:
-        exact = confirmed(gram, smallest)
-        run.steps, run.states, run.below_limit = probe.steps[: smallest.num_steps], [exact], True
+        other = confirmed(gram, smallest)
+        if other.spread < run.last.spread:
+            run.steps, run.states = probe.steps[: other.num_steps], [other]
+        run.below_limit = run.last.spread <= limit
     return _of_filter(gram, run, run.last, probe, num_byzantine, None)
 
 
@@ -234,5 +238,6 @@ def _certificate(mode: str, gram: Gram, decision: _Decision, *, proved: bool) ->
         probe=decision.probe,
         probe_scatter=decision.probe_scatter,
         coefficients=scattered(decision.coefficients, gram.usable, 0.0),
+        threshold_met=decision.stop in {Stop.SPREAD_IS_SMALL, Stop.ROWS_AGREE, Stop.NOTHING_TO_FILTER},
         proved=proved,
     )
