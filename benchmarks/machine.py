@@ -32,12 +32,14 @@ RESULTS = Path(__file__).parent / "results"
 PACKAGES = ("holdfast", "torch", "numpy", "scipy", "byzfl")
 STATUS = Path("/proc/self/status")
 CLEAR_REFS = Path("/proc/self/clear_refs")
-WIDTH_WITHOUT_TERMINAL = 130
+WIDTH_WITHOUT_TERMINAL = 140
 
 CUBE = 2048
 PRODUCTS = (f"torch {CUBE}³ product", f"numpy {CUBE}³ product")
 PRODUCT_OPERATIONS = 2 * CUBE**3
 READ_PASS = "torch ones @ X"
+BUSY = 0.05
+"""Times are not to be trusted if other processes use more than this share of the machine."""
 FEWER_ROUNDS = ((20.0, 1), (2.0, 3))
 """What takes longer than so many seconds runs in so many rounds only."""
 
@@ -164,6 +166,24 @@ def reset_peak_memory() -> None:
     CLEAR_REFS.write_text("5", encoding="ascii")
 
 
+class Neighbours:
+    """Measure, while inside the context, which share of the machine's cores is used by others than this process."""
+
+    share = 0.0
+
+    def __enter__(self) -> Self:
+        """Look at the clocks."""
+        self._start = time.perf_counter(), _seconds_of_others()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Look at the clocks again."""
+        available = (time.perf_counter() - self._start[0]) * (psutil.cpu_count() or 1)
+        self.share = max(0.0, (_seconds_of_others() - self._start[1]) / available)
+
+
 class PeakOf:
     """Sample one field of ``/proc/self/status`` in a thread while inside the context, and keep the largest value."""
 
@@ -191,6 +211,13 @@ class PeakOf:
         self._leave.set()
         self._thread.join()
         self.peak = max(self.peak, memory_bytes(self.field))
+
+
+def _seconds_of_others() -> float:
+    """Return the processor time used since the start of the system, idle time and this process left out."""
+    idle = ("idle", "iowait", "guest", "guest_nice")  # guests are counted as users already
+    used = sum(seconds for name, seconds in psutil.cpu_times()._asdict().items() if name not in idle)
+    return float(used) - time.process_time()
 
 
 def _cpu_model() -> str:

@@ -14,9 +14,10 @@ EXACT_LIMIT = 1.0 - (math.sqrt(57.0) - 5.0) / 4.0
 
 
 def theta(epsilon: float) -> float:
-    """Return θ(ε) = (1 − ε) / (1/2 − ε), the smallest threshold factor proved never to remove more honest than bad weight.
+    """Return θ(ε) = (1 − ε) / (1/2 − ε), the threshold factor of mode "known".
 
-    At θ the honest share of a step is at most α / θ + ε = 1/2.
+    It is the smallest for which every step is proved to take no more weight from honest rows than from bad ones: the
+    honest share of a step is at most α / θ + ε = 1/2.
     """
     return (1.0 - epsilon) / (0.5 - epsilon)
 

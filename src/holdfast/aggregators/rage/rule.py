@@ -21,8 +21,9 @@ from holdfast.linalg.gram import Gram, pivoted_gram
 from holdfast.linalg.sketch import sketched_gram
 from holdfast.linalg.spectrum import eigen_directions, leading_directions, negligible_scatter
 
-PROBE_REUSE = 0.5
-"""Without a threshold, nothing else keeps the probe from filtering along directions that only honest rows cause."""
+REUSE = 0.5
+"""Without a threshold that is known to be right, mode "auto" steps only along directions with at least this share of
+λ_max; otherwise it could spend its steps on directions in which only honest rows spread."""
 SKETCH_FROM = 500
 """Rows from which a sketch pays (measured); below it the Gram matrix is computed exactly."""
 
@@ -150,10 +151,10 @@ def _decide_auto(gram: Matrix, num_byzantine: int, kappa: float) -> _Decision:
     """
     floor = len(gram) - 2.0 * num_byzantine
     first = leading_directions(gram, np.ones(len(gram)))
-    probe = run_filter(gram, floor, lambda _: -math.inf, first, confirm=False, reuse_down_to=PROBE_REUSE)
+    probe = run_filter(gram, floor, lambda _: -math.inf, first, confirm=False, reuse_down_to=REUSE)
     smallest = min(probe.states, key=lambda state: state.spread)
     limit = kappa * smallest.spread
-    run = run_filter(gram, floor, lambda mass: limit * mass, first)
+    run = run_filter(gram, floor, lambda mass: limit * mass, first, reuse_down_to=REUSE)
     run.num_eigensolves += probe.num_eigensolves + 1
     if not run.below_limit:
         other = confirmed(gram, smallest)
