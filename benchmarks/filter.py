@@ -244,10 +244,8 @@ def peak_memory(name: str, path: Path, num_byzantine: int, sigma0: float) -> int
     run = rules(num_byzantine, sigma0)[name]
     before = machine.memory_bytes("VmRSS")
     machine.reset_peak_memory()
-    result = run(updates)
-    peak = machine.memory_bytes("VmHWM") - before
-    del result
-    return max(0, peak)
+    run(updates)
+    return max(0, machine.memory_bytes("VmHWM") - before)
 
 
 def shape_table(measured: Measured) -> Table:

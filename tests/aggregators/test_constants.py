@@ -1,4 +1,4 @@
-"""The proved constants against the table of the study, and against what they are said to be constants of."""
+"""The proved constants against tabulated values, and against what they are said to be constants of."""
 
 from __future__ import annotations
 

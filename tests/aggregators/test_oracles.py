@@ -93,6 +93,19 @@ def test_the_error_of_mode_known_is_below_the_proved_constant(name: str) -> None
         assert error <= known_constant(epsilon) * sigma0 * math.sqrt(epsilon) + 1e-9 * np.abs(rows).max()
 
 
+@pytest.mark.parametrize("name", CLOUDS)
+@pytest.mark.parametrize("kappa", [1.0, 3.0])
+def test_the_error_of_mode_auto_is_below_the_proved_constant(name: str, kappa: float) -> None:
+    for seed in range(SEEDS):
+        rows, bad = cohort(name, seed)
+        sigma0, epsilon = spread_of(rows[bad:]), bad / len(rows)
+        before = math.sqrt((2.0 * kappa / (1.0 - 2.0 * epsilon) + 1.0) / (1.0 - 2.0 * epsilon))
+        after = known_constant(epsilon) + 2.0 * math.sqrt(1.0 - epsilon) / (1.0 - 2.0 * epsilon)
+        found = Rage(num_byzantine=bad, kappa=kappa)(rows)
+        error = float(np.linalg.norm(found.update.numpy() - rows[bad:].mean(axis=0)))
+        assert error <= max(before, after) * sigma0 * math.sqrt(epsilon) + 1e-9 * np.abs(rows).max()
+
+
 @pytest.mark.parametrize("far", [1e6, 1e12, 1e15])
 @pytest.mark.parametrize("gap", [1e-15, 1e-14, 1e-13, 1e-11])
 @pytest.mark.parametrize("mode", ["auto", "known", "exact"])

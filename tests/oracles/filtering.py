@@ -21,9 +21,9 @@ class Trail:
 def filter_until(rows: Array, floor: float, limit_per_mass: float, limit: float) -> Trail:
     """Take weight along the top eigenvector until the scatter is at most limit_per_mass · mass + limit.
 
-    Section 1.6 of the study: w = c / Σ c, μ_c and Σ_c the weighted mean and covariance, v the top eigenvector of Σ_c,
-    τ_i = ⟨g_i − μ_c, v⟩², c_i ← c_i (1 − τ_i / τ_max). Section 3, mass guard: a step that would leave less than
-    `floor` is scaled down, so that it leaves `floor`. Rows that agree to rounding are not filtered.
+    docs/theory/filter.md, section 4: μ_c and Σ_c are the weighted mean and covariance, v the top eigenvector of Σ_c,
+    τ_i = ⟨g_i − μ_c, v⟩², and c_i ← c_i (1 − s τ_i / τ_max) with s = 1, or the s that leaves `floor` if a full step
+    would leave less. Rows that agree to rounding are not filtered.
     """
     weights = np.ones(len(rows))
     trail = Trail([], [], below=False)
@@ -60,7 +60,7 @@ def top_eigenpair(rows: Array, weights: Array) -> tuple[float, Array, Array]:
 
 
 def filter_known(rows: Array, num_byzantine: int, sigma0: float) -> Array:
-    """Return the weights of mode "known": section 1.6 with θ(ε) K σ₀², θ(ε) = (1−ε)/(1/2−ε), and the mass guard."""
+    """Return the weights of mode "known": threshold θ(ε) K σ₀², θ(ε) = (1−ε)/(1/2−ε), equation (4.3), floor K − 2f."""
     cohort = len(rows)
     epsilon = num_byzantine / cohort
     theta = (1.0 - epsilon) / (0.5 - epsilon) if num_byzantine else 1.0
@@ -69,7 +69,7 @@ def filter_known(rows: Array, num_byzantine: int, sigma0: float) -> Array:
 
 
 def filter_auto(rows: Array, num_byzantine: int, kappa: float) -> Array:
-    """Return the weights of mode "auto": section 3.
+    """Return the weights of mode "auto": docs/theory/filter.md, section 5.
 
     Phase 1 filters down to mass K − 2f for λ_min = min λ_max(Σ_c); phase 2 starts again from c = 1 and filters until
     λ_max(Σ_c) ≤ κ λ_min.

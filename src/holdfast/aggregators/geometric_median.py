@@ -11,7 +11,7 @@ from pydantic import Field
 from holdfast.aggregators.base import Aggregator, scattered, stop_or_too_many
 from holdfast.aggregators.evidence import Aggregation, Stop
 from holdfast.linalg.columns import Columns, Matrix, Vector
-from holdfast.linalg.gram import pivoted_gram
+from holdfast.linalg.gram import pivoted_gram, squared_distances
 
 
 @final
@@ -61,12 +61,13 @@ class GeometricMedian(Aggregator):
     def _weiszfeld(self, gram: Matrix) -> tuple[Vector, int]:
         """Return the weights and the number of iterations until no weight changes by more than the tolerance."""
         weights = np.full(len(gram), 1.0 / len(gram))
-        floor = self.smoothing * float(np.median(distances_to_combination(gram, weights)))
+        typical = float(np.sqrt(np.median(squared_distances(gram), axis=1).min()))
+        floor = max(self.smoothing * typical, 1e-100)
         for iteration in range(1, self.max_iterations + 1):
             distances = distances_to_combination(gram, weights)
             if distances.max() == 0.0:
                 return weights, iteration
-            inverse = 1.0 / np.maximum(distances, max(floor, np.finfo(float).tiny))
+            inverse = 1.0 / np.maximum(distances, floor)
             new = inverse / inverse.sum()
             if np.abs(new - weights).max() <= self.tolerance * weights.max():
                 return new, iteration

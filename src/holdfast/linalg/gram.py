@@ -147,20 +147,20 @@ def _first_usable(columns: Columns, candidates: NDArray[np.intp], tried: set[int
 
 
 def _squared_norm(columns: Columns, index: int) -> float:
+    """Return ‖row‖², not finite where it overflows the dtype within a block of columns."""
     row = columns.row(index)
-    with np.errstate(all="ignore"):
-        local = np.array([float(torch.dot(row, row))])
-        return float(columns.total(local)[0])
+    parts = (row[slice(*span)] for span in columns.ranges(columns.block_width()))
+    return float(columns.total(np.array([sum(float(torch.dot(part, part)) for part in parts)]))[0])
 
 
 def _is_far(to_pivot: Vector, squared: Matrix) -> bool:
     """Tell whether the rows lie so far from the pivot that their differences have lost digits.
 
-    The median distance of two rows is read off the whole matrix, whose n smallest entries are the diagonal.
+    What is near is measured from the most central row: its median distance is that of honest rows as long as they are
+    the majority, whereas the median over all pairs is the attackers' own once they make up 30 % of the rows.
     """
     n = len(squared)
     if n < 3:
         return False
-    middle = n + n * (n - 1) // 2
-    typical = float(np.partition(squared, middle, axis=None)[middle])
+    typical = float(np.median(squared, axis=1).min())
     return bool(np.median(to_pivot) > WORST_PIVOT_RATIO * typical)

@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from holdfast.errors import DtypeError, ShapeError
+from holdfast.errors import DtypeError, InputError, ShapeError
 from holdfast.linalg.columns import Columns, Range, Vector
 from holdfast.linalg.sources import as_columns
 
@@ -25,11 +25,16 @@ class ShardedColumns(Columns):
         if not dist.is_available() or not dist.is_initialized():
             msg = "ShardedColumns needs torch.distributed.init_process_group first"
             raise ShapeError(msg)
-        self.local = as_columns(local)
         self.group = group
-        self.num_rows, self.num_columns = self.local.num_rows, self.local.num_columns
-        self.dtype, self.device = self.local.dtype, self.local.device
-        self._check_ranks()
+        self.device = torch.device("cpu")
+        failure: InputError | None = None
+        try:
+            self.local = as_columns(local)
+            self.num_rows, self.num_columns = self.local.num_rows, self.local.num_columns
+            self.dtype, self.device = self.local.dtype, self.local.device
+        except InputError as error:
+            failure = error  # raised below: the other ranks must not wait for this one
+        self._check_ranks(failure)
 
     def centred(self, start: int, stop: int, pivot: Tensor | None, out: Tensor) -> None:
         """Write this rank's rows[:, start:stop] − pivot[start:stop] into `out`."""
@@ -66,11 +71,13 @@ class ShardedColumns(Columns):
         backend = dist.get_backend(self.group)
         return torch.from_numpy(np.array(array)).to(self.device if backend == "nccl" else "cpu")
 
-    def _check_ranks(self) -> None:
-        """Raise on every rank if the ranks hold different numbers of rows or different dtypes."""
-        here = torch.tensor([self.num_rows, self.dtype.itemsize], dtype=torch.float64).numpy()
+    def _check_ranks(self, failure: InputError | None) -> None:
+        """Raise on every rank if one has no valid slice, or the ranks hold different numbers of rows or dtypes."""
+        here = np.zeros(2) if failure else np.array([self.num_rows, self.dtype.itemsize], dtype=float)
         ranks = dist.get_world_size(self.group)
         mean, square = self.total(here) / ranks, self.total(here**2) / ranks
+        if failure is not None:
+            raise failure
         if not np.allclose(square, mean**2, rtol=1e-12):
             msg = f"every rank must hold a slice of the same rows in one dtype; here {self.num_rows} x {self.dtype}"
             raise (ShapeError if square[0] != mean[0] ** 2 else DtypeError)(msg)

@@ -30,7 +30,8 @@ def sketched_gram(columns: Columns, buckets_per_row: int) -> Gram:
     update has arrived; a client who sees all other updates can still search for rows that suit it.
     """
     num_buckets = buckets_per_row * columns.num_rows
-    if columns.num_columns <= num_buckets:
+    too_wide = columns.total(np.array([float(columns.num_columns > num_buckets)]))[0]
+    if not too_wide:  # on every holder of columns, so that all take the same way
         return pivoted_gram(columns)
     rng = stream(_fingerprint(columns), "sketch")
     signs = torch.from_numpy(rng.integers(0, 2, columns.num_columns, dtype=np.int8) * np.int8(2) - np.int8(1))

@@ -85,7 +85,8 @@ def scatter_is_below(gram: Matrix, weights: Vector, bound: float) -> bool:
 
 def negligible_scatter(gram: Matrix, weights: Vector) -> float:
     """Return the scatter below which the rows with weight agree to rounding."""
-    return NEGLIGIBLE * float(gram.diagonal()[weights > 0].sum())
+    kept = weights > 0
+    return NEGLIGIBLE * float(weights[kept] @ gram.diagonal()[kept])
 
 
 def _as_directions(gram: Matrix, weights: Vector, values: Vector, vectors: Matrix, *, exact: bool) -> Directions:

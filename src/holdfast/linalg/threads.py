@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TypeVar
 
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import OpenBLASController, ThreadpoolController
 
 Task = TypeVar("Task")
 Slot = TypeVar("Slot")
@@ -41,6 +41,7 @@ def one_blas_thread() -> Iterator[None]:
     global _inside, _limiter  # noqa: PLW0603  the limits themselves are global to the process
     with _lock:
         if _inside == 0:
+            OpenBLASController.clear_controlling_thread(force=True)  # or only the first thread ever could set limits
             _limiter = _controller().limit(limits=1, user_api="blas")
         _inside += 1
     try:
@@ -49,6 +50,7 @@ def one_blas_thread() -> Iterator[None]:
         with _lock:
             _inside -= 1
             if _inside == 0 and _limiter is not None:
+                OpenBLASController.clear_controlling_thread(force=True)
                 _limiter.restore_original_limits()  # type: ignore[attr-defined]
                 _limiter = None
 

@@ -104,7 +104,8 @@ class Certificate:
         allowed = (self.num_rows - self.num_byzantine) * sigma**2 * (1.0 + ROUNDING)
         for scatter, (taken, lost) in zip(scatters, self._follow(self.probe, sigma), strict=True):
             left = self.num_byzantine - taken + lost
-            if left < -ROUNDING or (left <= ROUNDING and scatter > allowed):
+            # Even a millionth of Byzantine weight can carry any scatter, so here only true zero counts as none.
+            if left < -ROUNDING or (left <= 1e-15 * self.num_rows and scatter > allowed):
                 return False
         # Algorithm 2 drops a row once it has lost half its weight: at most f rows of B and 2 U of S.
         dropped = sum(step.dropped for step in self.probe)
