@@ -7,17 +7,15 @@ Every rule sees the same matrices. Errors are in units of σ₀ √ε, σ₀ bei
 from __future__ import annotations
 
 import argparse
-import json
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.machine import describe
+from benchmarks import machine
 from holdfast.aggregators import Aggregator, GeometricMedian, Krum, Mean, Median, Rage
 from holdfast.testing.clouds import FORGERIES, MODELS, Scene, honest_rows, with_forged
 
@@ -130,10 +128,8 @@ def main() -> None:
         auto, known = 100 * np.array(by_mode["auto"]), 100 * np.array(by_mode["known"])
         lost.add_row(model, f"{auto.mean():.2f}", f"{auto.max():.1f}", f"{known.mean():.2f}")
     console.print(lost)
-    about = describe()
-    path = Path(__file__).parent / "results" / f"sweep-{about['date']}.json"
-    path.write_text(json.dumps({"about": about, "errors": errors, "losses": losses}, indent=1) + "\n")
-    console.print(f"stored in {path}")
+    path = machine.store("sweep", {"machine": machine.describe(), "errors": errors, "losses": losses})
+    console.print(f"Stored in {path}.")
 
 
 if __name__ == "__main__":

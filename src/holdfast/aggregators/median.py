@@ -11,8 +11,10 @@ from torch import Tensor
 
 from holdfast.aggregators.base import Aggregator, stop_or_too_many
 from holdfast.aggregators.evidence import Aggregation, Stop
-from holdfast.linalg.columns import Columns, Range
+from holdfast.linalg.columns import Columns, Range, Vector
 from holdfast.linalg.gram import no_usable_row, squared_norms
+
+_Middle = tuple[NDArray[Any], Vector, Vector]
 
 
 @final
@@ -44,13 +46,19 @@ class Median(Aggregator):
         update = torch.empty(columns.num_columns, dtype=columns.dtype, device=columns.device)
         shares, outside = np.zeros(columns.num_rows), np.zeros(columns.num_rows)
 
-        def consume(span: Range, block: Tensor) -> None:
-            middle, share, far = _middle(block.cpu().numpy()[usable])
+        found: dict[Range, _Middle] = {}
+
+        def work(span: Range, block: Tensor, _: Tensor) -> None:
+            rows = block.cpu().numpy()
+            found[span] = _middle(rows if usable.all() else rows[usable])
+
+        def consume(span: Range, _: Tensor) -> None:
+            middle, share, far = found.pop(span)
             update[slice(*span)] = torch.from_numpy(middle).to(update.device)
             shares[usable] += share
             outside[usable] += far
 
-        columns.scan(None, lambda *_: None, consume, ())
+        columns.scan(None, work, consume, ())
         number = float(columns.total(np.array([columns.num_columns], dtype=float))[0])
         weights = columns.total(shares) / number
         assumed = self.assumed_byzantine(columns.num_rows)
@@ -65,7 +73,7 @@ class Median(Aggregator):
         )
 
 
-def _middle(block: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64], NDArray[np.float64]]:
+def _middle(block: NDArray[Any]) -> _Middle:
     """Return the medians of the columns, each row's share in them, and its number of coordinates outside the middle.
 
     Columns are sorted as rows of the transposed block: numpy sorts contiguous memory with SIMD instructions, seven to
@@ -73,11 +81,22 @@ def _middle(block: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64], NDA
     """
     number = len(block)
     ordered = np.sort(np.ascontiguousarray(block.T), axis=1)
-    low, high = ordered[:, (number - 1) // 2], ordered[:, number // 2]
-    share = np.zeros(number)
-    for value in (low, high):
-        hits = block == value
-        share += (hits / hits.sum(axis=0)).sum(axis=1) / 2.0
+    low, high = ordered[:, (number - 1) // 2].copy(), ordered[:, number // 2].copy()
+    share = _shares(block, low)
+    if number % 2 == 0:
+        share = (share + _shares(block, high)) / 2.0
     quarter = number // 4
-    outside = (block < ordered[:, quarter]) | (block > ordered[:, number - 1 - quarter])
-    return low + (high - low) / 2, share, outside.sum(axis=1).astype(float)
+    below, above = ordered[:, quarter].copy(), ordered[:, number - 1 - quarter].copy()
+    outside = np.count_nonzero(block < below, axis=1) + np.count_nonzero(block > above, axis=1)
+    return low + (high - low) / 2, share, outside.astype(float)
+
+
+def _shares(block: NDArray[Any], values: NDArray[Any]) -> Vector:
+    """Return in how many columns each row has the given value, ties divided evenly."""
+    hits = block == values
+    share: Vector = np.count_nonzero(hits, axis=1).astype(float)
+    counts = np.count_nonzero(hits, axis=0)
+    tied = counts > 1
+    if tied.any():
+        share += (hits[:, tied] * (1.0 / counts[tied] - 1.0)).sum(axis=1)
+    return share
