@@ -60,10 +60,10 @@ def pivoted_gram(columns: Columns) -> Gram:
         matrix = columns.fold(columns.row(pivot), self_product, (columns.num_rows, columns.num_rows))
         usable = np.isfinite(matrix.diagonal())
         inner = matrix if usable.all() else matrix[np.ix_(usable, usable)]
-        squared = squared_distances(inner)
-        if len(tried) in {MOST_PIVOTS, len(inner)} or not _is_far(inner.diagonal(), squared):
+        centrality = np.median(squared_distances(inner), axis=1, overwrite_input=True)
+        if len(tried) in {MOST_PIVOTS, len(inner)} or not _is_far(inner.diagonal(), centrality):
             return Gram(_without_underflow(columns, pivot, inner, usable), usable, pivot, len(tried))
-        candidates = np.flatnonzero(usable)[np.argsort(np.median(squared, axis=1), kind="stable")]
+        candidates = np.flatnonzero(usable)[np.argsort(centrality, kind="stable")]
 
 
 def _without_underflow(columns: Columns, pivot: int, inner: Matrix, usable: NDArray[np.bool_]) -> Matrix:
@@ -100,7 +100,9 @@ def self_product(block: Tensor, out: Tensor) -> None:
 def squared_distances(gram: Matrix) -> Matrix:
     """Return D_ij = ‖g_i − g_j‖² = Q_ii + Q_jj − 2 Q_ij, never negative, with an exact zero diagonal."""
     diagonal = gram.diagonal()
-    squared = diagonal[:, None] + diagonal[None, :] - 2.0 * gram
+    squared = -2.0 * gram
+    squared += diagonal
+    squared += diagonal[:, None]
     np.maximum(squared, 0.0, out=squared)
     np.fill_diagonal(squared, 0.0)
     return squared
@@ -153,14 +155,10 @@ def _squared_norm(columns: Columns, index: int) -> float:
     return float(columns.total(np.array([sum(float(torch.dot(part, part)) for part in parts)]))[0])
 
 
-def _is_far(to_pivot: Vector, squared: Matrix) -> bool:
+def _is_far(to_pivot: Vector, centrality: Vector) -> bool:
     """Tell whether the rows lie so far from the pivot that their differences have lost digits.
 
     What is near is measured from the most central row: its median distance is that of honest rows as long as they are
     the majority, whereas the median over all pairs is the attackers' own once they make up 30 % of the rows.
     """
-    n = len(squared)
-    if n < 3:
-        return False
-    typical = float(np.median(squared, axis=1).min())
-    return bool(np.median(to_pivot) > WORST_PIVOT_RATIO * typical)
+    return len(to_pivot) > 2 and bool(np.median(to_pivot) > WORST_PIVOT_RATIO * centrality.min())
