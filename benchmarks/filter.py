@@ -255,17 +255,7 @@ def shape_table(measured: Measured) -> Table:
         title=f"K = {measured.clients}, d = {measured.dim:,} float32 ({size / 1e6:.0f} MB), "
         f"{measured.num_byzantine} Byzantine at {SHIFT:g} σ₀, σ₀ = {measured.sigma0:.1f}"
     )
-    for title in (
-        "",
-        "median ms",
-        "x mean(0)",
-        "min..max",
-        "rounds",
-        "error/σ₀√ε",
-        "removed B/H",
-        "peak MB",
-        "% input",
-    ):
+    for title in COLUMNS:
         table.add_column(title, justify="right" if title else "left", no_wrap=True)
     for name in dict.fromkeys(name for times in measured.rounds for name in times):
         table.add_row(*shape_row(measured, name, size))

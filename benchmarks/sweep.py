@@ -105,6 +105,18 @@ def _sweep_losses(grid: Grid) -> dict[str, dict[str, list[float]]]:
     return losses
 
 
+def _summary(errors: dict[str, dict[str, float]]) -> dict[str, dict[str, dict[str, float]]]:
+    """Return {rule: {"K d ε model forgery": worst and mean error, number of scenes}}."""
+    cells: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for rule, by_scene in errors.items():
+        for name, error in by_scene.items():
+            cells[rule][name.rsplit(" x", 1)[0]].append(error)
+    return {
+        rule: {cell: {"worst": max(e), "mean": float(np.mean(e)), "scenes": len(e)} for cell, e in by_cell.items()}
+        for rule, by_cell in cells.items()
+    }
+
+
 def main() -> None:
     """Run the sweep, print two tables and store the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -128,7 +140,8 @@ def main() -> None:
         auto, known = 100 * np.array(by_mode["auto"]), 100 * np.array(by_mode["known"])
         lost.add_row(model, f"{auto.mean():.2f}", f"{auto.max():.1f}", f"{known.mean():.2f}")
     console.print(lost)
-    path = machine.store("sweep", {"machine": machine.describe(), "errors": errors, "losses": losses})
+    payload = {"machine": machine.describe(), "errors": _summary(errors), "losses": losses}
+    path = machine.store("sweep", payload)
     console.print(f"Stored in {path}.")
 
 

@@ -7,6 +7,7 @@ numbers of one stream do not depend on how often another was used.
 from __future__ import annotations
 
 import hashlib
+import operator
 
 import numpy as np
 
@@ -28,5 +29,6 @@ def stream(seed: int, *names: str | int) -> np.random.Generator:
         msg = f"seed must be an integer >= 0, got {seed!r}"
         raise ParameterError(msg)
     # repr of a tuple of ints and strings is unambiguous: 1 and "1" differ, and no separator can be forged.
-    digest = hashlib.blake2b(repr((seed, *names)).encode(), digest_size=16).digest()
+    words = [name if isinstance(name, str) else operator.index(name) for name in names]
+    digest = hashlib.blake2b(repr((seed, *words)).encode(), digest_size=16).digest()
     return np.random.Generator(np.random.Philox(key=int.from_bytes(digest, "little")))

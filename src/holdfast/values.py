@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from holdfast.errors import ParameterError, nearest
+
+
+def whole_number(value: Any) -> Any:
+    """Return any kind of integer (numpy's among them) as an int; booleans and everything else are refused."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        msg = "input should be a whole number"
+        raise ValueError(msg)
+    return operator.index(value)
+
+
+def real_number(value: Any) -> Any:
+    """Return any kind of real number (numpy's among them) as a float; booleans, strings and others are refused."""
+    if isinstance(value, (bool, str, bytes)) or not hasattr(value, "__float__"):
+        msg = "input should be a real number"
+        raise ValueError(msg)
+    return float(value)
 
 
 class ValueObject(BaseModel):
@@ -42,7 +59,8 @@ class ValueObject(BaseModel):
                 known = sorted(cls.model_fields)
                 problems.append(f"no parameter {key!r}{nearest(key, known)}; known: {', '.join(known) or 'none'}")
             elif key:
-                problems.append(f"{key}: {detail['msg'].lower()}, got {detail['input']!r}")
+                text = detail["msg"].removeprefix("Value error, ").lower()
+                problems.append(f"{key}: {text}, got {detail['input']!r}")
             else:
                 problems.append(detail["msg"].removeprefix("Value error, "))
         return f"{cls.__name__}: " + "; ".join(problems)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tests.linalg import ranks
 from torch.multiprocessing.spawn import spawn
 
-from holdfast.errors import ShapeError
+from holdfast.errors import InputError
 from holdfast.linalg.shards import ShardedColumns
 
 Results = list[dict[str, NDArray[np.float64]]]
@@ -70,5 +70,5 @@ def test_a_sketch_of_a_narrow_and_a_wide_shard_takes_a_far_cluster_its_weight(tm
 
 
 def test_shards_need_a_process_group() -> None:
-    with pytest.raises(ShapeError, match="init_process_group"):
+    with pytest.raises(InputError, match="init_process_group"):
         ShardedColumns(torch.zeros((2, 3)))

@@ -11,7 +11,7 @@ from typing import Annotated
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 from torch import Tensor
 
 from holdfast.aggregators.evidence import Aggregation, Stop
@@ -19,10 +19,12 @@ from holdfast.errors import CohortTooSmallError
 from holdfast.linalg.columns import Columns, Vector
 from holdfast.linalg.sources import as_columns
 from holdfast.linalg.threads import one_blas_thread
-from holdfast.values import ValueObject
+from holdfast.values import ValueObject, real_number, whole_number
 
 Updates = Tensor | NDArray[np.floating] | Sequence[Tensor] | Sequence[NDArray[np.floating]] | Columns
 """What may be aggregated: one row per client. Also a numpy memmap, and `ShardedColumns` over several processes."""
+
+ONE_BOUND = "0 <= byzantine_fraction < 0.5, or num_byzantine >= 0"
 
 
 class Aggregator(ValueObject, ABC):
@@ -72,27 +74,64 @@ class Aggregator(ValueObject, ABC):
             raise CohortTooSmallError(msg)
 
 
-class BoundedAggregator(Aggregator, ABC):
-    """A rule that is told the assumed bound, as a fraction of the rows received or as a number: exactly one of them."""
+class LooselyBoundedAggregator(Aggregator, ABC):
+    """A rule that may be told the assumed bound, as a fraction of the rows received or as a number, not both."""
 
-    byzantine_fraction: Annotated[float, Field(ge=0.0, lt=0.5)] | None = None
+    byzantine_fraction: Annotated[float, BeforeValidator(real_number), Field(ge=0.0, lt=0.5)] | None = None
     """ε, the assumed share of Byzantine rows; f = ⌈ε K⌉."""
-    num_byzantine: Annotated[int, Field(ge=0, strict=True)] | None = None
+    num_byzantine: Annotated[int, BeforeValidator(whole_number), Field(ge=0)] | None = None
     """f, the assumed number of Byzantine rows."""
 
+    @abstractmethod
+    def default_byzantine(self, cohort_size: int) -> int:
+        """Return how many Byzantine rows are assumed when nothing was said."""
+
     @model_validator(mode="after")
-    def _exactly_one_bound(self) -> BoundedAggregator:
-        if (self.byzantine_fraction is None) == (self.num_byzantine is None):
-            got = "neither" if self.num_byzantine is None else "both"
-            msg = f"give exactly one of byzantine_fraction (0 <= fraction < 0.5) and num_byzantine (>= 0), got {got}"
+    def _at_most_one_bound(self) -> LooselyBoundedAggregator:
+        if self.byzantine_fraction is not None and self.num_byzantine is not None:
+            msg = f"give one of byzantine_fraction and num_byzantine, got both: {ONE_BOUND}"
             raise ValueError(msg)
         return self
 
     def assumed_byzantine(self, cohort_size: int) -> int:
-        """Return f = ⌈ε K⌉, with ε read as the decimal it was written as: ⌈0.1 · 30⌉ is 3, not 4."""
+        """Return f = ⌈ε K⌉, with ε read as the simple fraction that was meant.
+
+        ⌈0.1 · 30⌉ is 3 and ⌈(5/12) · 12⌉ is 5, although in binary both products lie a little above. What was meant is
+        the nearest fraction with a denominator of at most a million.
+        """
         if self.num_byzantine is not None:
             return self.num_byzantine
-        return math.ceil(Fraction(repr(self.byzantine_fraction)) * cohort_size)
+        if self.byzantine_fraction is not None:
+            return math.ceil(Fraction(self.byzantine_fraction).limit_denominator(10**6) * cohort_size)
+        return self.default_byzantine(cohort_size)
+
+
+class MinorityAggregator(LooselyBoundedAggregator, ABC):
+    """A rule that stands any minority: told nothing, it assumes that fewer than half of the rows are Byzantine."""
+
+    def default_byzantine(self, cohort_size: int) -> int:
+        """Return the largest number below half of the rows."""
+        return (cohort_size - 1) // 2
+
+    def smallest_cohort(self, num_byzantine: int) -> int:
+        """Return 2f + 1."""
+        return 2 * num_byzantine + 1
+
+
+class BoundedAggregator(LooselyBoundedAggregator, ABC):
+    """A rule that must be told the bound: exactly one of `byzantine_fraction` and `num_byzantine`."""
+
+    @model_validator(mode="after")
+    def _a_bound(self) -> BoundedAggregator:
+        if self.byzantine_fraction is None and self.num_byzantine is None:
+            msg = f"give exactly one of byzantine_fraction and num_byzantine, got neither: {ONE_BOUND}"
+            raise ValueError(msg)
+        return self
+
+    def default_byzantine(self, cohort_size: int) -> int:
+        """Return 0; never used, as a bound was given."""
+        del cohort_size
+        return 0
 
 
 def usable_bound(num_byzantine: int, usable: NDArray[np.bool_]) -> int:

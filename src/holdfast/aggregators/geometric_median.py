@@ -8,19 +8,20 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from holdfast.aggregators.base import Aggregator, scattered, stop_or_too_many
+from holdfast.aggregators.base import MinorityAggregator, scattered, stop_or_too_many
 from holdfast.aggregators.evidence import Aggregation, Stop
 from holdfast.linalg.columns import Columns, Matrix, Vector
 from holdfast.linalg.gram import pivoted_gram, squared_distances
 
 
 @final
-class GeometricMedian(Aggregator):
+class GeometricMedian(MinorityAggregator):
     r"""The point with the smallest sum of distances to the rows (Chen, Su, Xu 2017; Pillutla et al. 2019, RFA).
 
     It lies in the affine hull of the rows, so Weiszfeld's iteration w_i ∝ 1 / max(ν, ‖g_i − G w‖) needs only
     ‖g_i − G w‖² = Q_ii − 2 (Q w)_i + wᵀ Q w and costs O(K²) per iteration instead of O(K d). ν is `smoothing` times the
-    median distance of the start. It assumes fewer than half Byzantine rows; its error grows with the dimension.
+    median distance to the most central row. It assumes fewer than half Byzantine rows unless told a bound; its error
+    grows with the dimension.
 
     >>> import torch
     >>> GeometricMedian()(torch.tensor([[0.0], [0.0], [0.0], [70.0]])).update.abs() < 1e-3
@@ -30,14 +31,6 @@ class GeometricMedian(Aggregator):
     smoothing: Annotated[float, Field(gt=0.0, le=1.0)] = 1e-6
     tolerance: Annotated[float, Field(gt=0.0, lt=1.0)] = 1e-8
     max_iterations: Annotated[int, Field(ge=1)] = 1000
-
-    def assumed_byzantine(self, cohort_size: int) -> int:
-        """Return the largest number below half of the rows."""
-        return (cohort_size - 1) // 2
-
-    def smallest_cohort(self, num_byzantine: int) -> int:
-        """Return 2f + 1."""
-        return 2 * num_byzantine + 1
 
     def aggregate(self, columns: Columns) -> Aggregation:
         """Iterate in the Gram matrix, combine once; the score of a row is its distance to the update."""
@@ -59,19 +52,24 @@ class GeometricMedian(Aggregator):
         )
 
     def _weiszfeld(self, gram: Matrix) -> tuple[Vector, int]:
-        """Return the weights and the number of iterations until no weight changes by more than the tolerance."""
-        weights = np.full(len(gram), 1.0 / len(gram))
-        typical = float(np.sqrt(np.median(squared_distances(gram), axis=1).min()))
+        """Return the weights, and the iterations until the point moves by less than the tolerance.
+
+        The start is the mean of the half of the rows nearest to the most central one, the unit of length the median
+        distance to that row: both stay honest under a minority of outliers however far, as does the stop.
+        """
+        squared = squared_distances(gram)
+        centre = int(np.argmin(np.median(squared, axis=1)))
+        typical = float(np.sqrt(np.median(squared[centre])))
+        near = squared[centre] <= np.median(squared[centre])
+        weights = near / near.sum()
         floor = max(self.smoothing * typical, 1e-100)
         for iteration in range(1, self.max_iterations + 1):
-            distances = distances_to_combination(gram, weights)
-            if distances.max() == 0.0:
-                return weights, iteration
-            inverse = 1.0 / np.maximum(distances, floor)
+            inverse = 1.0 / np.maximum(distances_to_combination(gram, weights), floor)
             new = inverse / inverse.sum()
-            if np.abs(new - weights).max() <= self.tolerance * weights.max():
-                return new, iteration
+            step = new - weights
             weights = new
+            if step @ (gram @ step) <= (self.tolerance * typical) ** 2:
+                return weights, iteration
         return weights, self.max_iterations
 
 

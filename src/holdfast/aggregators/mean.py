@@ -7,24 +7,25 @@ from typing import final
 import numpy as np
 import torch
 
-from holdfast.aggregators.base import Aggregator, stop_or_too_many
+from holdfast.aggregators.base import LooselyBoundedAggregator, stop_or_too_many
 from holdfast.aggregators.evidence import Aggregation, Stop
 from holdfast.linalg.columns import Columns
-from holdfast.linalg.gram import no_usable_row, squared_norms
+from holdfast.linalg.gram import LARGEST_SQUARE, no_usable_row, squared_norms
 
 
 @final
-class Mean(Aggregator):
+class Mean(LooselyBoundedAggregator):
     """The average of the usable rows (McMahan et al. 2017, FederatedAveraging with uniform weights).
 
-    One Byzantine row can move it anywhere; it assumes there is none.
+    One Byzantine row can move it anywhere; it assumes there is none unless told a bound, which then only says how many
+    rows may be unusable.
 
     >>> import torch
     >>> Mean()(torch.tensor([[1.0], [2.0], [6.0]])).update
     tensor([3.])
     """
 
-    def assumed_byzantine(self, cohort_size: int) -> int:  # noqa: ARG002  the same for every cohort
+    def default_byzantine(self, cohort_size: int) -> int:  # noqa: ARG002  the same for every cohort
         """Return 0."""
         return 0
 
@@ -34,8 +35,9 @@ class Mean(Aggregator):
 
     def aggregate(self, columns: Columns) -> Aggregation:
         """Average the usable rows; the score of a row is its squared norm."""
+        assumed = self.assumed_byzantine(columns.num_rows)
         norms = squared_norms(columns)
-        usable = np.isfinite(norms)
+        usable = norms <= LARGEST_SQUARE  # false for NaN
         if not usable.any():
             raise no_usable_row(columns.num_rows, columns.dtype)
         weights = usable / usable.sum()
@@ -45,6 +47,6 @@ class Mean(Aggregator):
             kept=torch.from_numpy(usable),
             usable=torch.from_numpy(usable),
             scores=torch.from_numpy(np.where(usable, norms, np.inf)),
-            stop=stop_or_too_many(Stop.COMBINED, 0, usable),
-            num_byzantine=0,
+            stop=stop_or_too_many(Stop.COMBINED, assumed, usable),
+            num_byzantine=assumed,
         )

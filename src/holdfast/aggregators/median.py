@@ -9,41 +9,32 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from holdfast.aggregators.base import Aggregator, stop_or_too_many
+from holdfast.aggregators.base import MinorityAggregator, stop_or_too_many
 from holdfast.aggregators.evidence import Aggregation, Stop
 from holdfast.linalg.columns import Columns, Range, Vector
-from holdfast.linalg.gram import no_usable_row, squared_norms
+from holdfast.linalg.gram import usable_rows
 
 _Middle = tuple[NDArray[Any], Vector, Vector]
 
 
 @final
-class Median(Aggregator):
+class Median(MinorityAggregator):
     """The median of the usable rows in every coordinate (Yin et al. 2018, Definition 1).
 
     Of an even number of rows, the mean of the two middle values. It assumes that fewer than half of the rows are
-    Byzantine; its error grows with the dimension (docs/theory/filter.md has the figures). A client's weight is the
-    share of coordinates in which its value is the median, ties divided evenly; the update is not linear in the rows.
+    Byzantine unless told a bound; its error grows with the dimension (docs/theory/filter.md has figures). A client's
+    weight is the share of coordinates in which its value is the median, ties divided evenly; the update is not linear
+    in the rows.
 
     >>> import torch
     >>> Median()(torch.tensor([[1.0], [2.0], [600.0]])).update
     tensor([2.])
     """
 
-    def assumed_byzantine(self, cohort_size: int) -> int:
-        """Return the largest number below half of the rows."""
-        return (cohort_size - 1) // 2
-
-    def smallest_cohort(self, num_byzantine: int) -> int:
-        """Return 2f + 1."""
-        return 2 * num_byzantine + 1
-
     def aggregate(self, columns: Columns) -> Aggregation:
         """Sort every coordinate; the score of a row is its share of coordinates outside the middle half."""
-        usable = np.isfinite(squared_norms(columns))
-        if not usable.any():
-            raise no_usable_row(columns.num_rows, columns.dtype)
-        update = torch.empty(columns.num_columns, dtype=columns.dtype, device=columns.device)
+        usable = usable_rows(columns)
+        update = columns.combine(np.zeros(columns.num_rows))
         shares, outside = np.zeros(columns.num_rows), np.zeros(columns.num_rows)
 
         found: dict[Range, _Middle] = {}

@@ -34,6 +34,7 @@ MOST_ROWS_SUMMED = 32
 """Rows of one product of the weighted pass; partial sums keep the rounding error from growing with K."""
 SAMPLE_RUNS, SAMPLE_WIDTH = 8, 32
 """A sample is this many runs of this many neighbouring columns; single columns would touch a page of disk each."""
+_NUMPY_DTYPE = {torch.float32: np.float32, torch.float64: np.float64}
 
 
 class Columns(ABC):
@@ -111,7 +112,7 @@ class Columns(ABC):
 
     def fold(self, pivot: Tensor | None, work: Callable[[Tensor, Tensor], None], result: tuple[int, ...]) -> Matrix:
         """Return Σ over all blocks, in float64 and in the order of the blocks, of what `work(block, out)` computes."""
-        sums = torch.zeros(result, dtype=torch.float64, device=self.device)
+        sums = self._zeros(result, torch.float64)
 
         def add(_: Range, out: Tensor) -> None:
             if self.device.type == "cpu":
@@ -123,12 +124,12 @@ class Columns(ABC):
         return self.total(sums.cpu().numpy())
 
     def combine(self, weights: Vector) -> Tensor:
-        """Return Σ_i weights_i · row_i over the rows with a positive weight; the others are never read.
+        """Return Σ_i weights_i · row_i over the rows with a weight; the others are never read.
 
         A weight of zero is not enough to keep a row out: 0 · NaN is NaN.
         """
-        update = torch.zeros(self.num_columns, dtype=self.dtype, device=self.device)
-        runs = _runs(weights > 0, MOST_ROWS_SUMMED)
+        update = self._zeros((self.num_columns,), self.dtype)
+        runs = _runs(weights != 0, MOST_ROWS_SUMMED)
 
         def work(columns: Range, _: None) -> None:
             for rows in runs:
@@ -147,7 +148,15 @@ class Columns(ABC):
             stop = min(start + SAMPLE_WIDTH, self.num_columns)
             runs.append(self._empty((self.num_rows, stop - start)))
             self.centred(start, stop, None, runs[-1])
+        if self.device.type == "cpu":
+            return torch.from_numpy(np.concatenate([run.numpy() for run in runs], axis=1))
         return torch.cat(runs, dim=1)
+
+    def _zeros(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+        """Return zeros; on a CPU made by numpy, as torch's own threads do not survive a fork of the process."""
+        if self.device.type == "cpu":
+            return torch.from_numpy(np.zeros(shape, dtype=_NUMPY_DTYPE[dtype]))
+        return torch.zeros(shape, dtype=dtype, device=self.device)
 
     def _empty(self, shape: tuple[int, ...]) -> Tensor:
         return torch.empty(shape, dtype=self.dtype, device=self.device)

@@ -17,12 +17,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.errors import NoUsableRowError
-from holdfast.linalg.columns import Columns, Matrix, Vector
+from holdfast.linalg.columns import Columns, Matrix, Range, Vector
 
 WORST_PIVOT_RATIO = 64.0
-"""A pivot is bad when the median squared distance to it exceeds the median squared distance of the rows this often."""
-MOST_PIVOTS = 8
-"""Passes at the most. Each replaced pivot is nearer to the rows by the resolution of the dtype, so few are enough."""
+"""A pivot is bad when the median squared distance to it exceeds that to the most central row this often."""
+LARGEST_SQUARE = 1e280
+"""A row with a larger squared norm is unusable: sums over K² of them must not overflow float64."""
+LARGEST_PIVOT = 1e-8
+"""A pivot's squared norm must stay below this share of the largest number of the dtype, or differences overflow."""
 UNDERFLOW = 1e-30
 """Squared distance to the pivot below which squares of float32 coordinates may have vanished."""
 MAGNIFICATION = 2.0**96
@@ -37,36 +39,60 @@ class Gram:
     """n x n, float64, over the usable rows only, in their order."""
     usable: NDArray[np.bool_]
     """K: the rows that are finite and whose squared norm is finite."""
-    pivot: int
-    """The client that was subtracted."""
+    pivot: int | None
+    """The client that was subtracted; None for the coordinate-wise median of the clients."""
     num_passes: int
-    """How often the matrix was read: 1 unless the pivot had to be replaced."""
+    """How many Gram matrices were formed: 2 if the pivot had to be replaced."""
 
 
 def pivoted_gram(columns: Columns) -> Gram:
     """Return the Gram matrix of the usable rows about a pivot that lies among them.
 
     A NaN, an Inf or an overflow of client i touches row and column i of the matrix and nothing else, as every entry
-    is its own sum; so a non-finite diagonal finds exactly the bad clients, at no cost. The pivot is chosen from a
-    sample of columns and must be finite itself; afterwards it is checked against all columns (a client may look
-    honest in the sample) and replaced if the rows lie far from it. If most rows are so close to the pivot that the
-    squares of their differences underflow, they are magnified and read again.
+    is its own sum; so a diagonal that is not finite finds the bad clients at no cost. The pivot is the most central
+    client in a sample of columns whose whole row is finite. A client may look honest in the sample only, so the pivot
+    is checked against all columns, and if the rows lie far from it, the coordinate-wise median takes its place: it
+    costs one slow pass more, and no minority can move it. If most rows are so close to the pivot that the squares of
+    their differences underflow, they are magnified and read again.
     """
-    candidates = _central_rows(columns)
-    tried: set[int] = set()
-    while True:
-        pivot = _first_usable(columns, candidates, tried)
-        tried.add(pivot)
-        matrix = columns.fold(columns.row(pivot), self_product, (columns.num_rows, columns.num_rows))
-        usable = np.isfinite(matrix.diagonal())
-        inner = matrix if usable.all() else matrix[np.ix_(usable, usable)]
-        centrality = np.median(squared_distances(inner), axis=1, overwrite_input=True)
-        if len(tried) in {MOST_PIVOTS, len(inner)} or not _is_far(inner.diagonal(), centrality):
-            return Gram(_without_underflow(columns, pivot, inner, usable), usable, pivot, len(tried))
-        candidates = np.flatnonzero(usable)[np.argsort(centrality, kind="stable")]
+    pivot = _first_usable(columns, _central_rows(columns))
+    if pivot is not None:
+        gram = _gram_about(columns, columns.row(pivot), pivot, num_passes=1)
+        centrality = np.median(squared_distances(gram.matrix), axis=1, overwrite_input=True)
+        if not _is_far(gram.matrix.diagonal(), centrality):
+            return gram
+    return _gram_about(columns, coordinate_median(columns), None, num_passes=1 if pivot is None else 2)
 
 
-def _without_underflow(columns: Columns, pivot: int, inner: Matrix, usable: NDArray[np.bool_]) -> Matrix:
+def coordinate_median(columns: Columns) -> Tensor:
+    """Return the median of the usable rows in every coordinate (the lower one of an even number)."""
+    usable = usable_rows(columns)
+    median = torch.from_numpy(np.zeros(columns.num_columns)).to(columns.dtype).to(columns.device)
+    found: dict[Range, NDArray[np.floating]] = {}
+    middle = (int(usable.sum()) - 1) // 2
+
+    def work(span: Range, block: Tensor, _: Tensor) -> None:
+        rows = np.ascontiguousarray(block.cpu().numpy()[usable].T)
+        found[span] = np.partition(rows, middle, axis=1)[:, middle]
+
+    def consume(span: Range, _: Tensor) -> None:
+        median[slice(*span)] = torch.from_numpy(np.ascontiguousarray(found.pop(span))).to(columns.device)
+
+    columns.scan(None, work, consume, ())
+    return median
+
+
+def _gram_about(columns: Columns, pivot: Tensor, client: int | None, *, num_passes: int) -> Gram:
+    """Return the Gram matrix about a given vector."""
+    matrix = columns.fold(pivot, self_product, (columns.num_rows, columns.num_rows))
+    usable = matrix.diagonal() <= LARGEST_SQUARE  # false for NaN
+    if not usable.any():
+        raise no_usable_row(columns.num_rows, columns.dtype)
+    inner = matrix if usable.all() else matrix[np.ix_(usable, usable)]
+    return Gram(_without_underflow(columns, pivot, inner, usable), usable, client, num_passes)
+
+
+def _without_underflow(columns: Columns, pivot: Tensor, inner: Matrix, usable: NDArray[np.bool_]) -> Matrix:
     """Return the Gram matrix with the entries of rows so close to the pivot that squares vanished computed again.
 
     Those rows' differences are magnified; the others overflow, which touches only their own entries, not used here.
@@ -79,7 +105,7 @@ def _without_underflow(columns: Columns, pivot: int, inner: Matrix, usable: NDAr
         block *= MAGNIFICATION
         self_product(block, out)
 
-    magnified = columns.fold(columns.row(pivot), magnified_product, (columns.num_rows, columns.num_rows))
+    magnified = columns.fold(pivot, magnified_product, (columns.num_rows, columns.num_rows))
     rows, among = np.flatnonzero(usable)[close], np.flatnonzero(close)
     inner[np.ix_(among, among)] = magnified[np.ix_(rows, rows)] / MAGNIFICATION**2
     return inner
@@ -120,6 +146,14 @@ def squared_norms(columns: Columns) -> Vector:
     return columns.fold(None, work, (columns.num_rows,))
 
 
+def usable_rows(columns: Columns) -> NDArray[np.bool_]:
+    """Return which rows are finite with a finite squared norm; raise if none is."""
+    usable = squared_norms(columns) <= LARGEST_SQUARE  # false for NaN
+    if not usable.any():
+        raise no_usable_row(columns.num_rows, columns.dtype)
+    return usable
+
+
 def no_usable_row(num_rows: int, dtype: torch.dtype) -> NoUsableRowError:
     """Return the error for a matrix in which every row is bad."""
     return NoUsableRowError(
@@ -140,19 +174,25 @@ def _central_rows(columns: Columns) -> NDArray[np.intp]:
     return np.argsort(np.where(np.isnan(distances), np.inf, distances), kind="stable")
 
 
-def _first_usable(columns: Columns, candidates: NDArray[np.intp], tried: set[int]) -> int:
-    """Return the first candidate not tried yet whose whole row is finite with a finite squared norm."""
+def _first_usable(columns: Columns, candidates: NDArray[np.intp]) -> int | None:
+    """Return the first candidate whose whole row is finite and not so large that differences to it may overflow."""
+    largest = LARGEST_PIVOT * torch.finfo(columns.dtype).max
     for candidate in candidates.tolist():
-        if candidate not in tried and np.isfinite(_squared_norm(columns, candidate)):
+        if _squared_norm(columns, candidate) <= largest:
             return int(candidate)
-    raise no_usable_row(columns.num_rows, columns.dtype)
+    return None
 
 
 def _squared_norm(columns: Columns, index: int) -> float:
     """Return ‖row‖², not finite where it overflows the dtype within a block of columns."""
     row = columns.row(index)
     parts = (row[slice(*span)] for span in columns.ranges(columns.block_width()))
-    return float(columns.total(np.array([sum(float(torch.dot(part, part)) for part in parts)]))[0])
+    with np.errstate(all="ignore"):
+        return float(columns.total(np.array([sum(_dot(part) for part in parts)]))[0])
+
+
+def _dot(part: Tensor) -> float:
+    return float(np.dot(part.numpy(), part.numpy())) if part.device.type == "cpu" else float(torch.dot(part, part))
 
 
 def _is_far(to_pivot: Vector, centrality: Vector) -> bool:

@@ -24,7 +24,7 @@ class ShardedColumns(Columns):
     def __init__(self, local: Any, group: dist.ProcessGroup | None = None) -> None:
         if not dist.is_available() or not dist.is_initialized():
             msg = "ShardedColumns needs torch.distributed.init_process_group first"
-            raise ShapeError(msg)
+            raise InputError(msg)
         self.group = group
         self.device = torch.device("cpu")
         failure: InputError | None = None

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from holdfast.linalg.columns import Columns, DenseColumns, Range
-from holdfast.linalg.gram import Gram, pivoted_gram
+from holdfast.linalg.gram import Gram, pivoted_gram, squared_norms
 from holdfast.rng import stream
 
 
@@ -27,7 +27,8 @@ def sketched_gram(columns: Columns, buckets_per_row: int) -> Gram:
     """Return the Gram matrix of the rows after a count-sketch to m = buckets_per_row · K columns.
 
     The signs are keyed by what the rows hold in a sample of columns, so they are not known to a client before every
-    update has arrived; a client who sees all other updates can still search for rows that suit it.
+    update has arrived; a client who sees all other updates can compute them. Rows that cancel in the sketch are found
+    by their norm, and bring back the exact Gram matrix.
     """
     num_buckets = buckets_per_row * columns.num_rows
     too_wide = columns.total(np.array([float(columns.num_columns > num_buckets)]))[0]
@@ -54,7 +55,22 @@ def sketched_gram(columns: Columns, buckets_per_row: int) -> Gram:
             sums[:, : run.shape[1] - before] += run[:, before:]
 
     columns.scan(None, multiply, add, ())
-    return pivoted_gram(columns.like(DenseColumns(sums)))
+    sketched = columns.like(DenseColumns(sums))
+    return pivoted_gram(sketched if _keeps_norms(columns, sketched) else columns)
+
+
+def _keeps_norms(columns: Columns, sketched: Columns) -> bool:
+    """Tell whether every row has about the same norm before and after.
+
+    Large numbers of opposite sign in one bucket cancel. By chance the squared norm errs by √(2/m); a row that errs far
+    more was made to fit the sketch, and the Gram matrix is computed exactly.
+    """
+    before, after = squared_norms(columns), squared_norms(sketched)
+    finite = np.isfinite(before)
+    if not np.array_equal(finite, np.isfinite(after)):
+        return False
+    allowed = 10.0 * np.sqrt(2.0 / sketched.num_columns) * before[finite]
+    return bool((np.abs(after[finite] - before[finite]) <= allowed).all())
 
 
 def _fingerprint(columns: Columns) -> int:

@@ -22,7 +22,7 @@ def as_columns(updates: Any) -> Columns:
         return updates
     if isinstance(updates, (Tensor, np.ndarray)):
         return _dense(_as_tensor(updates, "updates"))
-    if isinstance(updates, Sequence) and not isinstance(updates, (str, bytes)):
+    if isinstance(updates, Sequence) and not isinstance(updates, (str, bytes, memoryview)):
         return _rows(updates)
     msg = f"updates must be a K x d tensor or array, or a list of K one-dimensional ones, got {type(updates).__name__}"
     raise ShapeError(msg)
@@ -62,23 +62,29 @@ def _as_tensor(value: Any, name: str) -> Tensor:
         if value.dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
             msg = f"{name} must be float32 or float64 in native byte order, got {value.dtype}"
             raise DtypeError(msg)
+        if isinstance(value, np.ma.MaskedArray):
+            msg = f"{name} must not be a masked array: the mask would be ignored; fill it or leave masked rows out"
+            raise DtypeError(msg)
         with warnings.catch_warnings():  # torch warns of read-only memory; nothing here writes to it
             warnings.simplefilter("ignore", UserWarning)
-            value = torch.from_numpy(value if _has_forward_strides(value) else value.copy())
+            value = torch.from_numpy(value if _has_plain_strides(value) else value.copy())
     if not isinstance(value, Tensor):
         msg = f"{name} must be a tensor or a numpy array, got {type(value).__name__}: {value!r:.60}"
         raise ShapeError(msg)
     if value.layout != torch.strided:
         msg = f"{name} must be a dense tensor, got layout {value.layout}; use .to_dense()"
         raise DtypeError(msg)
+    if value.is_meta:
+        msg = f"{name} must hold numbers, got a tensor on the device 'meta', which has none"
+        raise DtypeError(msg)
     if value.dtype not in FLOATS:
         msg = f"{name} must be float32 or float64, got {str(value.dtype).removeprefix('torch.')}; use .float()"
         raise DtypeError(msg)
-    return value.detach()
+    return value.detach().resolve_neg().resolve_conj()
 
 
-def _has_forward_strides(array: np.ndarray[Any, Any]) -> bool:
-    return all(stride >= 0 for stride in array.strides)
+def _has_plain_strides(array: np.ndarray[Any, Any]) -> bool:
+    return all(stride >= 0 and stride % array.itemsize == 0 for stride in array.strides)
 
 
 def _check_size(num_rows: int, num_columns: int) -> None:

@@ -22,16 +22,20 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import torch
+import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
 from holdfast.aggregators.rage.constants import exact_constant, known_constant, resilience
 from holdfast.aggregators.rage.filtering import Step
-from holdfast.errors import ParameterError
+from holdfast.errors import ParameterError, ShapeError
+from holdfast.linalg.sources import as_columns
 
 ROUNDING = 1e-6
-"""Relative slack in comparisons of measured spreads with a promised one."""
+"""Slack in comparisons of weights."""
+LARGEST_SIGMA0 = 1e140
+SLACK = 1e-5
+"""Relative slack in comparisons of measured spreads with a promised one; float32 rows are known to about 1e-6."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -57,6 +61,8 @@ class Certificate:
     """The scatter left at the end of the probe."""
     coefficients: Float[Tensor, " K"]
     """The direction of the largest remaining spread, as Σ_i coefficients_i · row_i."""
+    too_many_unusable: bool
+    """Whether more rows were unusable than Byzantine ones were assumed: the promise is then false for every σ₀."""
     threshold_met: bool
     """Whether the filter reached its threshold, on which the bound known before any data rests."""
     proved: bool = True
@@ -78,11 +84,11 @@ class Certificate:
             return math.inf
         bound = math.sqrt(self.spread * bad / honest) + sigma * math.sqrt(lost / honest)
         if self.mode == "exact" and sigma <= self.sigma0:
-            return min(bound, self.worst_case(self.sigma0))
+            return min(bound, self.worst_case())
         return bound
 
-    def worst_case(self, sigma0: float | None = None) -> float:
-        """Return C · σ₀ √ε, the bound known before any data, for the modes that are told σ₀.
+    def worst_case(self) -> float:
+        """Return C · σ₀ √ε for the σ₀ given to the filter: the bound known before any data, if the honest spread is σ₀.
 
         Infinite for `auto`, and when the filter did not reach its threshold.
         """
@@ -90,7 +96,7 @@ class Certificate:
         constants = {"exact": exact_constant, "known": known_constant}
         if self.mode not in constants or not self.threshold_met:
             return math.inf
-        return constants[self.mode](epsilon) * self._sigma(sigma0) * math.sqrt(epsilon)
+        return constants[self.mode](epsilon) * self.sigma0 * math.sqrt(epsilon)
 
     def is_consistent(self, sigma0: float | None = None) -> bool:
         """Tell whether "at most f Byzantine rows, honest spread at most `sigma0`" is consistent with the data.
@@ -99,9 +105,11 @@ class Certificate:
         left and the spread is still larger than promised. A contradiction is a proof; consistency is not.
         """
         sigma = self._sigma(sigma0)
+        if self.too_many_unusable:
+            return False
         scatters = [step.scatter - step.excess for step in self.probe] + [self.probe_scatter]
         lost = 0.0
-        allowed = (self.num_rows - self.num_byzantine) * sigma**2 * (1.0 + ROUNDING)
+        allowed = (self.num_rows - self.num_byzantine) * sigma**2 * (1.0 + SLACK)
         for scatter, (taken, lost) in zip(scatters, self._follow(self.probe, sigma), strict=True):
             left = self.num_byzantine - taken + lost
             # Even a millionth of Byzantine weight can carry any scatter, so here only true zero counts as none.
@@ -112,7 +120,9 @@ class Certificate:
         return dropped <= self.num_byzantine + 2.0 * lost + ROUNDING
 
     def smallest_sigma0(self) -> float:
-        """Return the smallest σ₀ that the data do not contradict, to a relative precision of 1e-9."""
+        """Return the smallest σ₀ that the data do not contradict, to a relative precision of 1e-9; infinite if none."""
+        if self.too_many_unusable:
+            return math.inf
         high = math.sqrt(max([self.probe_scatter, *(step.scatter for step in self.probe)]))
         low = 0.0
         if self.is_consistent(0.0):
@@ -122,24 +132,25 @@ class Certificate:
             low, high = (low, middle) if self.is_consistent(middle) else (middle, high)
         return high
 
-    def direction(self, updates: Float[Tensor, "K d"]) -> Float[Tensor, " d"]:
+    def direction(self, updates: Any) -> Float[Tensor, " d"]:
         """Return the unit direction of the largest remaining spread, given the rows again; zero if there is none."""
-        rows = torch.as_tensor(updates)
-        named = self.coefficients != 0
-        coefficients = self.coefficients[named].to(rows.dtype).to(rows.device)
-        vector = coefficients @ rows[named.to(rows.device)]
-        norm = torch.linalg.vector_norm(vector)
+        columns = as_columns(updates)
+        if columns.num_rows != len(self.coefficients):
+            msg = f"the certificate is about {len(self.coefficients)} rows, got {columns.num_rows}"
+            raise ShapeError(msg)
+        vector = columns.combine(self.coefficients.numpy())
+        norm = float(np.sqrt(columns.total(np.array([float(vector.double().square().sum())]))[0]))
         return vector / norm if norm > 0 else vector
 
     def evidence(self) -> dict[str, Any]:
         """Return the statements as plain numbers, ready for JSON."""
-        bound, worst = self.error_bound(), self.worst_case()
+        bound, worst, smallest = self.error_bound(), self.worst_case(), self.smallest_sigma0()
         return {
             "mode": self.mode,
             "num_rows": self.num_rows,
             "num_byzantine": self.num_byzantine,
             "sigma0": self.sigma0,
-            "smallest_sigma0": self.smallest_sigma0(),
+            "smallest_sigma0": smallest if math.isfinite(smallest) else None,
             "error_bound": bound if math.isfinite(bound) else None,
             "worst_case": worst if math.isfinite(worst) else None,
             "consistent": self.is_consistent(),
@@ -149,9 +160,14 @@ class Certificate:
         }
 
     def _sigma(self, sigma0: float | None) -> float:
-        sigma = self.sigma0 if sigma0 is None else float(sigma0)
-        if not sigma >= 0.0 or math.isinf(sigma):
-            msg = f"sigma0 must be a finite number >= 0, got {sigma0!r}"
+        if sigma0 is None:
+            return self.sigma0
+        try:
+            sigma = float(sigma0)
+        except (TypeError, ValueError):
+            sigma = math.nan
+        if not 0.0 <= sigma < LARGEST_SIGMA0:
+            msg = f"sigma0 must be a number from 0 to {LARGEST_SIGMA0:g}, got {sigma0!r}"
             raise ParameterError(msg)
         return sigma
 

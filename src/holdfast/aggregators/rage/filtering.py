@@ -107,34 +107,30 @@ def run_filter(
     """
     run = Filtering()
     weights = np.ones(len(gram))
-    directions = first or _solve(gram, weights, run)
-    fresh = True
+    directions, fresh = first or _solve(gram, weights, run), True
     while True:
         scatters, deviations = scatter_along(directions.coordinates, weights)
-        best = int(np.argmax(scatters))
-        mass = float(weights.sum())
-        at_floor = mass - floor <= MASS_ROUNDING
+        best, mass = int(np.argmax(scatters)), float(weights.sum())
         margin = 1.0 if directions.exact else 1.0 + BOUND_SLACK
-        below = scatters[best] * margin <= max(limit(mass), negligible_scatter(gram, weights))
+        below = bool(scatters[best] * margin <= max(limit(mass), negligible_scatter(gram, weights)))
+        ends = below or mass - floor <= MASS_ROUNDING
         stale = directions.exact or scatters[best] < reuse_down_to * directions.top
-        if (below or at_floor or stale) and not fresh:
+        if not fresh and (ends or stale):
             directions, fresh = _solve(gram, weights, run), True
             continue
         if fresh:
-            state, dense = _measure(gram, weights, directions, run, confirm=confirm and (below or at_floor))
-            if dense is not None:
-                directions = dense
+            state, better = _measure(gram, weights, directions, run, confirm=confirm and ends)
+            if better is not None:
+                directions = better
                 continue
             run.states.append(state)
-        if below or at_floor:
-            run.below_limit = bool(below)
-            run.looked_along.append(directions.coordinates[:, 0])
+        run.looked_along.append(directions.coordinates[:, 0 if ends else best])
+        if ends:
+            run.below_limit = below
             return run
-        run.looked_along.append(directions.coordinates[:, best])
         taken = _step(weights, deviations[:, best] ** 2, mass - floor)
         run.steps.append(Step(float(scatters[best]), mass, float(taken.sum())))
-        weights = _without(weights, taken, floor)
-        fresh = False
+        weights, fresh = _without(weights, taken, floor), False
 
 
 def confirmed(gram: Matrix, state: State) -> State:

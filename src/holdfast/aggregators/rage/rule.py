@@ -8,11 +8,11 @@ from typing import Annotated, Literal, final
 
 import numpy as np
 import torch
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from holdfast.aggregators.base import BoundedAggregator, scattered, stop_or_too_many, usable_bound
 from holdfast.aggregators.evidence import Aggregation, Stop
-from holdfast.aggregators.rage.certificate import Certificate
+from holdfast.aggregators.rage.certificate import SLACK, Certificate
 from holdfast.aggregators.rage.constants import EXACT_LIMIT, theta
 from holdfast.aggregators.rage.exact import run_exact
 from holdfast.aggregators.rage.filtering import Filtering, State, Step, confirmed, run_filter, scatter_along
@@ -20,6 +20,7 @@ from holdfast.linalg.columns import Columns, Matrix, Vector
 from holdfast.linalg.gram import Gram, pivoted_gram
 from holdfast.linalg.sketch import sketched_gram
 from holdfast.linalg.spectrum import eigen_directions, leading_directions, negligible_scatter
+from holdfast.values import real_number, whole_number
 
 REUSE = 0.5
 """Without a threshold that is known to be right, mode "auto" steps only along directions with at least this share of
@@ -66,9 +67,9 @@ class Rage(BoundedAggregator):
     """
 
     mode: Literal["auto", "known", "exact"] = "auto"
-    sigma0: Annotated[float, Field(gt=0.0)] | None = None
-    kappa: Annotated[float, Field(ge=1.0)] = 3.0
-    sketch: Annotated[int, Field(ge=5)] | None = None
+    sigma0: Annotated[float, BeforeValidator(real_number), Field(gt=0.0, lt=1e100)] | None = None
+    kappa: Annotated[float, BeforeValidator(real_number), Field(ge=1.0)] = 3.0
+    sketch: Annotated[int, BeforeValidator(whole_number), Field(ge=5)] | None = None
 
     @model_validator(mode="after")
     def _mode_has_its_parameters(self) -> Rage:
@@ -94,14 +95,15 @@ class Rage(BoundedAggregator):
         gram = sketched_gram(columns, self.sketch) if self.sketch and sketched else pivoted_gram(columns)
         decision = self._decide(gram.matrix, usable_bound(assumed, gram.usable))
         share = columns.agree(scattered(decision.weights / decision.weights.sum(), gram.usable, 0.0).numpy())
-        certificate = _certificate(self.mode, gram, decision, proved=not sketched)
+        stop = stop_or_too_many(decision.stop, assumed, gram.usable)
+        certificate = _certificate(self.mode, gram, decision, stop, proved=not sketched)
         return Aggregation(
             update=columns.combine(share),
             weights=torch.from_numpy(share),
             kept=torch.from_numpy(share > 0.0),
             usable=torch.from_numpy(gram.usable),
             scores=scattered(decision.scores, gram.usable, np.inf),
-            stop=stop_or_too_many(decision.stop, assumed, gram.usable),
+            stop=stop,
             num_byzantine=assumed,
             sigma0=decision.sigma0,
             spread=decision.spread,
@@ -138,7 +140,7 @@ class _Decision:
 def _decide_known(gram: Matrix, num_byzantine: int, sigma0: float) -> _Decision:
     """Filter until the scatter is at most θ(ε) n σ₀² (without Byzantine rows: check that it is at most n σ₀²)."""
     n = len(gram)
-    factor = theta(num_byzantine / n) if num_byzantine else 1.0
+    factor = theta(num_byzantine / n) if num_byzantine else 1.0 + SLACK
     run = run_filter(gram, n - 2.0 * num_byzantine, lambda _: factor * n * sigma0**2)
     return _of_filter(gram, run, run.last, run, num_byzantine, sigma0)
 
@@ -210,7 +212,7 @@ def _decide_exact(gram: Matrix, num_byzantine: int, sigma0: float) -> _Decision:
         num_byzantine=num_byzantine,
         steps=tuple(run.steps),
         probe=tuple(run.steps) if run.refused is None else (*run.steps, run.refused),
-        probe_scatter=0.0,
+        probe_scatter=directions.top,
         num_eigensolves=run.num_eigensolves + 1,
     )
 
@@ -227,7 +229,7 @@ def _scores(looked_along: list[Vector], weights: Vector, spread: float) -> Vecto
     return np.where(largest > 0.0, np.inf, 0.0)
 
 
-def _certificate(mode: str, gram: Gram, decision: _Decision, *, proved: bool) -> Certificate:
+def _certificate(mode: str, gram: Gram, decision: _Decision, stop: Stop, *, proved: bool) -> Certificate:
     return Certificate(
         mode=mode,
         num_rows=len(gram.matrix),
@@ -239,6 +241,7 @@ def _certificate(mode: str, gram: Gram, decision: _Decision, *, proved: bool) ->
         probe=decision.probe,
         probe_scatter=decision.probe_scatter,
         coefficients=scattered(decision.coefficients, gram.usable, 0.0),
-        threshold_met=decision.stop in {Stop.SPREAD_IS_SMALL, Stop.ROWS_AGREE, Stop.NOTHING_TO_FILTER},
+        too_many_unusable=stop is Stop.TOO_MANY_UNUSABLE,
+        threshold_met=stop in {Stop.SPREAD_IS_SMALL, Stop.ROWS_AGREE, Stop.NOTHING_TO_FILTER},
         proved=proved,
     )

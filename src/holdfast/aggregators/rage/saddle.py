@@ -20,7 +20,9 @@ from holdfast.linalg.columns import Matrix, Vector
 
 CHECK_EVERY = 5
 """ADMM iterations between two looks at the bounds."""
-MOST_ITERATIONS = 3000
+SMALLEST_GAP = 1e-6
+"""Relative gap of the bounds at which a threshold between them is left undecided: an adversary may put it there."""
+MOST_ITERATIONS = 1000
 """ADMM iterations at the most; a relative gap of 1e-6 needs a few hundred."""
 OVER_RELAXATION = 1.6
 NEWTON_STEPS = 100
@@ -38,11 +40,8 @@ class Saddle:
     excess: float = 0.0
     """Σ c_i τ_i minus a lower bound of the best response to Y: zero for a rank-one Y."""
     num_iterations: int = 0
-
-    @property
-    def decided(self) -> bool:
-        """Whether the bounds lie on one side of the threshold."""
-        return self.num_iterations < MOST_ITERATIONS
+    decided: bool = True
+    """Whether the threshold lies outside the bounds."""
 
 
 def rank_one_scores(coordinates: Matrix, weights: Vector, cap: float) -> tuple[float, Vector]:
@@ -89,7 +88,9 @@ def decide(gram: Matrix, weights: Vector, cap: float, threshold: float, alpha: f
         excess = max(0.0, float(energy.sum()) - scale * here**2)
         if energy.sum() >= threshold + 4.0 * excess / alpha:
             return Saddle(scale * lower**2, scale * upper**2, energy / weights, excess, iteration)
-    return Saddle(scale * lower**2, scale * upper**2, None, num_iterations=MOST_ITERATIONS)
+        if upper - lower <= SMALLEST_GAP * upper:
+            break
+    return Saddle(scale * lower**2, scale * upper**2, None, num_iterations=iteration, decided=False)
 
 
 def project_on_capped_simplex(matrix: Matrix, cap: float) -> Matrix:
