@@ -100,7 +100,7 @@ def test_a_row_that_is_finite_in_the_sample_only_is_never_the_pivot() -> None:
         rows[i, unsampled(8_000)[i]] = np.nan
     gram = gram_of(rows)
     assert gram.usable.tolist() == [False] * 4 + [True] * 5
-    assert gram.pivot >= 4
+    assert gram.pivot is None or gram.pivot >= 4
 
 
 @pytest.mark.parametrize("far", [1e4, 1e8, 1e15])
