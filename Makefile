@@ -6,7 +6,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check format bench-filter bench-memmap bench-sweep clean
+.PHONY: help demo test test-slow check format docs bench-filter bench-memmap bench-sweep clean
 
 help:  ## list the verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -29,6 +29,9 @@ check: $(VENV)/installed-dev  ## lint, types and import layers
 format: $(VENV)/installed-dev  ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(VENV)/installed-dev  ## write the generated parts of the documentation
+	$(BIN)/python -m holdfast.cli.reference > docs/cli.md
 
 bench-filter: $(VENV)/installed-bench  ## time and memory of the filter against its peers
 	$(BIN)/python -m benchmarks.filter

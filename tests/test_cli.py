@@ -89,6 +89,9 @@ def test_aggregate_reads_a_rule_from_toml(matrix: Path, tmp_path: Path) -> None:
         ([], "exactly one of byzantine_fraction"),
         (["--config", "missing.toml"], "cannot read 'missing.toml'"),
         (["--config", "x.toml", "--rule", "krum"], "describes the whole rule"),
+        (["--num-byzantine", "2", "--set", "num_byzantine=3"], "contradicts --set num_byzantine=3"),
+        (["--num-byzantine", "2", "--byzantine-fraction", "0.1"], "got both"),
+        (["--num-byzantine", "2", "--out", "/nowhere/update.npy"], "cannot write the update"),
     ],
 )
 def test_wrong_options_say_what_is_allowed(
@@ -99,6 +102,13 @@ def test_wrong_options_say_what_is_allowed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert message in refused(capsys, monkeypatch, "aggregate", str(matrix), *arguments)
+
+
+def test_a_broken_promise_is_exit_code_one(matrix: Path) -> None:
+    arguments = ["aggregate", str(matrix), "--num-byzantine", "4", "--set", "mode=known", "--set", "sigma0=0.001"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 1
+    assert "promise broken" in result.output
 
 
 def test_files_that_are_no_matrix_are_refused(

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.cli.reference import reference
+
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")])
 BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
@@ -33,6 +35,10 @@ def test_python_blocks_run_and_print_what_is_shown(path: Path) -> None:
 def test_links_lead_somewhere(path: Path) -> None:
     for target in LINK.findall(path.read_text(encoding="utf-8")):
         assert (path.parent / target).exists(), target
+
+
+def test_command_reference_is_what_the_commands_say() -> None:
+    assert (ROOT / "docs" / "cli.md").read_text(encoding="utf-8") == reference(), "run `make docs`"
 
 
 def test_readme_shows_the_two_commands_first() -> None:

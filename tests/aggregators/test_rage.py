@@ -154,6 +154,78 @@ def test_unusable_rows_count_against_the_assumed_number() -> None:
     assert Rage(byzantine_fraction=0.2)(rows).stop is Stop.TOO_MANY_UNUSABLE
 
 
+def test_certificate_says_nothing_when_more_rows_are_unusable_than_assumed() -> None:
+    rows = normal(20, 30).float()
+    rows[:4] = math.nan
+    rows[4:7] = 1e4
+    result = Rage(num_byzantine=3)(rows)
+    assert result.stop is Stop.TOO_MANY_UNUSABLE
+    assert result.certificate is not None
+    assert not result.certificate.is_consistent()
+    assert result.certificate.error_bound() == math.inf
+    assert result.certificate.smallest_sigma0() == math.inf
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("value", [1.3e154, 5e153, 1e140, 1e100])
+def test_float64_rows_near_the_end_of_the_range_do_not_switch_the_filter_off(mode: str, value: float) -> None:
+    rows = normal(20, 30)
+    rows[0, 5], rows[1, 5], rows[2, 5] = value, -value, value
+    result = MODES[mode](rows)
+    assert result.removed == [0, 1, 2]
+    assert float(result.update.abs().max()) < 2.0
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_colluders_that_take_turns_as_pivot_cannot_reach_the_update(dtype: torch.dtype) -> None:
+    rows = normal(40, 5000).to(dtype)
+    top, ratio = (1e150, 1e-8) if dtype == torch.float64 else (1e14, 1e-1)
+    for k in range(15):
+        rows[k] = rows[15:].median(0).values
+        rows[k, 1000 + k] = top * ratio**k
+    result = Rage(num_byzantine=15)(rows)
+    error = float((result.update - rows[15:].mean(0)).norm())
+    sigma0 = float(torch.linalg.matrix_norm(rows[15:] - rows[15:].mean(0), 2)) / 5.0
+    assert error < 3.0 * sigma0
+
+
+def test_worst_case_belongs_to_the_sigma0_the_filter_was_given() -> None:
+    staged = scene("iso", "cluster", cohort_size=40, dim=100, num_byzantine=10, strength=12.0)
+    result = Rage(num_byzantine=10, mode="known", sigma0=10 * staged.honest.sigma0)(staged.updates)
+    error = staged.error(result.update) * staged.honest.sigma0 * math.sqrt(staged.epsilon)
+    assert result.certificate is not None
+    assert error <= result.certificate.error_bound(staged.honest.sigma0) <= result.certificate.worst_case()
+
+
+def test_exact_contradicts_a_sigma0_below_the_spread_of_what_must_be_honest() -> None:
+    rows = normal(20, 30)
+    rows[:3] = 1e6
+    for mode in ("known", "exact"):
+        result = Rage(num_byzantine=3, mode=mode, sigma0=3.0)(rows)
+        assert result.certificate is not None
+        assert not result.certificate.is_consistent(0.1)
+        assert result.certificate.is_consistent(3.0)
+
+
+@pytest.mark.parametrize("mode", ["known", "exact"])
+def test_the_true_sigma0_without_attackers_keeps_the_promise(mode: str) -> None:
+    for seed in range(20):
+        staged = scene("iso", "cluster", cohort_size=20, dim=50, num_byzantine=0, seed=seed)
+        result = Rage(num_byzantine=0, mode=mode, sigma0=staged.honest.sigma0)(staged.updates)
+        assert not result.promise_broken
+        assert result.certificate is not None
+        assert result.certificate.is_consistent()
+
+
+def test_every_fraction_f_over_k_means_f() -> None:
+    for cohort in range(3, 200):
+        for number in range((cohort + 1) // 2):
+            assert Rage(byzantine_fraction=number / cohort).assumed_byzantine(cohort) == number
+    assert Rage(byzantine_fraction=0.1 + 0.2).assumed_byzantine(20) == 6
+    assert Rage(byzantine_fraction=float(np.float32(0.1))).assumed_byzantine(20) == 2
+    assert Rage(num_byzantine=np.int64(2)).assumed_byzantine(20) == 2
+
+
 @pytest.mark.parametrize(
     ("fraction", "cohort", "expected"),
     [(0.1, 30, 3), (0.2, 5, 1), (0.2, 6, 2), (0.25, 40, 10), (0.07, 100, 7), (0.29, 100, 29), (0.0, 9, 0)],
@@ -179,6 +251,9 @@ def test_fraction_is_read_as_the_decimal_it_was_written_as(fraction: float, coho
         ({"num_byzantine": 1, "kappa": 0.5}, "got 0.5"),
         ({"num_byzantine": 1, "mode": "known", "sigma0": 1.0, "kappa": 2.0}, "kappa belongs to mode 'auto'"),
         ({"num_byzantine": 1, "sketch": 4}, "got 4"),
+        ({"num_byzantine": True}, "whole number, got True"),
+        ({"byzantine_fraction": "0.2"}, "real number, got '0.2'"),
+        ({"num_byzantine": 1, "mode": "known", "sigma0": 1e200}, "got 1e\\+200"),
         ({"num_byzantin": 1}, "did you mean 'num_byzantine'"),
     ],
 )
@@ -199,6 +274,8 @@ def test_certificate_names_the_direction_of_the_largest_remaining_spread() -> No
     assert float(direction.norm()) == pytest.approx(1.0)
     along = (rows @ direction).numpy()
     weights = result.weights.numpy()
+    for other in (rows.numpy(), list(rows)):
+        assert torch.allclose(result.certificate.direction(other), direction)
     variance = np.average((along - np.average(along, weights=weights)) ** 2, weights=weights)
     assert variance == pytest.approx(result.spread, rel=1e-6)
 

@@ -104,3 +104,18 @@ def test_a_small_cohort_is_never_sketched() -> None:
     np.testing.assert_array_equal(exact.weights, asked.weights)
     assert asked.certificate is not None
     assert asked.certificate.proved
+
+
+def test_large_numbers_that_cancel_in_a_bucket_bring_back_the_exact_matrix() -> None:
+    from holdfast.linalg import sketch  # noqa: PLC0415
+
+    rows = stream(0, "cancel").standard_normal((20, 30_000)).astype(np.float32)
+    with one_blas_thread():
+        honest = sketch.sketched_gram(as_columns(rows), 5)
+        assert honest.usable.all()
+        for first in range(5000, 5200):  # some pair of columns shares a bucket with opposite signs
+            attacked = rows.copy()
+            attacked[0, first], attacked[0, first + 8192] = 1e30, 1e30
+            gram = sketch.sketched_gram(as_columns(attacked), 5)
+            assert not gram.usable[0]
+            assert gram.usable[1:].all()

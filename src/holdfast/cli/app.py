@@ -96,8 +96,9 @@ def aggregate(
     file: Annotated[Path, typer.Argument(help="A .npy file with a K x d matrix: one row per client.")],
     rule: Annotated[str, typer.Option(help="The rule; `holdfast rules` lists them.")] = "rage",
     byzantine_fraction: Annotated[
-        float | None, typer.Option(help="Assumed share of Byzantine clients, for rules that need it.")
+        float | None, typer.Option(help="Assumed share of Byzantine clients (rage and krum need this or the number).")
     ] = None,
+    num_byzantine: Annotated[int | None, typer.Option(help="Assumed number of Byzantine clients.")] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="Any parameter of the rule, as KEY=VALUE; may be repeated.")
     ] = None,
@@ -105,10 +106,14 @@ def aggregate(
     out: Annotated[Path | None, typer.Option(help="Write the update to this .npy file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the evidence as JSON.")] = False,
 ) -> None:
-    """Aggregate a matrix of updates on disk, which may be larger than memory, and show the evidence."""
+    """Aggregate a matrix of updates on disk, which may be larger than memory, and show the evidence.
+
+    Exit code 0, or 1 if the data contradict the assumption (promise broken), or 2 if nothing could be aggregated.
+    """
     import numpy as np  # noqa: PLC0415
 
-    built = _rule(rule, byzantine_fraction, set_ or [], config)
+    bounds = {"byzantine_fraction": byzantine_fraction, "num_byzantine": num_byzantine}
+    built = _rule(rule, {key: value for key, value in bounds.items() if value is not None}, set_ or [], config)
     try:
         updates = np.load(file, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError) as error:
@@ -116,30 +121,45 @@ def aggregate(
         raise ParameterError(msg) from None
     result = built(updates)
     if out is not None:
-        with out.open("wb") as target:
-            np.save(target, result.update.numpy())
+        _write(out, result)
     if as_json:
         typer.echo(json.dumps(result.evidence()))
     else:
         _show(built, result, out)
+    if result.promise_broken:
+        raise typer.Exit(1)
 
 
-def _rule(name: str, fraction: float | None, settings: list[str], config: Path | None) -> Aggregator:
+def _write(out: Path, result: Aggregation) -> None:
+    """Write the update as .npy."""
+    import numpy as np  # noqa: PLC0415
+
+    try:
+        with out.open("wb") as target:
+            np.save(target, result.update.numpy())
+    except OSError as error:
+        msg = f"cannot write the update to {str(out)!r}: {error.strerror}"
+        raise ParameterError(msg) from None
+
+
+def _rule(name: str, bounds: dict[str, Any], settings: list[str], config: Path | None) -> Aggregator:
     """Return the rule that the options describe."""
     from holdfast.aggregators import build_rule, rule_from_toml  # noqa: PLC0415  loads torch
 
     if config is not None:
-        if fraction is not None or settings or name != "rage":
-            msg = f"--config {str(config)!r} describes the whole rule; leave out --rule, --byzantine-fraction and --set"
+        if bounds or settings or name != "rage":
+            msg = f"--config {str(config)!r} describes the whole rule; leave out the other options of the rule"
             raise ParameterError(msg)
         try:
             return rule_from_toml(config.read_text(encoding="utf-8"))
-        except OSError as error:
-            msg = f"cannot read {str(config)!r}: {error.strerror}"
+        except (OSError, UnicodeDecodeError) as error:
+            msg = f"cannot read {str(config)!r} as text: {error}"
             raise ParameterError(msg) from None
     parameters = dict(_setting(text) for text in settings)
-    if fraction is not None:
-        parameters["byzantine_fraction"] = fraction
+    for key, value in bounds.items():
+        if parameters.setdefault(key, value) != value:
+            msg = f"--{key.replace('_', '-')} {value} contradicts --set {key}={parameters[key]}"
+            raise ParameterError(msg)
     return build_rule(name, **parameters)
 
 
