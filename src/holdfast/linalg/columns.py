@@ -57,6 +57,10 @@ class Columns(ABC):
     def add_rows(self, weights: Vector, rows: Range, columns: Range, out: Tensor) -> None:
         """Add Σ weights_i · row_i over the consecutive `rows` in `columns` to `out`."""
 
+    def view(self, start: int, stop: int) -> Tensor | None:  # noqa: ARG002  none here, whatever the columns
+        """Return rows[:, start:stop] where they lie, if they lie in one piece of memory."""
+        return None
+
     def total(self, local: Vector) -> Vector:
         """Return the sum of `local` over all that hold columns: here, `local` itself."""
         return local
@@ -86,11 +90,14 @@ class Columns(ABC):
         work: Callable[[Range, Tensor, Tensor], None],
         consume: Callable[[Range, Tensor], None],
         result: tuple[int, ...],
+        *,
+        read_only: bool = False,
     ) -> None:
         """Call `work(range, block − pivot, out)` side by side for every block, then `consume(range, out)` in order.
 
         `out` is scratch of shape `result`; a `work` with nothing to hand over may change the block and let `consume`
-        read it by asking for no result, in which case `out` IS the block.
+        read it by asking for no result, in which case `out` IS the block. A `work` that is `read_only` is given the
+        rows where they lie if there is no pivot.
         """
         width = self.block_width()
         num_slots = min(SCRATCH_BLOCKS, num_workers()) if self.device.type == "cpu" else 1
@@ -99,9 +106,11 @@ class Columns(ABC):
         ]
 
         def run(columns: Range, slot: tuple[Tensor, Tensor | None]) -> None:
-            block = self._block(slot[0], columns)
+            in_place = self.view(*columns) if read_only and pivot is None else None
+            block = self._block(slot[0], columns) if in_place is None else in_place
             with np.errstate(all="ignore"):  # NaN, Inf and overflow are what the caller looks for in the result
-                self.centred(*columns, pivot, block)
+                if in_place is None:
+                    self.centred(*columns, pivot, block)
                 work(columns, block, block if slot[1] is None else slot[1])
 
         def hand_over(columns: Range, slot: tuple[Tensor, Tensor | None]) -> None:
@@ -110,7 +119,14 @@ class Columns(ABC):
 
         in_order(run, self.ranges(width), slots, hand_over)
 
-    def fold(self, pivot: Tensor | None, work: Callable[[Tensor, Tensor], None], result: tuple[int, ...]) -> Matrix:
+    def fold(
+        self,
+        pivot: Tensor | None,
+        work: Callable[[Tensor, Tensor], None],
+        result: tuple[int, ...],
+        *,
+        read_only: bool = True,
+    ) -> Matrix:
         """Return Σ over all blocks, in float64 and in the order of the blocks, of what `work(block, out)` computes."""
         sums = self._zeros(result, torch.float64)
 
@@ -120,7 +136,7 @@ class Columns(ABC):
             else:
                 sums.add_(out)
 
-        self.scan(pivot, lambda _, block, out: work(block, out), add, result)
+        self.scan(pivot, lambda _, block, out: work(block, out), add, result, read_only=read_only)
         return self.total(sums.cpu().numpy())
 
     def combine(self, weights: Vector) -> Tensor:
@@ -177,6 +193,10 @@ class DenseColumns(Columns):
     def centred(self, start: int, stop: int, pivot: Tensor | None, out: Tensor) -> None:
         """Write rows[:, start:stop] − pivot[start:stop] into `out`."""
         subtract(self.tensor[:, start:stop], None if pivot is None else pivot[start:stop], out)
+
+    def view(self, start: int, stop: int) -> Tensor | None:
+        """Return the columns as a view if each row is one piece of memory, as BLAS wants it."""
+        return self.tensor[:, start:stop] if self.tensor.stride(1) == 1 else None
 
     def row(self, index: int) -> Tensor:
         """Return row `index` as a view."""

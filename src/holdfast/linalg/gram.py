@@ -10,6 +10,7 @@ the spread destroys every digit of float32. The differences to one of the client
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -21,6 +22,8 @@ from holdfast.linalg.columns import Columns, Matrix, Range, Vector
 
 WORST_PIVOT_RATIO = 64.0
 """A pivot is bad when the median squared distance to it exceeds that to the most central row this often."""
+NEAR_ORIGIN = 4.0
+"""The origin is tried as pivot if, in a sample, the median squared distance to it exceeds the best by at most this."""
 LARGEST_SQUARE = 1e280
 """A row with a larger squared norm is unusable: sums over K² of them must not overflow float64."""
 LARGEST_PIVOT = 1e-8
@@ -39,10 +42,10 @@ class Gram:
     """n x n, float64, over the usable rows only, in their order."""
     usable: NDArray[np.bool_]
     """K: the rows that are finite and whose squared norm is finite."""
-    pivot: int | None
-    """The client that was subtracted; None for the coordinate-wise median of the clients."""
+    pivot: int | Literal["origin", "median"]
+    """The client that was subtracted, or nothing, or the coordinate-wise median of the clients."""
     num_passes: int
-    """How many Gram matrices were formed: 2 if the pivot had to be replaced."""
+    """How many Gram matrices were formed: more than 1 if the pivot had to be replaced."""
 
 
 def pivoted_gram(columns: Columns) -> Gram:
@@ -50,18 +53,26 @@ def pivoted_gram(columns: Columns) -> Gram:
 
     A NaN, an Inf or an overflow of client i touches row and column i of the matrix and nothing else, as every entry
     is its own sum; so a diagonal that is not finite finds the bad clients at no cost. The pivot is the most central
-    client in a sample of columns whose whole row is finite. A client may look honest in the sample only, so the pivot
-    is checked against all columns, and if the rows lie far from it, the coordinate-wise median takes its place: it
-    costs one slow pass more, and no minority can move it. If most rows are so close to the pivot that the squares of
-    their differences underflow, they are magnified and read again.
+    client in a sample of columns whose whole row is finite; or the origin, which saves copying, if in the sample the
+    rows lie about as near to it. A client may look honest in the sample only, so the pivot is checked against all
+    columns, and if the rows lie far from it, the coordinate-wise median takes its place: it costs one slow pass more,
+    and no minority can move it. If most rows are so close to the pivot that the squares of their differences
+    underflow, they are magnified and read again.
     """
-    pivot = _first_usable(columns, _central_rows(columns))
-    if pivot is not None:
-        gram = _gram_about(columns, columns.row(pivot), pivot, num_passes=1)
-        centrality = np.median(squared_distances(gram.matrix), axis=1, overwrite_input=True)
-        if not _is_far(gram.matrix.diagonal(), centrality):
+    candidates, at_origin = _central_rows(columns)
+    passes = 0
+    if at_origin:
+        passes += 1
+        gram = _gram_about(columns, None, "origin", passes)
+        if not _is_far(gram):
             return gram
-    return _gram_about(columns, coordinate_median(columns), None, num_passes=1 if pivot is None else 2)
+    client = _first_usable(columns, candidates)
+    if client is not None:
+        passes += 1
+        gram = _gram_about(columns, columns.row(client), client, passes)
+        if not _is_far(gram):
+            return gram
+    return _gram_about(columns, coordinate_median(columns), "median", passes + 1)
 
 
 def coordinate_median(columns: Columns) -> Tensor:
@@ -82,17 +93,19 @@ def coordinate_median(columns: Columns) -> Tensor:
     return median
 
 
-def _gram_about(columns: Columns, pivot: Tensor, client: int | None, *, num_passes: int) -> Gram:
-    """Return the Gram matrix about a given vector."""
+def _gram_about(
+    columns: Columns, pivot: Tensor | None, name: int | Literal["origin", "median"], num_passes: int
+) -> Gram:
+    """Return the Gram matrix about a given vector, or the origin."""
     matrix = columns.fold(pivot, self_product, (columns.num_rows, columns.num_rows))
     usable = matrix.diagonal() <= LARGEST_SQUARE  # false for NaN
     if not usable.any():
         raise no_usable_row(columns.num_rows, columns.dtype)
     inner = matrix if usable.all() else matrix[np.ix_(usable, usable)]
-    return Gram(_without_underflow(columns, pivot, inner, usable), usable, client, num_passes)
+    return Gram(_without_underflow(columns, pivot, inner, usable), usable, name, num_passes)
 
 
-def _without_underflow(columns: Columns, pivot: Tensor, inner: Matrix, usable: NDArray[np.bool_]) -> Matrix:
+def _without_underflow(columns: Columns, pivot: Tensor | None, inner: Matrix, usable: NDArray[np.bool_]) -> Matrix:
     """Return the Gram matrix with the entries of rows so close to the pivot that squares vanished computed again.
 
     Those rows' differences are magnified; the others overflow, which touches only their own entries, not used here.
@@ -105,7 +118,8 @@ def _without_underflow(columns: Columns, pivot: Tensor, inner: Matrix, usable: N
         block *= MAGNIFICATION
         self_product(block, out)
 
-    magnified = columns.fold(pivot, magnified_product, (columns.num_rows, columns.num_rows))
+    size = (columns.num_rows, columns.num_rows)
+    magnified = columns.fold(pivot, magnified_product, size, read_only=False)
     rows, among = np.flatnonzero(usable)[close], np.flatnonzero(close)
     inner[np.ix_(among, among)] = magnified[np.ix_(rows, rows)] / MAGNIFICATION**2
     return inner
@@ -162,16 +176,20 @@ def no_usable_row(num_rows: int, dtype: torch.dtype) -> NoUsableRowError:
     )
 
 
-def _central_rows(columns: Columns) -> NDArray[np.intp]:
+def _central_rows(columns: Columns) -> tuple[NDArray[np.intp], bool]:
     """Return the clients in the order of their distance to the coordinate-wise median of a sample of columns.
+
+    Also whether the rows lie about as near to the origin as to that median, by the median of either distance.
 
     Sorting puts NaN last, so that fewer than half bad rows cannot move the median of a coordinate out of the others.
     """
     sample = columns.sample().cpu().numpy().astype(np.float64)
     with np.errstate(all="ignore"):
         median = np.sort(sample, axis=0)[(len(sample) - 1) // 2]
-        distances = columns.total(((sample - median) ** 2).sum(axis=1))
-    return np.argsort(np.where(np.isnan(distances), np.inf, distances), kind="stable")
+        squares = columns.total(np.stack([((sample - median) ** 2).sum(axis=1), (sample**2).sum(axis=1)]))
+    to_median, to_origin = np.where(np.isnan(squares), np.inf, squares)
+    at_origin = bool(np.median(to_origin) <= NEAR_ORIGIN * np.median(to_median))
+    return np.argsort(to_median, kind="stable"), at_origin
 
 
 def _first_usable(columns: Columns, candidates: NDArray[np.intp]) -> int | None:
@@ -195,10 +213,13 @@ def _dot(part: Tensor) -> float:
     return float(np.dot(part.numpy(), part.numpy())) if part.device.type == "cpu" else float(torch.dot(part, part))
 
 
-def _is_far(to_pivot: Vector, centrality: Vector) -> bool:
+def _is_far(gram: Gram) -> bool:
     """Tell whether the rows lie so far from the pivot that their differences have lost digits.
 
     What is near is measured from the most central row: its median distance is that of honest rows as long as they are
     the majority, whereas the median over all pairs is the attackers' own once they make up 30 % of the rows.
     """
-    return len(to_pivot) > 2 and bool(np.median(to_pivot) > WORST_PIVOT_RATIO * centrality.min())
+    if len(gram.matrix) <= 2 and gram.pivot != "origin":
+        return False
+    nearest = np.median(squared_distances(gram.matrix), axis=1, overwrite_input=True).min()
+    return bool(np.median(gram.matrix.diagonal()) > WORST_PIVOT_RATIO * nearest)

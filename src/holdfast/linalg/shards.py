@@ -40,6 +40,10 @@ class ShardedColumns(Columns):
         """Write this rank's rows[:, start:stop] − pivot[start:stop] into `out`."""
         self.local.centred(start, stop, pivot, out)
 
+    def view(self, start: int, stop: int) -> Tensor | None:
+        """Return this rank's columns where they lie, if they lie in one piece of memory."""
+        return self.local.view(start, stop)
+
     def row(self, index: int) -> Tensor:
         """Return this rank's slice of row `index`."""
         return self.local.row(index)
