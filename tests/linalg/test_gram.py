@@ -53,6 +53,7 @@ def test_distances_in_float32_survive_a_common_offset(offset: float) -> None:
 def test_the_matrix_holds_the_inner_products_about_the_pivot() -> None:
     rows = noise("float64", 12, 700) + 3.0
     gram = gram_of(rows)
+    assert isinstance(gram.pivot, int)
     np.testing.assert_allclose(gram.matrix, gram_matrix(rows - rows[gram.pivot]), rtol=1e-12, atol=1e-11)
     assert gram.num_passes == 1
     assert gram.usable.all()
