@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from torch import Tensor
 from holdfast.aggregators.evidence import Aggregation, Stop
 from holdfast.errors import CohortTooSmallError
 from holdfast.linalg.columns import Columns, Vector
+from holdfast.linalg.gram import Gram
 from holdfast.linalg.sources import as_columns
 from holdfast.linalg.threads import one_blas_thread
 from holdfast.values import ValueObject, real_number, whole_number
@@ -144,6 +145,23 @@ def scattered(values: Vector, usable: NDArray[np.bool_], elsewhere: float) -> Te
     everywhere = np.full(len(usable), elsewhere)
     everywhere[usable] = values
     return torch.from_numpy(everywhere)
+
+
+def aggregation_of(
+    columns: Columns, gram: Gram, weights: Vector, *, scores: Vector, stop: Stop, num_byzantine: int, **evidence: Any
+) -> Aggregation:
+    """Return the aggregation of a rule that gave weights and scores to the usable rows of a Gram matrix."""
+    share = columns.agree(scattered(weights, gram.usable, 0.0).numpy())
+    return Aggregation(
+        update=columns.combine(share),
+        weights=torch.from_numpy(share),
+        kept=torch.from_numpy(share > 0.0),
+        usable=torch.from_numpy(gram.usable),
+        scores=scattered(scores, gram.usable, np.inf),
+        stop=stop_or_too_many(stop, num_byzantine, gram.usable),
+        num_byzantine=num_byzantine,
+        **evidence,
+    )
 
 
 def stop_or_too_many(stop: Stop, num_byzantine: int, usable: NDArray[np.bool_]) -> Stop:

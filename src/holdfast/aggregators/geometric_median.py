@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Annotated, final
 
 import numpy as np
-import torch
 from pydantic import Field
 
-from holdfast.aggregators.base import MinorityAggregator, scattered, stop_or_too_many
+from holdfast.aggregators.base import MinorityAggregator, aggregation_of
 from holdfast.aggregators.evidence import Aggregation, Stop
 from holdfast.linalg.columns import Columns, Matrix, Vector
 from holdfast.linalg.gram import pivoted_gram, squared_distances
@@ -38,17 +37,9 @@ class GeometricMedian(MinorityAggregator):
         gram = pivoted_gram(columns)
         weights, iterations = self._weiszfeld(gram.matrix)
         distances = distances_to_combination(gram.matrix, weights)
-        share = columns.agree(scattered(weights, gram.usable, 0.0).numpy())
         stop = Stop.CONVERGED if iterations < self.max_iterations else Stop.NOT_CONVERGED
-        return Aggregation(
-            update=columns.combine(share),
-            weights=torch.from_numpy(share),
-            kept=torch.from_numpy(share > 0.0),
-            usable=torch.from_numpy(gram.usable),
-            scores=scattered(distances, gram.usable, np.inf),
-            stop=stop_or_too_many(stop, assumed, gram.usable),
-            num_byzantine=assumed,
-            num_steps=iterations,
+        return aggregation_of(
+            columns, gram, weights, scores=distances, stop=stop, num_byzantine=assumed, num_steps=iterations
         )
 
     def _weiszfeld(self, gram: Matrix) -> tuple[Vector, int]:

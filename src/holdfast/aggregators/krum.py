@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import final
 
 import numpy as np
-import torch
 
-from holdfast.aggregators.base import BoundedAggregator, scattered, stop_or_too_many, usable_bound
+from holdfast.aggregators.base import BoundedAggregator, aggregation_of, usable_bound
 from holdfast.aggregators.evidence import Aggregation, Stop
 from holdfast.linalg.columns import Columns, Matrix, Vector
 from holdfast.linalg.gram import pivoted_gram, squared_distances
@@ -36,16 +35,7 @@ class Krum(BoundedAggregator):
         scores = krum_scores(squared_distances(gram.matrix), usable_bound(assumed, gram.usable))
         chosen = np.zeros(len(scores))
         chosen[int(np.argmin(scores))] = 1.0
-        weights = columns.agree(scattered(chosen, gram.usable, 0.0).numpy())
-        return Aggregation(
-            update=columns.combine(weights),
-            weights=torch.from_numpy(weights),
-            kept=torch.from_numpy(weights > 0.0),
-            usable=torch.from_numpy(gram.usable),
-            scores=scattered(scores, gram.usable, np.inf),
-            stop=stop_or_too_many(Stop.SELECTED, assumed, gram.usable),
-            num_byzantine=assumed,
-        )
+        return aggregation_of(columns, gram, chosen, scores=scores, stop=Stop.SELECTED, num_byzantine=assumed)
 
 
 def krum_scores(squared: Matrix, num_byzantine: int) -> Vector:

@@ -10,7 +10,7 @@ import torch
 from holdfast.aggregators.base import LooselyBoundedAggregator, stop_or_too_many
 from holdfast.aggregators.evidence import Aggregation, Stop
 from holdfast.linalg.columns import Columns
-from holdfast.linalg.gram import LARGEST_SQUARE, no_usable_row, squared_norms
+from holdfast.linalg.gram import squared_norms, usable_rows
 
 
 @final
@@ -37,9 +37,7 @@ class Mean(LooselyBoundedAggregator):
         """Average the usable rows; the score of a row is its squared norm."""
         assumed = self.assumed_byzantine(columns.num_rows)
         norms = squared_norms(columns)
-        usable = norms <= LARGEST_SQUARE  # false for NaN
-        if not usable.any():
-            raise no_usable_row(columns.num_rows, columns.dtype)
+        usable = usable_rows(columns, norms)
         weights = usable / usable.sum()
         return Aggregation(
             update=columns.combine(weights),

@@ -12,7 +12,7 @@ from torch import Tensor
 from holdfast.aggregators.base import MinorityAggregator, stop_or_too_many
 from holdfast.aggregators.evidence import Aggregation, Stop
 from holdfast.linalg.columns import Columns, Range, Vector
-from holdfast.linalg.gram import usable_rows
+from holdfast.linalg.gram import squared_norms, usable_rows
 
 _Middle = tuple[NDArray[Any], Vector, Vector]
 
@@ -33,8 +33,8 @@ class Median(MinorityAggregator):
 
     def aggregate(self, columns: Columns) -> Aggregation:
         """Sort every coordinate; the score of a row is its share of coordinates outside the middle half."""
-        usable = usable_rows(columns)
-        update = columns.combine(np.zeros(columns.num_rows))
+        usable = usable_rows(columns, squared_norms(columns))
+        update = columns.zero_row()
         shares, outside = np.zeros(columns.num_rows), np.zeros(columns.num_rows)
 
         found: dict[Range, _Middle] = {}

@@ -144,7 +144,7 @@ class Columns(ABC):
 
         A weight of zero is not enough to keep a row out: 0 · NaN is NaN.
         """
-        update = self._zeros((self.num_columns,), self.dtype)
+        update = self.zero_row()
         runs = _runs(weights != 0, MOST_ROWS_SUMMED)
 
         def work(columns: Range, _: None) -> None:
@@ -154,6 +154,10 @@ class Columns(ABC):
         num_slots = num_workers() if self.device.type == "cpu" else 1
         in_order(work, self.ranges(COMBINE_WIDTH), [None] * num_slots, lambda *_: None)
         return update
+
+    def zero_row(self) -> Tensor:
+        """Return a row of zeros, where and as the rows are."""
+        return self._zeros((self.num_columns,), self.dtype)
 
     def sample(self) -> Tensor:
         """Return a few runs of columns, evenly spread over the matrix."""

@@ -77,8 +77,8 @@ def pivoted_gram(columns: Columns) -> Gram:
 
 def coordinate_median(columns: Columns) -> Tensor:
     """Return the median of the usable rows in every coordinate (the lower one of an even number)."""
-    usable = usable_rows(columns)
-    median = torch.from_numpy(np.zeros(columns.num_columns)).to(columns.dtype).to(columns.device)
+    usable = usable_rows(columns, squared_norms(columns))
+    median = columns.zero_row()
     found: dict[Range, NDArray[np.floating]] = {}
     middle = (int(usable.sum()) - 1) // 2
 
@@ -98,9 +98,7 @@ def _gram_about(
 ) -> Gram:
     """Return the Gram matrix about a given vector, or the origin."""
     matrix = columns.fold(pivot, self_product, (columns.num_rows, columns.num_rows))
-    usable = matrix.diagonal() <= LARGEST_SQUARE  # false for NaN
-    if not usable.any():
-        raise no_usable_row(columns.num_rows, columns.dtype)
+    usable = usable_rows(columns, matrix.diagonal())
     inner = matrix if usable.all() else matrix[np.ix_(usable, usable)]
     return Gram(_without_underflow(columns, pivot, inner, usable), usable, name, num_passes)
 
@@ -160,20 +158,17 @@ def squared_norms(columns: Columns) -> Vector:
     return columns.fold(None, work, (columns.num_rows,))
 
 
-def usable_rows(columns: Columns) -> NDArray[np.bool_]:
-    """Return which rows are finite with a finite squared norm; raise if none is."""
-    usable = squared_norms(columns) <= LARGEST_SQUARE  # false for NaN
+def usable_rows(columns: Columns, squares: Vector) -> NDArray[np.bool_]:
+    """Return which rows have a squared norm that is finite and not too large; raise if none has."""
+    usable: NDArray[np.bool_] = squares <= LARGEST_SQUARE  # false for NaN
     if not usable.any():
-        raise no_usable_row(columns.num_rows, columns.dtype)
+        dtype = str(columns.dtype).removeprefix("torch.")
+        msg = (
+            f"none of the {columns.num_rows} rows is usable: each holds NaN, Inf or values whose square overflows "
+            f"{dtype}; at least one finite row is needed"
+        )
+        raise NoUsableRowError(msg)
     return usable
-
-
-def no_usable_row(num_rows: int, dtype: torch.dtype) -> NoUsableRowError:
-    """Return the error for a matrix in which every row is bad."""
-    return NoUsableRowError(
-        f"none of the {num_rows} rows is usable: each holds NaN, Inf or values whose square overflows "
-        f"{str(dtype).removeprefix('torch.')}; at least one finite row is needed"
-    )
 
 
 def _central_rows(columns: Columns) -> tuple[NDArray[np.intp], bool]:

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from typing import Annotated, Literal, final
 
 import numpy as np
-import torch
 from pydantic import BeforeValidator, Field, model_validator
 
-from holdfast.aggregators.base import BoundedAggregator, scattered, stop_or_too_many, usable_bound
+from holdfast.aggregators.base import BoundedAggregator, aggregation_of, scattered, stop_or_too_many, usable_bound
 from holdfast.aggregators.evidence import Aggregation, Stop
 from holdfast.aggregators.rage.certificate import SLACK, Certificate
 from holdfast.aggregators.rage.constants import EXACT_LIMIT, theta
 from holdfast.aggregators.rage.exact import run_exact
-from holdfast.aggregators.rage.filtering import Filtering, State, Step, confirmed, run_filter, scatter_along
+from holdfast.aggregators.rage.filtering import Filtering, Step, confirmed, run_filter, scatter_along
 from holdfast.linalg.columns import Columns, Matrix, Vector
 from holdfast.linalg.gram import Gram, pivoted_gram
 from holdfast.linalg.sketch import sketched_gram
@@ -91,18 +90,16 @@ class Rage(BoundedAggregator):
     def aggregate(self, columns: Columns) -> Aggregation:
         """Compute the Gram matrix in one pass, filter in it, and combine the kept rows in a second pass."""
         assumed = self.assumed_byzantine(columns.num_rows)
-        sketched = self.sketch is not None and columns.num_rows >= SKETCH_FROM
-        gram = sketched_gram(columns, self.sketch) if self.sketch and sketched else pivoted_gram(columns)
+        buckets = self.sketch if columns.num_rows >= SKETCH_FROM else None
+        gram = pivoted_gram(columns) if buckets is None else sketched_gram(columns, buckets)
         decision = self._decide(gram.matrix, usable_bound(assumed, gram.usable))
-        share = columns.agree(scattered(decision.weights / decision.weights.sum(), gram.usable, 0.0).numpy())
         stop = stop_or_too_many(decision.stop, assumed, gram.usable)
-        certificate = _certificate(self.mode, gram, decision, stop, proved=not sketched)
-        return Aggregation(
-            update=columns.combine(share),
-            weights=torch.from_numpy(share),
-            kept=torch.from_numpy(share > 0.0),
-            usable=torch.from_numpy(gram.usable),
-            scores=scattered(decision.scores, gram.usable, np.inf),
+        certificate = _certificate(self.mode, gram, decision, stop, proved=buckets is None)
+        return aggregation_of(
+            columns,
+            gram,
+            decision.weights / decision.weights.sum(),
+            scores=decision.scores,
             stop=stop,
             num_byzantine=assumed,
             sigma0=decision.sigma0,
@@ -142,7 +139,7 @@ def _decide_known(gram: Matrix, num_byzantine: int, sigma0: float) -> _Decision:
     n = len(gram)
     factor = theta(num_byzantine / n) if num_byzantine else 1.0 + SLACK
     run = run_filter(gram, n - 2.0 * num_byzantine, lambda _: factor * n * sigma0**2)
-    return _of_filter(gram, run, run.last, run, num_byzantine, sigma0)
+    return _of_filter(gram, run, run, num_byzantine, sigma0)
 
 
 def _decide_auto(gram: Matrix, num_byzantine: int, kappa: float) -> _Decision:
@@ -163,12 +160,11 @@ def _decide_auto(gram: Matrix, num_byzantine: int, kappa: float) -> _Decision:
         if other.spread < run.last.spread:
             run.steps, run.states = probe.steps[: other.num_steps], [other]
         run.below_limit = run.last.spread <= limit
-    return _of_filter(gram, run, run.last, probe, num_byzantine, None)
+    return _of_filter(gram, run, probe, num_byzantine, None)
 
 
-def _of_filter(
-    gram: Matrix, run: Filtering, state: State, probe: Filtering, num_byzantine: int, sigma0: float | None
-) -> _Decision:
+def _of_filter(gram: Matrix, run: Filtering, probe: Filtering, num_byzantine: int, sigma0: float | None) -> _Decision:
+    state = run.last
     return _Decision(
         weights=state.weights,
         scores=_scores(run.looked_along, state.weights, state.spread),
