@@ -7,7 +7,9 @@
         ├── ShapeError                       not a K x d matrix, ragged rows, no rows, no columns
         ├── DtypeError                       neither float32 nor float64
         ├── CohortTooSmallError              fewer rows than the rule needs for the assumed number of Byzantine clients
-        └── NoUsableRowError                 every row has NaN, Inf or values whose square overflows
+        ├── NoUsableRowError                 every row has NaN, Inf or values whose square overflows
+        ├── TooManySubsetsError              the rule is exact for few rows only, and these are too many
+        └── MissingKnowledgeError            the rule or attack needs to know something it was not told
 
 A single bad row is not an error: it is removed and reported in the `Aggregation`.
 Each message says what is wrong, shows the value and says what is allowed.
@@ -56,6 +58,14 @@ class CohortTooSmallError(InputError):
 
 class NoUsableRowError(InputError):
     """No row is finite with a finite squared norm."""
+
+
+class TooManySubsetsError(InputError):
+    """A rule that searches subsets exactly would have to look at too many of them."""
+
+
+class MissingKnowledgeError(InputError):
+    """A rule or an attack needs to know something that its view does not grant."""
 
 
 def find(kind: str, name: str, table: Mapping[str, Entry]) -> Entry:

@@ -84,7 +84,7 @@ def test_many_kinds_of_bad_rows_together_leave_the_others_exact() -> None:
     rows[6], rows[7], rows[8] = 1e15, -1e5, 0.0
     gram = gram_of(rows)
     assert gram.usable.tolist() == [False] * 6 + [True] * 18
-    honest = Gram(gram.matrix[3:, 3:], np.arange(24) >= 9, gram.pivot, gram.num_passes)
+    honest = Gram(gram.matrix[3:, 3:], np.arange(24) >= 9, gram.pivot, gram.pivot_row, gram.num_passes)
     assert relative_errors(honest, rows).max() <= 1e-5
 
 
@@ -112,7 +112,7 @@ def test_a_row_that_looks_central_in_the_sample_does_not_spoil_the_others(far: f
     rows[0] = rows[1:].mean(axis=0)
     rows[0, unsampled(8_000)[100]] = far
     gram = gram_of(rows)
-    honest = Gram(gram.matrix[1:, 1:], np.arange(20) >= 1, gram.pivot, gram.num_passes)
+    honest = Gram(gram.matrix[1:, 1:], np.arange(20) >= 1, gram.pivot, gram.pivot_row, gram.num_passes)
     assert relative_errors(honest, rows).max() <= 1e-5
     assert gram.num_passes == 2
     assert gram.pivot == "median"
@@ -126,7 +126,7 @@ def test_a_coalition_that_looks_central_in_the_sample_does_not_spoil_the_others(
         rows[i] = rows[bad:].mean(axis=0)
         rows[i, unsampled(8_000)[i]] = far
     gram = gram_of(rows)
-    honest = Gram(gram.matrix[bad:, bad:], np.arange(20) >= bad, gram.pivot, gram.num_passes)
+    honest = Gram(gram.matrix[bad:, bad:], np.arange(20) >= bad, gram.pivot, gram.pivot_row, gram.num_passes)
     assert relative_errors(honest, rows).max() <= 1e-5
 
 
@@ -136,7 +136,7 @@ def test_a_staircase_of_hidden_rows_is_climbed_down_in_a_few_passes() -> None:
         rows[i] = rows[9:].mean(axis=0)
         rows[i, unsampled(8_000)[i]] = 10.0 ** (2 * i + 1)
     gram = gram_of(rows)
-    honest = Gram(gram.matrix[9:, 9:], np.arange(40) >= 9, gram.pivot, gram.num_passes)
+    honest = Gram(gram.matrix[9:, 9:], np.arange(40) >= 9, gram.pivot, gram.pivot_row, gram.num_passes)
     assert relative_errors(honest, rows).max() <= 1e-5
 
 

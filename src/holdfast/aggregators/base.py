@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from enum import Enum
 from fractions import Fraction
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from torch import Tensor
 
 from holdfast.aggregators.evidence import Aggregation, Stop
+from holdfast.aggregators.view import Need, ServerView
 from holdfast.errors import CohortTooSmallError
 from holdfast.linalg.columns import Columns, Vector
 from holdfast.linalg.gram import Gram
@@ -28,6 +30,17 @@ Updates = Tensor | NDArray[np.floating] | Sequence[Tensor] | Sequence[NDArray[np
 ONE_BOUND = "0 <= byzantine_fraction < 0.5, or num_byzantine >= 0"
 
 
+class Claim(Enum):
+    """What a rule may keep under changes of its input; the value is a phrase for people."""
+
+    PERMUTATION = "reordering clients only reorders the verdicts"
+    TRANSLATION = "a common shift of all rows shifts the update"
+    SCALING = "a common positive factor scales the update"
+    HULL = "in every coordinate the update lies within the usable rows"
+    IDEMPOTENCE = "equal rows give that row"
+    LINEARITY = "the update is the weighted sum of the rows"
+
+
 class Aggregator(ValueObject, ABC):
     """A robust rule. Final subclasses are configured by their fields and called with the updates.
 
@@ -36,20 +49,31 @@ class Aggregator(ValueObject, ABC):
     never raises and never reaches the update.
     """
 
+    citation: ClassVar[str]
+    """Where the rule is defined."""
+    needs: ClassVar[frozenset[Need]] = frozenset()
+    """What the rule cannot do without besides the rows."""
+
     @torch.no_grad()
-    def __call__(self, updates: Updates) -> Aggregation:
+    def __call__(self, updates: Updates, view: ServerView | None = None) -> Aggregation:
         """Aggregate the rows of `updates`, float32 or float64, into one update with the evidence for it.
+
+        Args:
+            updates: one row per client.
+            view: what the server knows besides, for rules that need it or remember something.
 
         Raises:
             ShapeError: not a K x d matrix with K >= 1 and d >= 1, or rows of different length.
             DtypeError: neither float32 nor float64.
             CohortTooSmallError: fewer rows than the rule needs.
             NoUsableRowError: no row is finite with a finite squared norm.
+            MissingKnowledgeError: the rule needs something that the view does not hold.
+            TooManySubsetsError: the rule searches subsets, and these rows have too many.
         """
         columns = as_columns(updates)
         self.check_cohort(columns.num_rows)
         with one_blas_thread():
-            return self.aggregate(columns)
+            return self.aggregate(columns, self.assumed_byzantine(columns.num_rows), view or ServerView())
 
     @abstractmethod
     def assumed_byzantine(self, cohort_size: int) -> int:
@@ -60,8 +84,32 @@ class Aggregator(ValueObject, ABC):
         """Return how many rows the rule needs to stand `num_byzantine` Byzantine ones."""
 
     @abstractmethod
-    def aggregate(self, columns: Columns) -> Aggregation:
-        """Aggregate a source of columns; called by `__call__` after the checks."""
+    def aggregate(self, columns: Columns, num_byzantine: int, view: ServerView) -> Aggregation:
+        """Aggregate a source of columns of which `num_byzantine` rows are assumed Byzantine.
+
+        Called by `__call__` after the checks, and by a wrapper, which knows better how many of the rows it hands over
+        may be bad.
+        """
+
+    def breaks(self) -> frozenset[Claim]:
+        """Return what most rules keep and this one, by its definition and with these parameters, does not."""
+        return frozenset()
+
+    def claims(self) -> frozenset[Claim]:
+        """Return what the rule keeps, and every rule inside it."""
+        return frozenset(Claim).difference(*(rule.breaks() for rule in self.chain()))
+
+    def all_needs(self) -> frozenset[Need]:
+        """Return what the rule, or a rule inside it, cannot do without."""
+        return frozenset().union(*(rule.needs for rule in self.chain()))
+
+    def chain(self) -> Iterator[Aggregator]:
+        """Yield the rule and the rules inside it, outermost first."""
+        yield self
+        for name in type(self).model_fields:
+            inner = getattr(self, name)
+            if isinstance(inner, Aggregator):
+                yield from inner.chain()
 
     def check_cohort(self, cohort_size: int) -> None:
         """Raise `CohortTooSmallError` if the rule needs more than `cohort_size` rows."""

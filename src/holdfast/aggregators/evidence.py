@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from holdfast.aggregators.rage.certificate import Certificate
+from holdfast.aggregators.view import Memory
 
 
 class Stop(Enum):
@@ -17,6 +18,8 @@ class Stop(Enum):
 
     COMBINED = "every usable row entered the update; this rule does not filter"
     SELECTED = "the most central row was selected"
+    SUBSET = "a subset of the rows was selected and averaged"
+    NOBODY_TRUSTED = "no client is trusted, so the update is the server's own"
     CONVERGED = "the iteration converged"
     NOT_CONVERGED = "the iteration reached its limit before it converged"
     NOTHING_TO_FILTER = "no Byzantine row is assumed among the usable ones, so they were averaged"
@@ -46,7 +49,9 @@ class Aggregation:
     update: Float[Tensor, " d"]
     """What the server subtracts, times the learning rate, from the model."""
     weights: Float[Tensor, " K"]
-    """Each client's share in the update; sums to 1. For rules that are linear in the rows, update = weights @ rows."""
+    """Each client's share in the update; sums to 1, unless nobody is trusted, when all are 0.
+
+    For rules that are linear in the rows, update = weights @ rows."""
     kept: Bool[Tensor, " K"]
     """Whether the client has any share."""
     usable: Bool[Tensor, " K"]
@@ -67,6 +72,8 @@ class Aggregation:
     """Filter steps or iterations."""
     num_eigensolves: int = 0
     """Eigenproblems solved."""
+    memory: Memory = field(default_factory=dict)
+    """What the rule asks to be given back in the next round's view; empty for rules that remember nothing."""
 
     @property
     def promise_broken(self) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 import torch
 
 from holdfast.aggregators.base import LooselyBoundedAggregator, stop_or_too_many
 from holdfast.aggregators.evidence import Aggregation, Stop
+from holdfast.aggregators.view import ServerView
 from holdfast.linalg.columns import Columns
 from holdfast.linalg.gram import squared_norms, usable_rows
 
@@ -25,17 +26,18 @@ class Mean(LooselyBoundedAggregator):
     tensor([3.])
     """
 
-    def default_byzantine(self, cohort_size: int) -> int:  # noqa: ARG002  the same for every cohort
+    citation: ClassVar[str] = "McMahan et al. 2017, FederatedAveraging"
+
+    def default_byzantine(self, cohort_size: int) -> int:
         """Return 0."""
         return 0
 
-    def smallest_cohort(self, num_byzantine: int) -> int:  # noqa: ARG002  the same for every bound
+    def smallest_cohort(self, num_byzantine: int) -> int:
         """Return 1."""
         return 1
 
-    def aggregate(self, columns: Columns) -> Aggregation:
+    def aggregate(self, columns: Columns, num_byzantine: int, view: ServerView) -> Aggregation:
         """Average the usable rows; the score of a row is its squared norm."""
-        assumed = self.assumed_byzantine(columns.num_rows)
         norms = squared_norms(columns)
         usable = usable_rows(columns, norms)
         weights = usable / usable.sum()
@@ -45,6 +47,6 @@ class Mean(LooselyBoundedAggregator):
             kept=torch.from_numpy(usable),
             usable=torch.from_numpy(usable),
             scores=torch.from_numpy(np.where(usable, norms, np.inf)),
-            stop=stop_or_too_many(Stop.COMBINED, assumed, usable),
-            num_byzantine=assumed,
+            stop=stop_or_too_many(Stop.COMBINED, num_byzantine, usable),
+            num_byzantine=num_byzantine,
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -15,6 +16,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.linalg.threads import in_order, num_workers
+
+if TYPE_CHECKING:
+    from holdfast.linalg.gram import Gram
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -59,6 +63,10 @@ class Columns(ABC):
 
     def view(self, start: int, stop: int) -> Tensor | None:  # noqa: ARG002  none here, whatever the columns
         """Return rows[:, start:stop] where they lie, if they lie in one piece of memory."""
+        return None
+
+    def derived_gram(self) -> Gram | None:
+        """Return the Gram matrix if it follows from another one without reading the rows: here, it does not."""
         return None
 
     def total(self, local: Vector) -> Vector:
@@ -138,6 +146,26 @@ class Columns(ABC):
 
         self.scan(pivot, lambda _, block, out: work(block, out), add, result, read_only=read_only)
         return self.total(sums.cpu().numpy())
+
+    def products(self, pivot: Tensor | None, points: Sequence[Tensor]) -> Matrix:
+        """Return ⟨g_i − pivot, point_j − pivot⟩ for all rows and points, K x r, in float64, in one pass."""
+        size = (self.num_rows, len(points))
+        sums = np.zeros(size)
+
+        def work(columns: Range, block: Tensor, out: Tensor) -> None:
+            target = self._empty((len(points), columns[1] - columns[0]))
+            for point, row in zip(points, target, strict=True):
+                subtract(point[slice(*columns)], None if pivot is None else pivot[slice(*columns)], row)
+            if block.device.type == "cpu":
+                np.matmul(block.numpy(), target.numpy().T, out=out.numpy())
+            else:
+                torch.mm(block, target.T, out=out)
+
+        def add(_: Range, out: Tensor) -> None:
+            np.add(sums, out.cpu().numpy(), out=sums)
+
+        self.scan(pivot, work, add, size, read_only=True)
+        return self.total(sums)
 
     def combine(self, weights: Vector) -> Tensor:
         """Return Σ_i weights_i · row_i over the rows with a weight; the others are never read.

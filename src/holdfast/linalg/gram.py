@@ -9,6 +9,7 @@ the spread destroys every digit of float32. The differences to one of the client
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.errors import NoUsableRowError
-from holdfast.linalg.columns import Columns, Matrix, Range, Vector
+from holdfast.linalg.columns import Columns, Matrix, Range, RowColumns, Vector
 
 WORST_PIVOT_RATIO = 64.0
 """A pivot is bad when the median squared distance to it exceeds that to the most central row this often."""
@@ -44,6 +45,8 @@ class Gram:
     """K: the rows that are finite and whose squared norm is finite."""
     pivot: int | Literal["origin", "median"]
     """The client that was subtracted, or nothing, or the coordinate-wise median of the clients."""
+    pivot_row: Tensor | None
+    """What was subtracted; None for the origin."""
     num_passes: int
     """How many Gram matrices were formed: more than 1 if the pivot had to be replaced."""
 
@@ -57,8 +60,11 @@ def pivoted_gram(columns: Columns) -> Gram:
     rows lie about as near to it. A client may look honest in the sample only, so the pivot is checked against all
     columns, and if the rows lie far from it, the coordinate-wise median takes its place: it costs one slow pass more,
     and no minority can move it. If most rows are so close to the pivot that the squares of their differences
-    underflow, they are magnified and read again.
+    underflow, they are magnified and read again. Rows that are combinations of others need no pass at all.
     """
+    derived = columns.derived_gram()
+    if derived is not None:
+        return derived
     candidates, at_origin = _central_rows(columns)
     passes = 0
     if at_origin:
@@ -100,7 +106,7 @@ def _gram_about(
     matrix = columns.fold(pivot, self_product, (columns.num_rows, columns.num_rows))
     usable = usable_rows(columns, matrix.diagonal())
     inner = matrix if usable.all() else matrix[np.ix_(usable, usable)]
-    return Gram(_without_underflow(columns, pivot, inner, usable), usable, name, num_passes)
+    return Gram(_without_underflow(columns, pivot, inner, usable), usable, name, pivot, num_passes)
 
 
 def _without_underflow(columns: Columns, pivot: Tensor | None, inner: Matrix, usable: NDArray[np.bool_]) -> Matrix:
@@ -133,6 +139,25 @@ def self_product(block: Tensor, out: Tensor) -> None:
         np.matmul(block.numpy(), block.numpy().T, out=out.numpy())
     else:
         torch.mm(block, block.T, out=out)
+
+
+def gram_with_points(columns: Columns, gram: Gram, points: Sequence[Tensor | None]) -> Matrix:
+    """Return the Gram matrix of the usable rows followed by further points, None being the origin.
+
+    One cheap pass more, O(K r d), and none at all for the origin if that is the pivot. Rules that know a direction or
+    a centre (the origin for norms, the server's own row, the last update) see it as one more row that nobody sent.
+    """
+    known = gram.pivot_row is None and all(point is None for point in points)
+    size, number = len(gram.matrix), len(points)
+    matrix = np.zeros((size + number, size + number))
+    matrix[:size, :size] = gram.matrix
+    if known:
+        return matrix
+    vectors = [columns.zero_row() if point is None else point for point in points]
+    cross = columns.products(gram.pivot_row, vectors)[gram.usable]
+    matrix[:size, size:], matrix[size:, :size] = cross, cross.T
+    matrix[size:, size:] = columns.like(RowColumns(vectors)).products(gram.pivot_row, vectors)
+    return matrix
 
 
 def squared_distances(gram: Matrix) -> Matrix:

@@ -9,6 +9,7 @@ Each check raises an AssertionError that says what was violated. `CHECKS` names 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -17,7 +18,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from holdfast.aggregators import Aggregation, Aggregator
+from holdfast.aggregators import Aggregation, Aggregator, Claim, ServerView, Stop
 from holdfast.errors import DtypeError, InputError, NoUsableRowError, ShapeError
 from holdfast.testing.clouds import scene
 
@@ -42,9 +43,28 @@ def example_updates(rule: Aggregator, *, cohort_size: int = 23, dim: int = 40, s
     ).updates
 
 
+def run(rule: Aggregator, updates: Tensor) -> Aggregation:
+    """Call the rule with all that it may need to know besides the rows."""
+    return rule(updates, example_view(updates))
+
+
+def example_view(updates: Tensor) -> ServerView:
+    """Return a server that started from the origin and trusts the coordinate-wise median of the finite rows.
+
+    Its loss is the squared distance to the model one such step away.
+    """
+    good = updates[(updates.abs() < 1e18).all(1)].detach()
+    trusted = good.median(0).values if len(good) else torch.ones_like(updates[0])
+    return ServerView(
+        model=torch.zeros_like(trusted),
+        trusted_row=trusted,
+        trusted_loss=lambda model: 0.5 * float((model + trusted).double().square().sum()),
+    )
+
+
 def check_well_formed(rule: Aggregator, updates: Tensor) -> None:
     """Every field has its shape and dtype, weights sum to 1, and `kept` says who has weight."""
-    result = rule(updates)
+    result = run(rule, updates)
     num_rows, num_columns = updates.shape
     _expect(result.update.shape == (num_columns,), "update must have one number per column", result.update.shape)
     _expect(result.update.dtype == updates.dtype, "update must keep the dtype", result.update.dtype)
@@ -52,7 +72,8 @@ def check_well_formed(rule: Aggregator, updates: Tensor) -> None:
     for name in ("weights", "kept", "usable", "scores"):
         _expect(getattr(result, name).shape == (num_rows,), f"{name} must have one entry per row", name)
     _expect(bool((result.weights >= 0).all()), "weights must not be negative", result.weights)
-    _expect(abs(float(result.weights.sum()) - 1.0) < 1e-9, "weights must sum to 1", result.weights.sum())
+    total = 0.0 if result.stop is Stop.NOBODY_TRUSTED else 1.0
+    _expect(abs(float(result.weights.sum()) - total) < 1e-9, "weights must sum to 1", result.weights.sum())
     _expect(torch.equal(result.kept, result.weights > 0), "kept must be the rows with weight", result.kept)
     _expect(not bool(result.scores.isnan().any()), "scores must not be NaN", result.scores)
     _expect(bool(result.update.isfinite().all()), "update must be finite", result.update)
@@ -63,7 +84,7 @@ def check_well_formed(rule: Aggregator, updates: Tensor) -> None:
 def check_pure(rule: Aggregator, updates: Tensor) -> None:
     """The same input gives the same bits, and is neither changed nor aliased."""
     before = updates.clone()
-    first, second = rule(updates), rule(updates)
+    first, second = run(rule, updates), run(rule, updates)
     _expect(torch.equal(first.update, second.update), "two calls must give the same bits", first.update)
     _expect(torch.equal(first.weights, second.weights), "two calls must give the same weights", first.weights)
     first.update.fill_(7.0)
@@ -72,7 +93,9 @@ def check_pure(rule: Aggregator, updates: Tensor) -> None:
 
 def check_inside_hull(rule: Aggregator, updates: Tensor) -> None:
     """In every coordinate the update lies between the smallest and the largest usable value."""
-    result = rule(updates)
+    if Claim.HULL not in rule.claims():
+        return
+    result = run(rule, updates)
     rows = updates[result.usable]
     room = 1e-4 * (1.0 + rows.abs().max())
     inside = (result.update >= rows.min(0).values - room) & (result.update <= rows.max(0).values + room)
@@ -81,23 +104,58 @@ def check_inside_hull(rule: Aggregator, updates: Tensor) -> None:
 
 def check_permutation(rule: Aggregator, updates: Tensor) -> None:
     """Reordering clients only reorders the verdicts."""
+    if Claim.PERMUTATION not in rule.claims():
+        return
     order = torch.arange(len(updates)).roll(3).flip(0)
-    straight, shuffled = rule(updates), rule(updates[order])
+    straight, shuffled = run(rule, updates), run(rule, updates[order])
     _expect_close(shuffled.update, straight.update, updates, "reordering rows must not change the update")
     _expect_close(shuffled.weights, straight.weights[order], None, "weights must follow their rows")
 
 
 def check_translation(rule: Aggregator, updates: Tensor) -> None:
     """Adding one vector to all rows adds it to the update."""
+    if Claim.TRANSLATION not in rule.claims():
+        return
     rows = updates.double()
     shift = 10.0 * rows.std() * torch.linspace(-1.0, 1.0, rows.shape[1], dtype=torch.float64)
-    moved = rule(rows + shift)
-    _expect_close(moved.update - shift, rule(rows).update, rows, "a common shift must shift the update")
+    moved = run(rule, rows + shift)
+    _expect_close(moved.update - shift, run(rule, rows).update, rows, "a common shift must shift the update")
+
+
+def check_scaling(rule: Aggregator, updates: Tensor) -> None:
+    """A common positive factor scales the update."""
+    if Claim.SCALING not in rule.claims():
+        return
+    for factor in (2.0**-20, 2.0**12):
+        scaled = run(rule, factor * updates).update / factor
+        _expect_close(scaled, run(rule, updates).update, updates, f"a factor of {factor} must scale the update")
+
+
+def check_linearity(rule: Aggregator, updates: Tensor) -> None:
+    """The update is the weighted sum of the rows."""
+    if Claim.LINEARITY not in rule.claims():
+        return
+    result = run(rule, updates)
+    _expect_close(result.weights @ updates.double(), result.update, updates, "update must be weights @ rows")
+
+
+def check_duplicates(rule: Aggregator, updates: Tensor) -> None:
+    """Rows that many clients share are no obstacle: the result is well formed."""
+    check_well_formed(rule, updates[torch.arange(len(updates)) // 2])
+    check_well_formed(rule, updates[torch.arange(len(updates)) % 2])
+
+
+def check_memory(rule: Aggregator, updates: Tensor) -> None:
+    """What a rule remembers can be handed back in the next round, when other clients may take part."""
+    first = run(rule, updates)
+    clients = [f"client {i}" for i in range(1, len(updates) + 1)]
+    view = replace(example_view(updates), round=1, memory=first.memory, clients=clients)
+    _expect(bool(rule(updates, view).update.isfinite().all()), "the second round must be finite", first.memory)
 
 
 def check_dtypes_and_containers(rule: Aggregator, updates: Tensor) -> None:
     """Tensors, arrays, lists of rows and float64 all give the same update, in their own dtype."""
-    reference = rule(updates).update
+    reference = run(rule, updates).update
     containers: dict[str, Any] = {
         "numpy array": updates.numpy(),
         "list of tensors": list(updates),
@@ -106,10 +164,10 @@ def check_dtypes_and_containers(rule: Aggregator, updates: Tensor) -> None:
         "tensor that requires grad": updates.clone().requires_grad_(),
     }
     for kind, other in containers.items():
-        result = rule(other)
+        result = rule(other, example_view(updates))
         _expect_close(result.update, reference, updates, f"a {kind} must give the same update")
         _expect(not result.update.requires_grad, "the update must not require grad", kind)
-    double = rule(updates.double()).update
+    double = run(rule, updates.double()).update
     _expect(double.dtype == torch.float64, "float64 must stay float64", double.dtype)
     _expect_close(double.float(), reference, updates, "float64 must give the same update")
 
@@ -120,7 +178,7 @@ def check_bad_rows(rule: Aggregator, updates: Tensor) -> None:
         for whole_row in (True, False):
             rows = updates.clone()
             rows[1, slice(None) if whole_row else -1] = value
-            result = rule(rows)
+            result = run(rule, rows)
             _expect(not bool(result.usable[1]), f"a row with {value} must be unusable", result.usable)
             _expect(float(result.weights[1]) == 0.0, f"a row with {value} must have no weight", result.weights)
             _expect(bool(result.update.isfinite().all()), f"the update must be finite beside {value}", result.update)
@@ -133,15 +191,17 @@ def check_broken_promise(rule: Aggregator, updates: Tensor) -> None:
     """More unusable rows than assumed: the result says so, and is finite."""
     rows = updates.clone()
     rows[: rule.assumed_byzantine(len(rows)) + 1] = float("nan")
-    result = rule(rows)
+    result = run(rule, rows)
     _expect(result.promise_broken, "more bad rows than assumed must break the promise", result.stop)
     _expect(bool(result.update.isfinite().all()), "the update must be finite all the same", result.update)
 
 
 def check_equal_rows(rule: Aggregator, updates: Tensor) -> None:
     """If all rows are equal, the update is that row."""
+    if Claim.IDEMPOTENCE not in rule.claims():
+        return
     rows = updates[:1].repeat(len(updates), 1)
-    _expect_close(rule(rows).update, rows[0], rows, "equal rows must give that row")
+    _expect_close(run(rule, rows).update, rows[0], rows, "equal rows must give that row")
 
 
 def check_smallest_cohorts(rule: Aggregator, updates: Tensor) -> None:
@@ -150,8 +210,8 @@ def check_smallest_cohorts(rule: Aggregator, updates: Tensor) -> None:
         if num_rows >= rule.smallest_cohort(rule.assumed_byzantine(num_rows)):
             check_well_formed(rule, updates[:num_rows])
             check_well_formed(rule, updates[:num_rows, :1])
-            if num_rows == 1:
-                _expect_close(rule(updates[:1]).update, updates[0], updates, "a single row must be the update")
+            if num_rows == 1 and Claim.IDEMPOTENCE in rule.claims():
+                _expect_close(run(rule, updates[:1]).update, updates[0], updates, "a single row must be the update")
     check_well_formed(rule, torch.outer(updates[:, 0], updates[0]))
 
 
@@ -175,7 +235,7 @@ def check_wrong_input(rule: Aggregator, updates: Tensor) -> None:
     ]
     for value, error in wrong:
         try:
-            result: Aggregation | None = rule(value)
+            result: Aggregation | None = rule(value, example_view(updates))
         except error as caught:
             _expect(len(str(caught)) > 20, "an error must say what is wrong", caught)
         else:
@@ -189,6 +249,10 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
         "inside the hull": check_inside_hull,
         "permutation": check_permutation,
         "translation": check_translation,
+        "scaling": check_scaling,
+        "linearity": check_linearity,
+        "duplicates": check_duplicates,
+        "memory": check_memory,
         "dtypes and containers": check_dtypes_and_containers,
         "bad rows": check_bad_rows,
         "broken promise": check_broken_promise,

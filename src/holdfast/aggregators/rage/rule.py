@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Literal, final
+from typing import Annotated, ClassVar, Literal, final
 
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
-from holdfast.aggregators.base import BoundedAggregator, aggregation_of, scattered, stop_or_too_many, usable_bound
+from holdfast.aggregators.base import (
+    BoundedAggregator,
+    Claim,
+    aggregation_of,
+    scattered,
+    stop_or_too_many,
+    usable_bound,
+)
 from holdfast.aggregators.evidence import Aggregation, Stop
 from holdfast.aggregators.rage.certificate import SLACK, Certificate
 from holdfast.aggregators.rage.constants import EXACT_LIMIT, theta
 from holdfast.aggregators.rage.exact import run_exact
 from holdfast.aggregators.rage.filtering import Filtering, Step, confirmed, run_filter, scatter_along
+from holdfast.aggregators.view import ServerView
 from holdfast.linalg.columns import Columns, Matrix, Vector
 from holdfast.linalg.gram import Gram, pivoted_gram
 from holdfast.linalg.sketch import sketched_gram
@@ -65,6 +73,8 @@ class Rage(BoundedAggregator):
     'SPREAD_IS_SMALL'
     """
 
+    citation: ClassVar[str] = "Data, Diggavi 2020, Algorithm 2"
+
     mode: Literal["auto", "known", "exact"] = "auto"
     sigma0: Annotated[float, BeforeValidator(real_number), Field(gt=0.0, lt=1e100)] | None = None
     kappa: Annotated[float, BeforeValidator(real_number), Field(ge=1.0)] = 3.0
@@ -81,19 +91,22 @@ class Rage(BoundedAggregator):
             raise ValueError(msg)
         return self
 
+    def breaks(self) -> frozenset[Claim]:
+        """Return that a given σ₀ does not scale with the rows."""
+        return frozenset() if self.sigma0 is None else frozenset({Claim.SCALING})
+
     def smallest_cohort(self, num_byzantine: int) -> int:
         """Return 2f + 1; for "exact" the smallest K with f/K below the limit of its proof."""
         if self.mode == "exact":
             return max(1, math.floor(num_byzantine / EXACT_LIMIT) + 1)
         return 2 * num_byzantine + 1
 
-    def aggregate(self, columns: Columns) -> Aggregation:
+    def aggregate(self, columns: Columns, num_byzantine: int, view: ServerView) -> Aggregation:
         """Compute the Gram matrix in one pass, filter in it, and combine the kept rows in a second pass."""
-        assumed = self.assumed_byzantine(columns.num_rows)
         buckets = self.sketch if columns.num_rows >= SKETCH_FROM else None
         gram = pivoted_gram(columns) if buckets is None else sketched_gram(columns, buckets)
-        decision = self._decide(gram.matrix, usable_bound(assumed, gram.usable))
-        stop = stop_or_too_many(decision.stop, assumed, gram.usable)
+        decision = self._decide(gram.matrix, usable_bound(num_byzantine, gram.usable))
+        stop = stop_or_too_many(decision.stop, num_byzantine, gram.usable)
         certificate = _certificate(self.mode, gram, decision, stop, proved=buckets is None)
         return aggregation_of(
             columns,
@@ -101,7 +114,7 @@ class Rage(BoundedAggregator):
             decision.weights / decision.weights.sum(),
             scores=decision.scores,
             stop=stop,
-            num_byzantine=assumed,
+            num_byzantine=num_byzantine,
             sigma0=decision.sigma0,
             spread=decision.spread,
             certificate=certificate,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, final
+from typing import Annotated, ClassVar, final
 
 import numpy as np
 from pydantic import Field
 
 from holdfast.aggregators.base import MinorityAggregator, aggregation_of
 from holdfast.aggregators.evidence import Aggregation, Stop
+from holdfast.aggregators.view import ServerView
 from holdfast.linalg.columns import Columns, Matrix, Vector
 from holdfast.linalg.gram import pivoted_gram, squared_distances
 
@@ -27,19 +28,20 @@ class GeometricMedian(MinorityAggregator):
     tensor([True])
     """
 
+    citation: ClassVar[str] = "Chen, Su, Xu 2017; Weiszfeld 1937"
+
     smoothing: Annotated[float, Field(gt=0.0, le=1.0)] = 1e-6
     tolerance: Annotated[float, Field(gt=0.0, lt=1.0)] = 1e-8
     max_iterations: Annotated[int, Field(ge=1)] = 1000
 
-    def aggregate(self, columns: Columns) -> Aggregation:
+    def aggregate(self, columns: Columns, num_byzantine: int, view: ServerView) -> Aggregation:
         """Iterate in the Gram matrix, combine once; the score of a row is its distance to the update."""
-        assumed = self.assumed_byzantine(columns.num_rows)
         gram = pivoted_gram(columns)
         weights, iterations = self._weiszfeld(gram.matrix)
         distances = distances_to_combination(gram.matrix, weights)
         stop = Stop.CONVERGED if iterations < self.max_iterations else Stop.NOT_CONVERGED
         return aggregation_of(
-            columns, gram, weights, scores=distances, stop=stop, num_byzantine=assumed, num_steps=iterations
+            columns, gram, weights, scores=distances, stop=stop, num_byzantine=num_byzantine, num_steps=iterations
         )
 
     def _weiszfeld(self, gram: Matrix) -> tuple[Vector, int]:

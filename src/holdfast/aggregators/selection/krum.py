@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 
 from holdfast.aggregators.base import BoundedAggregator, aggregation_of, usable_bound
 from holdfast.aggregators.evidence import Aggregation, Stop
+from holdfast.aggregators.view import ServerView
 from holdfast.linalg.columns import Columns, Matrix, Vector
 from holdfast.linalg.gram import pivoted_gram, squared_distances
 
@@ -24,18 +25,19 @@ class Krum(BoundedAggregator):
     tensor([1.1000])
     """
 
+    citation: ClassVar[str] = "Blanchard et al. 2017, section 4"
+
     def smallest_cohort(self, num_byzantine: int) -> int:
         """Return 2f + 3, or 1 if no row is Byzantine."""
         return 2 * num_byzantine + 3 if num_byzantine else 1
 
-    def aggregate(self, columns: Columns) -> Aggregation:
+    def aggregate(self, columns: Columns, num_byzantine: int, view: ServerView) -> Aggregation:
         """Score every usable row and select the best."""
-        assumed = self.assumed_byzantine(columns.num_rows)
         gram = pivoted_gram(columns)
-        scores = krum_scores(squared_distances(gram.matrix), usable_bound(assumed, gram.usable))
+        scores = krum_scores(squared_distances(gram.matrix), usable_bound(num_byzantine, gram.usable))
         chosen = np.zeros(len(scores))
         chosen[int(np.argmin(scores))] = 1.0
-        return aggregation_of(columns, gram, chosen, scores=scores, stop=Stop.SELECTED, num_byzantine=assumed)
+        return aggregation_of(columns, gram, chosen, scores=scores, stop=Stop.SELECTED, num_byzantine=num_byzantine)
 
 
 def krum_scores(squared: Matrix, num_byzantine: int) -> Vector:

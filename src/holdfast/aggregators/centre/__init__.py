@@ -1,0 +1,1 @@
+"""Rules that look for a central point."""

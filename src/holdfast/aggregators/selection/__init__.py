@@ -1,0 +1,1 @@
+"""Rules that select some of the rows and average them."""

@@ -1,0 +1,1 @@
+"""Filters by the largest spread, other than RAGE."""

@@ -1,0 +1,110 @@
+r"""Rows that are combinations of other rows: what pre-aggregation hands to a rule, without building it.
+
+With points p_1 … p_n (the usable rows) and p_0 = 0 (the origin), a mixture has the rows m_i = Σ_j A_ij p_j where each
+row of A sums to 1 over the points and the origin. Averaging neighbours or buckets has no share of the origin; shrinking
+a row by s is s · g + (1 − s) · 0. Because the rows of A sum to 1, a common shift of the points shifts the mixture, so
+
+    Gram of the mixture about any pivot = A Q Aᵀ ,     Q the Gram matrix of points and origin about that pivot,
+
+and a weighted sum Σ_i w_i m_i is Σ_j (Aᵀ w)_j p_j. A rule that works in the Gram matrix therefore never reads the
+mixture, and the pass over the K x d matrix is shared by all that are wrapped around each other. Other rules read
+A · block, one block of columns at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from holdfast.linalg.columns import Columns, Matrix, Range, RowColumns, Vector
+from holdfast.linalg.gram import Gram
+
+
+class MixedColumns(Columns):
+    """The rows A · [usable rows of `base`; origin], read in column blocks."""
+
+    def __init__(self, base: Columns, mixing: Matrix, gram: Gram, with_origin: Matrix) -> None:
+        """Mix the usable rows of `base`.
+
+        Args:
+            base: the rows that are mixed.
+            mixing: A, m x (n + 1): the last column is the share of the origin.
+            gram: the Gram matrix of `base`, whose n usable rows are the points.
+            with_origin: the Gram matrix of these points and the origin about the same pivot.
+        """
+        self.base, self.mixing, self.gram, self.with_origin = base, mixing, gram, with_origin
+        self.num_rows, self.num_columns = len(mixing), base.num_columns
+        self.dtype, self.device = base.dtype, base.device
+
+    def derived_gram(self) -> Gram:
+        """Return A Q Aᵀ; every row of a mixture of usable rows is usable."""
+        matrix: Matrix = self.mixing @ self.with_origin @ self.mixing.T
+        matrix = (matrix + matrix.T) / 2.0
+        usable: NDArray[np.bool_] = np.ones(self.num_rows, dtype=bool)
+        return Gram(matrix, usable, self.gram.pivot, self.gram.pivot_row, self.gram.num_passes)
+
+    def products(self, pivot: Tensor | None, points: Sequence[Tensor]) -> Matrix:
+        """Return ⟨m_i − pivot, point_j − pivot⟩ from those of the rows and the origin."""
+        rows = self.base.products(pivot, points)[self.gram.usable]
+        origin = self.like(RowColumns([self.base.zero_row()])).products(pivot, points)
+        return np.asarray(self.mixing @ np.concatenate([rows, origin]))
+
+    def combine(self, weights: Vector) -> Tensor:
+        """Return Σ_i w_i m_i as a combination of the rows of `base`."""
+        return self.base.combine(self.shares(weights))
+
+    def shares(self, weights: Vector) -> Vector:
+        """Return what multiplies each row of `base` in Σ_i w_i m_i: Aᵀ w, zero for unusable rows and dust."""
+        shares = np.zeros(self.base.num_rows)
+        shares[self.gram.usable] = weights @ self.mixing[:, :-1]
+        return shares
+
+    def centred(self, start: int, stop: int, pivot: Tensor | None, out: Tensor) -> None:
+        """Write (A · block) − pivot into `out`."""
+        block = self.base.view(start, stop)
+        if block is None:
+            block = torch.empty((self.base.num_rows, stop - start), dtype=self.dtype, device=self.device)
+            self.base.centred(start, stop, None, block)
+        factors = torch.from_numpy(self.mixing[:, :-1]).to(block)
+        if block.device.type == "cpu":
+            rows = block.numpy() if self.gram.usable.all() else block.numpy()[self.gram.usable]
+            np.matmul(factors.numpy(), rows, out=out.numpy())
+            if pivot is not None:
+                np.subtract(out.numpy(), pivot[start:stop].numpy(), out=out.numpy())
+        else:
+            rows_there = block[torch.from_numpy(self.gram.usable).to(block.device)]
+            torch.mm(factors, rows_there, out=out)
+            if pivot is not None:
+                out.sub_(pivot[start:stop])
+
+    def row(self, index: int) -> Tensor:
+        """Return row `index` of the mixture."""
+        chosen = np.zeros(self.num_rows)
+        chosen[index] = 1.0
+        return self.combine(chosen)
+
+    def add_rows(self, weights: Vector, rows: Range, columns: Range, out: Tensor) -> None:
+        """Add Σ weights_i · m_i over the consecutive `rows` in `columns` to `out`."""
+        block = torch.empty((self.num_rows, columns[1] - columns[0]), dtype=self.dtype, device=self.device)
+        self.centred(*columns, None, block)
+        out.add_(torch.from_numpy(weights).to(block) @ block[slice(*rows)])
+
+    def total(self, local: Vector) -> Vector:
+        """Return the sum over all that hold columns of `base`."""
+        return self.base.total(local)
+
+    def like(self, other: Columns) -> Columns:
+        """Return `other` as held by all that hold columns of `base`."""
+        return self.base.like(other)
+
+    def agree(self, decided: Vector) -> Vector:
+        """Return what all that hold columns of `base` act on."""
+        return self.base.agree(decided)
+
+    def block_width(self) -> int:
+        """Return a width at which the block of `base` and that of the mixture stay within the scratch memory."""
+        return max(1, self.base.block_width() // 2)
