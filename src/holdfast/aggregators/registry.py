@@ -18,9 +18,9 @@ from holdfast.aggregators.coordinatewise.median import Median
 from holdfast.aggregators.mean import Mean
 from holdfast.aggregators.rage.rule import Rage
 from holdfast.aggregators.selection.krum import Krum
-from holdfast.aggregators.wrappers.base import Wrapper
 from holdfast.aggregators.wrappers.nnm import NearestNeighborMixing
-from holdfast.errors import ParameterError, find
+from holdfast.errors import ParameterError
+from holdfast.naming import Names
 
 RULES: Mapping[str, type[Aggregator]] = MappingProxyType(
     {
@@ -32,7 +32,7 @@ RULES: Mapping[str, type[Aggregator]] = MappingProxyType(
         "rage": Rage,
     }
 )
-_NAMES = {kind.__name__: name for name, kind in RULES.items()}
+_NAMES = Names("rule", RULES)
 
 
 def build_rule(name: str, **parameters: Any) -> Aggregator:
@@ -43,15 +43,7 @@ def build_rule(name: str, **parameters: Any) -> Aggregator:
     >>> build_rule("nnm+krum", num_byzantine=2)
     NearestNeighborMixing(rule=Krum(num_byzantine=2))
     """
-    outer, plus, inner = name.partition("+")
-    kind = find("rule", outer, RULES)
-    if not plus:
-        return kind(**{key: _built(value) for key, value in parameters.items()})
-    if not issubclass(kind, Wrapper):
-        wrappers = ", ".join(key for key, each in RULES.items() if issubclass(each, Wrapper))
-        msg = f"{outer!r} in {name!r} wraps no other rule; wrappers: {wrappers}"
-        raise ParameterError(msg)
-    return kind(rule=build_rule(inner, **parameters))
+    return _NAMES.build(name, **parameters)
 
 
 def rule_name(rule: Aggregator) -> str:
@@ -60,7 +52,7 @@ def rule_name(rule: Aggregator) -> str:
     >>> rule_name(build_rule("nnm+krum", num_byzantine=2))
     'nnm+krum'
     """
-    return "+".join(find("rule", type(each).__name__, _NAMES) for each in rule.chain())
+    return _NAMES.name(rule)
 
 
 def rule_to_toml(rule: Aggregator) -> str:
@@ -80,9 +72,7 @@ def rule_to_toml(rule: Aggregator) -> str:
 
 def rule_table(rule: Aggregator) -> dict[str, Any]:
     """Return the name and the parameters that differ from their defaults, rules inside as tables of their own."""
-    given = {key: value for key, value in rule if value != type(rule).model_fields[key].default}
-    plain = {key: rule_table(value) if isinstance(value, Aggregator) else value for key, value in given.items()}
-    return {"name": find("rule", type(rule).__name__, _NAMES), **plain}
+    return _NAMES.to_table(rule)
 
 
 def rule_from_toml(text: str) -> Aggregator:
@@ -101,12 +91,4 @@ def rule_from_toml(text: str) -> Aggregator:
 
 def rule_from_table(table: Mapping[str, Any]) -> Aggregator:
     """Return the rule that a table with a name and parameters describes."""
-    name = table.get("name")
-    if not isinstance(name, str):
-        msg = f"expected a table with the name of a rule, got the keys {sorted(table)}"
-        raise ParameterError(msg)
-    return build_rule(name, **{key: value for key, value in table.items() if key != "name"})
-
-
-def _built(value: Any) -> Any:
-    return rule_from_table(value) if isinstance(value, Mapping) else value
+    return _NAMES.from_table(table)
