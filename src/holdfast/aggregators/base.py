@@ -36,6 +36,7 @@ class Claim(Enum):
     PERMUTATION = "reordering clients only reorders the verdicts"
     TRANSLATION = "a common shift of all rows shifts the update"
     SCALING = "a common positive factor scales the update"
+    ROTATION = "a rotation of all rows rotates the update"
     HULL = "in every coordinate the update lies within the usable rows"
     IDEMPOTENCE = "equal rows give that row"
     LINEARITY = "the update is the weighted sum of the rows"

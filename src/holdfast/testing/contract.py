@@ -131,6 +131,26 @@ def check_scaling(rule: Aggregator, updates: Tensor) -> None:
         _expect_close(scaled, run(rule, updates).update, updates, f"a factor of {factor} must scale the update")
 
 
+def check_rotation(rule: Aggregator, updates: Tensor) -> None:
+    """Rotating all rows rotates the update: here a reflection that mixes all coordinates."""
+    if Claim.ROTATION not in rule.claims():
+        return
+    rows = updates.double()
+    normal = torch.linspace(1.0, 2.0, rows.shape[1], dtype=torch.float64)
+    normal /= normal.norm()
+
+    def reflected(vectors: Tensor) -> Tensor:
+        return vectors - 2.0 * (vectors @ normal)[..., None] * normal
+
+    view = example_view(rows)
+    loss, trusted = view.trusted_loss, view.trusted_row
+    assert loss is not None
+    assert trusted is not None
+    around = replace(view, trusted_row=reflected(trusted), trusted_loss=lambda model: loss(reflected(model)))
+    turned = rule(reflected(rows), around).update
+    _expect_close(reflected(turned), rule(rows, view).update, rows, "a rotation must rotate the update")
+
+
 def check_linearity(rule: Aggregator, updates: Tensor) -> None:
     """The update is the weighted sum of the rows."""
     if Claim.LINEARITY not in rule.claims():
@@ -250,6 +270,7 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
         "permutation": check_permutation,
         "translation": check_translation,
         "scaling": check_scaling,
+        "rotation": check_rotation,
         "linearity": check_linearity,
         "duplicates": check_duplicates,
         "memory": check_memory,

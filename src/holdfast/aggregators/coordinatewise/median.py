@@ -30,8 +30,8 @@ class Median(MinorityAggregator):
     citation: ClassVar[str] = "Yin et al. 2018, Definition 1"
 
     def breaks(self) -> frozenset[Claim]:
-        """Return that the update is no weighted sum of rows."""
-        return frozenset({Claim.LINEARITY})
+        """Return that the update is no weighted sum of rows, and depends on the axes."""
+        return frozenset({Claim.LINEARITY, Claim.ROTATION})
 
     def aggregate(self, columns: Columns, num_byzantine: int, view: ServerView) -> Aggregation:
         """Sort every coordinate; the score of a row is its share of coordinates outside the middle half."""
