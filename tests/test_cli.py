@@ -14,12 +14,13 @@ from typer.testing import CliRunner
 from holdfast import __version__
 from holdfast.cli import main
 from holdfast.cli.app import app
-from holdfast.testing.clouds import scene
+from holdfast.attacks import Cluster
+from holdfast.scenes import scene
 
 
 @pytest.fixture
 def matrix(tmp_path: Path) -> Path:
-    staged = scene("iso", "cluster", cohort_size=20, dim=100, num_byzantine=4, strength=30.0)
+    staged = scene("iso", Cluster(strength=30.0), cohort_size=20, dim=100, num_byzantine=4)
     path = tmp_path / "updates.npy"
     np.save(path, staged.updates.numpy())
     return path

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from holdfast.aggregators import Aggregation, Aggregator, Krum, Mean, Median, Rage
-from holdfast.testing.clouds import Scene, scene
+from holdfast.attacks import (
+    ALittleIsEnough,
+    Attack,
+    Cluster,
+    CovarianceShift,
+    Honest,
+    InnerProductManipulation,
+    NotANumber,
+    Spread,
+)
+from holdfast.scenes import Scene, scene
 
 COHORT_SIZE, DIM, NUM_BYZANTINE = 50, 20_000, 10
-ATTACKS = (
-    ("no attack", "cluster", 0.0),
-    ("far cluster", "cluster", 40.0),
-    ("a little is enough", "little", 1.0),
-    ("inner product", "inner-product", 30.0),
-    ("5 directions", "spread-5", 12.0),
-    ("shifted honest", "covariance", 6.0),
-    ("NaN and 1e30", "broken", 0.0),
+ATTACKS: Mapping[str, Attack] = MappingProxyType(
+    {
+        "no attack": Honest(),
+        "far cluster": Cluster(strength=40.0),
+        "a little is enough": ALittleIsEnough(z=1.0),
+        "inner product": InnerProductManipulation(epsilon=30.0),
+        "5 directions": Spread(num_directions=5, strength=12.0),
+        "shifted honest": CovarianceShift(strength=6.0),
+        "one NaN each": NotANumber(share=0.0),
+    }
 )
-"""What it is called, the forgery of `holdfast.testing.clouds`, and its strength."""
 
 
 @dataclass(frozen=True)
@@ -48,22 +60,11 @@ def rules() -> dict[str, Aggregator]:
 
 def run(seed: int = 0) -> Iterator[Outcome]:
     """Yield the outcome of every rule against every attack."""
-    for attack, forgery, strength in ATTACKS:
-        staged = _staged(attack, forgery, strength, seed)
-        for name, rule in rules().items():
-            yield _outcome(attack, name, staged, rule(staged.updates))
-
-
-def _staged(attack: str, forgery: str, strength: float, seed: int) -> Scene:
-    number = 0 if attack == "no attack" else NUM_BYZANTINE
-    name = "cluster" if forgery == "broken" else forgery
-    staged = scene(
-        "clusters", name, cohort_size=COHORT_SIZE, dim=DIM, num_byzantine=number, strength=strength, seed=seed
-    )
-    if forgery == "broken":
-        staged.updates[: number // 2] = float("nan")
-        staged.updates[number // 2 : number] = 1e30
-    return staged
+    for name, attack in ATTACKS.items():
+        number = 0 if name == "no attack" else NUM_BYZANTINE
+        staged = scene("clusters", attack, cohort_size=COHORT_SIZE, dim=DIM, num_byzantine=number, seed=seed)
+        for rule_name, rule in rules().items():
+            yield _outcome(name, rule_name, staged, staged.aggregate(rule))
 
 
 def _outcome(attack: str, rule: str, staged: Scene, result: Aggregation) -> Outcome:
@@ -71,6 +72,6 @@ def _outcome(attack: str, rule: str, staged: Scene, result: Aggregation) -> Outc
         attack=attack,
         rule=rule,
         error=staged.error(result.update) * (staged.epsilon**0.5 or 1.0),
-        liars_weight=float(result.weights[: staged.num_byzantine].sum()),
+        liars_weight=staged.byzantine_weight(result.weights),
         distrusted=result.distrusted,
     )

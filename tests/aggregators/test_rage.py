@@ -11,7 +11,8 @@ import torch
 from holdfast.aggregators import Rage, Stop
 from holdfast.errors import CohortTooSmallError, ParameterError
 from holdfast.rng import stream
-from holdfast.testing.clouds import scene
+from holdfast.attacks import Cluster, CovarianceShift, Spread, Staircase
+from holdfast.scenes import scene
 
 MODES = {
     "auto": Rage(byzantine_fraction=0.2),
@@ -50,12 +51,12 @@ def test_equal_rows_agree_and_nobody_is_removed(mode: str, num_rows: int) -> Non
 @pytest.mark.parametrize("cohort_size", [100, 200])
 def test_staircase_costs_at_most_a_step_per_attacker_and_few_eigensolves(cohort_size: int) -> None:
     number = cohort_size // 5
-    staged = scene("iso", "staircase", cohort_size=cohort_size, dim=1000, num_byzantine=number, strength=3.0)
+    staged = scene("iso", Staircase(strength=3.0), cohort_size=cohort_size, dim=1000, num_byzantine=number)
     result = Rage(num_byzantine=number)(staged.updates)
     assert result.removed == list(range(number))
     assert result.num_steps <= 2 * number
     assert staged.error(result.update) < 0.5
-    told = Rage(num_byzantine=number, mode="known", sigma0=staged.honest.sigma0)(staged.updates)
+    told = Rage(num_byzantine=number, mode="known", sigma0=staged.population.shape.sigma0)(staged.updates)
     assert told.removed == list(range(number))
     if cohort_size > 128:  # directions are shared
         assert told.num_eigensolves <= number // 4
@@ -99,7 +100,7 @@ def test_offset_of_a_hundred_thousand_times_the_noise_in_float32() -> None:
 
 
 def test_updates_so_small_that_their_squares_underflow_are_filtered_all_the_same() -> None:
-    staged = scene("iso", "cluster", cohort_size=40, dim=300, num_byzantine=8, strength=30.0)
+    staged = scene("iso", Cluster(strength=30.0), cohort_size=40, dim=300, num_byzantine=8)
     tiny = Rage(num_byzantine=8)(staged.updates * 2.0**-90)
     assert tiny.removed == list(range(8))
     assert torch.allclose(tiny.weights, Rage(num_byzantine=8)(staged.updates).weights)
@@ -190,11 +191,11 @@ def test_colluders_that_take_turns_as_pivot_cannot_reach_the_update(dtype: torch
 
 
 def test_worst_case_belongs_to_the_sigma0_the_filter_was_given() -> None:
-    staged = scene("iso", "cluster", cohort_size=40, dim=100, num_byzantine=10, strength=12.0)
-    result = Rage(num_byzantine=10, mode="known", sigma0=10 * staged.honest.sigma0)(staged.updates)
-    error = staged.error(result.update) * staged.honest.sigma0 * math.sqrt(staged.epsilon)
+    staged = scene("iso", Cluster(strength=12.0), cohort_size=40, dim=100, num_byzantine=10)
+    result = Rage(num_byzantine=10, mode="known", sigma0=10 * staged.population.shape.sigma0)(staged.updates)
+    error = staged.error(result.update) * staged.population.shape.sigma0 * math.sqrt(staged.epsilon)
     assert result.certificate is not None
-    assert error <= result.certificate.error_bound(staged.honest.sigma0) <= result.certificate.worst_case()
+    assert error <= result.certificate.error_bound(staged.population.shape.sigma0) <= result.certificate.worst_case()
 
 
 def test_exact_contradicts_a_sigma0_below_the_spread_of_what_must_be_honest() -> None:
@@ -210,8 +211,8 @@ def test_exact_contradicts_a_sigma0_below_the_spread_of_what_must_be_honest() ->
 @pytest.mark.parametrize("mode", ["known", "exact"])
 def test_the_true_sigma0_without_attackers_keeps_the_promise(mode: str) -> None:
     for seed in range(20):
-        staged = scene("iso", "cluster", cohort_size=20, dim=50, num_byzantine=0, seed=seed)
-        result = Rage(num_byzantine=0, mode=mode, sigma0=staged.honest.sigma0)(staged.updates)
+        staged = scene("iso", Cluster(), cohort_size=20, dim=50, num_byzantine=0, seed=seed)
+        result = Rage(num_byzantine=0, mode=mode, sigma0=staged.population.shape.sigma0)(staged.updates)
         assert not result.promise_broken
         assert result.certificate is not None
         assert result.certificate.is_consistent()
@@ -281,14 +282,14 @@ def test_certificate_names_the_direction_of_the_largest_remaining_spread() -> No
 
 
 def test_distrusted_clients_have_less_than_half_of_the_largest_weight() -> None:
-    staged = scene("clusters", "covariance", cohort_size=50, dim=2000, num_byzantine=10, strength=6.0)
+    staged = scene("clusters", CovarianceShift(strength=6.0), cohort_size=50, dim=2000, num_byzantine=10)
     result = Rage(num_byzantine=10)(staged.updates)
     assert set(result.removed) < set(result.distrusted)
     assert result.distrusted == list(range(10))
 
 
 def test_scores_rank_the_attackers_first() -> None:
-    staged = scene("power", "spread-5", cohort_size=40, dim=500, num_byzantine=8, strength=12.0)
+    staged = scene("power", Spread(num_directions=5, strength=12.0), cohort_size=40, dim=500, num_byzantine=8)
     result = Rage(num_byzantine=8)(staged.updates)
     assert set(result.scores.argsort(descending=True)[:8].tolist()) == set(range(8))
 

@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from holdfast import __version__
+from holdfast.cli import listing
+from holdfast.cli.gauntlet import gauntlet
 from holdfast.cli.text import ranges
 from holdfast.errors import ParameterError
 
@@ -24,6 +26,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+app.add_typer(listing.app, name="list")
+app.command()(gauntlet)
 
 
 def _version(wanted: bool) -> None:  # noqa: FBT001  typer's callback
@@ -75,26 +79,9 @@ def demo(seed: Annotated[int, typer.Option(min=0, help="Seed of the data and the
 
 
 @app.command()
-def rules() -> None:
-    """List every rule with its parameters."""
-    from holdfast.aggregators import RULES  # noqa: PLC0415  loads torch
-
-    table = Table("rule", "parameter", "default", "allowed")
-    for name, rule in RULES.items():
-        properties = rule.model_json_schema().get("properties", {})
-        if not properties:
-            table.add_row(name, "", "", "")
-        for index, (key, schema) in enumerate(properties.items()):
-            default = schema.get("default")
-            table.add_row(name if index == 0 else "", key, "" if default is None else str(default), _allowed(schema))
-        table.add_section()
-    Console().print(table)
-
-
-@app.command()
 def aggregate(
     file: Annotated[Path, typer.Argument(help="A .npy file with a K x d matrix: one row per client.")],
-    rule: Annotated[str, typer.Option(help="The rule; `holdfast rules` lists them.")] = "rage",
+    rule: Annotated[str, typer.Option(help="The rule; `holdfast list rules` names them all.")] = "rage",
     byzantine_fraction: Annotated[
         float | None, typer.Option(help="Assumed share of Byzantine clients (rage and krum need this or the number).")
     ] = None,
@@ -173,20 +160,6 @@ def _setting(text: str) -> tuple[str, Any]:
         return key, tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
         return key, value
-
-
-def _allowed(schema: dict[str, Any]) -> str:
-    """Return what a parameter's JSON schema allows, for people."""
-    options = [option for option in schema.get("anyOf", [schema]) if option.get("type") != "null"]
-    limits = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
-    texts = []
-    for option in options:
-        if "enum" in option:
-            texts.append(" | ".join(map(str, option["enum"])))
-        else:
-            bounds = [f"{sign} {option[key]}" for key, sign in limits.items() if key in option]
-            texts.append(" ".join([option.get("type", "any"), ", ".join(bounds)]).strip())
-    return " or ".join(texts)
 
 
 def _show(rule: Aggregator, result: Aggregation, out: Path | None) -> None:

@@ -20,7 +20,8 @@ from torch import Tensor
 
 from holdfast.aggregators import Aggregation, Aggregator, Claim, ServerView, Stop
 from holdfast.errors import DtypeError, InputError, NoUsableRowError, ShapeError
-from holdfast.testing.clouds import scene
+from holdfast.attacks import Spread
+from holdfast.scenes import scene
 
 Check = Callable[[Aggregator, Tensor], None]
 
@@ -38,9 +39,8 @@ def check_contract(rule: Aggregator, updates: Float[Tensor, "K d"] | None = None
 def example_updates(rule: Aggregator, *, cohort_size: int = 23, dim: int = 40, seed: int = 0) -> Tensor:
     """Return a float32 matrix with at most as many outliers as the rule assumes Byzantine rows."""
     number = min(3, rule.assumed_byzantine(cohort_size))
-    return scene(
-        "clusters", "spread-2", cohort_size=cohort_size, dim=dim, num_byzantine=number, strength=8.0, seed=seed
-    ).updates
+    attack = Spread(num_directions=2, strength=8.0)
+    return scene("clusters", attack, cohort_size=cohort_size, dim=dim, num_byzantine=number, seed=seed).updates
 
 
 def run(rule: Aggregator, updates: Tensor) -> Aggregation:

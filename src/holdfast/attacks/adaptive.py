@@ -1,0 +1,189 @@
+"""Attackers that know the rule and try it out before they strike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, ClassVar, final
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from pydantic import BeforeValidator, Field, InstanceOf
+from torch import Tensor
+
+from holdfast.attacks.base import Aim, Attack, DirectedAttack, Forged, sent_by_all
+from holdfast.attacks.geometry import Shape, honest_shape, random_directions
+from holdfast.attacks.victim import Victim, expected_victim
+from holdfast.attacks.view import AdversaryView, Knowledge
+from holdfast.values import real_number, whole_number
+
+Count = Annotated[int, BeforeValidator(whole_number), Field(ge=1)]
+GRID_POINTS = 16
+"""Strengths tried first, in geometric progression."""
+REFINEMENTS = 10
+"""Strengths tried between the neighbours of the best of them."""
+NEAREST, FARTHEST = 0.25, 4.0
+"""The grid reaches from this multiple of the honest spread σ₀ to this multiple of an honest row's distance to the mean.
+
+A row beyond is farther out than all honest ones, and every rule but the mean sees it."""
+
+
+@final
+class Optimal(Attack):
+    """Go as far along another attack's direction as hurts the server's rule most.
+
+    The strength maximises ‖rule(forged and honest rows) − honest mean‖: a geometric grid of strengths, then ten more
+    between the neighbours of the best one. The damage as a function of the strength rises until the rule sees the
+    attack and is not concave, so this is a search and not a proof of the maximum. (byzfl calls the same idea "optimal"
+    ALIE and IPM.)
+    """
+
+    citation: ClassVar[str] = "line search as in Shejwalkar, Houmansadr 2021, section IV-B, with the rule itself"
+    needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.RULE})
+    uses: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.HONEST})
+
+    attack: InstanceOf[DirectedAttack]
+    """Where to go; its own strength is not used."""
+
+    def forge(self, view: AdversaryView) -> Forged:
+        """Search the strength and go there."""
+        aim = self.attack.aim(view)
+        victim, (centre, direction) = expected_victim(view, aim.centre, aim.direction)
+        small = Aim(centre, direction, aim.strength)
+        strength = most_damaging(lambda at: victim.damage(small.at(at)), *_reach(honest_shape(view.seen), direction))
+        return sent_by_all(aim.at(strength))
+
+
+@final
+class BelowThreshold(Attack):
+    """Stay just below the test of a filter: the largest shift at which the rule keeps the forged rows' weight.
+
+    RAGE in mode "auto" stops filtering as soon as the largest spread is at most κ λ_min. Colluders at one point, at
+    distance s along v, add ε(1 − ε) s² to the spread along v and move the mean by ε s; so they choose the largest s that
+    the rule still takes for honest, along the direction in which it does most damage: random ones, that of the honest
+    mean, that of the largest honest spread. Found by bisection on the rule itself, so it works against any rule that
+    tells kept rows from removed ones.
+    """
+
+    citation: ClassVar[str] = "ALGORITHM of mode \"auto\", docs/theory/filter.md"
+    needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.RULE})
+    uses: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.HONEST})
+
+    kept_share: Annotated[float, BeforeValidator(real_number), Field(gt=0.0, le=1.0)] = 0.95
+    """The part of their full weight that the forged rows must keep."""
+    num_directions: Count = 2
+    """Random directions tried besides the two of the honest rows."""
+
+    def forge(self, view: AdversaryView) -> Forged:
+        """Bisect the distance along every direction and take the one with the largest damage."""
+        shape = honest_shape(view.seen)
+        directions = _tried_directions(shape, self.num_directions, view)
+        victim, (centre, basis) = expected_victim(view, shape.mean[None], directions)
+        best = (-1.0, 0, 0.0)
+        for index, direction in enumerate(basis):
+
+            def rows(at: float, along: Tensor = direction) -> Tensor:
+                return (centre + at * along).repeat(view.num_byzantine, 1)
+
+            strength = self._largest_kept(victim, rows, _reach(shape, direction[None]), view)
+            best = max(best, (victim.damage(rows(strength)), index, strength))
+        _, index, strength = best
+        return sent_by_all((shape.mean + strength * directions[index]).repeat(view.num_byzantine, 1).to(view.own_rows))
+
+    def _largest_kept(
+        self, victim: Victim, rows: Callable[[float], Tensor], reach: tuple[float, float], view: AdversaryView
+    ) -> float:
+        """Return the largest distance, up to one part in a thousand, at which the forged rows keep their weight."""
+        full = view.num_byzantine / (view.num_byzantine + len(victim.honest))
+
+        def kept(at: float) -> bool:
+            return float(victim.aggregate(rows(at)).weights[: view.num_byzantine].sum()) >= self.kept_share * full
+
+        low, high = 0.0, reach[1]
+        while high - low > 1e-3 * reach[0]:
+            middle = (low + high) / 2.0
+            low, high = (middle, high) if kept(middle) else (low, middle)
+        return low
+
+
+@final
+class HillClimb(Attack):
+    """A black-box attacker: tries the rule out, keeps what hurts more, and lets every colluder differ.
+
+    Forged rows are honest mean + Σ_k a_ik v_k over directions v_k: the honest mean, the largest honest spread, some
+    differences of honest rows to their mean, random ones. Starts from the best cluster along one of them and then
+    changes the coefficients of one, some or all colluders at random, keeping every change that does more damage.
+    """
+
+    citation: ClassVar[str] = "random restarts and hill climbing, docs/theory/filter.md"
+    needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.RULE})
+    uses: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.HONEST})
+
+    num_trials: Count = 100
+    """How often the rule is tried out after the start."""
+    num_directions: Count = 6
+    """Directions besides the mean and the largest spread; half of them honest rows, half random."""
+
+    def forge(self, view: AdversaryView) -> Forged:
+        """Climb from the best of some clusters."""
+        shape = honest_shape(view.seen)
+        directions = _tried_directions(shape, self.num_directions, view)
+        victim, (centre, basis) = expected_victim(view, shape.mean[None], directions)
+
+        def damage(coefficients: Float[Tensor, "f k"]) -> float:
+            return victim.damage(centre + coefficients.to(basis) @ basis)
+
+        coefficients = self._climb(damage, self._start(damage, shape, basis, view), view.generator("hill-climb"))
+        return sent_by_all(shape.mean + coefficients.to(directions) @ directions)
+
+    def _start(self, damage: Callable[[Tensor], float], shape: Shape, basis: Tensor, view: AdversaryView) -> Tensor:
+        """Return the coefficients of the best cluster along one direction, at four distances each."""
+        starts = []
+        for index, direction in enumerate(basis):
+            for strength in np.geomspace(*_reach(shape, direction[None]), 4):
+                coefficients = torch.zeros(view.num_byzantine, len(basis), dtype=torch.float64)
+                coefficients[:, index] = float(strength)
+                starts.append(coefficients)
+        return max(starts, key=damage)
+
+    def _climb(self, damage: Callable[[Tensor], float], start: Tensor, generator: np.random.Generator) -> Tensor:
+        """Return the coefficients after `num_trials` random changes, each kept if it does more damage."""
+        best, most = start, damage(start)
+        for _ in range(self.num_trials):
+            who = torch.from_numpy(generator.random(len(best)) < generator.choice([0.2, 0.5, 1.0]))
+            size = float(best.abs().max()) * float(generator.choice([0.03, 0.1, 0.3]))
+            noise = torch.from_numpy(generator.standard_normal((1 if generator.random() < 0.5 else len(best), best.shape[1])))
+            factor = float(np.exp(0.2 * generator.standard_normal()))
+            tried = torch.where(who[:, None], factor * best + size * noise, best)
+            hurt = damage(tried)
+            if hurt > most:
+                best, most = tried, hurt
+        return best
+
+
+def most_damaging(damage: Callable[[float], float], nearest: float, farthest: float) -> float:
+    """Return the strength with the largest damage on a geometric grid and between the best one's neighbours."""
+    grid = np.geomspace(nearest, farthest, GRID_POINTS)
+    hurt = [damage(float(at)) for at in grid]
+    best = int(np.argmax(hurt))
+    inner = np.geomspace(grid[max(0, best - 1)], grid[min(len(grid) - 1, best + 1)], REFINEMENTS + 2)[1:-1]
+    tried = [*zip(hurt, grid, strict=True), *((damage(float(at)), at) for at in inner)]
+    return float(max(tried)[1])
+
+
+def _reach(shape: Shape, direction: Float[Tensor, "f m"]) -> tuple[float, float]:
+    """Return the smallest and the largest strength worth trying along a direction."""
+    length = float(torch.linalg.vector_norm(direction, dim=1).max()) or 1.0
+    unit = shape.sigma0 or float(torch.linalg.vector_norm(shape.mean)) or 1.0
+    return NEAREST * unit / length, max(FARTHEST * shape.radius, 2.0 * NEAREST * unit) / length
+
+
+def _tried_directions(shape: Shape, number: int, view: AdversaryView) -> Float[Tensor, "k d"]:
+    """Return unit directions: against the mean, the largest spread, honest rows seen from their mean, random ones."""
+    generator = view.generator("directions")
+    rows = view.seen
+    some = rows[torch.from_numpy(generator.permutation(len(rows))[: number // 2])]
+    chance = random_directions(generator, number - len(some), rows.shape[1])
+    directions = torch.cat([-shape.mean[None], shape.direction[None], (some - shape.mean), chance.to(shape.mean)])
+    norms = torch.linalg.vector_norm(directions, dim=1, keepdim=True)
+    return torch.where(norms > 0, directions / torch.where(norms > 0, norms, 1.0), chance[-1].to(directions))

@@ -1,0 +1,186 @@
+"""`holdfast gauntlet`: every rule against every attack, with a ranked table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from holdfast.errors import ParameterError, find
+
+if TYPE_CHECKING:
+    from holdfast.gauntlet import Grid, Record, Standing
+
+CHAMPION = "rage"
+"""The rule whose losses are listed."""
+MOST_CONTESTS = 12
+"""Lines of that list."""
+
+
+def gauntlet(
+    preset: Annotated[str, typer.Option(help="The grid to start from: quick (a minute) or full (hours).")] = "quick",
+    rules: Annotated[str | None, typer.Option(help="Rules, separated by commas, such as rage,nnm+krum.")] = None,
+    attacks: Annotated[str | None, typer.Option(help="Attacks, separated by commas; `all` for the full list.")] = None,
+    models: Annotated[
+        str | None, typer.Option(help="Models of honest rows, separated by commas; file:PATH.npy for recorded ones.")
+    ] = None,
+    cohort_sizes: Annotated[str | None, typer.Option(help="Numbers of clients K, separated by commas.")] = None,
+    dims: Annotated[str | None, typer.Option(help="Dimensions d, separated by commas.")] = None,
+    byzantine_fractions: Annotated[str | None, typer.Option(help="Shares ε, separated by commas.")] = None,
+    num_seeds: Annotated[int | None, typer.Option(help="How many draws of every cell.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes to use.")] = 1,
+    out: Annotated[
+        Path | None, typer.Option(help="Write every record to this file, as JSON Lines; what it holds is not run again.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the standings as JSON instead of tables.")] = False,
+) -> None:
+    """Try every rule against every attack on matrices, without training, and rank the rules by their worst case.
+
+    The error is the distance of the update to the mean of the honest clients in units of σ₀ √ε: σ₀ is the largest
+    standard deviation of honest rows in any direction, ε the share of Byzantine clients.
+    """
+    from holdfast.gauntlet import run  # noqa: PLC0415  loads torch
+
+    changes = {
+        "rules": _names(rules),
+        "attacks": _names(attacks),
+        "models": _names(models),
+        "cohort_sizes": _numbers("cohort-sizes", cohort_sizes, int),
+        "dims": _numbers("dims", dims, int),
+        "byzantine_fractions": _numbers("byzantine-fractions", byzantine_fractions, float),
+        "num_seeds": num_seeds,
+    }
+    grid = _grid(preset, {key: value for key, value in changes.items() if value is not None})
+    _check_writable(out)
+    cells = list(grid.cells())
+    records: list[Record] = []
+    with Progress(
+        TextColumn("{task.description}"), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(),
+        console=Console(stderr=True),
+    ) as progress:  # fmt: skip
+        task = progress.add_task("cells", total=len(cells))
+        for done in run(grid, seed=seed, out=out, jobs=jobs):
+            records += done
+            progress.advance(task)
+    show(records, out, as_json=as_json)
+
+
+def show(records: Sequence[Record], out: Path | None, *, as_json: bool) -> None:
+    """Print the standings."""
+    from holdfast.gauntlet import standings  # noqa: PLC0415
+
+    ranked = standings(records)
+    if as_json:
+        import json  # noqa: PLC0415
+        from dataclasses import asdict  # noqa: PLC0415
+
+        typer.echo(json.dumps([asdict(standing) for standing in ranked]))
+        return
+    console = Console()
+    console.print(_ranking(ranked))
+    _show_contests(console, records)
+    if out is not None:
+        console.print(f"{len(records)} records in {out}.")
+
+
+def _grid(preset: str, changes: dict[str, Any]) -> Grid:
+    from holdfast.gauntlet import GRIDS, Grid  # noqa: PLC0415
+
+    if changes.get("attacks") == ("all",):
+        changes["attacks"] = GRIDS["full"].attacks
+    if changes.get("rules") == ("all",):
+        changes["rules"] = GRIDS["full"].rules
+    return Grid(**{**dict(find("preset", preset, GRIDS)), **changes})
+
+
+def _ranking(ranked: Sequence[Standing]) -> Table:
+    """Return the table of worst cases, the best rule first."""
+    dims = sorted({dim for standing in ranked for dim in standing.worst_by_dim})
+    table = Table(title="worst error over all attacks, in units of σ₀√ε; best first")
+    for heading in ("rule", "worst", *(f"d={dim:,}" for dim in dims), "mean", "honest lost", "forged kept", "ms"):
+        table.add_column(heading, justify="left" if heading == "rule" else "right")
+    table.add_column("its worst cell")
+    for standing in ranked:
+        worst = standing.worst
+        table.add_row(
+            standing.rule,
+            _number(standing.worst_error),
+            *(_number(standing.worst_by_dim.get(dim, float("nan"))) for dim in dims),
+            _number(standing.mean_error),
+            f"{standing.honest_weight_lost:.1%}",
+            f"{standing.byzantine_weight:.1%}",
+            f"{1e3 * standing.seconds:.1f}",
+            _where(worst) + (f" ({standing.num_refused} refused)" if standing.num_refused else ""),
+            style="bold" if standing.rule == CHAMPION else None,
+        )
+    table.caption = (
+        "honest lost: share of their weight that honest clients lose where nobody attacks. forged kept: share of the "
+        "update that comes from forged rows. ms: one aggregation of the largest matrices."
+    )
+    return table
+
+
+def _show_contests(console: Console, records: Sequence[Record]) -> None:
+    """Say where the champion is not the best."""
+    from holdfast.gauntlet import better_than  # noqa: PLC0415
+
+    contests = better_than(CHAMPION, records)
+    cells = {(r.cohort_size, r.dim, r.num_byzantine, r.model) for r in records}
+    if CHAMPION not in {record.rule for record in records}:
+        return
+    if not contests:
+        console.print(f"{CHAMPION} has the smallest worst case in all {len(cells)} settings.")
+        return
+    table = Table("K", "d", "f", "honest model", "best rule", "its worst", f"{CHAMPION}'s worst")
+    table.title = f"{CHAMPION} is not the best in {len(contests)} of {len(cells)} settings"
+    for each in sorted(contests, key=lambda contest: contest.winner_error - contest.error)[:MOST_CONTESTS]:
+        table.add_row(
+            str(each.cohort_size), f"{each.dim:,}", str(each.num_byzantine), each.model, each.winner,
+            _number(each.winner_error), _number(each.error),
+        )  # fmt: skip
+    if len(contests) > MOST_CONTESTS:
+        table.caption = f"the {MOST_CONTESTS} largest differences"
+    console.print(table)
+
+
+def _where(worst: Record | None) -> str:
+    if worst is None:
+        return "refused everything"
+    return f"{worst.attack} on {worst.model}, K={worst.cohort_size} d={worst.dim} f={worst.num_byzantine}"
+
+
+def _number(value: float) -> str:
+    return f"{value:.2f}" if value < 1e4 else f"{value:.0e}"
+
+
+def _names(text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _numbers(option: str, text: str | None, kind: type[int] | type[float]) -> tuple[float, ...] | None:
+    if text is None:
+        return None
+    try:
+        return tuple(kind(part) for part in text.split(","))
+    except ValueError:
+        what = "whole numbers" if kind is int else "numbers"
+        msg = f"--{option} takes {what} separated by commas, got {text!r}"
+        raise ParameterError(msg) from None
+
+
+def _check_writable(out: Path | None) -> None:
+    """Find out before hours of work whether the result can be written."""
+    if out is None:
+        return
+    try:
+        with out.open("a", encoding="utf-8"):
+            pass
+    except OSError as error:
+        msg = f"cannot write records to {str(out)!r}: {error.strerror}"
+        raise ParameterError(msg) from None

@@ -1,0 +1,76 @@
+"""Which cells are run: rules x attacks x honest models x (K, d, ε) x seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from types import MappingProxyType
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, field_validator
+
+from holdfast.gauntlet.lineup import ATTACK_LABELS, RULE_LABELS, check_labels
+from holdfast.scenes import MODELS, check_model
+from holdfast.values import ValueObject, real_number, whole_number
+
+Positive = Annotated[int, BeforeValidator(whole_number), Field(ge=1)]
+Share = Annotated[float, BeforeValidator(real_number), Field(gt=0.0, lt=0.5)]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One matrix of honest rows under one attack; every rule of the grid is tried on it."""
+
+    model: str
+    cohort_size: int
+    dim: int
+    num_byzantine: int
+    seed: int
+    attack: str
+
+
+class Grid(ValueObject):
+    """What is run; every field is a list, and the cells are their product."""
+
+    rules: tuple[str, ...] = RULE_LABELS
+    attacks: tuple[str, ...] = ATTACK_LABELS
+    models: tuple[str, ...] = tuple(MODELS)
+    cohort_sizes: tuple[Positive, ...] = (40,)
+    dims: tuple[Positive, ...] = (10, 1000)
+    byzantine_fractions: tuple[Share, ...] = (0.1, 0.25)
+    num_seeds: Positive = 1
+
+    @field_validator("rules", "attacks", "models", "cohort_sizes", "dims", "byzantine_fractions")
+    @classmethod
+    def _not_empty(cls, value: tuple[Any, ...]) -> tuple[Any, ...]:
+        if not value or len(set(value)) != len(value):
+            msg = "must name at least one entry, each once"
+            raise ValueError(msg)
+        return value
+
+    def check(self) -> None:
+        """Raise an error of the tree for a name that does not exist."""
+        check_labels(self.rules, self.attacks)
+        for model in self.models:
+            check_model(model)
+
+    def cells(self) -> Iterator[Cell]:
+        """Yield the cells, those on the same honest rows next to each other."""
+        sizes = product(self.cohort_sizes, self.dims, self.byzantine_fractions, self.models, range(self.num_seeds))
+        for cohort_size, dim, fraction, model, seed in sizes:
+            for attack in self.attacks:
+                yield Cell(model, cohort_size, dim, round(fraction * cohort_size), seed, attack)
+
+
+GRIDS: Mapping[str, Grid] = MappingProxyType(
+    {
+        "quick": Grid(
+            rules=("rage", "mean", "median", "trimmed-mean", "krum", "geometric-median", "caf", "nnm+trimmed-mean"),
+            attacks=("none", "sign-flip", "nan", "alie", "ipm-0.1", "min-max", "optimal-cluster", "below-threshold"),
+            models=("iso", "clusters"),
+            byzantine_fractions=(0.2,),
+        ),
+        "full": Grid(cohort_sizes=(40, 100), dims=(10, 1000, 20_000), byzantine_fractions=(0.1, 0.2, 0.25)),
+    }
+)
