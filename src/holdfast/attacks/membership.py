@@ -1,0 +1,109 @@
+"""Who is Byzantine in a round: value objects that the simulator asks."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from fractions import Fraction
+from typing import Annotated, final
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BeforeValidator, Field, field_validator
+
+from holdfast.errors import ParameterError
+from holdfast.rng import stream
+from holdfast.values import ValueObject, real_number, whole_number
+
+Client = Annotated[int, BeforeValidator(whole_number), Field(ge=0)]
+Share = Annotated[float, BeforeValidator(real_number), Field(ge=0.0, le=1.0)]
+
+
+class Membership(ValueObject, ABC):
+    """Which of all clients are the adversary's, round by round."""
+
+    @abstractmethod
+    def members(self, round: int, num_clients: int, seed: int) -> NDArray[np.bool_]:  # noqa: A002  the one word for it
+        """Return for each of `num_clients` clients whether it is Byzantine in a round, counted from 0.
+
+        Args:
+            round: the number of the round.
+            num_clients: R, how many clients there are in all, not only in the cohort.
+            seed: the root seed; who is drawn is a stream of it.
+        """
+
+
+@final
+class FixedMembers(Membership):
+    """These clients, in every round.
+
+    >>> FixedMembers(clients=(0, 2)).members(0, 4, seed=0)
+    array([ True, False,  True, False])
+    """
+
+    clients: tuple[Client, ...] = ()
+    """The numbers of the Byzantine clients, from 0."""
+
+    @field_validator("clients")
+    @classmethod
+    def _each_once(cls, clients: tuple[int, ...]) -> tuple[int, ...]:
+        if len(set(clients)) != len(clients):
+            msg = "each client may be named once"
+            raise ValueError(msg)
+        return clients
+
+    def members(self, round: int, num_clients: int, seed: int) -> NDArray[np.bool_]:  # noqa: A002
+        """Return the named clients."""
+        outside = [client for client in self.clients if client >= num_clients]
+        if outside:
+            msg = f"clients must lie in 0 .. {num_clients - 1} for {num_clients} clients, got {outside[0]}"
+            raise ParameterError(msg)
+        chosen = np.zeros(num_clients, dtype=np.bool_)
+        chosen[list(self.clients)] = True
+        return chosen
+
+
+@final
+class FractionMembers(Membership):
+    """A share of the clients, drawn once by the seed: ⌊fraction · R⌋ of them, the same in every round.
+
+    >>> byzantine = FractionMembers(fraction=0.3)
+    >>> int(byzantine.members(0, 10, seed=1).sum())
+    3
+    >>> bool((byzantine.members(0, 10, seed=1) == byzantine.members(7, 10, seed=1)).all())
+    True
+    """
+
+    fraction: Share
+    """ε, the share of Byzantine clients."""
+
+    def members(self, round: int, num_clients: int, seed: int) -> NDArray[np.bool_]:  # noqa: A002
+        """Return the clients drawn once."""
+        return _drawn(self.fraction, num_clients, stream(seed, "membership"))
+
+
+@final
+class ChangingMembers(Membership):
+    """A share of the clients, drawn anew in every round: ⌊fraction · R⌋ of them.
+
+    Guarantees that hold round by round, as those of a filter do, allow the adversary to move from client to client.
+
+    >>> byzantine = ChangingMembers(fraction=0.3)
+    >>> [int(byzantine.members(round, 10, seed=1).sum()) for round in range(3)]
+    [3, 3, 3]
+    """
+
+    fraction: Share
+    """ε, the share of Byzantine clients."""
+
+    def members(self, round: int, num_clients: int, seed: int) -> NDArray[np.bool_]:  # noqa: A002
+        """Return the clients drawn for this round."""
+        return _drawn(self.fraction, num_clients, stream(seed, "changing-membership", round))
+
+
+def _drawn(fraction: float, num_clients: int, generator: np.random.Generator) -> NDArray[np.bool_]:
+    """Return ⌊fraction · R⌋ clients, with the fraction read as the simple one that was meant: ⌊0.29 · 100⌋ is 29."""
+    number = math.floor(Fraction(fraction).limit_denominator(10**6) * num_clients)
+    chosen = np.zeros(num_clients, dtype=np.bool_)
+    chosen[generator.choice(num_clients, number, replace=False)] = True
+    return chosen

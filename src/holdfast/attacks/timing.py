@@ -1,0 +1,114 @@
+"""Attacks that bide their time: honest in some rounds, another attack in the others."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import Annotated, ClassVar, Self, final
+
+from pydantic import BeforeValidator, Field, InstanceOf, model_validator
+
+from holdfast.attacks.base import Attack, Forged
+from holdfast.attacks.simple import Honest
+from holdfast.attacks.view import AdversaryView, Knowledge
+from holdfast.values import whole_number
+
+Round = Annotated[int, BeforeValidator(whole_number), Field(ge=0)]
+NumRounds = Annotated[int, BeforeValidator(whole_number), Field(ge=1)]
+
+
+class TimedAttack(Attack, ABC):
+    """Another attack in some rounds, honest rows in the others.
+
+    What the attack inside remembers is kept for it while it sleeps.
+    """
+
+    needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.OWN})
+
+    attack: InstanceOf[Attack]
+    """What is done in the rounds that count."""
+
+    @abstractmethod
+    def is_awake(self, round: int) -> bool:  # noqa: A002  the one word for it
+        """Tell whether the attack inside acts in a round, counted from 0."""
+
+    def forge(self, view: AdversaryView) -> Forged:
+        """Let the attack inside act, or be honest and keep its memory."""
+        if self.is_awake(view.round):
+            return self.attack(view)
+        return replace(Honest()(view), memory=view.memory)
+
+
+@final
+class Sleeper(TimedAttack):
+    """Be honest until a round, then attack, perhaps until another round: start ≤ round < stop.
+
+    A rule that trusts a history is told nothing but good of the client until then.
+
+    >>> import torch
+    >>> from holdfast.attacks.simple import SignFlip
+    >>> sleeper = Sleeper(attack=SignFlip(), start=5)
+    >>> view = AdversaryView(num_byzantine=1, cohort_size=3, own_rows=torch.ones(1, 2))
+    >>> sleeper(replace(view, round=4)).rows, sleeper(replace(view, round=5)).rows
+    (tensor([[1., 1.]]), tensor([[-1., -1.]]))
+    """
+
+    citation: ClassVar[str] = "behaviour over time that no rule may rely on; defined here"
+
+    start: Round = 10
+    """The first round of the attack."""
+    stop: Round | None = None
+    """The first round after it; None for never."""
+
+    @model_validator(mode="after")
+    def _some_rounds(self) -> Self:
+        if self.stop is not None and self.stop <= self.start:
+            msg = f"stop must come after start = {self.start}, got {self.stop}"
+            raise ValueError(msg)
+        return self
+
+    def is_awake(self, round: int) -> bool:  # noqa: A002  the one word for it
+        """Tell whether start ≤ round < stop."""
+        return self.start <= round and (self.stop is None or round < self.stop)
+
+
+@final
+class Alternating(TimedAttack):
+    """Attack in the first `active` of every `period` rounds: round mod period < active.
+
+    >>> from holdfast.attacks.simple import SignFlip
+    >>> [Alternating(attack=SignFlip(), active=1, period=3).is_awake(round) for round in range(5)]
+    [True, False, False, True, False]
+    """
+
+    citation: ClassVar[str] = "behaviour over time that no rule may rely on; defined here"
+
+    active: NumRounds = 1
+    """How many rounds of every period are attacked."""
+    period: NumRounds = 2
+    """After how many rounds it starts again."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.active > self.period:
+            msg = f"active must be at most period = {self.period}, got {self.active}"
+            raise ValueError(msg)
+        return self
+
+    def is_awake(self, round: int) -> bool:  # noqa: A002  the one word for it
+        """Tell whether round mod period < active."""
+        return round % self.period < self.active
+
+
+def acting(attack: Attack, round: int) -> Attack:  # noqa: A002  the one word for it
+    """Return the attack that acts in a round, inside however many timers; `Honest()` while it sleeps.
+
+    Whoever trains the clients asks this for a `DataAttack`, to know whose labels to corrupt in which round.
+
+    >>> from holdfast.attacks.labels import LabelFlip
+    >>> acting(Sleeper(attack=LabelFlip(), start=5), 4), acting(Sleeper(attack=LabelFlip(), start=5), 5)
+    (Honest(), LabelFlip())
+    """
+    while isinstance(attack, TimedAttack):
+        attack = attack.attack if attack.is_awake(round) else Honest()
+    return attack
