@@ -1,0 +1,71 @@
+"""Attacks by name and as tables."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+import tomli_w
+
+from holdfast.attacks.base import Attack
+from holdfast.attacks.registry import ATTACKS, attack_from_table, attack_name, attack_table, build_attack
+from holdfast.attacks.simple import Gaussian, SignFlip, Zero
+from holdfast.attacks.timing import Alternating, Sleeper
+from holdfast.errors import ParameterError, UnknownNameError
+
+EXAMPLES: list[Attack] = [
+    Zero(),
+    SignFlip(factor=3.0),
+    Gaussian(mean=1.0),
+    Sleeper(attack=SignFlip(), start=4, stop=9),
+    Sleeper(attack=Alternating(attack=Gaussian(std=1.0), period=5)),
+]
+
+
+@pytest.mark.parametrize("attack", EXAMPLES, ids=str)
+def test_tables_give_the_same_attack_back(attack: Attack) -> None:
+    assert attack_from_table(attack_table(attack)) == attack
+    assert attack_from_table(tomllib.loads(tomli_w.dumps(attack_table(attack)))) == attack
+
+
+@pytest.mark.parametrize("attack", EXAMPLES, ids=str)
+def test_repr_is_the_code_that_builds_the_attack(attack: Attack) -> None:
+    assert eval(repr(attack), {kind.__name__: kind for kind in ATTACKS.values()}) == attack  # noqa: S307  our own repr
+
+
+def test_names_are_sorted_and_those_of_the_classes() -> None:
+    assert list(ATTACKS) == sorted(ATTACKS)
+    assert len(set(ATTACKS.values())) == len(ATTACKS)
+
+
+def test_every_attack_says_where_it_comes_from_and_what_it_must_know() -> None:
+    for kind in ATTACKS.values():
+        assert kind.citation
+        assert not kind.needs & kind.uses
+        assert ">>>" in str(kind.__doc__)
+        assert kind.model_json_schema()["type"] == "object"
+
+
+def test_attacks_are_hashable_and_compared_by_value() -> None:
+    assert len({SignFlip(), SignFlip(), SignFlip(factor=2.0), Sleeper(attack=SignFlip())}) == 3
+
+
+def test_plus_wraps_from_the_right() -> None:
+    attack = build_attack("sleeper+alternating+gaussian", std=2.0)
+    assert attack == Sleeper(attack=Alternating(attack=Gaussian(std=2.0)))
+    assert attack_name(attack) == "sleeper+alternating+gaussian"
+
+
+def test_unknown_names_are_refused_with_the_nearest() -> None:
+    with pytest.raises(UnknownNameError, match="unknown attack 'signflip', did you mean 'sign-flip'"):
+        build_attack("signflip")
+    with pytest.raises(ParameterError, match=r"'zero' in 'zero\+ones' wraps no other attack; wrappers: .*sleeper"):
+        build_attack("zero+ones")
+    with pytest.raises(ParameterError, match="no parameter 'facto', did you mean 'factor'"):
+        build_attack("sign-flip", facto=2.0)
+
+
+@pytest.mark.parametrize("table", [{}, {"name": 3}, {"name": "sleeper", "attack": {"start": 3}}])
+def test_tables_without_a_name_are_refused(table: dict[str, object]) -> None:
+    with pytest.raises(ParameterError, match="expected a table with the name of an attack"):
+        attack_from_table(table)
