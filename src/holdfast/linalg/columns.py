@@ -36,6 +36,10 @@ COMBINE_WIDTH = 65536
 """Columns of one block of the weighted pass, which needs no K-fold scratch."""
 MOST_ROWS_SUMMED = 32
 """Rows of one product of the weighted pass; partial sums keep the rounding error from growing with K."""
+MAGNIFIED_BELOW = 2.0**-50
+"""Vectors of float32 whose numbers are all below this are magnified before they are multiplied."""
+POINT_MAGNIFICATION = 2.0**96
+"""By how much; a power of two, so that nothing is rounded."""
 SAMPLE_RUNS, SAMPLE_WIDTH = 8, 32
 """A sample is this many runs of this many neighbouring columns; single columns would touch a page of disk each."""
 _NUMPY_DTYPE = {torch.float32: np.float32, torch.float64: np.float64}
@@ -151,18 +155,21 @@ class Columns(ABC):
         """Return ⟨g_i − pivot, point_j − pivot⟩ for all rows and points, K x r, in float64, in one pass."""
         size = (self.num_rows, len(points))
         sums = np.zeros(size)
+        factors = np.array([_magnification(point, pivot) for point in points])
+        scale = torch.from_numpy(factors[:, None]).to(dtype=self.dtype, device=self.device)
 
         def work(columns: Range, block: Tensor, out: Tensor) -> None:
             target = self._empty((len(points), columns[1] - columns[0]))
             for point, row in zip(points, target, strict=True):
                 subtract(point[slice(*columns)], None if pivot is None else pivot[slice(*columns)], row)
             if block.device.type == "cpu":
+                np.multiply(target.numpy(), scale.numpy(), out=target.numpy())
                 np.matmul(block.numpy(), target.numpy().T, out=out.numpy())
             else:
-                torch.mm(block, target.T, out=out)
+                torch.mm(block, (target * scale).T, out=out)
 
         def add(_: Range, out: Tensor) -> None:
-            np.add(sums, out.cpu().numpy(), out=sums)
+            np.add(sums, out.cpu().numpy() / factors, out=sums)
 
         self.scan(pivot, work, add, size, read_only=True)
         return self.total(sums)
@@ -173,10 +180,10 @@ class Columns(ABC):
         A weight of zero is not enough to keep a row out: 0 · NaN is NaN.
         """
         update = self.zero_row()
-        runs = _runs(weights != 0, MOST_ROWS_SUMMED)
+        parts = runs(weights != 0, MOST_ROWS_SUMMED)
 
         def work(columns: Range, _: None) -> None:
-            for rows in runs:
+            for rows in parts:
                 self.add_rows(weights[slice(*rows)], rows, columns, update[slice(*columns)])
 
         num_slots = num_workers() if self.device.type == "cpu" else 1
@@ -191,14 +198,25 @@ class Columns(ABC):
         """Return a few runs of columns, evenly spread over the matrix."""
         last = max(0, self.num_columns - SAMPLE_WIDTH)
         starts = sorted({last * k // (SAMPLE_RUNS - 1) for k in range(SAMPLE_RUNS)})
-        runs = []
+        parts = []
         for start in starts:
             stop = min(start + SAMPLE_WIDTH, self.num_columns)
-            runs.append(self._empty((self.num_rows, stop - start)))
-            self.centred(start, stop, None, runs[-1])
+            parts.append(self._empty((self.num_rows, stop - start)))
+            self.centred(start, stop, None, parts[-1])
         if self.device.type == "cpu":
-            return torch.from_numpy(np.concatenate([run.numpy() for run in runs], axis=1))
-        return torch.cat(runs, dim=1)
+            return torch.from_numpy(np.concatenate([part.numpy() for part in parts], axis=1))
+        return torch.cat(parts, dim=1)
+
+    def take(self, indices: NDArray[np.intp]) -> Tensor:
+        """Return the columns at the increasing `indices`, K x b, as a tensor of their own."""
+        taken = self._empty((self.num_rows, len(indices)))
+        for start, stop in self.ranges(self.block_width()):
+            first, last = np.searchsorted(indices, [start, stop]).tolist()
+            if first < last:
+                block = self._empty((self.num_rows, stop - start))
+                self.centred(start, stop, None, block)
+                gather(block, indices[first:last] - start, taken[:, first:last])
+        return taken
 
     def _zeros(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
         """Return zeros; on a CPU made by numpy, as torch's own threads do not survive a fork of the process."""
@@ -234,6 +252,12 @@ class DenseColumns(Columns):
         """Return row `index` as a view."""
         return self.tensor[index]
 
+    def take(self, indices: NDArray[np.intp]) -> Tensor:
+        """Return the columns at `indices`, reading nothing else."""
+        taken = self._empty((self.num_rows, len(indices)))
+        gather(self.tensor, indices, taken)
+        return taken
+
     def add_rows(self, weights: Vector, rows: Range, columns: Range, out: Tensor) -> None:
         """Add Σ weights_i · row_i over the consecutive `rows` in `columns` to `out`."""
         block = self.tensor[slice(*rows), slice(*columns)]
@@ -262,6 +286,13 @@ class RowColumns(Columns):
         """Return row `index` itself."""
         return self.rows[index]
 
+    def take(self, indices: NDArray[np.intp]) -> Tensor:
+        """Return the columns at `indices`, reading nothing else."""
+        taken = self._empty((self.num_rows, len(indices)))
+        for row, target in zip(self.rows, taken, strict=True):
+            gather(row, indices, target)
+        return taken
+
     def add_rows(self, weights: Vector, rows: Range, columns: Range, out: Tensor) -> None:
         """Add Σ weights_i · row_i over the consecutive `rows` in `columns` to `out`."""
         for weight, row in zip(weights.tolist(), self.rows[slice(*rows)], strict=True):
@@ -281,10 +312,36 @@ def subtract(block: Tensor, shift: Tensor | None, out: Tensor) -> None:
         np.subtract(block.numpy(), shift.numpy(), out=out.numpy())
 
 
-def _runs(mask: NDArray[np.bool_], longest: int) -> list[Range]:
+def _magnification(point: Tensor, pivot: Tensor | None) -> float:
+    """Return by what a point's difference to the pivot must be multiplied so that products with it do not vanish.
+
+    Products of float32 numbers below 2^-63 underflow. 1 unless all numbers are below 2^-50: then products with the
+    largest usable row, whose numbers are below 2^64, stay far from overflow.
+    """
+    if point.dtype != torch.float32:
+        return 1.0
+    largest = max(_largest(vector) for vector in (point, pivot) if vector is not None)
+    return POINT_MAGNIFICATION if largest < MAGNIFIED_BELOW else 1.0
+
+
+def _largest(vector: Tensor) -> float:
+    """Return the largest absolute value."""
+    values = vector.numpy() if vector.device.type == "cpu" else vector
+    return max(float(values.max()), -float(values.min()))
+
+
+def gather(source: Tensor, indices: NDArray[np.intp], out: Tensor) -> None:
+    """Write the entries at `indices` of the last axis into `out`, on a CPU with numpy."""
+    if out.device.type == "cpu":
+        out.numpy()[...] = source.numpy()[..., indices]
+    else:
+        out.copy_(source[..., torch.from_numpy(indices).to(out.device)])
+
+
+def runs(mask: NDArray[np.bool_], longest: int) -> list[Range]:
     """Return ranges [start, stop) of consecutive True, none longer than `longest`.
 
-    >>> _runs(np.array([True, True, True, False, True]), 2)
+    >>> runs(np.array([True, True, True, False, True]), 2)
     [(0, 2), (2, 3), (4, 5)]
     """
     edges = np.flatnonzero(np.diff(np.concatenate(([False], mask, [False])).astype(np.int8))).tolist()

@@ -144,6 +144,9 @@ def self_product(block: Tensor, out: Tensor) -> None:
 def gram_with_points(columns: Columns, gram: Gram, points: Sequence[Tensor | None]) -> Matrix:
     """Return the Gram matrix of the usable rows followed by further points, None being the origin.
 
+    A squared distance that is read off it, such as ‖g_i‖² = Q_ii + Q_00 − 2 Q_i0, has a rounding error relative to the
+    pivot's squared distance to the point, which is that of a typical row.
+
     One cheap pass more, O(K r d), and none at all for the origin if that is the pivot. Rules that know a direction or
     a centre (the origin for norms, the server's own row, the last update) see it as one more row that nobody sent.
     """

@@ -20,8 +20,30 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from holdfast.linalg.columns import Columns, Matrix, Range, RowColumns, Vector
-from holdfast.linalg.gram import Gram
+from holdfast.linalg.columns import (
+    MOST_ROWS_SUMMED,
+    Columns,
+    Matrix,
+    Range,
+    RowColumns,
+    Vector,
+    runs,
+    subtract,
+)
+from holdfast.linalg.gram import Gram, squared_distances
+
+
+def averages(groups: NDArray[np.intp]) -> Matrix:
+    """Return the shares of the rows in the means of groups, groups x n, given the group of every row.
+
+    >>> averages(np.array([1, 0, 1]))
+    array([[0. , 1. , 0. ],
+           [0.5, 0. , 0.5]])
+    """
+    sizes = np.bincount(groups)
+    shares = np.zeros((len(sizes), len(groups)))
+    shares[groups, np.arange(len(groups))] = 1.0 / sizes[groups]
+    return shares
 
 
 class MixedColumns(Columns):
@@ -39,13 +61,28 @@ class MixedColumns(Columns):
         self.base, self.mixing, self.gram, self.with_origin = base, mixing, gram, with_origin
         self.num_rows, self.num_columns = len(mixing), base.num_columns
         self.dtype, self.device = base.dtype, base.device
+        self._factors = torch.from_numpy(np.ascontiguousarray(mixing[:, :-1])).to(dtype=base.dtype, device=base.device)
 
     def derived_gram(self) -> Gram:
-        """Return A Q Aᵀ; every row of a mixture of usable rows is usable."""
-        matrix: Matrix = self.mixing @ self.with_origin @ self.mixing.T
-        matrix = (matrix + matrix.T) / 2.0
+        """Return A Q Aᵀ; every row of a mixture of usable rows is usable.
+
+        Rows that were drawn to the origin may lie so far from the old pivot, compared with their distances to each
+        other, that float64 loses these. They are seen from the most central of them instead. As the rows of A sum to
+        1, A minus any of its rows gives the differences to that row of the mixture, exactly.
+        """
         usable: NDArray[np.bool_] = np.ones(self.num_rows, dtype=bool)
-        return Gram(matrix, usable, self.gram.pivot, self.gram.pivot_row, self.gram.num_passes)
+        if not self.mixing[:, -1].any():
+            return Gram(
+                _congruence(self.mixing, self.with_origin),
+                usable,
+                self.gram.pivot,
+                self.gram.pivot_row,
+                self.gram.num_passes,
+            )
+        matrix = _congruence(self.mixing - self.mixing[0], self.with_origin)
+        pivot = int(np.argmin(np.median(squared_distances(matrix), axis=1)))
+        matrix = matrix - matrix[pivot] - matrix[:, pivot, None] + matrix[pivot, pivot]
+        return Gram(matrix, usable, pivot, self.row(pivot), self.gram.num_passes)
 
     def products(self, pivot: Tensor | None, points: Sequence[Tensor]) -> Matrix:
         """Return ⟨m_i − pivot, point_j − pivot⟩ from those of the rows and the origin."""
@@ -58,7 +95,7 @@ class MixedColumns(Columns):
         return self.base.combine(self.shares(weights))
 
     def shares(self, weights: Vector) -> Vector:
-        """Return what multiplies each row of `base` in Σ_i w_i m_i: Aᵀ w, zero for unusable rows and dust."""
+        """Return what multiplies each row of `base` in Σ_i w_i m_i: Aᵀ w, zero for unusable rows."""
         shares = np.zeros(self.base.num_rows)
         shares[self.gram.usable] = weights @ self.mixing[:, :-1]
         return shares
@@ -69,17 +106,25 @@ class MixedColumns(Columns):
         if block is None:
             block = torch.empty((self.base.num_rows, stop - start), dtype=self.dtype, device=self.device)
             self.base.centred(start, stop, None, block)
-        factors = torch.from_numpy(self.mixing[:, :-1]).to(block)
+        self._mix(block, out)
+        if pivot is not None:
+            subtract(out, pivot[start:stop], out)
+
+    def take(self, indices: NDArray[np.intp]) -> Tensor:
+        """Return A times the columns at `indices`, m x b."""
+        block = self.base.take(indices)
+        out = torch.empty((self.num_rows, len(indices)), dtype=self.dtype, device=self.device)
+        self._mix(block, out)
+        return out
+
+    def _mix(self, block: Tensor, out: Tensor) -> None:
+        """Write A times the usable rows of a block of `base` into `out`; a row that is not usable is not multiplied."""
+        usable = self.gram.usable
         if block.device.type == "cpu":
-            rows = block.numpy() if self.gram.usable.all() else block.numpy()[self.gram.usable]
-            np.matmul(factors.numpy(), rows, out=out.numpy())
-            if pivot is not None:
-                np.subtract(out.numpy(), pivot[start:stop].numpy(), out=out.numpy())
+            rows = block.numpy() if usable.all() else block.numpy()[usable]
+            np.matmul(self._factors.numpy(), rows, out=out.numpy())
         else:
-            rows_there = block[torch.from_numpy(self.gram.usable).to(block.device)]
-            torch.mm(factors, rows_there, out=out)
-            if pivot is not None:
-                out.sub_(pivot[start:stop])
+            torch.mm(self._factors, block[torch.from_numpy(usable).to(block.device)], out=out)
 
     def row(self, index: int) -> Tensor:
         """Return row `index` of the mixture."""
@@ -89,9 +134,11 @@ class MixedColumns(Columns):
 
     def add_rows(self, weights: Vector, rows: Range, columns: Range, out: Tensor) -> None:
         """Add Σ weights_i · m_i over the consecutive `rows` in `columns` to `out`."""
-        block = torch.empty((self.num_rows, columns[1] - columns[0]), dtype=self.dtype, device=self.device)
-        self.centred(*columns, None, block)
-        out.add_(torch.from_numpy(weights).to(block) @ block[slice(*rows)])
+        among = np.zeros(self.num_rows)
+        among[slice(*rows)] = weights
+        shares = self.shares(among)
+        for run in runs(shares != 0, MOST_ROWS_SUMMED):
+            self.base.add_rows(shares[slice(*run)], run, columns, out)
 
     def total(self, local: Vector) -> Vector:
         """Return the sum over all that hold columns of `base`."""
@@ -106,5 +153,14 @@ class MixedColumns(Columns):
         return self.base.agree(decided)
 
     def block_width(self) -> int:
-        """Return a width at which the block of `base` and that of the mixture stay within the scratch memory."""
-        return max(1, self.base.block_width() // 2)
+        """Return a width at which three blocks stay within the scratch memory of one.
+
+        They are the block of `base`, its usable rows and the mixture.
+        """
+        return max(1, self.base.block_width() // 3)
+
+
+def _congruence(mixing: Matrix, gram: Matrix) -> Matrix:
+    """Return A Q Aᵀ, symmetric to the bit."""
+    matrix: Matrix = mixing @ gram @ mixing.T
+    return (matrix + matrix.T) / 2.0

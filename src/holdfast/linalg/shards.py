@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.distributed as dist
+from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.errors import DtypeError, InputError, ShapeError
@@ -51,6 +52,10 @@ class ShardedColumns(Columns):
     def add_rows(self, weights: Vector, rows: Range, columns: Range, out: Tensor) -> None:
         """Add Σ weights_i · row_i over the consecutive `rows` in this rank's `columns` to `out`."""
         self.local.add_rows(weights, rows, columns, out)
+
+    def take(self, indices: NDArray[np.intp]) -> Tensor:
+        """Return this rank's columns at `indices` of its slice."""
+        return self.local.take(indices)
 
     def total(self, local: Vector) -> Vector:
         """Return the sum over all ranks, the same bits on each."""

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, final
 
-import numpy as np
 from pydantic import Field
 
 from holdfast.aggregators.base import MinorityAggregator, aggregation_of
+from holdfast.aggregators.centre.weiszfeld import (
+    MAX_ITERATIONS,
+    SMOOTHING,
+    TOLERANCE,
+    distances_to_combination,
+    geometric_median_weights,
+)
 from holdfast.aggregators.evidence import Aggregation, Stop
 from holdfast.aggregators.view import ServerView
-from holdfast.linalg.columns import Columns, Matrix, Vector
-from holdfast.linalg.gram import pivoted_gram, squared_distances
+from holdfast.linalg.columns import Columns
+from holdfast.linalg.gram import pivoted_gram
 
 
 @final
@@ -30,43 +36,18 @@ class GeometricMedian(MinorityAggregator):
 
     citation: ClassVar[str] = "Chen, Su, Xu 2017; Weiszfeld 1937"
 
-    smoothing: Annotated[float, Field(gt=0.0, le=1.0)] = 1e-6
-    tolerance: Annotated[float, Field(gt=0.0, lt=1.0)] = 1e-8
-    max_iterations: Annotated[int, Field(ge=1)] = 1000
+    smoothing: Annotated[float, Field(gt=0.0, le=1.0)] = SMOOTHING
+    tolerance: Annotated[float, Field(gt=0.0, lt=1.0)] = TOLERANCE
+    max_iterations: Annotated[int, Field(ge=1)] = MAX_ITERATIONS
 
     def aggregate(self, columns: Columns, num_byzantine: int, view: ServerView) -> Aggregation:
         """Iterate in the Gram matrix, combine once; the score of a row is its distance to the update."""
         gram = pivoted_gram(columns)
-        weights, iterations = self._weiszfeld(gram.matrix)
+        weights, iterations = geometric_median_weights(
+            gram.matrix, smoothing=self.smoothing, tolerance=self.tolerance, max_iterations=self.max_iterations
+        )
         distances = distances_to_combination(gram.matrix, weights)
         stop = Stop.CONVERGED if iterations < self.max_iterations else Stop.NOT_CONVERGED
         return aggregation_of(
             columns, gram, weights, scores=distances, stop=stop, num_byzantine=num_byzantine, num_steps=iterations
         )
-
-    def _weiszfeld(self, gram: Matrix) -> tuple[Vector, int]:
-        """Return the weights, and the iterations until the point moves by less than the tolerance.
-
-        The start is the mean of the half of the rows nearest to the most central one, the unit of length the median
-        distance to that row: both stay honest under a minority of outliers however far, as does the stop.
-        """
-        squared = squared_distances(gram)
-        centre = int(np.argmin(np.median(squared, axis=1)))
-        typical = float(np.sqrt(np.median(squared[centre])))
-        near = squared[centre] <= np.median(squared[centre])
-        weights = near / near.sum()
-        floor = max(self.smoothing * typical, 1e-100)
-        for iteration in range(1, self.max_iterations + 1):
-            inverse = 1.0 / np.maximum(distances_to_combination(gram, weights), floor)
-            new = inverse / inverse.sum()
-            step = new - weights
-            weights = new
-            if step @ (gram @ step) <= (self.tolerance * typical) ** 2:
-                return weights, iteration
-        return weights, self.max_iterations
-
-
-def distances_to_combination(gram: Matrix, weights: Vector) -> Vector:
-    """Return ‖g_i − Σ_j w_j g_j‖ for every row."""
-    to_rows = gram @ weights
-    return np.sqrt(np.maximum(gram.diagonal() - 2.0 * to_rows + weights @ to_rows, 0.0))

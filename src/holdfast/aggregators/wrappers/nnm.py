@@ -26,6 +26,7 @@ class NearestNeighborMixing(Wrapper):
     """
 
     citation: ClassVar[str] = "Allouah et al. 2023, Algorithm 2"
+    looks_at_origin: ClassVar[bool] = False
 
     def smallest_cohort(self, num_byzantine: int) -> int:
         """Return what the rule inside needs, and at least one neighbour more than f."""
