@@ -2,25 +2,64 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import ClassVar, final
 
-from holdfast.attacks.base import Attack
+import pytest
+import torch
+
+from holdfast.attacks.base import Attack, Forged, sent_by_all
 from holdfast.attacks.registry import ATTACKS, build_attack
+from holdfast.attacks.view import AdversaryView, Knowledge
+from holdfast.errors import MissingKnowledgeError
 from holdfast.testing.attack_contract import CHECKS, check_attack_contract, example_adversary_view
 
 VARIANTS: dict[str, Attack] = {
+    "alie": build_attack("alie"),
     "alternating": build_attack("alternating+sign-flip"),
+    "below-threshold": build_attack("below-threshold"),
+    "below-threshold": build_attack("below-threshold"),
     "class-flip": build_attack("class-flip", source=3, target=5),
+    "cluster": build_attack("cluster"),
+    "covariance-shift": build_attack("covariance-shift"),
+    "duplicates": build_attack("duplicates"),
+    "fang-krum": build_attack("fang-krum"),
+    "fang-trimmed-mean": build_attack("fang-trimmed-mean"),
+    "cluster": build_attack("cluster"),
+    "cluster mean": build_attack("cluster", direction="mean"),
+    "cluster spread": build_attack("cluster", direction="spread"),
+    "covariance-shift": build_attack("covariance-shift"),
+    "duplicates": build_attack("duplicates"),
+    "fang-krum": build_attack("fang-krum"),
+    "fang-trimmed-mean": build_attack("fang-trimmed-mean"),
     "gaussian": build_attack("gaussian"),
     "gaussian constant": build_attack("gaussian", mean=3.0, std=0.0),
+    "hidra": build_attack("hidra"),
+    "hill-climb": build_attack("hill-climb", num_trials=4, num_directions=2),
+    "hidra": build_attack("hidra"),
+    "hidra chunks": build_attack("hidra", chunk_size=2, threshold=3.0),
+    "hill-climb": build_attack("hill-climb", num_trials=5),
     "inf": build_attack("inf"),
     "inf 10%": build_attack("inf", share=0.1),
+    "ipm": build_attack("ipm"),
+    "ipm": build_attack("ipm"),
+    "ipm large": build_attack("ipm", epsilon=100.0),
     "label-flip": build_attack("label-flip"),
     "label-noise": build_attack("label-noise"),
+    "mimic": build_attack("mimic"),
+    "min-max": build_attack("min-max"),
+    "min-sum": build_attack("min-sum"),
+    "mimic": build_attack("mimic"),
+    "mimic warm": build_attack("mimic", warm_up=2),
+    **{f"min-max {direction}": build_attack("min-max", direction=direction) for direction in ("unit", "std", "sign")},
+    **{f"min-sum {direction}": build_attack("min-sum", direction=direction) for direction in ("unit", "std", "sign")},
     "nan": build_attack("nan"),
     "nan one": build_attack("nan", share=1e-9),
     "none": build_attack("none"),
     "ones": build_attack("ones"),
+    "optimal": build_attack("optimal+alie"),
+    "optimal sign-flip": build_attack("optimal+sign-flip"),
+    "optimal": build_attack("optimal+alie"),
+    "optimal staircase": build_attack("optimal+staircase"),
     "random-gradient": build_attack("random-gradient"),
     "reversed-gradient": build_attack("reversed-gradient"),
     "scaling": build_attack("scaling"),
@@ -30,6 +69,10 @@ VARIANTS: dict[str, Attack] = {
     "silence": build_attack("silence"),
     "sleeper": build_attack("sleeper+gaussian"),
     "sleeper nested": build_attack("sleeper", start=1, stop=2, attack=build_attack("alternating+zero")),
+    "spread": build_attack("spread"),
+    "staircase": build_attack("staircase"),
+    "spread": build_attack("spread"),
+    "staircase": build_attack("staircase"),
     "zero": build_attack("zero"),
 }
 
@@ -52,3 +95,34 @@ def test_attack_works_on_long_rows_of_a_large_cohort(variant: str) -> None:
 
 def test_contract_can_be_run_on_an_attack_of_ones_own() -> None:
     check_attack_contract(VARIANTS["sign-flip"])
+
+
+@final
+class Aliasing(Attack):
+    """Hands out the view's own rows."""
+
+    citation: ClassVar[str] = "this test"
+    needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.OWN})
+
+    def forge(self, view: AdversaryView) -> Forged:
+        return sent_by_all(view.own)
+
+
+@final
+class Greedy(Attack):
+    """Reads more than it says, and shouts."""
+
+    citation: ClassVar[str] = "this test"
+    needs: ClassVar[frozenset[Knowledge]] = frozenset()
+
+    def forge(self, view: AdversaryView) -> Forged:
+        return sent_by_all(torch.full_like(view.own, float("inf")))
+
+
+def test_contract_catches_what_breaks_it() -> None:
+    with pytest.raises(AssertionError, match="own rows must not change"):
+        CHECKS["pure"](Aliasing(), example_adversary_view())
+    with pytest.raises(MissingKnowledgeError):
+        CHECKS["knowledge"](Greedy(), example_adversary_view())
+    with pytest.raises(AssertionError, match="finite rows must give finite rows"):
+        CHECKS["finite"](Greedy(), example_adversary_view())
