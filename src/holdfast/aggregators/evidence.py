@@ -25,6 +25,7 @@ class Stop(Enum):
     NOTHING_TO_FILTER = "no Byzantine row is assumed among the usable ones, so they were averaged"
     ROWS_AGREE = "the kept rows agree up to rounding"
     SPREAD_IS_SMALL = "the spread of the kept rows is below the threshold"
+    SMALLEST_SPREAD = "of the weighted means on the way, that of the rows with the smallest spread was taken"
     SADDLE_UNDECIDED = "the saddle point lies on the threshold to the solver's precision, so filtering stopped there"
     SPREAD_STAYS_LARGE = "promise broken: the spread exceeds the threshold although all removable weight was removed"
     TOO_MANY_UNUSABLE = "promise broken: more rows are unusable than clients are assumed to be Byzantine"
