@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 from torch import Tensor
 
 from holdfast.aggregators.base import Claim, MinorityAggregator, aggregation_of
-from holdfast.aggregators.centre.geometric_median import distances_to_combination
+from holdfast.aggregators.centre.weiszfeld import distances_to_combination
 from holdfast.aggregators.evidence import Aggregation, Stop
 from holdfast.aggregators.view import ServerView
 from holdfast.linalg.columns import Columns, Matrix, RowColumns, Vector

@@ -9,11 +9,7 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, model_validator
 
 from holdfast.aggregators.base import BoundedAggregator, Claim, aggregation_of, usable_bound
-from holdfast.aggregators.centre.geometric_median import (
-    MAX_ITERATIONS,
-    distances_to_combination,
-    geometric_median_weights,
-)
+from holdfast.aggregators.centre.weiszfeld import MAX_ITERATIONS, distances_to_combination, geometric_median_weights
 from holdfast.aggregators.evidence import Aggregation, Stop
 from holdfast.aggregators.view import ServerView
 from holdfast.linalg.columns import Columns

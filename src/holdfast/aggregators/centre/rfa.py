@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import BeforeValidator, Field
 
 from holdfast.aggregators.base import Claim, MinorityAggregator, aggregation_of
-from holdfast.aggregators.centre.geometric_median import distances_to_combination, weiszfeld_step
+from holdfast.aggregators.centre.weiszfeld import distances_to_combination, weiszfeld_step
 from holdfast.aggregators.evidence import Aggregation, Stop
 from holdfast.aggregators.view import ServerView
 from holdfast.linalg.columns import Columns
