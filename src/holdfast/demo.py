@@ -28,7 +28,7 @@ ATTACKS: Mapping[str, Attack] = MappingProxyType(
         "inner product": InnerProductManipulation(epsilon=30.0),
         "5 directions": Spread(num_directions=5, strength=12.0),
         "shifted honest": CovarianceShift(strength=6.0),
-        "one NaN each": NotANumber(share=0.0),
+        "one NaN each": NotANumber(share=1e-9),
     }
 )
 

@@ -112,8 +112,9 @@ def population(model: str, *, cohort_size: int, dim: int, num_byzantine: int, se
         rows = find("model", model, MODELS)(rng, number, dim)
         offset = rng.standard_normal(dim)
         rows += OFFSET * offset / np.linalg.norm(offset)
-    trusted, sent = torch.from_numpy(rows.astype(np.float32)).split([NUM_TRUSTED, cohort_size])
-    return Population(sent, num_byzantine, trusted.mean(0), honest_shape(sent[num_byzantine:]))
+    everyone = torch.from_numpy(rows.astype(np.float32))
+    sent = everyone[NUM_TRUSTED:]
+    return Population(sent, num_byzantine, everyone[:NUM_TRUSTED].mean(0), honest_shape(sent[num_byzantine:]))
 
 
 def check_model(model: str) -> None:
@@ -165,9 +166,7 @@ def attacked(people: Population, attack: Attack, rule: Aggregator | None = None,
     return Scene(torch.cat([sent, people.honest]), len(sent), people)
 
 
-def scene(
-    model: str, attack: Attack, *, cohort_size: int, dim: int, num_byzantine: int, seed: int = 0
-) -> Scene:
+def scene(model: str, attack: Attack, *, cohort_size: int, dim: int, num_byzantine: int, seed: int = 0) -> Scene:
     """Return honest rows of `model` with the forged rows of `attack` in front of them.
 
     >>> from holdfast.attacks import Cluster

@@ -36,10 +36,19 @@ class Optimal(Attack):
     between the neighbours of the best one. The damage as a function of the strength rises until the rule sees the
     attack and is not concave, so this is a search and not a proof of the maximum. (byzfl calls the same idea "optimal"
     ALIE and IPM.)
+
+    >>> from holdfast.aggregators import Median
+    >>> from holdfast.attacks import Cluster
+    >>> honest = torch.tensor([[0.0], [1.0], [2.0], [3.0], [4.0]])
+    >>> view = AdversaryView(
+    ...     num_byzantine=2, cohort_size=7, own_rows=torch.zeros(2, 1), honest_rows=honest, server_rule=Median())
+    >>> forged = Optimal(attack=Cluster(direction="mean"))(view)
+    >>> float(view.aggregate(forged.rows).update)  # the median of 7 rows, 2 of them below all others
+    1.0
     """
 
     citation: ClassVar[str] = "line search as in Shejwalkar, Houmansadr 2021, section IV-B, with the rule itself"
-    needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.RULE})
+    needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.OWN, Knowledge.RULE})
     uses: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.HONEST})
 
     attack: InstanceOf[DirectedAttack]
@@ -59,14 +68,22 @@ class BelowThreshold(Attack):
     """Stay just below the test of a filter: the largest shift at which the rule keeps the forged rows' weight.
 
     RAGE in mode "auto" stops filtering as soon as the largest spread is at most κ λ_min. Colluders at one point, at
-    distance s along v, add ε(1 − ε) s² to the spread along v and move the mean by ε s; so they choose the largest s that
-    the rule still takes for honest, along the direction in which it does most damage: random ones, that of the honest
-    mean, that of the largest honest spread. Found by bisection on the rule itself, so it works against any rule that
-    tells kept rows from removed ones.
+    distance s along v, add ε(1 − ε) s² to the spread along v and move the mean by ε s; so they choose the largest s
+    that the rule still takes for honest, along the direction in which it does most damage: random ones, that of the
+    honest mean, that of the largest honest spread, those of honest rows. Found by bisection on the rule itself, so it
+    works against any rule that tells kept rows from removed ones.
+
+    >>> from holdfast.aggregators import Rage
+    >>> honest = torch.arange(20.0)[:, None]
+    >>> view = AdversaryView(
+    ...     num_byzantine=5, cohort_size=25, own_rows=honest[:5], honest_rows=honest, server_rule=Rage(num_byzantine=5))
+    >>> result = view.aggregate(BelowThreshold()(view).rows)
+    >>> bool(result.kept[:5].all()), round(float((result.update - honest.mean()).abs() / honest.std()), 1)
+    (True, 0.6)
     """
 
-    citation: ClassVar[str] = "ALGORITHM of mode \"auto\", docs/theory/filter.md"
-    needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.RULE})
+    citation: ClassVar[str] = "the stop of mode auto, docs/theory/filter.md"
+    needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.OWN, Knowledge.RULE})
     uses: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.HONEST})
 
     kept_share: Annotated[float, BeforeValidator(real_number), Field(gt=0.0, le=1.0)] = 0.95
@@ -113,10 +130,17 @@ class HillClimb(Attack):
     Forged rows are honest mean + Σ_k a_ik v_k over directions v_k: the honest mean, the largest honest spread, some
     differences of honest rows to their mean, random ones. Starts from the best cluster along one of them and then
     changes the coefficients of one, some or all colluders at random, keeping every change that does more damage.
+
+    >>> from holdfast.aggregators import Median
+    >>> honest = torch.tensor([[0.0], [1.0], [2.0], [3.0], [4.0]])
+    >>> view = AdversaryView(
+    ...     num_byzantine=2, cohort_size=7, own_rows=torch.zeros(2, 1), honest_rows=honest, server_rule=Median())
+    >>> float((view.aggregate(HillClimb()(view).rows).update - honest.mean()).abs())
+    1.0
     """
 
     citation: ClassVar[str] = "random restarts and hill climbing, docs/theory/filter.md"
-    needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.RULE})
+    needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.OWN, Knowledge.RULE})
     uses: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.HONEST})
 
     num_trials: Count = 100
@@ -137,14 +161,17 @@ class HillClimb(Attack):
         return sent_by_all(shape.mean + coefficients.to(directions) @ directions)
 
     def _start(self, damage: Callable[[Tensor], float], shape: Shape, basis: Tensor, view: AdversaryView) -> Tensor:
-        """Return the coefficients of the best cluster along one direction, at four distances each."""
-        starts = []
-        for index, direction in enumerate(basis):
-            for strength in np.geomspace(*_reach(shape, direction[None]), 4):
-                coefficients = torch.zeros(view.num_byzantine, len(basis), dtype=torch.float64)
-                coefficients[:, index] = float(strength)
-                starts.append(coefficients)
-        return max(starts, key=damage)
+        """Return the coefficients of the best cluster: the best direction of four distances each, then the distance."""
+
+        def cluster(index: int, strength: float) -> Tensor:
+            coefficients = torch.zeros(view.num_byzantine, len(basis), dtype=torch.float64)
+            coefficients[:, index] = strength
+            return coefficients
+
+        reach = [_reach(shape, direction[None]) for direction in basis]
+        tried = [(damage(cluster(k, float(at))), k) for k in range(len(basis)) for at in np.geomspace(*reach[k], 4)]
+        best = max(tried)[1]
+        return cluster(best, most_damaging(lambda at: damage(cluster(best, at)), *reach[best]))
 
     def _climb(self, damage: Callable[[Tensor], float], start: Tensor, generator: np.random.Generator) -> Tensor:
         """Return the coefficients after `num_trials` random changes, each kept if it does more damage."""
@@ -152,7 +179,8 @@ class HillClimb(Attack):
         for _ in range(self.num_trials):
             who = torch.from_numpy(generator.random(len(best)) < generator.choice([0.2, 0.5, 1.0]))
             size = float(best.abs().max()) * float(generator.choice([0.03, 0.1, 0.3]))
-            noise = torch.from_numpy(generator.standard_normal((1 if generator.random() < 0.5 else len(best), best.shape[1])))
+            together = 1 if generator.random() < 0.5 else len(best)
+            noise = torch.from_numpy(generator.standard_normal((together, best.shape[1])))
             factor = float(np.exp(0.2 * generator.standard_normal()))
             tried = torch.where(who[:, None], factor * best + size * noise, best)
             hurt = damage(tried)

@@ -60,7 +60,7 @@ class Attack(ValueObject, ABC):
         for knowledge in sorted(self.all_needs(), key=lambda each: each.name):
             view.require(knowledge, self)
         if view.num_byzantine == 0:
-            return Forged(rows=view.own_rows.clone(), silent=torch.zeros(0, dtype=torch.bool))
+            return sent_by_all(view.own_rows.clone(), view.memory)
         return self.forge(view)
 
     @abstractmethod

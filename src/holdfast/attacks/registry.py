@@ -9,7 +9,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from holdfast.attacks.adaptive import BelowThreshold, HillClimb, Optimal
 from holdfast.attacks.base import Attack
+from holdfast.attacks.crafted import ALittleIsEnough, Duplicates, InnerProductManipulation, Mimic, MinMax, MinSum
+from holdfast.attacks.fang import FangKrum, FangTrimmedMean
+from holdfast.attacks.geometry import Cluster, CovarianceShift, Spread, Staircase
+from holdfast.attacks.hidra import Hidra
 from holdfast.attacks.labels import ClassFlip, LabelFlip, LabelNoise
 from holdfast.attacks.simple import (
     Gaussian,
@@ -30,15 +35,29 @@ from holdfast.naming import Names
 
 ATTACKS: Mapping[str, type[Attack]] = MappingProxyType(
     {
+        "alie": ALittleIsEnough,
         "alternating": Alternating,
+        "below-threshold": BelowThreshold,
         "class-flip": ClassFlip,
+        "cluster": Cluster,
+        "covariance-shift": CovarianceShift,
+        "duplicates": Duplicates,
+        "fang-krum": FangKrum,
+        "fang-trimmed-mean": FangTrimmedMean,
         "gaussian": Gaussian,
+        "hidra": Hidra,
+        "hill-climb": HillClimb,
         "inf": Infinite,
+        "ipm": InnerProductManipulation,
         "label-flip": LabelFlip,
         "label-noise": LabelNoise,
+        "mimic": Mimic,
+        "min-max": MinMax,
+        "min-sum": MinSum,
         "nan": NotANumber,
         "none": Honest,
         "ones": Ones,
+        "optimal": Optimal,
         "random-gradient": RandomGradient,
         "reversed-gradient": ReversedGradient,
         "scaling": Scaling,
@@ -46,6 +65,8 @@ ATTACKS: Mapping[str, type[Attack]] = MappingProxyType(
         "sign-flip": SignFlip,
         "silence": Silence,
         "sleeper": Sleeper,
+        "spread": Spread,
+        "staircase": Staircase,
         "zero": Zero,
     }
 )

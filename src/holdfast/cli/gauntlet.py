@@ -36,7 +36,8 @@ def gauntlet(
     seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0,
     jobs: Annotated[int, typer.Option(min=1, help="Processes to use.")] = 1,
     out: Annotated[
-        Path | None, typer.Option(help="Write every record to this file, as JSON Lines; what it holds is not run again.")
+        Path | None,
+        typer.Option(help="Write every record to this JSON Lines file; what it holds is not run again."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the standings as JSON instead of tables.")] = False,
 ) -> None:
@@ -163,7 +164,7 @@ def _names(text: str | None) -> tuple[str, ...] | None:
     return None if text is None else tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-def _numbers(option: str, text: str | None, kind: type[int] | type[float]) -> tuple[float, ...] | None:
+def _numbers(option: str, text: str | None, kind: type[int | float]) -> tuple[float, ...] | None:
     if text is None:
         return None
     try:

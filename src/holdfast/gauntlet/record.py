@@ -40,7 +40,7 @@ class Record:
     @property
     def key(self) -> str:
         """The identity of the cell and the rule."""
-        return cell_key(self.rule, Cell(self.model, self.cohort_size, self.dim, self.num_byzantine, self.seed, self.attack))
+        return cell_key(self.rule, Cell(**{field.name: getattr(self, field.name) for field in fields(Cell)}))
 
     def line(self) -> str:
         """Return the record as one line of JSON."""

@@ -102,9 +102,7 @@ def _standing(rule: str, records: Sequence[Record]) -> Standing:
         worst_by_dim=dict(by_dim),
         honest_weight_lost=_mean([record.honest_weight_lost for record in peaceful]),
         byzantine_weight=_mean([record.byzantine_weight for record in attacked]),
-        seconds=float(
-            np.median([record.seconds or 0.0 for record in attacked if record.dim * record.cohort_size == largest] or [0])
-        ),
+        seconds=float(np.median([r.seconds or 0.0 for r in attacked if r.dim * r.cohort_size == largest] or [0.0])),
         num_refused=sum(record.refused is not None for record in records),
     )
 
