@@ -1,0 +1,142 @@
+"""Attacks by loops, explicit covariance matrices and the searches of the papers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from tests.oracles.coordinatewise import Array, average, average_row
+from tests.oracles.selection import krum_scores, norm, squared_distance
+
+
+def deviation(values: Sequence[float]) -> float:
+    """Return the standard deviation, divided by the number of values."""
+    centre = average(values)
+    return math.sqrt(average((value - centre) ** 2 for value in values))
+
+
+def normal_cdf(z: float) -> float:
+    """Return Φ(z)."""
+    return 0.5 * (1.0 + math.erf(z / math.sqrt(2.0)))
+
+
+def largest_z(cohort_size: int, num_byzantine: int) -> float:
+    """Return the largest z ≥ 0 with Φ(z) < (n − m − s)/(n − m), by bisection (Baruch et al. 2019, Algorithm 3)."""
+    supporters = math.floor(cohort_size / 2 + 1) - num_byzantine
+    honest = cohort_size - num_byzantine
+    fraction = (honest - supporters) / honest
+    low, high = 0.0, 40.0
+    for _ in range(200):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if normal_cdf(middle) < fraction else (low, middle)
+    return low
+
+
+def a_little_is_enough(rows: Array, z: float) -> Array:
+    """Return μ − z σ, one coordinate at a time."""
+    columns = [[float(x) for x in rows[:, k]] for k in range(rows.shape[1])]
+    return np.array([average(column) - z * deviation(column) for column in columns])
+
+
+def spread_of(rows: Array) -> tuple[float, Array]:
+    """Return √λ_max of the covariance and its direction, from the d x d matrix."""
+    centre = average_row(rows)
+    covariance = np.zeros((rows.shape[1], rows.shape[1]))
+    for row in rows:
+        covariance += np.outer(row - centre, row - centre) / len(rows)
+    values, vectors = np.linalg.eigh(covariance)
+    return math.sqrt(max(0.0, float(values[-1]))), vectors[:, -1]
+
+
+def mimic_step(rows: Array, mean: Array, direction: Array, t: int) -> tuple[Array, Array, int]:
+    """Return μ, z and the client to copy after round t of the warm-up (Karimireddy, He, Jaggi 2022, mimic attack)."""
+    mean = t / (t + 1) * mean + average_row(rows) / (t + 1)
+    image = np.zeros_like(mean)
+    for row in rows:
+        image += float((row - mean) @ direction) * (row - mean)
+    direction = t / (t + 1) * direction + image / norm(image) / (t + 1)
+    direction /= norm(direction)
+    projections = [float(row @ direction) for row in rows]
+    return mean, direction, projections.index(max(projections))
+
+
+def halving_search(allowed: Callable[[float], bool], first: float, tolerance: float) -> float:
+    """Return the largest allowed γ by the search of Shejwalkar and Houmansadr 2021, Algorithm 1."""
+    gamma, step, best = first, first / 2.0, 0.0
+    while step > tolerance:
+        if allowed(gamma):
+            best = gamma
+            gamma += step
+        else:
+            gamma -= step
+        step /= 2.0
+    return best
+
+
+def min_max(rows: Array, perturbation: Array, first: float, tolerance: float) -> Array:
+    """Return the Min-Max row: no farther from any honest row than two honest rows are from each other."""
+    mean = average_row(rows)
+    farthest = max(squared_distance(left, right) for left in rows for right in rows)
+
+    def allowed(gamma: float) -> bool:
+        return max(squared_distance(mean + gamma * perturbation, row) for row in rows) <= farthest
+
+    return mean + halving_search(allowed, first, tolerance) * perturbation
+
+
+def min_sum(rows: Array, perturbation: Array, first: float, tolerance: float) -> Array:
+    """Return the Min-Sum row: Σ of its squared distances no larger than the largest such sum of an honest row."""
+    mean = average_row(rows)
+    largest = max(sum(squared_distance(left, right) for right in rows) for left in rows)
+
+    def allowed(gamma: float) -> bool:
+        return sum(squared_distance(mean + gamma * perturbation, row) for row in rows) <= largest
+
+    return mean + halving_search(allowed, first, tolerance) * perturbation
+
+
+def fang_krum(rows: Array, num_forged: int, halvings: int) -> tuple[float, bool]:
+    """Return λ by halving from its bound until Krum selects one of equal forged rows −λ s, and whether it did.
+
+    The bound is that of Fang et al. 2020, Theorem 1, for squared distances.
+    """
+    sign = np.sign(average_row(rows))
+    best = min(krum_scores(rows, 0)) if len(rows) > 1 else 0.0
+    honest_neighbours = max(1, len(rows) - 2 - (num_forged - 1))
+    bound = (math.sqrt(best / honest_neighbours) + max(norm(row) for row in rows)) / norm(sign)
+    for k in range(halvings + 1):
+        forged = np.tile(-(bound / 2.0**k) * sign, (num_forged, 1))
+        scores = krum_scores(np.concatenate([forged, rows]), num_forged)
+        if min(scores[:num_forged]) < min(scores[num_forged:]):
+            return bound / 2.0**k, True
+    return bound / 2.0**halvings, False
+
+
+def fang_interval(values: Sequence[float], factor: float) -> tuple[float, float]:
+    """Return the interval that Fang et al. 2020, section 3.3, draw a coordinate of an update from.
+
+    An update is minus the change of the parameter, so a positive mean is a parameter that honest clients decrease.
+    """
+    if average(values) >= 0.0:
+        smallest = min(values)
+        return (factor * smallest, smallest) if smallest <= 0.0 else (smallest / factor, smallest)
+    largest = max(values)
+    return (largest, factor * largest) if largest >= 0.0 else (largest, largest / factor)
+
+
+def hidra_shift(rows: Array, num_forged: int, threshold: float) -> float:
+    """Return the largest δ at which the covariance of all rows has no eigenvalue above the threshold, by bisection."""
+    mean = average_row(rows)
+    towards = mean / norm(mean)
+    limit = threshold * spread_of(rows)[0] ** 2
+
+    def allowed(delta: float) -> bool:
+        forged = np.tile(mean - delta * towards, (num_forged, 1))
+        return spread_of(np.concatenate([forged, rows]))[0] ** 2 <= limit
+
+    low, high = 0.0, 1e3 * math.sqrt(limit)
+    for _ in range(100):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if allowed(middle) else (low, middle)
+    return low
