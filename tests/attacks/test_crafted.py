@@ -33,8 +33,8 @@ ATTACKS: dict[str, Attack] = {
     "mimic": Mimic(),
     "mimic 3": Mimic(warm_up=3),
     "duplicates": Duplicates(),
-    **{f"min-max {name}": MinMax(direction=name) for name in ("unit", "std", "sign")}
-    ** {f"min-sum {name}": MinSum(direction=name) for name in ("unit", "std", "sign")},
+    **{f"min-max {name}": MinMax(direction=name) for name in ("unit", "std", "sign")},
+    **{f"min-sum {name}": MinSum(direction=name) for name in ("unit", "std", "sign")},
 }
 SIZES = [(1, 1), (1, 4), (2, 1), (5, 3), (9, 40), (30, 7)]
 
