@@ -14,6 +14,7 @@ from holdfast.attacks.base import Aim, DirectedAttack, same_for_all
 from holdfast.attacks.geometry import Count, finite_rows
 from holdfast.attacks.view import AdversaryView, Knowledge
 from holdfast.linalg.columns import Matrix, Vector
+from holdfast.linalg.threads import one_blas_thread
 from holdfast.values import real_number
 
 CHUNKS_AT_A_TIME = 64
@@ -57,7 +58,7 @@ class Hidra(DirectedAttack):
 
     chunk_size: Count = 1000
     """How many coordinates the filter looks at together."""
-    threshold: Annotated[float, BeforeValidator(real_number), Field(ge=1.0)] = 1.0
+    threshold: Annotated[float, Field(ge=1.0), BeforeValidator(real_number)] = 1.0
     """T in units of λ_max of the honest rows' covariance in the chunk."""
 
     def aim(self, view: AdversaryView) -> Aim:
@@ -66,7 +67,8 @@ class Hidra(DirectedAttack):
         share = view.num_byzantine / max(view.cohort_size, view.num_byzantine + 1)
         width = min(self.chunk_size, rows.shape[1])
         step = width * CHUNKS_AT_A_TIME
-        parts = [self._shift(rows[:, i : i + step], width, share) for i in range(0, rows.shape[1], step)]
+        with one_blas_thread():
+            parts = [self._shift(rows[:, i : i + step], width, share) for i in range(0, rows.shape[1], step)]
         return Aim(same_for_all(rows.mean(0), view), same_for_all(torch.cat(parts), view), 1.0)
 
     def _shift(self, rows: Float[Tensor, "n c"], width: int, share: float) -> Float[Tensor, " c"]:
