@@ -18,6 +18,8 @@ from holdfast.aggregators.view import ServerView
 from holdfast.linalg.columns import Columns, Matrix
 from holdfast.linalg.gram import pivoted_gram, squared_distances
 
+Members = NDArray[np.bool_]
+
 
 @final
 class Bulyan(BoundedAggregator):
@@ -72,19 +74,33 @@ class Bulyan(BoundedAggregator):
 def iterated_krum(squared: Matrix, num_byzantine: int) -> list[int]:
     """Return the n − 2f rows chosen by Krum among those not chosen yet, at least one, in the order of their choice.
 
-    Every row's distances are sorted once; what is chosen is taken out of every list, so that a round costs O(n²) and
-    sums the same numbers as Krum on the rows left.
+    Distances are sorted once. With every row that is chosen there is one row less and one neighbour less to count, so
+    the others' neighbours stay the same but for one: the chosen row if it was among them, or else the farthest of them.
     """
-    order = np.argsort(squared - np.eye(len(squared)), axis=1, kind="stable")[:, 1:]  # itself first, and left out
-    near = np.take_along_axis(squared, order, axis=1)
-    left, chosen = np.arange(len(squared)), []
-    for _ in range(max(1, len(squared) - 2 * num_byzantine)):
-        scores = near[:, : num_neighbours(len(left), num_byzantine)].sum(axis=1)
+    left: Members = np.ones(len(squared), dtype=bool)
+    number = num_neighbours(len(squared), num_byzantine)
+    near, chosen = _nearest(squared, left, number), []
+    for remaining in range(len(squared) - 1, min(len(squared) - 1, 2 * num_byzantine) - 1, -1):
+        scores = np.where(left, np.einsum("ij,ij->i", squared, near), np.inf)
         best = int(np.argmin(scores))
-        chosen.append(int(left[best]))
-        others = np.arange(len(left)) != best
-        stays = order[others] != left[best]
-        shape = (len(left) - 1, max(0, len(left) - 2))
-        order, near = order[others][stays].reshape(shape), near[others][stays].reshape(shape)
-        left = left[others]
+        chosen.append(best)
+        left[best] = False
+        before, number = number, num_neighbours(remaining, num_byzantine)
+        near = _one_less(squared, near, best) if number == before - 1 else _nearest(squared, left, number)
     return chosen
+
+
+def _nearest(squared: Matrix, left: Members, number: int) -> Members:
+    """Return which are the `number` nearest other rows of every row, among those left."""
+    others = np.where(left, squared, np.inf)
+    np.fill_diagonal(others, np.inf)
+    near = np.zeros(squared.shape, dtype=bool)
+    np.put_along_axis(near, np.argsort(others, axis=1, kind="stable")[:, : max(0, number)], values=True, axis=1)
+    return near
+
+
+def _one_less(squared: Matrix, near: Members, gone: int) -> Members:
+    """Return the neighbours without the row that is gone, or without the farthest where it was none of them."""
+    farthest = np.where(near, squared, -1.0).argmax(axis=1)
+    near[np.arange(len(near)), np.where(near[:, gone], gone, farthest)] = False
+    return near

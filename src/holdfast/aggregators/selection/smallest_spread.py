@@ -17,13 +17,18 @@ from holdfast.aggregators.view import ServerView
 from holdfast.errors import TooManySubsetsError
 from holdfast.linalg.columns import Columns, Matrix, Vector
 from holdfast.linalg.gram import pivoted_gram
+from holdfast.linalg.spectrum import eigen_directions
 
 MOST_SUBSETS = 200_000
 """Subsets that are looked at, before the rule refuses."""
-BATCH_ENTRIES = 1 << 20
-"""Entries of the matrices that are looked at together."""
+BATCH_ENTRIES = 1 << 16
+"""Rows of all subsets that are bounded together."""
+SOLVED_TOGETHER = 32
+"""Subsets whose eigenvalues are computed together."""
+NUM_DIRECTIONS = 8
+"""Directions along which the spread of a subset is bounded from below."""
 
-ROUNDING = 1e-9
+ROUNDING = 1e-8
 """By this share a bound may lie above the eigenvalue that it bounds."""
 
 Subset = NDArray[np.intp]
@@ -44,11 +49,12 @@ class SmallestSpread(BoundedAggregator):
     H is one of the subsets. The score of a row is its distance to the update.
 
     The search is exact: it looks at all C(n, f) subsets, and refuses above 200,000. The covariance of S has the
-    non-zero eigenvalues of its centred Gram matrix M, divided by n − f, so subsets cost nothing that grows with d. As
-    Σ λ_k² ≤ λ_max Σ λ_k, the eigenvalues of a subset are needed only if ‖M‖² / tr M is below the best so far.
+    non-zero eigenvalues of its centred Gram matrix, divided by n − f, so subsets cost nothing that grows with d. λ(S)
+    is at least the variance of S along any one direction, so the eigenvalues of a subset are needed only if its
+    variances along a few directions are all below the best spread so far.
 
-    Deviations from the paper: of equal spreads the subset that comes first, in the order of the rows, is taken.
-    Unusable rows are dropped and counted against f.
+    Deviations from the paper: it leaves open which of several subsets of equal spread is meant, and one of them is
+    taken. Unusable rows are dropped and counted against f.
 
     >>> import torch
     >>> SmallestSpread(num_byzantine=1)(torch.tensor([[1.0], [1.1], [1.3], [0.8], [90.0]])).update
@@ -94,29 +100,58 @@ class SmallestSpread(BoundedAggregator):
 def smallest_scatter(gram: Matrix, num_left_out: int) -> tuple[Subset, float, int]:
     """Return the subset with the smallest top eigenvalue of its centred Gram matrix, this, and how many were solved.
 
-    In every batch the subset of the lowest bound is solved first; the others only if their bound is not above it.
+    Subsets of a batch are solved in the order of their bounds, until the next bound is above the best. The directions
+    that bound the next batch are those in which all rows spread most, and those in which the best subset does.
     """
-    best, kept, solved = np.inf, np.arange(len(gram) - num_left_out), 0
+    overall = _unit_directions(gram, np.ones(len(gram)))
+    best, kept, solved, coordinates = np.inf, np.arange(len(gram) - num_left_out), 0, overall
     for subsets in _batches(len(gram), num_left_out):
-        centred = _centred(gram, subsets)
-        bounds = _lower_bounds(centred)
-        limit = min(best, float(_tops(centred[[int(np.argmin(bounds))]])[0]))
-        promising = np.flatnonzero(bounds <= limit * (1.0 + ROUNDING))
-        solved += 1 + len(promising)
-        tops = _tops(centred[promising])
-        if len(tops) and tops.min() < best:
-            best, kept = float(tops.min()), subsets[promising[int(np.argmin(tops))]]
+        bounds = _scatter_along(coordinates, subsets)
+        order = np.argsort(bounds, kind="stable")
+        for start in range(0, len(order), SOLVED_TOGETHER):
+            promising = order[start : start + SOLVED_TOGETHER]
+            promising = promising[bounds[promising] <= best * (1.0 + ROUNDING)]
+            if not len(promising):
+                break
+            tops = _tops(_centred(gram, subsets[promising]))
+            solved += len(promising)
+            if tops.min() < best:
+                best, kept = float(tops.min()), subsets[promising[int(np.argmin(tops))]]
+        weights = np.zeros(len(gram))
+        weights[kept] = 1.0
+        coordinates = np.hstack([overall, _unit_directions(gram, weights)])
     return kept, best, solved
 
 
+def _unit_directions(gram: Matrix, weights: Vector) -> Matrix:
+    """Return the rows' coordinates along the directions in which weighted rows spread most.
+
+    Beside rows that are very far, rounding leaves too little of the weaker directions; only a direction whose length
+    comes out as 1 bounds anything.
+    """
+    found = eigen_directions(gram, weights, NUM_DIRECTIONS)
+    squared_length = np.einsum("ik,ik->k", found.coefficients, found.coordinates)
+    return np.asarray(found.coordinates[:, np.abs(squared_length - 1.0) < ROUNDING / 2.0])
+
+
 def _batches(num_rows: int, num_left_out: int) -> Iterator[NDArray[np.intp]]:
-    """Yield all subsets in batches, one subset per row, in the order of `itertools.combinations`."""
+    """Yield all subsets in batches, one subset per row of a matrix."""
     number = num_rows - num_left_out
     left_out = combinations(reversed(range(num_rows)), num_left_out)
-    while batch := list(islice(left_out, max(1, BATCH_ENTRIES // number**2))):
+    while batch := list(islice(left_out, max(1, BATCH_ENTRIES // number))):
         stays = np.ones((len(batch), num_rows), dtype=bool)
         np.put_along_axis(stays, np.array(batch, dtype=np.intp).reshape(len(batch), num_left_out), values=False, axis=1)
         yield np.nonzero(stays)[1].reshape(len(batch), number)
+
+
+def _scatter_along(coordinates: Matrix, subsets: NDArray[np.intp]) -> Vector:
+    """Return the largest scatter of every subset along some directions: no direction has more than the top one."""
+    bounds = np.zeros(len(subsets))
+    for direction in coordinates.T:
+        values = direction[subsets]
+        values -= values.mean(axis=1, keepdims=True)
+        np.maximum(bounds, np.einsum("bi,bi->b", values, values), out=bounds)
+    return bounds
 
 
 def _centred(gram: Matrix, subsets: NDArray[np.intp]) -> Matrix:
@@ -126,13 +161,6 @@ def _centred(gram: Matrix, subsets: NDArray[np.intp]) -> Matrix:
     inner -= to_mean[:, None, :]
     inner -= (to_mean - to_mean.mean(axis=1, keepdims=True))[:, :, None]
     return inner
-
-
-def _lower_bounds(centred: Matrix) -> Vector:
-    """Return ‖M‖² / tr M ≤ λ_max of every matrix; entries are divided first, as their squares might overflow."""
-    traces = np.maximum(np.trace(centred, axis1=1, axis2=2), 0.0)
-    shares = centred / np.where(traces > 0.0, traces, 1.0)[:, None, None]
-    return np.where(traces > 0.0, traces * np.einsum("bij,bij->b", shares, shares), 0.0)
 
 
 def _tops(centred: Matrix) -> Vector:
