@@ -64,8 +64,8 @@ class Clustered(Aggregator):
 
     rule: InstanceOf[Aggregator]
     """The rule inside; may be a wrapper itself."""
-    num_clusters: Annotated[int, BeforeValidator(whole_number), Field(ge=1)] = 2
-    max_iterations: Annotated[int, BeforeValidator(whole_number), Field(ge=1)] = MAX_ITERATIONS
+    num_clusters: Annotated[int, Field(ge=1), BeforeValidator(whole_number)] = 2
+    max_iterations: Annotated[int, Field(ge=1), BeforeValidator(whole_number)] = MAX_ITERATIONS
     """Iterations of the clustering."""
 
     def assumed_byzantine(self, cohort_size: int) -> int:

@@ -6,11 +6,12 @@ from dataclasses import replace
 from typing import ClassVar, final
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from holdfast.aggregators.base import Claim, LooselyBoundedAggregator, stop_or_too_many
 from holdfast.aggregators.evidence import Aggregation, Stop
-from holdfast.aggregators.similarity.directions import inverse_or_zero, row_norms, scaled_aggregation
+from holdfast.aggregators.similarity.directions import ROUNDING, inverse_or_zero, row_norms, scaled_aggregation
 from holdfast.aggregators.view import Need, ServerView
 from holdfast.errors import NoUsableRowError, ShapeError
 from holdfast.linalg.columns import Columns, RowColumns, Vector
@@ -33,7 +34,8 @@ class FlTrust(LooselyBoundedAggregator):
     Weights are the trust scores, normalised. Only norms and products with g_0 are needed: O(K d), no Gram matrix.
 
     **Deviations from the paper.** It does not say what happens if nobody is trusted, as when g_0 = 0: the update is
-    then the trusted row itself, with all weights 0. A row of zeros has no direction and no trust.
+    then the trusted row itself, with all weights 0. A row of zeros has no direction and no trust, nor has a row that is
+    orthogonal to g_0 up to rounding.
 
     >>> import torch
     >>> from holdfast.aggregators import ServerView
@@ -63,7 +65,8 @@ class FlTrust(LooselyBoundedAggregator):
         norms, usable = row_norms(columns)
         length = _length(trusted, columns)
         norms[norms < SHORTEST * length] = 0.0
-        cosines = _cosines(columns, trusted, length)[usable] * inverse_or_zero(norms)
+        cosines = _products(columns, trusted, length)[usable] * inverse_or_zero(norms)
+        cosines[np.abs(cosines) <= ROUNDING * torch.finfo(columns.dtype).eps] = 0.0
         trust = np.clip(cosines, 0.0, 1.0)  # eq. (2)
         found = scaled_aggregation(
             columns,
@@ -88,7 +91,7 @@ def _length(trusted: Tensor, columns: Columns) -> float:
     return float(norms[0])
 
 
-def _cosines(columns: Columns, trusted: Tensor, length: float) -> Vector:
+def _products(columns: Columns, trusted: Tensor, length: float) -> Vector:
     """Return ⟨g_i, g_0 / ‖g_0‖⟩ of all rows; 0 if g_0 is 0."""
     direction = RowColumns([trusted]).combine(inverse_or_zero(np.array([length])))
     return np.asarray(columns.products(None, [direction])[:, 0])

@@ -45,7 +45,7 @@ class FoolsGold(LooselyBoundedAggregator):
 
     citation: ClassVar[str] = "Fung, Yoon, Beschastnikh 2020, Algorithm 1"
 
-    confidence: Annotated[float, BeforeValidator(real_number), Field(gt=0.0)] = 1.0
+    confidence: Annotated[float, Field(gt=0.0), BeforeValidator(real_number)] = 1.0
     """κ: the larger, the sharper clients are divided into trusted and not."""
 
     def default_byzantine(self, cohort_size: int) -> int:
@@ -91,8 +91,10 @@ def summed_rows(columns: Columns, usable: NDArray[np.bool_], view: ServerView) -
 
 def _sum(row: Tensor, history: Tensor | None) -> Tensor:
     """Return row + history in memory of its own."""
-    parts = [row] if history is None else [row, history]
-    return RowColumns(parts).combine(np.ones(len(parts)))
+    parts = RowColumns([row] if history is None else [row, history])
+    summed = parts.zero_row()
+    parts.add_rows(np.ones(parts.num_rows), (0, parts.num_rows), (0, parts.num_columns), summed)
+    return summed
 
 
 def dissimilarities(cs: Matrix) -> Vector:

@@ -12,7 +12,7 @@ from torch import Tensor
 from holdfast.aggregators.base import Claim, MinorityAggregator
 from holdfast.aggregators.evidence import Aggregation
 from holdfast.aggregators.similarity.directions import clip_factors, row_norms, scaled_aggregation
-from holdfast.aggregators.similarity.mean_shift import distances_between, mean_shift, median_distance
+from holdfast.aggregators.similarity.mean_shift import distances_between, mean_shift, typical_distance
 from holdfast.aggregators.view import ServerView
 from holdfast.linalg.columns import Columns, Matrix, Range
 from holdfast.rng import stream
@@ -30,9 +30,10 @@ class SignGuard(MinorityAggregator):
     The norm of the update is at most M, which fewer than half of the rows cannot push above every honest norm. There is
     no guarantee for its direction: rows may have honest norms and sign counts and point elsewhere.
 
-    **Deviations from the paper.** The bandwidth of the mean shift, which it leaves open, is the median distance between
-    two rows' features; where that is 0, only rows of equal features are one cluster. The variants with cosines or
-    distances as further features are left out. If nobody is in both sets, S₂ is averaged, clipped all the same.
+    **Deviations from the paper.** The mean shift, whose details it leaves open, has the bandwidth of the authors' code
+    (`typical_distance`; where that is 0, only rows of equal features are one cluster), but starts at every row and
+    leaves none out. The bounds of S₁ belong to it. The variants with cosines or distances as further features are left
+    out. If nobody is in both sets, S₂ is averaged, clipped all the same.
 
     >>> import torch
     >>> rows = torch.tensor([[1.0], [2.0], [1.5], [-1.0], [100.0]]) * torch.ones(4)
@@ -42,17 +43,17 @@ class SignGuard(MinorityAggregator):
 
     citation: ClassVar[str] = "Xu, Huang, Song, Lan 2022, Algorithm 2"
 
-    lower: Annotated[float, BeforeValidator(real_number), Field(ge=0.0, le=1.0)] = 0.1
+    lower: Annotated[float, Field(ge=0.0, le=1.0), BeforeValidator(real_number)] = 0.1
     """L: shorter rows, in median norms, are left out."""
-    upper: Annotated[float, BeforeValidator(real_number), Field(ge=1.0)] = 3.0
+    upper: Annotated[float, Field(ge=1.0), BeforeValidator(real_number)] = 3.0
     """R: longer rows, in median norms, are left out."""
-    share: Annotated[float, BeforeValidator(real_number), Field(gt=0.0, le=1.0)] = 0.1
+    share: Annotated[float, Field(gt=0.0, le=1.0), BeforeValidator(real_number)] = 0.1
     """The share of the coordinates whose signs are counted; at least one is."""
-    seed: Annotated[int, BeforeValidator(whole_number), Field(ge=0)] = 0
+    seed: Annotated[int, Field(ge=0), BeforeValidator(whole_number)] = 0
 
     def breaks(self) -> frozenset[Claim]:
-        """Return what cannot hold of rows clipped about the origin."""
-        return frozenset({Claim.TRANSLATION, Claim.HULL, Claim.LINEARITY})
+        """Return what cannot hold of rows clipped about the origin, whose signs depend on the axes."""
+        return frozenset({Claim.TRANSLATION, Claim.ROTATION, Claim.HULL, Claim.LINEARITY})
 
     def aggregate(self, columns: Columns, num_byzantine: int, view: ServerView) -> Aggregation:
         """Filter, clip, average; the score is the features' distance to the largest cluster, and 2 for a bad norm."""
@@ -61,7 +62,7 @@ class SignGuard(MinorityAggregator):
         ordinary = (norms >= self.lower * length) & (norms <= self.upper * length)
         drawn = drawn_coordinates(columns.num_columns, self.share, self.seed, view.round)
         features = sign_features(columns, drawn)[usable]
-        centres, labels = mean_shift(features, median_distance(features))
+        centres, labels = mean_shift(features, typical_distance(features))
         largest = int(np.argmax(np.bincount(labels)))
         chosen = ordinary & (labels == largest)
         if not chosen.any():
