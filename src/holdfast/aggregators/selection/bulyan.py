@@ -14,9 +14,10 @@ from holdfast.aggregators.coordinatewise.blocks import coordinatewise
 from holdfast.aggregators.coordinatewise.windows import around_median
 from holdfast.aggregators.evidence import Aggregation, Stop
 from holdfast.aggregators.selection.krum import num_neighbours
+from holdfast.aggregators.selection.subsets import pair_distances
 from holdfast.aggregators.view import ServerView
 from holdfast.linalg.columns import Columns, Matrix
-from holdfast.linalg.gram import pivoted_gram, squared_distances
+from holdfast.linalg.gram import pivoted_gram
 
 Members = NDArray[np.bool_]
 
@@ -33,8 +34,9 @@ class Bulyan(BoundedAggregator):
     were not chosen. The update is not linear in the rows.
 
     Deviations from the paper, which leaves them open: as rows are taken away, the number of neighbours is that of Krum
-    on the rows left, at least one; the median of an even number of values is the mean of the middle two; of two values
-    equally near the smaller one is taken. Unusable rows are dropped and counted against f.
+    on the rows left, at least one; of equal scores the row nearer to all rows left is chosen; the median of an even
+    number of values is the mean of the middle two; of two values equally near the smaller one is taken. Unusable rows
+    are dropped and counted against f.
 
     >>> import torch
     >>> rows = torch.tensor([[1.0], [2.0], [2.5], [3.0], [4.0], [5.0], [900.0]])
@@ -57,7 +59,7 @@ class Bulyan(BoundedAggregator):
         gram = pivoted_gram(columns)
         bound = usable_bound(num_byzantine, gram.usable)
         chosen = np.zeros(columns.num_rows)
-        chosen[np.flatnonzero(gram.usable)[iterated_krum(squared_distances(gram.matrix), bound)]] = 1.0
+        chosen[np.flatnonzero(gram.usable)[iterated_krum(pair_distances(gram.matrix), bound)]] = 1.0
         among: NDArray[np.bool_] = columns.agree(chosen) > 0.0
         inner = coordinatewise(
             columns, lambda theta: around_median(max(1, theta - 2 * bound)), num_byzantine=num_byzantine, among=among
@@ -76,13 +78,16 @@ def iterated_krum(squared: Matrix, num_byzantine: int) -> list[int]:
 
     Distances are sorted once. With every row that is chosen there is one row less and one neighbour less to count, so
     the others' neighbours stay the same but for one: the chosen row if it was among them, or else the farthest of them.
+    With one neighbour each, the two rows nearest to each other are equally good; the one nearer to all rows left is
+    chosen, so that the order of the rows decides nothing.
     """
     left: Members = np.ones(len(squared), dtype=bool)
     number = num_neighbours(len(squared), num_byzantine)
     near, chosen = _nearest(squared, left, number), []
     for remaining in range(len(squared) - 1, min(len(squared) - 1, 2 * num_byzantine) - 1, -1):
         scores = np.where(left, np.einsum("ij,ij->i", squared, near), np.inf)
-        best = int(np.argmin(scores))
+        equal = np.flatnonzero(scores == scores.min())
+        best = int(equal[np.argmin(squared[equal] @ left)])
         chosen.append(best)
         left[best] = False
         before, number = number, num_neighbours(remaining, num_byzantine)

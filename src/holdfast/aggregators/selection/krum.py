@@ -9,10 +9,10 @@ from pydantic import BeforeValidator, Field
 
 from holdfast.aggregators.base import BoundedAggregator, aggregation_of, usable_bound
 from holdfast.aggregators.evidence import Aggregation, Stop
-from holdfast.aggregators.selection.subsets import lowest
+from holdfast.aggregators.selection.subsets import lowest, pair_distances
 from holdfast.aggregators.view import ServerView
 from holdfast.linalg.columns import Columns, Matrix, Vector
-from holdfast.linalg.gram import pivoted_gram, squared_distances
+from holdfast.linalg.gram import pivoted_gram
 from holdfast.values import whole_number
 
 
@@ -37,7 +37,7 @@ class Krum(BoundedAggregator):
     def aggregate(self, columns: Columns, num_byzantine: int, view: ServerView) -> Aggregation:
         """Score every usable row and select the best."""
         gram = pivoted_gram(columns)
-        scores = krum_scores(squared_distances(gram.matrix), usable_bound(num_byzantine, gram.usable))
+        scores = krum_scores(pair_distances(gram.matrix), usable_bound(num_byzantine, gram.usable))
         chosen = lowest(scores, 1)
         return aggregation_of(columns, gram, chosen, scores=scores, stop=Stop.SELECTED, num_byzantine=num_byzantine)
 
@@ -64,7 +64,7 @@ class MultiKrum(BoundedAggregator):
 
     citation: ClassVar[str] = "Blanchard et al. 2017, Multi-Krum"
 
-    num_selected: Annotated[int, BeforeValidator(whole_number), Field(ge=1)] | None = None
+    num_selected: Annotated[int, Field(ge=1), BeforeValidator(whole_number)] | None = None
 
     def smallest_cohort(self, num_byzantine: int) -> int:
         """Return 2f + 3, or 1 if no row is Byzantine, and at least the number selected."""
@@ -74,7 +74,7 @@ class MultiKrum(BoundedAggregator):
         """Score every usable row and average the best."""
         gram = pivoted_gram(columns)
         bound = usable_bound(num_byzantine, gram.usable)
-        scores = krum_scores(squared_distances(gram.matrix), bound)
+        scores = krum_scores(pair_distances(gram.matrix), bound)
         number = min(len(scores), self.num_selected or max(1, len(scores) - bound))
         chosen = lowest(scores, number)
         return aggregation_of(columns, gram, chosen, scores=scores, stop=Stop.SUBSET, num_byzantine=num_byzantine)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from holdfast.aggregators.base import BoundedAggregator, aggregation_of, usable_bound
 from holdfast.aggregators.evidence import Aggregation, Stop
+from holdfast.aggregators.selection.subsets import pair_distances
 from holdfast.aggregators.selection.vertex_cover import (
     Nodes,
     NodesExhausted,
@@ -23,7 +24,7 @@ from holdfast.aggregators.selection.vertex_cover import (
 from holdfast.aggregators.view import ServerView
 from holdfast.errors import TooManySubsetsError
 from holdfast.linalg.columns import Columns, Matrix, Vector
-from holdfast.linalg.gram import Gram, pivoted_gram, squared_distances
+from holdfast.linalg.gram import Gram, pivoted_gram
 
 MOST_NODES = 100_000
 """Nodes of search trees that are visited to find the smallest diameter, before the rule refuses."""
@@ -72,8 +73,7 @@ class MinimumDiameter(BoundedAggregator):
     def aggregate(self, columns: Columns, num_byzantine: int, view: ServerView) -> Aggregation:
         """Search in the Gram matrix and average the subset found."""
         gram = pivoted_gram(columns)
-        squared = squared_distances(gram.matrix)
-        squared = np.maximum(squared, squared.T)  # equal but for rounding, and a pair is one edge
+        squared = pair_distances(gram.matrix)
         bound = min(usable_bound(num_byzantine, gram.usable), len(squared) - 1)
         nodes = Nodes(MOST_NODES)
         try:

@@ -8,7 +8,14 @@ from numpy.typing import NDArray
 
 from holdfast.aggregators.base import scattered, stop_or_too_many
 from holdfast.aggregators.evidence import Aggregation, Stop
-from holdfast.linalg.columns import Columns, Vector
+from holdfast.linalg.columns import Columns, Matrix, Vector
+from holdfast.linalg.gram import squared_distances
+
+
+def pair_distances(gram: Matrix) -> Matrix:
+    """Return ‖g_i − g_j‖² as the same number for (i, j) and (j, i): two rows may be each other's only neighbour."""
+    squared = squared_distances(gram)
+    return np.maximum(squared, squared.T)
 
 
 def lowest(scores: Vector, number: int) -> Vector:

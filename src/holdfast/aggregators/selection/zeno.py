@@ -54,8 +54,8 @@ class Zeno(BoundedAggregator):
     citation: ClassVar[str] = "Xie, Koyejo, Gupta 2019, equation (2)"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.MODEL, Need.TRUSTED_LOSS})
 
-    rho: Annotated[float, BeforeValidator(real_number), Field(ge=0.0, lt=1e10)] = 0.0005
-    lr: Annotated[float, BeforeValidator(real_number), Field(gt=0.0, lt=1e30)] = 0.1
+    rho: Annotated[float, Field(ge=0.0, lt=1e10), BeforeValidator(real_number)] = 0.0005
+    lr: Annotated[float, Field(gt=0.0, lt=1e30), BeforeValidator(real_number)] = 0.1
 
     def breaks(self) -> frozenset[Claim]:
         """Return that the loss is measured at the model and with steps of the rows' own size."""
