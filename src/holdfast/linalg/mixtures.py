@@ -81,8 +81,7 @@ class MixedColumns(Columns):
             )
         matrix = _congruence(self.mixing - self.mixing[0], self.with_origin)
         pivot = int(np.argmin(np.median(squared_distances(matrix), axis=1)))
-        matrix = matrix - matrix[pivot] - matrix[:, pivot, None] + matrix[pivot, pivot]
-        return Gram(matrix, usable, pivot, self.row(pivot), self.gram.num_passes)
+        return Gram(_about(matrix, pivot), usable, pivot, self.row(pivot), self.gram.num_passes)
 
     def products(self, pivot: Tensor | None, points: Sequence[Tensor]) -> Matrix:
         """Return ⟨m_i − pivot, point_j − pivot⟩ from those of the rows and the origin."""
@@ -161,6 +160,20 @@ class MixedColumns(Columns):
 
 
 def _congruence(mixing: Matrix, gram: Matrix) -> Matrix:
-    """Return A Q Aᵀ, symmetric to the bit."""
-    matrix: Matrix = mixing @ gram @ mixing.T
-    return (matrix + matrix.T) / 2.0
+    """Return A Q Aᵀ."""
+    return _clean(mixing @ gram @ mixing.T)
+
+
+def _about(gram: Matrix, pivot: int) -> Matrix:
+    """Return the Gram matrix of the same points about one of them."""
+    to_pivot = gram[pivot] - gram[pivot, pivot] / 2.0
+    moved = _clean(gram - to_pivot - to_pivot[:, None])
+    moved[pivot] = moved[:, pivot] = 0.0
+    return moved
+
+
+def _clean(gram: Matrix) -> Matrix:
+    """Return a Gram matrix without what rounding may have done: symmetric to the bit, its diagonal not negative."""
+    symmetric: Matrix = (gram + gram.T) / 2.0
+    np.fill_diagonal(symmetric, np.maximum(symmetric.diagonal(), 0.0))
+    return symmetric
