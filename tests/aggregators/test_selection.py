@@ -23,7 +23,6 @@ from holdfast.aggregators.selection.krum import Krum, MultiKrum
 from holdfast.aggregators.selection.minimum_diameter import MinimumDiameter
 from holdfast.aggregators.selection.norm_filter import NormFilter
 from holdfast.aggregators.selection.smallest_spread import SmallestSpread, smallest_scatter
-from holdfast.aggregators.selection.vertex_cover import Nodes, has_cover
 from holdfast.aggregators.selection.zeno import Zeno
 from holdfast.aggregators.view import ServerView
 from holdfast.errors import CohortTooSmallError, MissingKnowledgeError, ParameterError, TooManySubsetsError
@@ -271,20 +270,6 @@ def test_minimum_diameter_stays_exact_where_rows_are_copies_of_a_few() -> None:
         _, best = slow.minimum_diameter(rows, 4)
         for merit in (np.max, np.sum):
             assert merit(squared[np.ix_(kept, kept)]) <= merit(squared[np.ix_(best, best)]) * (1.0 + 1e-12) + 1e-12
-
-
-def test_vertex_covers_are_found_iff_there_are_any() -> None:
-    for seed in range(60):
-        rng = stream(seed, "graphs")
-        number = int(rng.integers(1, 9))
-        upper = np.triu(rng.random((number, number)) < rng.choice([0.1, 0.3, 0.6]), 1)
-        edges = (upper | upper.T).astype(float)
-        for budget in range(number + 1):
-            exists = any(
-                not np.delete(np.delete(edges, list(gone), 0), list(gone), 1).any()
-                for gone in itertools.combinations(range(number), budget)
-            )
-            assert has_cover(edges, budget, Nodes(10_000)) == exists
 
 
 def test_too_large_searches_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
