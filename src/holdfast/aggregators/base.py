@@ -127,9 +127,9 @@ class Aggregator(ValueObject, ABC):
 class LooselyBoundedAggregator(Aggregator, ABC):
     """A rule that may be told the assumed bound, as a fraction of the rows received or as a number, not both."""
 
-    byzantine_fraction: Annotated[float, BeforeValidator(real_number), Field(ge=0.0, lt=0.5)] | None = None
+    byzantine_fraction: Annotated[float, Field(ge=0.0, lt=0.5), BeforeValidator(real_number)] | None = None
     """ε, the assumed share of Byzantine rows; f = ⌈ε K⌉."""
-    num_byzantine: Annotated[int, BeforeValidator(whole_number), Field(ge=0)] | None = None
+    num_byzantine: Annotated[int, Field(ge=0), BeforeValidator(whole_number)] | None = None
     """f, the assumed number of Byzantine rows."""
 
     @abstractmethod

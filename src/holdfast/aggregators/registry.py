@@ -13,23 +13,67 @@ from typing import Any
 import tomli_w
 
 from holdfast.aggregators.base import Aggregator
+from holdfast.aggregators.centre.centered_clipping import CenteredClipping
 from holdfast.aggregators.centre.geometric_median import GeometricMedian
+from holdfast.aggregators.centre.median_of_means import MedianOfMeans
+from holdfast.aggregators.centre.rfa import Rfa
+from holdfast.aggregators.coordinatewise.mean_around_median import MeanAroundMedian
 from holdfast.aggregators.coordinatewise.median import Median
+from holdfast.aggregators.coordinatewise.rsa import Rsa
+from holdfast.aggregators.coordinatewise.slsgd import Slsgd
+from holdfast.aggregators.coordinatewise.trimmed_mean import TrimmedMean
 from holdfast.aggregators.mean import Mean
 from holdfast.aggregators.rage.rule import Rage
-from holdfast.aggregators.selection.krum import Krum
+from holdfast.aggregators.selection.bulyan import Bulyan
+from holdfast.aggregators.selection.dnc import Dnc
+from holdfast.aggregators.selection.krum import Krum, MultiKrum
+from holdfast.aggregators.selection.minimum_diameter import MinimumDiameter
+from holdfast.aggregators.selection.norm_filter import NormFilter
+from holdfast.aggregators.selection.smallest_spread import SmallestSpread
+from holdfast.aggregators.selection.zeno import Zeno
+from holdfast.aggregators.similarity.clustered import Clustered
+from holdfast.aggregators.similarity.flame import Flame
+from holdfast.aggregators.similarity.fltrust import FlTrust
+from holdfast.aggregators.similarity.foolsgold import FoolsGold
+from holdfast.aggregators.similarity.sign_guard import SignGuard
+from holdfast.aggregators.spectral.caf import Caf
+from holdfast.aggregators.wrappers.bucketing import Bucketing
+from holdfast.aggregators.wrappers.clipping import AdaptiveClipping, Clipping
 from holdfast.aggregators.wrappers.nnm import NearestNeighborMixing
 from holdfast.errors import ParameterError
 from holdfast.naming import Names
 
 RULES: Mapping[str, type[Aggregator]] = MappingProxyType(
     {
+        "arc": AdaptiveClipping,
+        "bucketing": Bucketing,
+        "bulyan": Bulyan,
+        "caf": Caf,
+        "centered-clipping": CenteredClipping,
+        "clipping": Clipping,
+        "clustered": Clustered,
+        "dnc": Dnc,
+        "flame": Flame,
+        "fltrust": FlTrust,
+        "foolsgold": FoolsGold,
         "geometric-median": GeometricMedian,
+        "geometric-median-of-means": MedianOfMeans,
         "krum": Krum,
+        "mda": MinimumDiameter,
+        "meamed": MeanAroundMedian,
         "mean": Mean,
         "median": Median,
+        "multi-krum": MultiKrum,
         "nnm": NearestNeighborMixing,
+        "norm-filter": NormFilter,
         "rage": Rage,
+        "rfa": Rfa,
+        "rsa": Rsa,
+        "signguard": SignGuard,
+        "slsgd": Slsgd,
+        "smea": SmallestSpread,
+        "trimmed-mean": TrimmedMean,
+        "zeno": Zeno,
     }
 )
 _NAMES = Names("rule", RULES)

@@ -17,7 +17,7 @@ from holdfast.attacks.victim import Victim, expected_victim
 from holdfast.attacks.view import AdversaryView, Knowledge
 from holdfast.values import real_number, whole_number
 
-Count = Annotated[int, BeforeValidator(whole_number), Field(ge=1)]
+Count = Annotated[int, Field(ge=1), BeforeValidator(whole_number)]
 GRID_POINTS = 16
 """Strengths tried first, in geometric progression."""
 REFINEMENTS = 10
@@ -86,7 +86,7 @@ class BelowThreshold(Attack):
     needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.OWN, Knowledge.RULE})
     uses: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.HONEST})
 
-    kept_share: Annotated[float, BeforeValidator(real_number), Field(gt=0.0, le=1.0)] = 0.95
+    kept_share: Annotated[float, Field(gt=0.0, le=1.0), BeforeValidator(real_number)] = 0.95
     """The part of their full weight that the forged rows must keep."""
     num_directions: Count = 2
     """Random directions tried besides the two of the honest rows."""

@@ -15,7 +15,7 @@ from torch import Tensor
 from holdfast.attacks.view import AdversaryView, Knowledge
 from holdfast.values import ValueObject, real_number
 
-Strength = Annotated[float, BeforeValidator(real_number), Field(ge=0.0)]
+Strength = Annotated[float, Field(ge=0.0), BeforeValidator(real_number)]
 """How far an attack goes; what it multiplies is the attack's own affair."""
 
 

@@ -130,7 +130,7 @@ class Mimic(Attack):
     needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.OWN})
     uses: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.HONEST})
 
-    warm_up: Annotated[int, BeforeValidator(whole_number), Field(ge=0)] = 0
+    warm_up: Annotated[int, Field(ge=0), BeforeValidator(whole_number)] = 0
     """T, the rounds during which the direction is learned."""
     same_clients: bool = False
     """Whether row i (of those usable) comes from the same client in every round."""

@@ -180,7 +180,7 @@ class FangTrimmedMean(DirectedAttack):
     needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.OWN})
     uses: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.HONEST})
 
-    factor: Annotated[float, BeforeValidator(real_number), Field(gt=1.0)] = 2.0
+    factor: Annotated[float, Field(gt=1.0), BeforeValidator(real_number)] = 2.0
     """b, how far beyond the extremes values may be drawn."""
 
     def aim(self, view: AdversaryView) -> Aim:

@@ -25,7 +25,7 @@ from holdfast.linalg.spectrum import eigen_directions, scatter_matrix
 from holdfast.linalg.threads import one_blas_thread
 from holdfast.values import real_number, whole_number
 
-Count = Annotated[int, BeforeValidator(whole_number), Field(ge=1)]
+Count = Annotated[int, Field(ge=1), BeforeValidator(whole_number)]
 ROOM = 1e-8
 """A row's squared norm must stay below this share of the largest number, so that sums do not overflow."""
 LARGEST_RATIO = 1e12
@@ -227,7 +227,7 @@ class Staircase(DirectedAttack):
 
     strength: Strength = 3.0
     """Distance of the first to the mean in units of σ₀ √m."""
-    growth: Annotated[float, BeforeValidator(real_number), Field(ge=1.0)] = 1.5
+    growth: Annotated[float, Field(ge=1.0), BeforeValidator(real_number)] = 1.5
     """q, how many times as far out the next one is."""
 
     def aim(self, view: AdversaryView) -> Aim:

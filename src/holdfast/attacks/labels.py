@@ -16,7 +16,7 @@ from holdfast.attacks.view import AdversaryView, Knowledge
 from holdfast.errors import ParameterError
 from holdfast.values import real_number, whole_number
 
-Class = Annotated[int, BeforeValidator(whole_number), Field(ge=0)]
+Class = Annotated[int, Field(ge=0), BeforeValidator(whole_number)]
 Labels = Int64[Tensor, "..."]
 
 
@@ -117,7 +117,7 @@ class LabelNoise(DataAttack):
 
     citation: ClassVar[str] = "Angluin, Laird 1988, random classification noise, with more than two classes"
 
-    probability: Annotated[float, BeforeValidator(real_number), Field(ge=0.0, le=1.0)] = 0.5
+    probability: Annotated[float, Field(ge=0.0, le=1.0), BeforeValidator(real_number)] = 0.5
     """How likely a label is to be replaced."""
 
     def relabel(self, labels: Labels, num_classes: int, generator: np.random.Generator) -> Labels:

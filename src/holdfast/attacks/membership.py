@@ -15,8 +15,8 @@ from holdfast.errors import ParameterError
 from holdfast.rng import stream
 from holdfast.values import ValueObject, real_number, whole_number
 
-Client = Annotated[int, BeforeValidator(whole_number), Field(ge=0)]
-Share = Annotated[float, BeforeValidator(real_number), Field(ge=0.0, le=1.0)]
+Client = Annotated[int, Field(ge=0), BeforeValidator(whole_number)]
+Share = Annotated[float, Field(ge=0.0, le=1.0), BeforeValidator(real_number)]
 
 
 class Membership(ValueObject, ABC):

@@ -17,7 +17,7 @@ from holdfast.attacks.view import AdversaryView, Knowledge
 from holdfast.values import real_number
 
 Real = Annotated[float, BeforeValidator(real_number)]
-Share = Annotated[float, BeforeValidator(real_number), Field(gt=0.0, le=1.0)]
+Share = Annotated[float, Field(gt=0.0, le=1.0), BeforeValidator(real_number)]
 
 
 @final

@@ -13,8 +13,8 @@ from holdfast.attacks.simple import Honest
 from holdfast.attacks.view import AdversaryView, Knowledge
 from holdfast.values import whole_number
 
-Round = Annotated[int, BeforeValidator(whole_number), Field(ge=0)]
-NumRounds = Annotated[int, BeforeValidator(whole_number), Field(ge=1)]
+Round = Annotated[int, Field(ge=0), BeforeValidator(whole_number)]
+NumRounds = Annotated[int, Field(ge=1), BeforeValidator(whole_number)]
 
 
 class TimedAttack(Attack, ABC):

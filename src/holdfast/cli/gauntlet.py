@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 CHAMPION = "rage"
 """The rule whose losses are listed."""
+WIDTH_OF_FILES = 140
+"""Columns of output that goes into a file or a pipe."""
 MOST_CONTESTS = 12
 """Lines of that list."""
 
@@ -84,6 +86,8 @@ def show(records: Sequence[Record], out: Path | None, *, as_json: bool) -> None:
         typer.echo(json.dumps([asdict(standing) for standing in ranked]))
         return
     console = Console()
+    if not console.is_terminal:
+        console.width = WIDTH_OF_FILES
     console.print(_ranking(ranked))
     _show_contests(console, records)
     if out is not None:
@@ -105,8 +109,8 @@ def _ranking(ranked: Sequence[Standing]) -> Table:
     dims = sorted({dim for standing in ranked for dim in standing.worst_by_dim})
     table = Table(title="worst error over all attacks, in units of σ₀√ε; best first")
     for heading in ("rule", "worst", *(f"d={dim:,}" for dim in dims), "mean", "honest lost", "forged kept", "ms"):
-        table.add_column(heading, justify="left" if heading == "rule" else "right")
-    table.add_column("its worst cell")
+        table.add_column(heading, justify="left" if heading == "rule" else "right", no_wrap=heading == "rule")
+    table.add_column("its worst attack", no_wrap=True)
     for standing in ranked:
         worst = standing.worst
         table.add_row(
@@ -153,7 +157,7 @@ def _show_contests(console: Console, records: Sequence[Record]) -> None:
 def _where(worst: Record | None) -> str:
     if worst is None:
         return "refused everything"
-    return f"{worst.attack} on {worst.model}, K={worst.cohort_size} d={worst.dim} f={worst.num_byzantine}"
+    return f"{worst.attack} on {worst.model}"
 
 
 def _number(value: float) -> str:

@@ -2,74 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
+from rich.console import Console, Group
+from rich.padding import Padding
+from rich.text import Text
+
+from holdfast.errors import find
+
+if TYPE_CHECKING:
+    from holdfast.values import ValueObject
 
 app = typer.Typer(help="List the rules or the attacks.", no_args_is_help=True)
 
 
 @app.command("rules")
-def rules() -> None:
+def rules(name: Annotated[str | None, typer.Argument(help="Show this rule only.")] = None) -> None:
     """List every rule: name, parameters, what it must know besides the rows, and where it is defined.
 
     Wrappers take a rule inside and are written before it with a plus, such as nnm+krum.
     """
     from holdfast.aggregators import RULES  # noqa: PLC0415  loads torch
 
-    table = Table("rule", "parameter", "default", "allowed", "must know", "defined in")
-    for name, rule in RULES.items():
-        _add(table, name, rule.model_json_schema(), rule.needs, rule.citation)
-    Console().print(table)
+    for key, rule in _chosen("rule", name, RULES).items():
+        needs = f"must know besides the rows: {_names(rule.needs)}" if rule.needs else "needs the rows only"
+        _show(key, rule, f"{needs}; defined in {rule.citation}")
 
 
 @app.command("attacks")
-def attacks() -> None:
-    """List every attack: name, parameters, what it must know (and makes use of), and where it is defined.
+def attacks(name: Annotated[str | None, typer.Argument(help="Show this attack only.")] = None) -> None:
+    """List every attack: name, parameters, what it must know and what it makes use of, and where it is defined.
 
     Attacks with an attack inside are written before it with a plus, such as sleeper+sign-flip.
     """
     from holdfast.attacks import ATTACKS  # noqa: PLC0415  loads torch
 
-    table = Table("attack", "parameter", "default", "allowed", "must know (uses)", "defined in")
-    for name, attack in ATTACKS.items():
-        _add(table, name, attack.model_json_schema(), attack.needs, attack.citation, attack.uses)
-    Console().print(table)
+    for key, attack in _chosen("attack", name, ATTACKS).items():
+        needs = f"must know {_names(attack.needs) or 'nothing'}"
+        uses = f", makes use of {_names(attack.uses)}" if attack.uses else ""
+        _show(key, attack, f"{needs}{uses}; {attack.citation}")
 
 
-def _add(
-    table: Table, name: str, schema: dict[str, Any], needs: Iterable[Enum], citation: str, uses: Iterable[Enum] = ()
-) -> None:
-    """Add one section: a line per parameter, the rest on the first of them."""
-    knowledge = ", ".join(sorted(need.name.lower() for need in needs)) or "nothing"
-    extra = ", ".join(sorted(use.name.lower() for use in uses))
-    facts = (knowledge + (f" ({extra})" if extra else ""), citation)
-    definitions = schema.get("$defs", {})
-    parameters = list(schema.get("properties", {}).items()) or [("", {})]
-    for index, (key, property_) in enumerate(parameters):
-        default = property_.get("default")
-        table.add_row(
-            name if index == 0 else "",
-            key,
-            "" if default is None else str(default),
-            allowed(property_, definitions) if key else "",
-            *(facts if index == 0 else ("", "")),
-        )
-    table.add_section()
+def summary(kind: type[ValueObject]) -> str:
+    """Return the first paragraph of a class's docstring in one line."""
+    return " ".join((kind.__doc__ or "").split("\n\n")[0].split())
 
 
-def allowed(schema: dict[str, Any], definitions: dict[str, Any]) -> str:
+def parameters(kind: type[ValueObject]) -> list[tuple[str, str, str, str]]:
+    """Return name, default, what is allowed and meaning of every parameter."""
+    found = []
+    for name, schema in kind.model_json_schema().get("properties", {}).items():
+        default = "" if schema.get("default") is None else str(schema["default"])
+        meaning = " ".join((kind.model_fields[name].description or "").split())
+        found.append((name, default, _allowed(schema), meaning))
+    return found
+
+
+def _chosen(what: str, name: str | None, table: Mapping[str, Any]) -> Mapping[str, Any]:
+    return table if name is None else {name: find(what, name, table)}
+
+
+def _show(name: str, kind: type[ValueObject], facts: str) -> None:
+    lines = [Text(summary(kind)), Text(facts, style="dim")]
+    for key, default, limits, meaning in parameters(kind):
+        value = f" = {default}" if default else ""
+        lines.append(Text.assemble((key, "bold"), f"{value}  ({limits})", f"  {meaning}" if meaning else ""))
+    Console().print(Text(name, style="bold green"), Padding(Group(*lines), (0, 0, 1, 4)))
+
+
+def _names(members: Iterable[Enum]) -> str:
+    return ", ".join(sorted(member.name.lower().replace("_", " ") for member in members))
+
+
+def _allowed(schema: dict[str, Any]) -> str:
     """Return what a parameter's JSON schema allows, for people."""
     options = [option for option in schema.get("anyOf", [schema]) if option.get("type") != "null"]
     limits = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
     texts = []
     for option in options:
         if "$ref" in option:
-            texts.append("a table with a name and parameters" if definitions else "a table")
+            texts.append("a table with a name and parameters")
         elif "enum" in option:
             texts.append(" | ".join(map(str, option["enum"])))
         else:

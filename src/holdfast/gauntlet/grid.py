@@ -14,8 +14,8 @@ from holdfast.gauntlet.lineup import ATTACK_LABELS, RULE_LABELS, check_labels
 from holdfast.scenes import MODELS, check_model
 from holdfast.values import ValueObject, real_number, whole_number
 
-Positive = Annotated[int, BeforeValidator(whole_number), Field(ge=1)]
-Share = Annotated[float, BeforeValidator(real_number), Field(gt=0.0, lt=0.5)]
+Positive = Annotated[int, Field(ge=1), BeforeValidator(whole_number)]
+Share = Annotated[float, Field(gt=0.0, lt=0.5), BeforeValidator(real_number)]
 
 
 @dataclass(frozen=True)

@@ -49,15 +49,15 @@ class CenteredClipping(MinorityAggregator):
 
     citation: ClassVar[str] = "Karimireddy, He, Jaggi 2021, centered clipping"
 
-    radius: Annotated[float, BeforeValidator(real_number), Field(ge=1e-100)] | None = None
+    radius: Annotated[float, Field(ge=1e-100), BeforeValidator(real_number)] | None = None
     """τ, how far a row may pull; None is the median distance to the centre at every step."""
-    num_iterations: Annotated[int, BeforeValidator(whole_number), Field(ge=1)] = 3
+    num_iterations: Annotated[int, Field(ge=1), BeforeValidator(whole_number)] = 3
     """L, the number of steps."""
     start: Literal["previous", "origin", "median"] = "previous"
 
     def breaks(self) -> frozenset[Claim]:
         """Return what a starting point that does not move with the rows, and a given radius, destroy."""
-        broken = {Claim.SCALING} if self.radius is not None or self.start == "previous" else set()
+        broken = {Claim.SCALING} if self.radius is not None else set()
         if self.start != "median":
             broken |= {Claim.TRANSLATION, Claim.HULL, Claim.LINEARITY}
             broken |= {Claim.IDEMPOTENCE} if self.radius is not None else set()

@@ -38,9 +38,9 @@ class MedianOfMeans(BoundedAggregator):
 
     citation: ClassVar[str] = "Chen, Su, Xu 2017, Algorithm 2"
 
-    num_groups: Annotated[int, BeforeValidator(whole_number), Field(ge=1)] | None = None
+    num_groups: Annotated[int, Field(ge=1), BeforeValidator(whole_number)] | None = None
     """k, at most n; None is 2f + 1, the fewest of which a majority is honest."""
-    seed: Annotated[int, BeforeValidator(whole_number), Field(ge=0)] = 0
+    seed: Annotated[int, Field(ge=0), BeforeValidator(whole_number)] = 0
 
     @model_validator(mode="after")
     def _a_majority_of_honest_groups(self) -> MedianOfMeans:

@@ -35,9 +35,9 @@ class Rfa(MinorityAggregator):
 
     citation: ClassVar[str] = "Pillutla, Kakade, Harchaoui 2022, Algorithm 2"
 
-    smoothing: Annotated[float, BeforeValidator(real_number), Field(ge=1e-100)] = 1e-6
+    smoothing: Annotated[float, Field(ge=1e-100), BeforeValidator(real_number)] = 1e-6
     """ν, the distance below which rows weigh alike."""
-    num_iterations: Annotated[int, BeforeValidator(whole_number), Field(ge=1)] = 3
+    num_iterations: Annotated[int, Field(ge=1), BeforeValidator(whole_number)] = 3
     """R, the number of steps."""
 
     def breaks(self) -> frozenset[Claim]:

@@ -46,8 +46,8 @@ class Rsa(MinorityAggregator):
 
     citation: ClassVar[str] = "Li et al. 2019, equation (8)"
 
-    penalty: Annotated[float, BeforeValidator(real_number), Field(gt=0.0, lt=1e30)] = 0.005
-    weight_decay: Annotated[float, BeforeValidator(real_number), Field(ge=0.0, lt=1e30)] = 0.0
+    penalty: Annotated[float, Field(gt=0.0, lt=1e30), BeforeValidator(real_number)] = 0.005
+    weight_decay: Annotated[float, Field(ge=0.0, lt=1e30), BeforeValidator(real_number)] = 0.0
 
     def breaks(self) -> frozenset[Claim]:
         """Return all but that clients are alike: only the signs of the rows count."""

@@ -38,7 +38,7 @@ class Slsgd(BoundedAggregator):
 
     citation: ClassVar[str] = "Xie, Koyejo, Gupta 2019, Algorithm 1"
 
-    moving_average: Annotated[float, BeforeValidator(real_number), Field(gt=0.0, le=1.0)] = 0.5
+    moving_average: Annotated[float, Field(gt=0.0, le=1.0), BeforeValidator(real_number)] = 0.5
 
     def breaks(self) -> frozenset[Claim]:
         """Return what the trimmed mean breaks, and that a share of it stays behind the rows."""

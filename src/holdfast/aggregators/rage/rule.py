@@ -51,15 +51,6 @@ class Rage(BoundedAggregator):
         known: the weighted-mean filter with threshold θ(ε) n σ₀², θ(ε) = (1 − ε)/(1/2 − ε).
         exact: Algorithm 2 as printed, its saddle point decided by certificates.
 
-    Args:
-        byzantine_fraction: ε, the assumed share of Byzantine rows; f = ⌈ε K⌉ of the K rows received.
-        num_byzantine: f itself. Exactly one of the two is given.
-        mode: "auto", "known" or "exact".
-        sigma0: σ₀, the honest spread as a standard deviation; for "known" and "exact" only.
-        kappa: κ of mode "auto". Larger keeps more honest clients, smaller removes more attackers.
-        sketch: buckets per client of a count-sketch (at least 5) for cohorts of 500 rows and more; None computes the
-            Gram matrix exactly. What the certificate says then holds up to the error of the sketch.
-
     Deviations from the paper: R reads K in Algorithm 2, whose sampled cohort it is given; "known" and "auto" replace
     the saddle point by the weighted mean, which has better proved and measured constants (docs/theory/filter.md);
     unusable rows are dropped and counted against f.
@@ -76,9 +67,15 @@ class Rage(BoundedAggregator):
     citation: ClassVar[str] = "Data, Diggavi 2020, Algorithm 2"
 
     mode: Literal["auto", "known", "exact"] = "auto"
-    sigma0: Annotated[float, BeforeValidator(real_number), Field(gt=0.0, lt=1e100)] | None = None
-    kappa: Annotated[float, BeforeValidator(real_number), Field(ge=1.0)] = 3.0
-    sketch: Annotated[int, BeforeValidator(whole_number), Field(ge=5)] | None = None
+    """Whether σ₀ is learned or given, and whether Algorithm 2 is run as printed."""
+    sigma0: Annotated[float, Field(gt=0.0, lt=1e100), BeforeValidator(real_number)] | None = None
+    """σ₀, the honest spread as a standard deviation; for "known" and "exact" only."""
+    kappa: Annotated[float, Field(ge=1.0), BeforeValidator(real_number)] = 3.0
+    """κ of mode "auto". Larger keeps more honest clients, smaller removes more attackers."""
+    sketch: Annotated[int, Field(ge=5), BeforeValidator(whole_number)] | None = None
+    """Buckets per client of a count-sketch for cohorts of 500 rows and more; None computes the Gram matrix exactly.
+
+    What the certificate says then holds up to the error of the sketch."""
 
     @model_validator(mode="after")
     def _mode_has_its_parameters(self) -> Rage:

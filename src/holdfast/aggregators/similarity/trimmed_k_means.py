@@ -52,12 +52,14 @@ def trimmed_k_means(gram: Matrix, num_clusters: int, num_trimmed: int, max_itera
 def starting_rows(squared: Matrix, num_clusters: int, num_trimmed: int) -> NDArray[np.intp]:
     """Return the rows from which the centres start: the most central one, then each time one far from all so far.
 
-    The most central row has the smallest median distance to the others. The farthest rows may all be Byzantine, and a
-    centre that starts on one of them keeps it, for its distance is 0 and it is never trimmed: so the `num_trimmed`
-    farthest are passed over. With fewer than `num_clusters` rows every row is a start.
+    The most central row has the smallest sum of squared distances to the half of the other rows nearest to it, which
+    are honest for an honest row. The farthest rows may all be Byzantine, and a centre that starts on one of them keeps
+    it, for its distance is 0 and it is never trimmed: so the `num_trimmed` farthest are passed over. With fewer than
+    `num_clusters` rows every row is a start.
     """
     n = len(squared)
-    starts = [int(np.argmin(np.median(squared, axis=1)))]
+    neighbours = max(2, n // 2)  # two rows are often nearest to each other and would tie
+    starts = [int(np.argmin(np.sort(squared, axis=1)[:, 1 : neighbours + 1].sum(axis=1)))]
     nearest = squared[starts[0]].copy()
     for _ in range(min(num_clusters, n) - 1):
         passed_over = min(num_trimmed, n - len(starts) - 1)

@@ -39,9 +39,9 @@ class Bucketing(Wrapper):
     citation: ClassVar[str] = "Karimireddy, He, Jaggi 2022, Algorithm 1"
     looks_at_origin: ClassVar[bool] = False
 
-    size: Annotated[int, BeforeValidator(whole_number), Field(ge=1)] = 2
+    size: Annotated[int, Field(ge=1), BeforeValidator(whole_number)] = 2
     """s, rows per bucket."""
-    seed: Annotated[int, BeforeValidator(whole_number), Field(ge=0)] = 0
+    seed: Annotated[int, Field(ge=0), BeforeValidator(whole_number)] = 0
 
     def breaks(self) -> frozenset[Claim]:
         """Return that who shares a bucket depends on the order of the rows."""

@@ -31,7 +31,7 @@ class Clipping(Wrapper):
 
     citation: ClassVar[str] = "Allouah et al. 2024, static clipping"
 
-    radius: Annotated[float, BeforeValidator(real_number), Field(gt=0.0)]
+    radius: Annotated[float, Field(gt=0.0), BeforeValidator(real_number)]
     """C, the largest norm that is left alone."""
 
     def breaks(self) -> frozenset[Claim]:
