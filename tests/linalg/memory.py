@@ -1,13 +1,16 @@
-"""Peak memory of a Gram pass, measured in a process of its own."""
+"""Peak memory of passes over the rows, measured in a process of its own."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import torch
 
+from holdfast.aggregators import build_rule
 from holdfast.linalg.columns import DenseColumns
-from holdfast.linalg.gram import pivoted_gram
+from holdfast.linalg.gram import pivoted_gram, squared_norms
+from holdfast.linalg.mixtures import MixedColumns
 from holdfast.linalg.threads import one_blas_thread
 
 
@@ -24,6 +27,28 @@ def peak_of_a_gram_pass(number: int, width: int) -> int:
         before = _status("VmRSS")
         pivoted_gram(DenseColumns(rows))
     return _status("VmHWM") - before
+
+
+def peak_of_a_mixture(name: str, number: int, width: int) -> int:
+    """Return how many bytes above its input a wrapped rule, or with the name "read" one pass, has held at its peak."""
+    rows = torch.full((number, width), 0.5)
+    rows[:, ::97] += torch.arange(float(number))[:, None]
+    rows[1, 5] = torch.nan
+    _mix(name, rows[:8, :20_000])
+    before = _status("VmRSS")
+    _mix(name, rows)
+    return _status("VmHWM") - before
+
+
+def _mix(name: str, rows: torch.Tensor) -> None:
+    if name != "read":
+        build_rule(name, num_byzantine=2)(rows)
+        return
+    with one_blas_thread():
+        gram = pivoted_gram(DenseColumns(rows))
+        size = len(gram.matrix)
+        mixing = np.eye(size, size + 1) / 2.0 + 0.5 / (size + 1)
+        squared_norms(MixedColumns(DenseColumns(rows), mixing, gram, np.pad(gram.matrix, (0, 1))))
 
 
 def _status(field: str) -> int:

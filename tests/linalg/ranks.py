@@ -15,13 +15,19 @@ import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
 
-from holdfast.aggregators import Aggregator, GeometricMedian, Krum, Mean, Median, Rage
+from holdfast.aggregators import Aggregator, GeometricMedian, Krum, Mean, Median, NearestNeighborMixing, Rage
+from holdfast.aggregators.centre.centered_clipping import CenteredClipping
+from holdfast.aggregators.selection.dnc import Dnc
+from holdfast.aggregators.wrappers.bucketing import Bucketing
+from holdfast.aggregators.wrappers.clipping import AdaptiveClipping
 from holdfast.errors import InputError
 from holdfast.linalg.shards import ShardedColumns
 from holdfast.rng import stream
 
 CUT = 2_500
 """Columns of rank 0; rank 1 has the others."""
+
+CLIPPED = CenteredClipping(num_byzantine=4, start="origin")
 
 RULES: Mapping[str, Aggregator] = MappingProxyType(
     {
@@ -32,6 +38,10 @@ RULES: Mapping[str, Aggregator] = MappingProxyType(
         "median": Median(),
         "mean": Mean(),
         "geometric median": GeometricMedian(),
+        "nnm krum": NearestNeighborMixing(rule=Krum(num_byzantine=4)),
+        "arc nnm centered clipping": AdaptiveClipping(rule=NearestNeighborMixing(rule=CLIPPED)),
+        "bucketing median": Bucketing(rule=Median(num_byzantine=4)),
+        "dnc": Dnc(num_byzantine=4),
     }
 )
 
