@@ -23,7 +23,7 @@ from holdfast.aggregators.similarity.sign_guard import SignGuard
 from holdfast.errors import MissingKnowledgeError, ShapeError
 from holdfast.linalg.columns import DenseColumns
 from holdfast.rng import stream
-from holdfast.testing.contract import CHECKS, check_contract, example_updates
+from holdfast.testing.contract import check_contract
 
 SEEDS = 8
 DTYPES = (torch.float64, torch.float32)
@@ -58,7 +58,9 @@ def at_angles(*degrees: float) -> torch.Tensor:
 # ------------------------------------------------------------------ contract
 
 VARIANTS: dict[str, Aggregator] = {
+    "fltrust": FlTrust(),
     "fltrust f=3": FlTrust(num_byzantine=3),
+    "foolsgold": FoolsGold(),
     "foolsgold 20%": FoolsGold(byzantine_fraction=0.2),
     "foolsgold f=3": FoolsGold(num_byzantine=3, confidence=0.5),
     "signguard": SignGuard(),
@@ -71,12 +73,6 @@ VARIANTS: dict[str, Aggregator] = {
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_rule_keeps_the_contract(variant: str) -> None:
     check_contract(VARIANTS[variant])
-
-
-@pytest.mark.parametrize("rule", [FlTrust(), FoolsGold()], ids=str)
-@pytest.mark.parametrize("check", [name for name in CHECKS if name != "broken promise"])
-def test_rule_that_assumes_one_honest_row_keeps_the_contract(rule: Aggregator, check: str) -> None:
-    CHECKS[check](rule, example_updates(rule))
 
 
 @pytest.mark.parametrize("rule", [FlTrust(), FoolsGold()], ids=str)
