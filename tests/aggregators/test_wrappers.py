@@ -195,7 +195,7 @@ def test_an_update_of_clipped_rows_is_no_longer_than_the_longest_honest_row() ->
 
 
 def test_rows_that_are_shrunk_to_nothing_keep_the_weight_of_their_mixed_row() -> None:
-    """All rows but one are zero, and so is the second largest norm: every row becomes zero, and Krum takes the first."""
+    """All rows but one are zero, and so is the second largest norm: all become zero, and Krum takes the first."""
     rows = on_a_line(5.0, 0.0, 0.0, 0.0, 0.0)
     found = AdaptiveClipping(rule=Krum(num_byzantine=1))(rows)
     assert found.update.tolist() == [0.0]
