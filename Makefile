@@ -6,7 +6,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check format docs bench-filter bench-memmap bench-sweep clean
+.PHONY: help demo test test-slow check format docs bench-filter bench-rules bench-agreement bench-memmap bench-sweep clean
 
 help:  ## list the verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -31,10 +31,16 @@ format: $(VENV)/installed-dev  ## format the code
 	$(BIN)/ruff format .
 
 docs: $(VENV)/installed-dev  ## write the generated parts of the documentation
-	$(BIN)/python -m holdfast.cli.reference > docs/cli.md
+	$(BIN)/python -m holdfast.cli.reference docs
 
 bench-filter: $(VENV)/installed-bench  ## time and memory of the filter against its peers
 	$(BIN)/python -m benchmarks.filter
+
+bench-rules: $(VENV)/installed-bench  ## time of every rule that a peer has too, against the peer
+	$(BIN)/python -m benchmarks.rules
+
+bench-agreement: $(VENV)/installed-bench  ## values of rules and attacks against the peers' own
+	$(BIN)/python -m benchmarks.agreement
 
 bench-memmap: $(VENV)/installed-bench  ## filter a 12 GB matrix on disk (needs the disk space)
 	$(BIN)/python -m benchmarks.memmap
@@ -56,5 +62,5 @@ $(VENV)/installed-dev: $(VENV)/installed
 
 $(VENV)/installed-bench: $(VENV)/installed
 	$(BIN)/pip install --quiet --editable '.[bench]'
-	$(BIN)/pip install --quiet --no-deps byzfl==0.0.11
+	$(BIN)/pip install --quiet --no-deps byzfl==0.0.11 torchjd==0.18.0
 	touch $@

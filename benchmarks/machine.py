@@ -29,7 +29,7 @@ from torch import Tensor
 from holdfast.rng import stream
 
 RESULTS = Path(__file__).parent / "results"
-PACKAGES = ("holdfast", "torch", "numpy", "scipy", "byzfl")
+PACKAGES = ("holdfast", "torch", "numpy", "scipy", "byzfl", "torchjd")
 STATUS = Path("/proc/self/status")
 CLEAR_REFS = Path("/proc/self/clear_refs")
 WIDTH_WITHOUT_TERMINAL = 140

@@ -1,12 +1,12 @@
-"""Aggregation rules of the peer library byzfl 0.0.11, in the form that the benchmarks call.
+"""Rules and attacks of the peer libraries byzfl 0.0.11 and TorchJD 0.18.0, in the form that the benchmarks call.
 
 The package ``byzfl`` imports its whole simulation framework when it is imported, and with it torchvision, matplotlib
 and seaborn. None of these takes part in aggregating, and torchvision is not available for every build of torch. This
-module therefore loads only the subpackage ``byzfl.aggregators`` (which itself uses ``byzfl.utils``) and never runs
-``byzfl/__init__.py``. The code of the rules is the installed code, unchanged.
+module therefore loads only the subpackages ``byzfl.aggregators`` and ``byzfl.attacks`` (which use ``byzfl.utils``) and
+never runs ``byzfl/__init__.py``. The code of the rules is the installed code, unchanged.
 
 Next to byzfl itself the rules need torch, numpy and scipy. Because the metadata of byzfl asks for torchvision, byzfl is
-best installed with ``pip install --no-deps byzfl==0.0.11``.
+best installed with ``pip install --no-deps byzfl==0.0.11``. TorchJD needs torch alone and is imported as it is.
 """
 
 import functools
@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
+from typing import Any, Literal
 
 import psutil
 import torch
@@ -26,6 +27,7 @@ from torch import Tensor
 
 PEER = "byzfl"
 PEER_VERSION = "0.0.11"
+TORCHJD, TORCHJD_VERSION = "torchjd", "0.18.0"
 MEMORY_SHARE = 0.8
 """The share of the available memory that a rule may ask for."""
 
@@ -37,20 +39,25 @@ def _peer_folder() -> Path:
 
     Raises ImportError if the package is missing, or if its version is not the one the benchmarks are written for.
     """
-    advice = f"Install it with: pip install --no-deps {PEER}=={PEER_VERSION}"
-    try:
-        distribution = importlib.metadata.distribution(PEER)
-    except importlib.metadata.PackageNotFoundError as error:
-        msg = f"The peer library {PEER} is not installed. {advice}"
-        raise ImportError(msg) from error
-    if distribution.version != PEER_VERSION:
-        msg = f"Found {PEER} {distribution.version}, but the benchmark needs {PEER_VERSION}. {advice}"
-        raise ImportError(msg)
-    folder = Path(str(distribution.locate_file(PEER)))
+    folder = Path(str(_installed(PEER, PEER_VERSION).locate_file(PEER)))
     if not folder.is_dir():
-        msg = f"The metadata of {PEER} {PEER_VERSION} is there, but the folder {folder} is not. {advice}"
+        msg = f"The metadata of {PEER} {PEER_VERSION} is there, but the folder {folder} is not."
         raise ImportError(msg)
     return folder
+
+
+def _installed(package: str, version: str) -> importlib.metadata.Distribution:
+    """Return the distribution of a package; raise ImportError unless exactly this version is installed."""
+    advice = f"Install it with: pip install --no-deps {package}=={version}"
+    try:
+        distribution = importlib.metadata.distribution(package)
+    except importlib.metadata.PackageNotFoundError as error:
+        msg = f"The peer library {package} is not installed. {advice}"
+        raise ImportError(msg) from error
+    if distribution.version != version:
+        msg = f"Found {package} {distribution.version}, but the benchmark needs {version}. {advice}"
+        raise ImportError(msg)
+    return distribution
 
 
 def _take_peer_modules() -> dict[str, ModuleType]:
@@ -78,14 +85,21 @@ def _bare_package(folder: Path) -> Iterator[None]:
 
 
 @functools.cache
-def _aggregators() -> ModuleType:
-    """Return the module ``byzfl.aggregators``, which holds the aggregators and the pre-aggregators."""
+def byzfl_module(name: Literal["aggregators", "attacks"]) -> Any:
+    """Return a subpackage of byzfl; ``aggregators`` holds the aggregators and the pre-aggregators."""
     with _bare_package(_peer_folder()):
         try:
-            return importlib.import_module(f"{PEER}.aggregators")
+            return importlib.import_module(f"{PEER}.{name}")
         except ModuleNotFoundError as error:
             msg = f"{PEER} {PEER_VERSION} needs the package {error.name}, which is not installed."
             raise ImportError(msg) from error
+
+
+@functools.cache
+def torchjd_aggregators() -> Any:
+    """Return the module ``torchjd.aggregation``."""
+    _installed(TORCHJD, TORCHJD_VERSION)
+    return importlib.import_module(f"{TORCHJD}.aggregation")
 
 
 def _checked(name: str, rule: Callable[[Tensor], object]) -> Rule:
@@ -113,7 +127,7 @@ def peer_rules(num_byzantine: int) -> dict[str, Rule]:
     draws from torch's global random generator, so seed that for a repeatable result. CAF also has no limit on its
     steps, and it may run practically without end on clients that lie thousands of times further out than the others.
     """
-    peer = _aggregators()
+    peer = byzfl_module("aggregators")
     average: Callable[[Tensor], Tensor] = peer.Average()
     mixing: Callable[[Tensor], Tensor] = peer.NNM(f=num_byzantine)
     rules: dict[str, Callable[[Tensor], object]] = {
