@@ -12,9 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from holdfast import __version__
+from holdfast.aggregators import RULES
+from holdfast.attacks import ATTACKS, Cluster
 from holdfast.cli import main
 from holdfast.cli.app import app
-from holdfast.attacks import Cluster
 from holdfast.scenes import scene
 
 
@@ -29,7 +30,7 @@ def matrix(tmp_path: Path) -> Path:
 def run(*arguments: str) -> str:
     result = CliRunner().invoke(app, list(arguments), env={"COLUMNS": "120"})
     assert result.exit_code == 0, result.output
-    return result.output
+    return result.stdout
 
 
 def refused(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
@@ -52,10 +53,61 @@ def test_demo_shows_that_rage_removes_the_liars_and_the_mean_does_not() -> None:
     assert "0-9" in next(line for line in section.splitlines() if "rage" in line)
 
 
-def test_rules_lists_every_parameter() -> None:
-    output = run("rules")
-    for word in ("rage", "krum", "byzantine_fraction", "kappa", "auto | known | exact", "number > 0.0"):
+def test_list_names_parameters_knowledge_and_citation_of_every_rule_and_attack() -> None:
+    output = run("list", "rules")
+    for word in (
+        "rage",
+        "krum",
+        "byzantine_fraction",
+        "kappa = 3.0  (number >= 1.0)",
+        "auto | known | exact",
+        "trusted row",
+    ):
         assert word in output
+    for rule in RULES.values():
+        assert rule.citation in " ".join(output.split())
+    output = run("list", "attacks")
+    for word in ("alie", "must know own, rule, makes use of honest", "chunk_size = 1000  (integer >= 1)"):
+        assert word in output
+    for attack in ATTACKS.values():
+        assert attack.citation in " ".join(output.split())
+    assert "krum" not in run("list", "rules", "rage")
+
+
+@pytest.mark.parametrize(("kind", "wrong", "right"), [("rules", "krumm", "krum"), ("attacks", "alei", "alie")])
+def test_list_refuses_an_unknown_name_with_the_nearest_one(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, kind: str, wrong: str, right: str
+) -> None:
+    assert f"did you mean '{right}'" in refused(capsys, monkeypatch, "list", kind, wrong)
+
+
+def test_gauntlet_ranks_rules_and_says_where_rage_is_not_the_best(tmp_path: Path) -> None:
+    out = tmp_path / "records.jsonl"
+    options = ("--rules", "rage,median,krum", "--attacks", "none,nan,alie", "--models", "iso", "--dims", "5,50")
+    cohort = ("--cohort-sizes", "12", "--byzantine-fractions", "0.25")
+    output = run("gauntlet", *options, *cohort, "--out", str(out))
+    for word in ("worst", "d=50", "krum", "rage", "18 records"):
+        assert word in output
+    again = json.loads(run("gauntlet", *options, *cohort, "--out", str(out), "--json"))
+    assert {standing["rule"] for standing in again} == {"rage", "median", "krum"}
+    assert len(out.read_text().splitlines()) == 18
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--preset", "ful"), "did you mean 'full'"),
+        (("--rules", "krumm"), "did you mean 'krum'"),
+        (("--dims", "ten"), "--dims takes whole numbers"),
+        (("--byzantine-fractions", "0.7"), "less than 0.5"),
+        (("--out", "/nowhere/records.jsonl"), "cannot write records"),
+        (("--models", "file:nowhere.npy"), "cannot read 'nowhere.npy'"),
+    ],
+)
+def test_gauntlet_refuses_what_it_cannot_run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], message: str
+) -> None:
+    assert message in refused(capsys, monkeypatch, "gauntlet", *options)
 
 
 def test_version() -> None:

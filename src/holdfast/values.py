@@ -59,8 +59,8 @@ class ValueObject(BaseModel):
                 known = sorted(cls.model_fields)
                 problems.append(f"no parameter {key!r}{nearest(key, known)}; known: {', '.join(known) or 'none'}")
             elif key:
-                text = detail["msg"].removeprefix("Value error, ").lower()
-                problems.append(f"{key}: {text}, got {detail['input']!r}")
+                text = detail["msg"].removeprefix("Value error, ")
+                problems.append(f"{key}: {text[:1].lower()}{text[1:]}, got {detail['input']!r}")
             else:
                 problems.append(detail["msg"].removeprefix("Value error, "))
         return f"{cls.__name__}: " + "; ".join(problems)

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from holdfast.aggregators import Rage, Stop
+from holdfast.attacks import Cluster, CovarianceShift, Spread, Staircase
 from holdfast.errors import CohortTooSmallError, ParameterError
 from holdfast.rng import stream
-from holdfast.attacks import Cluster, CovarianceShift, Spread, Staircase
 from holdfast.scenes import scene
 
 MODES = {

@@ -18,9 +18,11 @@ from holdfast.attacks.view import AdversaryView, Knowledge
 from holdfast.values import real_number, whole_number
 
 Count = Annotated[int, Field(ge=1), BeforeValidator(whole_number)]
-GRID_POINTS = 16
+GRID_POINTS = 14
 """Strengths tried first, in geometric progression."""
-REFINEMENTS = 10
+PRECISION = 5e-3
+"""Relative precision of a bisection."""
+REFINEMENTS = 8
 """Strengths tried between the neighbours of the best of them."""
 NEAREST, FARTHEST = 0.25, 4.0
 """The grid reaches from this multiple of the honest spread σ₀ to this multiple of an honest row's distance to the mean.
@@ -32,7 +34,7 @@ A row beyond is farther out than all honest ones, and every rule but the mean se
 class Optimal(Attack):
     """Go as far along another attack's direction as hurts the server's rule most.
 
-    The strength maximises ‖rule(forged and honest rows) − honest mean‖: a geometric grid of strengths, then ten more
+    The strength maximises ‖rule(forged and honest rows) − honest mean‖: a geometric grid of strengths, then eight more
     between the neighbours of the best one. The damage as a function of the strength rises until the rule sees the
     attack and is not concave, so this is a search and not a proof of the maximum. (byzfl calls the same idea "optimal"
     ALIE and IPM.)
@@ -110,14 +112,14 @@ class BelowThreshold(Attack):
     def _largest_kept(
         self, victim: Victim, rows: Callable[[float], Tensor], reach: tuple[float, float], view: AdversaryView
     ) -> float:
-        """Return the largest distance, up to one part in a thousand, at which the forged rows keep their weight."""
+        """Return the largest distance at which the forged rows keep their weight."""
         full = view.num_byzantine / (view.num_byzantine + len(victim.honest))
 
         def kept(at: float) -> bool:
             return float(victim.aggregate(rows(at)).weights[: view.num_byzantine].sum()) >= self.kept_share * full
 
         low, high = 0.0, reach[1]
-        while high - low > 1e-3 * reach[0]:
+        while high - low > PRECISION * max(low, reach[0]):
             middle = (low + high) / 2.0
             low, high = (middle, high) if kept(middle) else (low, middle)
         return low

@@ -78,7 +78,7 @@ WITH_PARAMETERS: Mapping[str, Attack] = MappingProxyType(
         "optimal-spread-10": Optimal(attack=Spread(num_directions=10)),
         "optimal-covariance": Optimal(attack=CovarianceShift()),
         "below-threshold": BelowThreshold(),
-        "hill-climb": HillClimb(),
+        "hill-climb": HillClimb(num_trials=50),
     }
 )
 """Attacks under names of their own; every registered attack that acts on rows may also be called by its own name."""

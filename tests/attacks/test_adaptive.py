@@ -1,0 +1,131 @@
+"""Attackers that know the rule: they do at least as much damage as those that do not, and search where they say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from holdfast.aggregators import Krum, Mean, Median, Rage, TrimmedMean, build_rule
+from holdfast.attacks import (
+    AdversaryView,
+    ALittleIsEnough,
+    BelowThreshold,
+    Cluster,
+    HillClimb,
+    InnerProductManipulation,
+    Knowledge,
+    Optimal,
+    Spread,
+    Zero,
+)
+from holdfast.attacks.adaptive import most_damaging
+from holdfast.attacks.victim import expected_victim
+from holdfast.errors import ParameterError
+from holdfast.scenes import attacked, population
+
+
+def view_of(rule: str, *, model: str = "iso", cohort_size: int = 20, dim: int = 300, number: int = 4) -> AdversaryView:
+    people = population(model, cohort_size=cohort_size, dim=dim, num_byzantine=number)
+    return AdversaryView(
+        num_byzantine=number,
+        cohort_size=cohort_size,
+        own_rows=people.rows[:number],
+        honest_rows=people.honest,
+        server_rule=build_rule(rule, num_byzantine=number),
+        server_view=people.server_view(),
+    )
+
+
+@pytest.mark.parametrize(
+    "rule", ["rage", "krum", "geometric-median", "caf", "fltrust", "nnm+krum", "arc+rage", "foolsgold"]
+)
+def test_a_rule_of_inner_products_is_damaged_alike_in_the_span_of_what_is_tried(rule: str) -> None:
+    view = view_of(rule)
+    aim = Cluster(strength=3.0).aim(view)
+    victim, (centre, direction) = expected_victim(view, aim.centre, aim.direction)
+    assert centre.shape[1] < 60
+    for strength in (0.0, 1.0, 3.0, 50.0):
+        whole = view.aggregate(aim.at(strength)).update.double() - view.honest.double().mean(0)
+        small = victim.damage(centre + strength * direction)
+        assert small == pytest.approx(float(whole.norm()), rel=1e-4, abs=1e-5)
+
+
+@pytest.mark.parametrize("rule", ["median", "bulyan", "signguard", "zeno"])
+def test_other_rules_are_tried_on_whole_rows(rule: str) -> None:
+    view = view_of(rule)
+    aim = Cluster(strength=3.0).aim(view)
+    victim, (centre, _) = expected_victim(view, aim.centre, aim.direction)
+    assert centre.shape == aim.centre.shape
+    whole = view.aggregate(aim.at(2.0)).update.double() - view.honest.double().mean(0)
+    assert victim.damage(aim.at(2.0)) == pytest.approx(float(whole.norm()), rel=1e-6)
+
+
+def test_an_adversary_that_sees_its_own_rows_only_takes_them_for_the_honest_ones() -> None:
+    people = population("iso", cohort_size=20, dim=30, num_byzantine=4)
+    view = AdversaryView(
+        num_byzantine=4,
+        cohort_size=20,
+        own_rows=people.rows[:4],
+        server_rule=Median(),
+        granted=frozenset({Knowledge.OWN, Knowledge.RULE}),
+    )
+    victim, _ = expected_victim(view)
+    assert torch.equal(victim.honest, view.own.repeat(4, 1))
+
+
+@pytest.mark.parametrize("attack", [ALittleIsEnough(), InnerProductManipulation(), Cluster(), Spread()])
+@pytest.mark.parametrize("rule", [TrimmedMean(num_byzantine=4), Krum(num_byzantine=4), Rage(num_byzantine=4)])
+def test_the_best_strength_does_at_least_as_much_damage_as_any_other_on_a_grid(
+    attack: Cluster, rule: TrimmedMean
+) -> None:
+    people = population("clusters", cohort_size=20, dim=50, num_byzantine=4)
+
+    def damage(staged: Cluster | Optimal) -> float:
+        scene = attacked(people, staged, rule)
+        return scene.error(scene.aggregate(rule).update)
+
+    best = damage(Optimal(attack=attack))
+    assert best >= 0.98 * damage(attack)
+
+
+def test_a_peak_between_grid_points_is_found() -> None:
+    assert most_damaging(lambda at: -abs(np.log(at / 7.3)), 0.25, 400.0) == pytest.approx(7.3, rel=0.07)
+    assert most_damaging(lambda at: at, 1.0, 100.0) == pytest.approx(100.0)
+    assert most_damaging(lambda at: -at, 1.0, 100.0) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("model", ["iso", "power", "clusters"])
+def test_staying_below_the_threshold_of_rage_keeps_the_weight_and_is_its_worst_case(model: str) -> None:
+    people = population(model, cohort_size=40, dim=1000, num_byzantine=10)
+    rule = Rage(num_byzantine=10)
+    scene = attacked(people, BelowThreshold(), rule)
+    result = scene.aggregate(rule)
+    assert scene.byzantine_weight(result.weights) >= 0.95 * 0.25
+    assert 1.3 < scene.error(result.update) <= 2.1
+    farther = scene.updates.clone()
+    farther[:10] += 0.2 * (farther[:10] - people.shape.mean)
+    assert float(rule(farther).weights[:10].sum()) < 0.95 * 0.25
+
+
+def test_colluders_of_the_hill_climber_differ_and_hurt_more_than_its_start() -> None:
+    people = population("clusters", cohort_size=30, dim=100, num_byzantine=7)
+    rule = Median(num_byzantine=7)
+    hurt = []
+    for trials in (1, 80):
+        scene = attacked(people, HillClimb(num_trials=trials), rule)
+        hurt.append(scene.error(scene.aggregate(rule).update))
+    assert hurt[1] > hurt[0]
+    assert len(torch.unique(scene.updates[:7], dim=0)) > 1
+
+
+@pytest.mark.parametrize("attack", [Optimal(attack=Cluster()), BelowThreshold(), HillClimb(num_trials=3)])
+def test_equal_honest_rows_are_attacked_without_trouble(attack: HillClimb) -> None:
+    rows = torch.full((8, 5), 2.0)
+    view = AdversaryView(num_byzantine=2, cohort_size=10, own_rows=rows[:2], honest_rows=rows, server_rule=Mean())
+    assert bool(attack(view).rows.isfinite().all())
+
+
+def test_only_attacks_with_a_direction_can_be_made_optimal() -> None:
+    with pytest.raises(ParameterError, match="DirectedAttack"):
+        Optimal(attack=Zero())

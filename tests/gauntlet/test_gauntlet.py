@@ -1,0 +1,154 @@
+"""The gauntlet: deterministic, resumable, independent of the number of processes, and honest about refusals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.aggregators import RULES
+from holdfast.attacks import ATTACKS, DataAttack
+from holdfast.errors import ParameterError, UnknownNameError
+from holdfast.gauntlet import GRIDS, Grid, Record, better_than, read_records, run, standings
+from holdfast.gauntlet.lineup import ATTACK_LABELS, RULE_LABELS, WITH_PARAMETERS, attack_called, rule_called
+
+SMALL = Grid(
+    rules=("rage", "median", "bulyan"),
+    attacks=("none", "nan", "alie", "optimal-ipm"),
+    models=("iso",),
+    cohort_sizes=(12,),
+    dims=(5, 40),
+    byzantine_fractions=(0.25,),
+)
+
+
+def records(grid: Grid, **options: object) -> list[Record]:
+    return [replace(record, seconds=None) for done in run(grid, **options) for record in done]  # type: ignore[arg-type]
+
+
+def test_the_outcome_depends_on_grid_and_seed_only() -> None:
+    first = records(SMALL)
+    assert first == records(SMALL, jobs=2)
+    assert first != records(SMALL, seed=1)
+    assert [r.rule for r in first[:3]] == list(SMALL.rules)
+    assert len({record.key for record in first}) == len(first) == 2 * 4 * 3
+
+
+def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
+    out, whole = tmp_path / "out.jsonl", records(SMALL)
+    running = run(SMALL, out=out)
+    for _ in range(3):
+        next(running)
+    del running
+    with out.open("a") as file:
+        file.write('{"rule": "rage", "att')  # torn by a crash
+    before = out.read_text().splitlines()[:9]
+    assert records(SMALL, out=out) == whole
+    assert out.read_text().splitlines()[:9] == before, "what was done is not run again"
+    assert [replace(record, seconds=None) for record in read_records(out)] == whole
+    size = out.stat().st_size
+    assert records(SMALL, out=out) == whole
+    assert out.stat().st_size == size
+
+
+def test_a_rule_that_cannot_stand_so_many_says_what_it_needs() -> None:
+    refused = [record for record in records(SMALL) if record.rule == "bulyan"]
+    assert all(record.error is None and "needs at least 15 rows" in str(record.refused) for record in refused)
+    (standing,) = standings(refused)
+    assert (standing.worst, standing.worst_error, standing.num_refused) == (None, float("inf"), 8)
+
+
+def _record(rule: str, error: float | None, *, dim: int = 5, attack: str = "alie", lost: float = 0.0) -> Record:
+    refused = "too many" if error is None else None
+    return Record(
+        rule=rule, attack=attack, model="iso", cohort_size=10, dim=dim, num_byzantine=2, seed=0, error=error,
+        honest_weight_lost=lost, byzantine_weight=dim / 100, seconds=dim / 10, refused=refused,
+    )  # fmt: skip
+
+
+def test_standings_rank_by_the_worst_case_and_losses_are_told() -> None:
+    found = [
+        _record("rage", 1.5),
+        _record("rage", 1.0, dim=50),
+        _record("rage", 9.0, attack="none", lost=0.5),
+        _record("krum", 1.2),
+        _record("krum", 7.0, dim=50),
+        _record("mda", None),
+    ]
+    rage, krum, mda = standings(found)
+    assert [rage.rule, krum.rule, mda.rule] == ["rage", "krum", "mda"]
+    assert (rage.worst_error, rage.worst_by_dim) == (1.5, {5: 1.5, 50: 1.0})
+    assert (rage.honest_weight_lost, rage.seconds, rage.mean_error) == (0.5, 5.0, 1.25)
+    assert rage.byzantine_weight == pytest.approx(0.275)
+    assert (krum.worst_error, mda.num_refused) == (7.0, 1)
+    (lost,) = better_than("rage", found)
+    assert (lost.dim, lost.winner, lost.winner_error, lost.error) == (5, "krum", 1.2, 1.5)
+    assert [each.dim for each in better_than("krum", found)] == [50]
+
+
+def test_rage_stays_at_its_constant_in_every_dimension_and_coordinates_do_not() -> None:
+    grid = Grid(
+        rules=("rage", "median", "trimmed-mean", "krum"),
+        attacks=("alie", "min-max", "optimal-cluster", "optimal-alie", "below-threshold", "nan"),
+        models=("iso",),
+        cohort_sizes=(40,),
+        dims=(10, 2000),
+        byzantine_fractions=(0.25,),
+    )
+    by_rule = {standing.rule: standing.worst_by_dim for standing in standings(records(grid))}
+    assert max(by_rule["rage"].values()) <= 2.1
+    for rule in ("median", "trimmed-mean", "krum"):
+        assert by_rule[rule][2000] > 1.5 * by_rule[rule][10]
+        assert by_rule[rule][2000] > 1.5 * by_rule["rage"][2000]
+
+
+def test_every_label_means_something() -> None:
+    for label in RULE_LABELS:
+        rule_called(label, 2, 1.0)
+    for label in ATTACK_LABELS:
+        attack_called(label)
+    on_rows = {name for name, kind in ATTACKS.items() if not issubclass(kind, DataAttack)}
+    steered = {"sleeper", "alternating", "optimal"}
+    used = {*ATTACK_LABELS, *(name for label in ATTACK_LABELS if label in WITH_PARAMETERS for name in on_rows)}
+    assert on_rows - steered <= used
+    left_out = {"rsa", "slsgd", "smea", "clipping", "clustered"}
+    assert set(RULES) - left_out == {part for label in RULE_LABELS for part in label.split("+")} - {
+        "rage-known",
+        "rage-exact",
+    }
+    for grid in GRIDS.values():
+        grid.check()
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"rules": ("krumm",)}, UnknownNameError, "did you mean 'krum'"),
+        ({"attacks": ("alei",)}, UnknownNameError, "did you mean 'alie'"),
+        ({"attacks": ("label-flip",)}, UnknownNameError, "on a matrix"),
+        ({"models": ("isotropic",)}, UnknownNameError, "known: clusters"),
+    ],
+)
+def test_unknown_names_are_refused_before_anything_runs(
+    change: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        next(run(Grid(**change)))
+
+
+@pytest.mark.parametrize(
+    "change", [{"dims": ()}, {"dims": (0,)}, {"byzantine_fractions": (0.5,)}, {"rules": ("rage", "rage")}]
+)
+def test_impossible_grids_are_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(ParameterError, match=next(iter(change))):
+        Grid(**change)
+
+
+@pytest.mark.parametrize("line", ["no json", "[]", '{"rule": "rage"}', '{"what": 3}'])
+def test_a_file_of_something_else_is_not_taken_for_records(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "other.jsonl"
+    path.write_text(line + "\n")
+    with pytest.raises(ParameterError, match=r"other\.jsonl:1"):
+        read_records(path)
