@@ -6,7 +6,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check format docs bench-filter bench-rules bench-agreement bench-memmap bench-sweep clean
+.PHONY: help demo test test-slow check format docs bench-filter bench-rules bench-agreement bench-memmap bench-gauntlet clean
 
 help:  ## list the verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -45,8 +45,8 @@ bench-agreement: $(VENV)/installed-bench  ## values of rules and attacks against
 bench-memmap: $(VENV)/installed-bench  ## filter a 12 GB matrix on disk (needs the disk space)
 	$(BIN)/python -m benchmarks.memmap
 
-bench-sweep: $(VENV)/installed-bench  ## worst error and honest weight lost over the fixed families of attacks
-	$(BIN)/python -m benchmarks.sweep
+bench-gauntlet: $(VENV)/installed  ## every rule against every attack (hours; resumable), records in benchmarks/results
+	$(BIN)/holdfast gauntlet --preset full --jobs 2 --out benchmarks/results/gauntlet.jsonl
 
 clean:  ## remove the environment and all caches
 	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
