@@ -91,6 +91,7 @@ def test_gauntlet_ranks_rules_and_says_where_rage_is_not_the_best(tmp_path: Path
     again = json.loads(run("gauntlet", *options, *cohort, "--out", str(out), "--json"))
     assert {standing["rule"] for standing in again} == {"rage", "median", "krum"}
     assert len(out.read_text().splitlines()) == 18
+    assert json.loads(run("gauntlet", "--show", str(out), "--json")) == again
 
 
 @pytest.mark.parametrize(

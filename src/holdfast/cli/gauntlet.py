@@ -41,6 +41,9 @@ def gauntlet(
         Path | None,
         typer.Option(help="Write every record to this JSON Lines file; what it holds is not run again."),
     ] = None,
+    show: Annotated[
+        Path | None, typer.Option(help="Run nothing; show the standings of the records in this file.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the standings as JSON instead of tables.")] = False,
 ) -> None:
     """Try every rule against every attack on matrices, without training, and rank the rules by their worst case.
@@ -48,8 +51,11 @@ def gauntlet(
     The error is the distance of the update to the mean of the honest clients in units of σ₀ √ε: σ₀ is the largest
     standard deviation of honest rows in any direction, ε the share of Byzantine clients.
     """
-    from holdfast.gauntlet import run  # noqa: PLC0415  loads torch
+    from holdfast.gauntlet import read_records, run  # noqa: PLC0415  loads torch
 
+    if show is not None:
+        _report(read_records(show), show, as_json=as_json)
+        return
     changes = {
         "rules": _names(rules),
         "attacks": _names(attacks),
@@ -71,10 +77,10 @@ def gauntlet(
         for done in run(grid, seed=seed, out=out, jobs=jobs):
             records += done
             progress.advance(task)
-    show(records, out, as_json=as_json)
+    _report(records, out, as_json=as_json)
 
 
-def show(records: Sequence[Record], out: Path | None, *, as_json: bool) -> None:
+def _report(records: Sequence[Record], out: Path | None, *, as_json: bool) -> None:
     """Print the standings."""
     from holdfast.gauntlet import standings  # noqa: PLC0415
 
