@@ -93,7 +93,7 @@ def _rows_needed(rule: Aggregator) -> str:
     return f"{factor}f + {one - slope} rows" if slope else "1 row"
 
 
-def _parameters(kind: type[Aggregator] | type[Attack]) -> list[str]:
+def _parameters(kind: type[Aggregator | Attack]) -> list[str]:
     rows = []
     for name, default, limits, meaning in parameters(kind):
         if name not in {"byzantine_fraction", "num_byzantine", "rule"}:
