@@ -32,7 +32,9 @@ class ValueObject(BaseModel):
     Unknown keys are refused with the nearest known one, wrong values with the value and what is allowed.
     """
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", strict=False, allow_inf_nan=False, use_attribute_docstrings=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        frozen=True, extra="forbid", strict=False, allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
     def __init__(self, **parameters: Any) -> None:
         """Validate the parameters; a `ParameterError` names every one that is wrong."""

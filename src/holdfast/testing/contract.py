@@ -19,8 +19,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from holdfast.aggregators import Aggregation, Aggregator, Claim, ServerView, Stop
-from holdfast.errors import DtypeError, InputError, NoUsableRowError, ShapeError
 from holdfast.attacks import Spread
+from holdfast.errors import DtypeError, InputError, NoUsableRowError, ShapeError
 from holdfast.scenes import scene
 
 Check = Callable[[Aggregator, Tensor], None]
