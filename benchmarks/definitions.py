@@ -12,13 +12,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from holdfast.aggregators.base import Aggregator
+from holdfast.aggregators import Aggregator, Bucketing, Clipping, Median
 from holdfast.aggregators.centre.weiszfeld import distances_to_combination
-from holdfast.aggregators.coordinatewise.median import Median
 from holdfast.aggregators.selection.krum import krum_scores
 from holdfast.aggregators.selection.subsets import lowest
-from holdfast.aggregators.wrappers.bucketing import Bucketing
-from holdfast.aggregators.wrappers.clipping import Clipping
 from holdfast.linalg.gram import gram_with_points, pivoted_gram, squared_distances
 from holdfast.linalg.sources import as_columns
 from holdfast.rng import stream

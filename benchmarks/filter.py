@@ -126,11 +126,11 @@ class Measured:
 
     def times(self, name: str) -> list[float]:
         """Return the times of a rule, round by round."""
-        return [times[name] for times in self.rounds if name in times]
+        return machine.times_of(self.rounds, name)
 
     def ratios(self, over: str, under: str = MEAN) -> list[float]:
         """Return the ratio of two times in every round that has both."""
-        return [times[over] / times[under] for times in self.rounds if over in times and under in times]
+        return machine.ratios_of(self.rounds, over, under)
 
     def gemm_rate(self) -> float:
         """Return the best rate of a large float32 product seen in the rounds, in operations per second."""
@@ -242,10 +242,7 @@ def peak_memory(name: str, path: Path, num_byzantine: int, sigma0: float) -> int
     updates = torch.from_numpy(np.load(path))
     rules(1, 1.0)[name](updates[:10, :1000].clone())
     run = rules(num_byzantine, sigma0)[name]
-    before = machine.memory_bytes("VmRSS")
-    machine.reset_peak_memory()
-    run(updates)
-    return max(0, machine.memory_bytes("VmHWM") - before)
+    return machine.peak_of_call(lambda: run(updates))
 
 
 def shape_table(measured: Measured) -> Table:

@@ -131,6 +131,16 @@ def interleaved(
     return rounds
 
 
+def times_of(rounds: Sequence[Mapping[str, float]], name: str) -> list[float]:
+    """Return the times of a call in the rounds that have it."""
+    return [times[name] for times in rounds if name in times]
+
+
+def ratios_of(rounds: Sequence[Mapping[str, float]], over: str, under: str) -> list[float]:
+    """Return the ratio of two times in every round that has both."""
+    return [times[over] / times[under] for times in rounds if over in times and under in times]
+
+
 def exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
     """Return p of the fitted law seconds ~ size^p: the slope of the line through the logarithms."""
     return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
@@ -164,6 +174,14 @@ def memory_bytes(field: str) -> int:
 def reset_peak_memory() -> None:
     """Set VmHWM back to the memory that is resident now."""
     CLEAR_REFS.write_text("5", encoding="ascii")
+
+
+def peak_of_call(call: Callable[[], object]) -> int:
+    """Return the peak of resident memory while ``call`` runs, above what is resident before."""
+    before = memory_bytes("VmRSS")
+    reset_peak_memory()
+    call()
+    return max(0, memory_bytes("VmHWM") - before)
 
 
 class Neighbours:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from benchmarks.peers import byzfl_module, torchjd_aggregators
-from holdfast.aggregators.base import Aggregator
+from holdfast.aggregators import Aggregator
 from holdfast.attacks import AdversaryView, Attack
 
 SHAPES = tuple((clients, dim) for clients in (11, 25, 40) for dim in (1, 7, 200))

@@ -22,22 +22,26 @@ from benchmarks.pairs import (
     same,
     torchjd,
 )
-from holdfast.aggregators.base import Aggregator
-from holdfast.aggregators.centre.centered_clipping import CenteredClipping
-from holdfast.aggregators.centre.geometric_median import GeometricMedian
-from holdfast.aggregators.centre.rfa import Rfa
-from holdfast.aggregators.coordinatewise.mean_around_median import MeanAroundMedian
-from holdfast.aggregators.coordinatewise.median import Median
-from holdfast.aggregators.coordinatewise.trimmed_mean import TrimmedMean
-from holdfast.aggregators.mean import Mean
-from holdfast.aggregators.selection.krum import Krum, MultiKrum
-from holdfast.aggregators.selection.minimum_diameter import MinimumDiameter
-from holdfast.aggregators.selection.smallest_spread import SmallestSpread
-from holdfast.aggregators.spectral.caf import Caf
-from holdfast.aggregators.view import ServerView
-from holdfast.aggregators.wrappers.bucketing import Bucketing
-from holdfast.aggregators.wrappers.clipping import AdaptiveClipping, Clipping
-from holdfast.aggregators.wrappers.nnm import NearestNeighborMixing
+from holdfast.aggregators import (
+    AdaptiveClipping,
+    Aggregator,
+    Bucketing,
+    Caf,
+    CenteredClipping,
+    Clipping,
+    GeometricMedian,
+    Krum,
+    Mean,
+    MeanAroundMedian,
+    Median,
+    MinimumDiameter,
+    MultiKrum,
+    NearestNeighborMixing,
+    Rfa,
+    ServerView,
+    SmallestSpread,
+    TrimmedMean,
+)
 
 RADIUS = 2.0
 """Where rows are clipped; many rows of the clouds are longer, and some are not."""
