@@ -68,9 +68,11 @@ def in_order(
     """Run `work(task, slot)` on one thread per slot and `consume(task, slot)` here, in the order of the tasks.
 
     A slot (scratch memory) is handed to the next task only after it was consumed, so memory is bounded by the slots
-    and the order of consumption, and hence every sum, is the same for any number of slots.
+    and the order of consumption, and hence every sum, is the same for any number of slots. A single task, as small
+    matrices are, is run here: starting threads would take longer than the work.
     """
-    if len(slots) == 1:
+    tasks = list(tasks)
+    if len(slots) == 1 or len(tasks) == 1:
         for task in tasks:
             work(task, slots[0])
             consume(task, slots[0])
