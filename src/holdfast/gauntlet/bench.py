@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -35,7 +37,8 @@ def run(grid: Grid, *, seed: int = 0, out: Path | None = None, jobs: int = 1) ->
         known = {record.key: record for record in read_records(out)}
     shifted = [Cell(**{**vars(cell), "seed": seed + cell.seed}) for cell in grid.cells()]
     tasks = [(cell, tuple(rule for rule in grid.rules if cell_key(rule, cell) not in known)) for cell in shifted]
-    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) if jobs > 1 else nullcontext()
+    spawn = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(jobs, spawn, initializer=_end_with_parent) if jobs > 1 else nullcontext()
     with pool as workers:
         fresh = map(try_cell, tasks) if workers is None else workers.map(try_cell, tasks, chunksize=4)
         for (cell, _), records in zip(tasks, fresh, strict=True):
@@ -43,6 +46,13 @@ def run(grid: Grid, *, seed: int = 0, out: Path | None = None, jobs: int = 1) ->
                 append(out, records)
             by_rule = {record.rule: record for record in records}
             yield [by_rule.get(rule) or known[cell_key(rule, cell)] for rule in grid.rules]
+
+
+def _end_with_parent() -> None:
+    """End this worker when the process that started it is gone, however it ended: nobody would take its results."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
 
 
 def try_cell(task: Task) -> list[Record]:
