@@ -50,9 +50,14 @@ def run(grid: Grid, *, seed: int = 0, out: Path | None = None, jobs: int = 1) ->
 
 def _end_with_parent() -> None:
     """End this worker when the process that started it is gone, however it ended: nobody would take its results."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
+
+    def wait() -> None:
+        parent = multiprocessing.parent_process()
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def try_cell(task: Task) -> list[Record]:
