@@ -15,6 +15,9 @@ from holdfast.linalg.columns import Columns, Matrix, Vector
 from holdfast.linalg.gram import pivoted_gram
 from holdfast.linalg.spectrum import BOUND_SLACK, leading_directions, negligible_scatter, scatter_is_below
 
+DUST = 1e-12
+"""A weight below this is none: equally far rows lose theirs at once, but for what rounding leaves."""
+
 
 @final
 class Caf(BoundedAggregator):
@@ -29,11 +32,11 @@ class Caf(BoundedAggregator):
     for 2f < n; nothing needs to be known of that spread.
 
     Deviations: τ_max is over the rows that still have weight (over all, a row that lost its weight could keep the
-    filter from going on); rows that agree up to rounding end it, and so does weight above n − 2f that is rounding;
-    without Byzantine rows the result is the mean; unusable rows are dropped and counted against f. Above 128 rows v is
-    a Ritz vector, whose spread may be a little below λ_max; the spread of the result is confirmed to 1 %, and if it
-    turns out larger, the filter runs again with exact eigenvectors. As Ritz values bound λ from below, no other mean on
-    the way had a spread more than 1 % smaller.
+    filter from going on); a weight below 1e-12 is none; rows that agree up to rounding end it, and so does weight above
+    n − 2f that is rounding; without Byzantine rows the result is the mean; unusable rows are dropped and counted
+    against f. Above 128 rows v is a Ritz vector, whose spread may be a little below λ_max; the spread of the result is
+    confirmed to 1 %, and if it turns out larger, the filter runs again with exact eigenvectors. As Ritz values bound λ
+    from below, no other mean on the way had a spread more than 1 % smaller.
 
     >>> import torch
     >>> result = Caf(num_byzantine=1)(torch.tensor([[0.0], [0.0], [0.0], [8.0]]))
@@ -111,7 +114,8 @@ def _filter(gram: Matrix, num_byzantine: int, *, dense: bool) -> tuple[_Found, f
         if largest == 0.0:
             stop = Stop.ROWS_AGREE
             break
-        weights = np.where(weights > 0, weights * np.maximum(0.0, 1.0 - tau / largest), 0.0)
+        left = weights * (1.0 - np.minimum(tau / largest, 1.0))
+        weights = np.where(left > DUST, left, 0.0)
     found = _Found(
         weights=best[2],
         scores=best[3],
