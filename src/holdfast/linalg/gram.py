@@ -179,7 +179,7 @@ def squared_norms(columns: Columns) -> Vector:
 
     def work(block: Tensor, out: Tensor) -> None:
         if block.device.type == "cpu":
-            np.einsum("ij,ij->i", block.numpy(), block.numpy(), out=out.numpy())
+            np.vecdot(block.numpy(), block.numpy(), out=out.numpy())
         else:
             torch.sum(block * block, dim=1, out=out)
 
