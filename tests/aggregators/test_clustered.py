@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from tests.oracles import similarity
 from tests.oracles.clouds import CLOUDS
 from tests.oracles.coordinatewise import Array
@@ -17,11 +18,14 @@ from holdfast.aggregators import (
     Krum,
     Mean,
     Median,
+    MultiKrum,
     NearestNeighborMixing,
     Rage,
     ServerView,
     Stop,
+    TrimmedMean,
 )
+from holdfast.aggregators.base import LooselyBoundedAggregator
 from holdfast.aggregators.similarity.clustered import Clustered, cluster_clients
 from holdfast.aggregators.similarity.flame import Flame
 from holdfast.aggregators.similarity.fltrust import FlTrust
@@ -98,14 +102,27 @@ def test_trimmed_k_means_ends_where_no_step_improves_it(name: str) -> None:
         np.testing.assert_allclose(found.distances[kept], to_centres[kept].min(axis=1), atol=1e-6 * size)
 
 
+def trusted_members(updates: torch.Tensor, num_clusters: int, num_byzantine: int) -> list[NDArray[np.intp]]:
+    """Return the clusters with more than f rows that were not trimmed and fewer that were, or all rows as one."""
+    labels = cluster_clients(updates, num_clusters, num_byzantine)
+    scores = Clustered(rule=Median(num_byzantine=num_byzantine), num_clusters=num_clusters)(updates).scores.numpy()
+    trimmed = np.argsort(scores, kind="stable")[max(1, len(labels) - num_byzantine) :]
+    members = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+    left = [len(np.setdiff1d(group, trimmed)) for group in members]
+    trusted = [
+        group
+        for group, number in zip(members, left, strict=True)
+        if number > num_byzantine and 2 * (len(group) - number) < len(group)
+    ]
+    return trusted or [np.arange(len(labels))]
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", CLOUDS)
 def test_update_is_the_rule_in_each_cluster_that_is_no_minority(name: str, dtype: torch.dtype) -> None:
     for seed in range(SEEDS):
         updates, rows, bad, number = cohort(name, seed, dtype)
-        labels = cluster_clients(updates, number, bad)
-        members = [np.flatnonzero(labels == label) for label in np.unique(labels)]
-        members = [group for group in members if len(group) > bad] or members
+        members = trusted_members(updates, number, bad)
         counted = sum(len(group) for group in members)
         inside = [Median(num_byzantine=min(bad, (len(group) - 1) // 2)) for group in members]
         expected = sum(
@@ -142,9 +159,23 @@ def test_a_cluster_that_may_be_byzantine_altogether_has_no_share() -> None:
     assert found.update.tolist() == pytest.approx([2.1])
 
 
-def test_all_clusters_count_if_each_may_be_byzantine() -> None:
-    rows = on_a_line(1.0, 2.0, 11.0, 12.0)
-    assert Clustered(rule=Mean(num_byzantine=3))(rows).update.tolist() == pytest.approx([6.5])
+def test_all_rows_are_one_cluster_if_each_cluster_may_be_byzantine() -> None:
+    rows = on_a_line(1.0, 2.0, 11.0, 12.0, 12.5)
+    assert Clustered(rule=Median(num_byzantine=2), num_clusters=3)(rows).update.tolist() == [11.0]
+
+
+@pytest.mark.parametrize("inside", [Median, Krum, MultiKrum, Rage, TrimmedMean], ids=lambda rule: rule.__name__)
+@pytest.mark.parametrize("together", [True, False])
+def test_far_rows_do_not_enter_with_a_small_cluster_that_they_joined(
+    inside: type[LooselyBoundedAggregator], together: bool
+) -> None:
+    """In many dimensions clusters of honest rows may have one row or two, where far rows would be the majority."""
+    for seed in range(20):
+        rng = stream(seed, "far rows")
+        rows = rng.standard_normal((20, 60))
+        rows[:4] += 1e6 * rng.standard_normal(60 if together else (4, 60))
+        found = Clustered(rule=inside(num_byzantine=4))(torch.from_numpy(rows))
+        assert found.update.norm() < 60.0**0.5
 
 
 def test_the_rule_inside_assumes_what_it_stands_among_so_few() -> None:

@@ -49,9 +49,11 @@ class Clustered(Aggregator):
     Who is in which cluster: `cluster_clients`. The update of one cluster: the rule itself, called with its rows.
 
     **Deviations from the paper.** It trains one model per cluster and never averages them; the average is for a server
-    with one model. It clusters once, the clients' own minimisers; here the updates are clustered in every round. A
-    cluster of at most f rows may be Byzantine altogether, so it has no share in the update, unless no larger one is
-    left. The centres start at the most central row and at rows far from it (`starting_rows`), without any randomness.
+    with one model. It clusters once, the clients' own minimisers; here the updates are clustered in every round. It
+    takes for granted that most rows of a cluster are honest; here a cluster has a share in the update only if more than
+    f of its rows were not trimmed (or all of them may be Byzantine) and the rule stands as many Byzantine rows as were
+    trimmed (a far row joins some cluster, however small); if there is no such cluster, all rows are one. The centres
+    start at the most central row and at rows far from it (`starting_rows`), without any randomness.
 
     >>> import torch
     >>> from holdfast.aggregators import Median
@@ -81,7 +83,7 @@ class Clustered(Aggregator):
         gram = pivoted_gram(columns)
         bound = usable_bound(num_byzantine, gram.usable)
         clusters = trimmed_k_means(gram.matrix, self.num_clusters, bound, self.max_iterations)
-        parts = self._parts(columns, gram, trusted_clusters(clusters.labels, bound), bound, view)
+        parts = self._parts(columns, gram, self._trusted(clusters, bound), bound, view)
         sizes = np.array([part.size for part in parts], dtype=float)
         shares = sizes / sizes.sum()
         weights = shares @ np.stack([part.weights for part in parts])
@@ -115,6 +117,21 @@ class Clustered(Aggregator):
             parts.append(_Part(len(rows), found, chosen.shares(found.weights.numpy())))
         return parts
 
+    def _trusted(self, clusters: Clusters, bound: int) -> list[NDArray[np.intp]]:
+        """Return the rows of each cluster with more than f that were not trimmed, if the rule stands those that were.
+
+        Rows far from everybody are trimmed. So no cluster has its weight from them alone, and in none do they outnumber
+        the others; a cluster that they joined has no share if the rule inside does not stand so many among so few.
+        """
+        members = [np.flatnonzero(clusters.labels == label) for label in np.unique(clusters.labels)]
+        trimmed = [int(clusters.trimmed[rows].sum()) for rows in members]
+        trusted = [
+            rows
+            for rows, number in zip(members, trimmed, strict=True)
+            if len(rows) - number > bound and self.rule.smallest_cohort(number) <= len(rows)
+        ]
+        return trusted or [np.arange(len(clusters.labels))]
+
     def _bound_inside(self, num_rows: int, bound: int) -> int:
         """Return the largest number of Byzantine rows, at most the bound, that the rule stands among so many."""
         fitting = (number for number in range(bound, 0, -1) if self.rule.smallest_cohort(number) <= num_rows)
@@ -140,12 +157,6 @@ def cluster_clients(
     labels = np.full(columns.num_rows, -1)
     labels[gram.usable] = found.labels
     return labels
-
-
-def trusted_clusters(labels: NDArray[np.intp], num_byzantine: int) -> list[NDArray[np.intp]]:
-    """Return the rows of each cluster with more than f of them, or of all clusters if none has so many."""
-    members = [np.flatnonzero(labels == label) for label in np.unique(labels)]
-    return [rows for rows in members if len(rows) > num_byzantine] or members
 
 
 def _common_stop(parts: list[_Part], clusters: Clusters) -> Stop:

@@ -19,6 +19,8 @@ class Clusters:
     """n: the cluster of each row, the trimmed ones too."""
     distances: Vector
     """n: how far each row is from the centre of its cluster."""
+    trimmed: NDArray[np.bool_]
+    """n: the rows that no centre follows."""
     num_iterations: int
     converged: bool
     """Whether nothing changed any more before the iterations ran out."""
@@ -46,7 +48,9 @@ def trimmed_k_means(gram: Matrix, num_clusters: int, num_trimmed: int, max_itera
         counted[labels[kept], kept] = 1.0
         sizes = counted.sum(axis=1, keepdims=True)
         share = np.where(sizes > 0.0, counted / np.maximum(sizes, 1.0), share)
-    return Clusters(labels, distances, iteration, converged)
+    trimmed: NDArray[np.bool_] = np.ones(n, dtype=bool)
+    trimmed[kept] = False
+    return Clusters(labels, distances, trimmed, iteration, converged)
 
 
 def starting_rows(squared: Matrix, num_clusters: int, num_trimmed: int) -> NDArray[np.intp]:
