@@ -15,13 +15,15 @@ from tests.oracles.coordinatewise import Array
 from tests.oracles.selection import norm
 
 from holdfast.aggregators import Aggregator, Claim, ServerView, Stop
-from holdfast.aggregators.similarity.directions import ScaledColumns, cosine_distances, row_norms
+from holdfast.aggregators.similarity.directions import cosine_distances
 from holdfast.aggregators.similarity.flame import Flame, smallest_majority
 from holdfast.aggregators.similarity.fltrust import FlTrust
 from holdfast.aggregators.similarity.foolsgold import FoolsGold
 from holdfast.aggregators.similarity.sign_guard import SignGuard
 from holdfast.errors import MissingKnowledgeError, ShapeError
 from holdfast.linalg.columns import DenseColumns
+from holdfast.linalg.mixtures import ScaledColumns
+from holdfast.linalg.norms import row_norms
 from holdfast.rng import stream
 from holdfast.testing.contract import check_contract
 

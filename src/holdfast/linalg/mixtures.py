@@ -13,7 +13,9 @@ A · block, one block of columns at a time.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import final
 
 import numpy as np
 import torch
@@ -46,87 +48,44 @@ def averages(groups: NDArray[np.intp]) -> Matrix:
     return shares
 
 
-class MixedColumns(Columns):
-    """The rows A · [usable rows of `base`; origin], read in column blocks."""
+class DerivedColumns(Columns, ABC):
+    """Rows that are combinations of the usable rows of other columns, read in column blocks and never stored."""
 
-    def __init__(self, base: Columns, mixing: Matrix, gram: Gram, with_origin: Matrix) -> None:
-        """Mix the usable rows of `base`.
-
-        Args:
-            base: the rows that are mixed.
-            mixing: A, m x (n + 1): the last column is the share of the origin.
-            gram: the Gram matrix of `base`, whose n usable rows are the points.
-            with_origin: the Gram matrix of these points and the origin about the same pivot.
-        """
-        self.base, self.mixing, self.gram, self.with_origin = base, mixing, gram, with_origin
-        self.num_rows, self.num_columns = len(mixing), base.num_columns
+    def __init__(self, base: Columns, usable: NDArray[np.bool_], num_rows: int) -> None:
+        self.base, self.usable = base, usable
+        self.num_rows, self.num_columns = num_rows, base.num_columns
         self.dtype, self.device = base.dtype, base.device
-        self._factors = torch.from_numpy(np.ascontiguousarray(mixing[:, :-1])).to(dtype=base.dtype, device=base.device)
 
-    def derived_gram(self) -> Gram:
-        """Return A Q Aᵀ; every row of a mixture of usable rows is usable.
+    @abstractmethod
+    def shares(self, weights: Vector) -> Vector:
+        """Return what multiplies each row of `base` in Σ_i w_i m_i; zero for unusable rows."""
 
-        Rows that were drawn to the origin may lie so far from the old pivot, compared with their distances to each
-        other, that float64 loses these. They are seen from the most central of them instead. As the rows of A sum to
-        1, A minus any of its rows gives the differences to that row of the mixture, exactly.
-        """
-        usable: NDArray[np.bool_] = np.ones(self.num_rows, dtype=bool)
-        if not self.mixing[:, -1].any():
-            return Gram(
-                _congruence(self.mixing, self.with_origin),
-                usable,
-                self.gram.pivot,
-                self.gram.pivot_row,
-                self.gram.num_passes,
-            )
-        matrix = _congruence(self.mixing - self.mixing[0], self.with_origin)
-        pivot = int(np.argmin(np.median(squared_distances(matrix), axis=1)))
-        return Gram(_about(matrix, pivot), usable, pivot, self.row(pivot), self.gram.num_passes)
-
-    def products(self, pivot: Tensor | None, points: Sequence[Tensor]) -> Matrix:
-        """Return ⟨m_i − pivot, point_j − pivot⟩ from those of the rows and the origin."""
-        rows = self.base.products(pivot, points)[self.gram.usable]
-        origin = self.like(RowColumns([self.base.zero_row()])).products(pivot, points)
-        return np.asarray(self.mixing @ np.concatenate([rows, origin]))
+    @abstractmethod
+    def derive(self, block: Tensor, out: Tensor) -> None:
+        """Write these rows of a block of `base` into `out`; a row that is not usable is not multiplied."""
 
     def combine(self, weights: Vector) -> Tensor:
         """Return Σ_i w_i m_i as a combination of the rows of `base`."""
         return self.base.combine(self.shares(weights))
 
-    def shares(self, weights: Vector) -> Vector:
-        """Return what multiplies each row of `base` in Σ_i w_i m_i: Aᵀ w, zero for unusable rows."""
-        shares = np.zeros(self.base.num_rows)
-        shares[self.gram.usable] = weights @ self.mixing[:, :-1]
-        return shares
-
     def centred(self, start: int, stop: int, pivot: Tensor | None, out: Tensor) -> None:
-        """Write (A · block) − pivot into `out`."""
+        """Write the rows minus the pivot into `out`."""
         block = self.base.view(start, stop)
         if block is None:
             block = torch.empty((self.base.num_rows, stop - start), dtype=self.dtype, device=self.device)
             self.base.centred(start, stop, None, block)
-        self._mix(block, out)
+        self.derive(block, out)
         if pivot is not None:
             subtract(out, pivot[start:stop], out)
 
     def take(self, indices: NDArray[np.intp]) -> Tensor:
-        """Return A times the columns at `indices`, m x b."""
-        block = self.base.take(indices)
+        """Return the columns at `indices`, m x b."""
         out = torch.empty((self.num_rows, len(indices)), dtype=self.dtype, device=self.device)
-        self._mix(block, out)
+        self.derive(self.base.take(indices), out)
         return out
 
-    def _mix(self, block: Tensor, out: Tensor) -> None:
-        """Write A times the usable rows of a block of `base` into `out`; a row that is not usable is not multiplied."""
-        usable = self.gram.usable
-        if block.device.type == "cpu":
-            rows = block.numpy() if usable.all() else block.numpy()[usable]
-            np.matmul(self._factors.numpy(), rows, out=out.numpy())
-        else:
-            torch.mm(self._factors, block[torch.from_numpy(usable).to(block.device)], out=out)
-
     def row(self, index: int) -> Tensor:
-        """Return row `index` of the mixture."""
+        """Return row `index`."""
         chosen = np.zeros(self.num_rows)
         chosen[index] = 1.0
         return self.combine(chosen)
@@ -154,9 +113,98 @@ class MixedColumns(Columns):
     def block_width(self) -> int:
         """Return a width at which three blocks stay within the scratch memory of one.
 
-        They are the block of `base`, its usable rows and the mixture.
+        They are the block of `base`, its usable rows and what is made of them.
         """
         return max(1, self.base.block_width() // 3)
+
+
+@final
+class MixedColumns(DerivedColumns):
+    """The rows A · [usable rows of `base`; origin]."""
+
+    def __init__(self, base: Columns, mixing: Matrix, gram: Gram, with_origin: Matrix) -> None:
+        """Mix the usable rows of `base`.
+
+        Args:
+            base: the rows that are mixed.
+            mixing: A, m x (n + 1): the last column is the share of the origin.
+            gram: the Gram matrix of `base`, whose n usable rows are the points.
+            with_origin: the Gram matrix of these points and the origin about the same pivot.
+        """
+        super().__init__(base, gram.usable, len(mixing))
+        self.mixing, self.gram, self.with_origin = mixing, gram, with_origin
+        self._factors = torch.from_numpy(np.ascontiguousarray(mixing[:, :-1])).to(dtype=base.dtype, device=base.device)
+
+    def derived_gram(self) -> Gram:
+        """Return A Q Aᵀ; every row of a mixture of usable rows is usable.
+
+        Rows that were drawn to the origin may lie so far from the old pivot, compared with their distances to each
+        other, that float64 loses these. They are seen from the most central of them instead. As the rows of A sum to
+        1, A minus any of its rows gives the differences to that row of the mixture, exactly.
+        """
+        usable: NDArray[np.bool_] = np.ones(self.num_rows, dtype=bool)
+        if not self.mixing[:, -1].any():
+            return Gram(
+                _congruence(self.mixing, self.with_origin),
+                usable,
+                self.gram.pivot,
+                self.gram.pivot_row,
+                self.gram.num_passes,
+            )
+        matrix = _congruence(self.mixing - self.mixing[0], self.with_origin)
+        pivot = int(np.argmin(np.median(squared_distances(matrix), axis=1)))
+        return Gram(_about(matrix, pivot), usable, pivot, self.row(pivot), self.gram.num_passes)
+
+    def products(self, pivot: Tensor | None, points: Sequence[Tensor]) -> Matrix:
+        """Return ⟨m_i − pivot, point_j − pivot⟩ from those of the rows and the origin."""
+        rows = self.base.products(pivot, points)[self.usable]
+        origin = self.like(RowColumns([self.base.zero_row()])).products(pivot, points)
+        return np.asarray(self.mixing @ np.concatenate([rows, origin]))
+
+    def shares(self, weights: Vector) -> Vector:
+        """Return Aᵀ w, zero for unusable rows."""
+        shares = np.zeros(self.base.num_rows)
+        shares[self.usable] = weights @ self.mixing[:, :-1]
+        return shares
+
+    def derive(self, block: Tensor, out: Tensor) -> None:
+        """Write A times the usable rows of a block of `base` into `out`."""
+        if block.device.type == "cpu":
+            rows = block.numpy() if self.usable.all() else block.numpy()[self.usable]
+            np.matmul(self._factors.numpy(), rows, out=out.numpy())
+        else:
+            torch.mm(self._factors, block[torch.from_numpy(self.usable).to(block.device)], out=out)
+
+
+@final
+class ScaledColumns(DerivedColumns):
+    """Some rows of `base`, each times a factor of its own."""
+
+    def __init__(self, base: Columns, chosen: NDArray[np.bool_], factors: Vector) -> None:
+        """Scale rows of `base`.
+
+        Args:
+            base: where the rows lie.
+            chosen: which of its K rows are there, m of them.
+            factors: what each of the m rows is multiplied by.
+        """
+        super().__init__(base, chosen, len(factors))
+        self.factors = factors
+        self._column = torch.from_numpy(factors[:, None].copy()).to(dtype=base.dtype, device=base.device)
+
+    def shares(self, weights: Vector) -> Vector:
+        """Return weight times factor, zero for the rows that were not chosen."""
+        shares = np.zeros(self.base.num_rows)
+        shares[self.usable] = weights * self.factors
+        return shares
+
+    def derive(self, block: Tensor, out: Tensor) -> None:
+        """Write the chosen rows of a block of `base`, scaled, into `out`."""
+        if block.device.type == "cpu":
+            rows = block.numpy() if self.usable.all() else block.numpy()[self.usable]
+            np.multiply(rows, self._column.numpy(), out=out.numpy())
+        else:
+            torch.mul(block[torch.from_numpy(self.usable).to(block.device)], self._column, out=out)
 
 
 def _congruence(mixing: Matrix, gram: Matrix) -> Matrix:

@@ -13,13 +13,12 @@ from holdfast.aggregators.base import Claim, MinorityAggregator
 from holdfast.aggregators.evidence import Aggregation
 from holdfast.aggregators.similarity.directions import (
     ROUNDING,
-    clip_factors,
     cosine_distances,
-    row_norms,
     scaled_aggregation,
 )
 from holdfast.aggregators.view import ServerView
 from holdfast.linalg.columns import Columns, Matrix, Vector
+from holdfast.linalg.norms import clip_factors, row_norms
 
 
 @final

@@ -11,10 +11,11 @@ from torch import Tensor
 
 from holdfast.aggregators.base import Claim, LooselyBoundedAggregator, stop_or_too_many
 from holdfast.aggregators.evidence import Aggregation, Stop
-from holdfast.aggregators.similarity.directions import ROUNDING, inverse_or_zero, row_norms, scaled_aggregation
+from holdfast.aggregators.similarity.directions import ROUNDING, inverse_or_zero, scaled_aggregation
 from holdfast.aggregators.view import Need, ServerView
 from holdfast.errors import NoUsableRowError, ShapeError
 from holdfast.linalg.columns import Columns, RowColumns, Vector
+from holdfast.linalg.norms import row_norms
 
 SHORTEST = 1e-30
 """A row is a row of zeros if it is shorter than this share of the trusted one: scaling it up would overflow float32."""

@@ -11,10 +11,11 @@ from torch import Tensor
 
 from holdfast.aggregators.base import Claim, LooselyBoundedAggregator
 from holdfast.aggregators.evidence import Aggregation
-from holdfast.aggregators.similarity.directions import cosine_distances, row_norms, scaled_aggregation
+from holdfast.aggregators.similarity.directions import cosine_distances, scaled_aggregation
 from holdfast.aggregators.view import ServerView
 from holdfast.linalg.columns import Columns, Matrix, RowColumns, Vector
 from holdfast.linalg.gram import LARGEST_SQUARE, squared_norms, usable_rows
+from holdfast.linalg.norms import row_norms
 from holdfast.values import real_number
 
 

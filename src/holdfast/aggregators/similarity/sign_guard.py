@@ -11,10 +11,11 @@ from torch import Tensor
 
 from holdfast.aggregators.base import Claim, MinorityAggregator
 from holdfast.aggregators.evidence import Aggregation
-from holdfast.aggregators.similarity.directions import clip_factors, row_norms, scaled_aggregation
+from holdfast.aggregators.similarity.directions import scaled_aggregation
 from holdfast.aggregators.similarity.mean_shift import distances_between, mean_shift, typical_distance
 from holdfast.aggregators.view import ServerView
 from holdfast.linalg.columns import Columns, Matrix, Range
+from holdfast.linalg.norms import clip_factors, row_norms
 from holdfast.rng import stream
 from holdfast.values import real_number, whole_number
 

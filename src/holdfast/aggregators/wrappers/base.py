@@ -1,10 +1,10 @@
-"""What a wrapper is: a mixture of the rows, handed to the rule inside."""
+"""What a wrapper is: it changes the rows and hands them to the rule inside."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -15,8 +15,9 @@ from holdfast.aggregators.base import Aggregator, scattered, stop_or_too_many, u
 from holdfast.aggregators.evidence import Aggregation
 from holdfast.aggregators.view import ServerView
 from holdfast.linalg.columns import Columns, Matrix, Vector
-from holdfast.linalg.gram import gram_with_points, pivoted_gram
-from holdfast.linalg.mixtures import MixedColumns
+from holdfast.linalg.gram import gram_with_points, pivoted_gram, squared_distances
+from holdfast.linalg.mixtures import DerivedColumns, MixedColumns, ScaledColumns
+from holdfast.linalg.norms import clip_factors, row_norms
 
 
 @dataclass(frozen=True)
@@ -24,72 +25,124 @@ class Mixing:
     """What a wrapper decided about n usable rows."""
 
     matrix: Matrix
-    """A, m x (n + 1): the rows that the rule inside sees, as combinations of the n rows and the origin."""
+    """A, m x n: the rows that the rule inside sees, as combinations of the n rows."""
     stands_for: NDArray[np.intp]
     """n: the mixed row whose score a client gets."""
     num_byzantine: int
     """How many of the m mixed rows may be bad."""
 
 
+class Bounds(NamedTuple):
+    """How many may be bad."""
+
+    clients: int
+    """Of the K clients."""
+    rows: int
+    """Of the rows that the rule inside sees."""
+
+
 class Wrapper(Aggregator, ABC):
     """A rule that changes the rows and lets another rule aggregate them.
 
     The rule inside is told its bound in clients: `byzantine_fraction` is a share of the K rows that came in, not of
-    what the wrapper makes of them. Decisions are taken in the Gram matrix, which the rule inside shares
-    (`holdfast.linalg.mixtures`). A certificate of the rule inside speaks of mixed rows and is not passed on.
+    what the wrapper makes of them. A certificate of the rule inside speaks of other rows and is not passed on.
     """
-
-    looks_at_origin: ClassVar[bool] = True
-    """Whether `mix` looks at the origin or gives it a share; if not, it is not measured, which saves a pass."""
 
     rule: InstanceOf[Aggregator]
     """The rule inside; may be a wrapper itself."""
-
-    @abstractmethod
-    def mix(self, gram: Matrix, num_byzantine: int, view: ServerView) -> Mixing:
-        """Return the mixture of n rows, given the Gram matrix of these rows followed by the origin.
-
-        The last row and column are zero, and mean nothing, if the wrapper does not look at the origin.
-        """
 
     def assumed_byzantine(self, cohort_size: int) -> int:
         """Return what the rule inside assumes of the clients."""
         return self.rule.assumed_byzantine(cohort_size)
 
-    def aggregate(self, columns: Columns, num_byzantine: int, view: ServerView) -> Aggregation:
-        """Mix the usable rows, aggregate the mixture, and give shares and scores back to the clients."""
-        gram = pivoted_gram(columns)
-        with_origin = gram_with_points(columns, gram, [None]) if self.looks_at_origin else np.pad(gram.matrix, (0, 1))
-        mixing = self.mix(with_origin, usable_bound(num_byzantine, gram.usable), view)
-        mixed = MixedColumns(columns, columns.agree(mixing.matrix), gram, with_origin)
-        inner = self.rule.aggregate(mixed, mixing.num_byzantine, _seen_inside(view, gram.usable, mixing))
-        weights = _clients_weights(inner.weights.numpy(), mixed, mixing)
+    def hand_on(
+        self, rows: DerivedColumns, stands_for: NDArray[np.intp], bounds: Bounds, view: ServerView
+    ) -> Aggregation:
+        """Let the rule inside aggregate `rows`, and give shares and scores back to the clients.
+
+        Args:
+            rows: what was made of the usable rows.
+            stands_for: the row there whose score and name each usable client has.
+            bounds: how many of the clients, and how many of `rows`, may be bad.
+            view: the server's view of the clients.
+        """
+        inner = self.rule.aggregate(rows, bounds.rows, _seen_inside(view, rows, stands_for))
+        weights = _clients_weights(inner.weights.numpy(), rows, stands_for)
         return replace(
             inner,
             weights=torch.from_numpy(weights),
             kept=torch.from_numpy(weights > 0.0),
-            usable=torch.from_numpy(gram.usable),
-            scores=scattered(inner.scores.numpy()[mixing.stands_for], gram.usable, np.inf),
-            stop=stop_or_too_many(inner.stop, num_byzantine, gram.usable),
-            num_byzantine=num_byzantine,
+            usable=torch.from_numpy(rows.usable),
+            scores=scattered(inner.scores.numpy()[stands_for], rows.usable, np.inf),
+            stop=stop_or_too_many(inner.stop, bounds.clients, rows.usable),
+            num_byzantine=bounds.clients,
             certificate=None,
         )
 
 
-def _seen_inside(view: ServerView, usable: NDArray[np.bool_], mixing: Mixing) -> ServerView:
-    """Return the view with a name for every mixed row: that of the first client it stands for."""
-    names = np.array(view.identities(len(usable)), dtype=object)[usable]
-    first = [int(np.argmax(mixing.stands_for == row)) for row in range(len(mixing.matrix))]
+class MixingWrapper(Wrapper, ABC):
+    """A wrapper that averages rows; it decides in the Gram matrix, which the rule inside shares (`linalg.mixtures`)."""
+
+    @abstractmethod
+    def mix(self, gram: Matrix, num_byzantine: int, view: ServerView) -> Mixing:
+        """Return the mixture of n usable rows, given their Gram matrix."""
+
+    def aggregate(self, columns: Columns, num_byzantine: int, view: ServerView) -> Aggregation:
+        """Mix the usable rows and hand them on."""
+        gram = pivoted_gram(columns)
+        mixing = self.mix(gram.matrix, usable_bound(num_byzantine, gram.usable), view)
+        shares = columns.agree(np.pad(mixing.matrix, ((0, 0), (0, 1))))
+        mixed = MixedColumns(columns, shares, gram, np.pad(gram.matrix, (0, 1)))
+        return self.hand_on(mixed, mixing.stands_for, Bounds(num_byzantine, mixing.num_byzantine), view)
+
+
+class ShrinkingWrapper(Wrapper, ABC):
+    """A wrapper that shrinks rows to a norm about the origin.
+
+    It needs the norms only, and reads scaled rows afterwards; rows that are mixtures already have a Gram matrix, from
+    which the norms and the Gram matrix of the scaled rows follow.
+    """
+
+    @abstractmethod
+    def radius_for(self, norms: Vector, num_byzantine: int) -> float:
+        """Return the norm to which longer rows are shrunk, given the norms of the usable rows."""
+
+    def smallest_cohort(self, num_byzantine: int) -> int:
+        """Return what the rule inside needs."""
+        return self.rule.smallest_cohort(num_byzantine)
+
+    def aggregate(self, columns: Columns, num_byzantine: int, view: ServerView) -> Aggregation:
+        """Shrink the usable rows and hand them on."""
+        gram = columns.derived_gram()
+        with_origin = None if gram is None else gram_with_points(columns, gram, [None])
+        if with_origin is None:
+            norms, usable = row_norms(columns)
+        else:
+            norms = np.sqrt(squared_distances(with_origin)[:-1, -1])
+            usable = np.ones(len(norms), dtype=bool)
+        bound = usable_bound(num_byzantine, usable)
+        factors = columns.agree(clip_factors(norms, self.radius_for(norms, bound)))
+        shrunk: DerivedColumns = ScaledColumns(columns, usable, factors)
+        if gram is not None and with_origin is not None:
+            mixing = np.concatenate([np.diag(factors), 1.0 - factors[:, None]], axis=1)
+            shrunk = MixedColumns(columns, mixing, gram, with_origin)
+        return self.hand_on(shrunk, np.arange(len(norms)), Bounds(num_byzantine, bound), view)
+
+
+def _seen_inside(view: ServerView, rows: DerivedColumns, stands_for: NDArray[np.intp]) -> ServerView:
+    """Return the view with a name for every row that was made: that of the first client it stands for."""
+    names = np.array(view.identities(len(rows.usable)), dtype=object)[rows.usable]
+    first = [int(np.argmax(stands_for == row)) for row in range(rows.num_rows)]
     return replace(view, clients=names[first].tolist())
 
 
-def _clients_weights(inner: Vector, mixed: MixedColumns, mixing: Mixing) -> Vector:
+def _clients_weights(inner: Vector, rows: DerivedColumns, stands_for: NDArray[np.intp]) -> Vector:
     """Return the clients' shares in the update without that of the origin, normalised.
 
     If the update is all origin, because only rows that were shrunk to it have weight, clients have the weight of the
-    mixed row they stand for.
+    row they stand for.
     """
-    shares = mixed.shares(inner)
+    shares = rows.shares(inner)
     if not shares.any():
-        shares[mixed.gram.usable] = inner[mixing.stands_for]
+        shares[rows.usable] = inner[stands_for]
     return np.asarray(shares / (shares.sum() or 1.0))

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 
 from holdfast.aggregators.base import Claim, LooselyBoundedAggregator
 from holdfast.aggregators.view import ServerView
-from holdfast.aggregators.wrappers.base import Mixing, Wrapper
+from holdfast.aggregators.wrappers.base import Mixing, MixingWrapper
 from holdfast.linalg.columns import Matrix
 from holdfast.linalg.mixtures import averages
 from holdfast.rng import stream
@@ -19,7 +19,7 @@ from holdfast.values import whole_number
 
 
 @final
-class Bucketing(Wrapper):
+class Bucketing(MixingWrapper):
     r"""The rule inside sees the means of ⌈n/s⌉ buckets of s random rows (Karimireddy, He, Jaggi 2022, Algorithm 1).
 
     Rows are permuted at random, anew in every round, and cut into buckets of s; the last one may be smaller and counts
@@ -37,7 +37,6 @@ class Bucketing(Wrapper):
     """
 
     citation: ClassVar[str] = "Karimireddy, He, Jaggi 2022, Algorithm 1"
-    looks_at_origin: ClassVar[bool] = False
 
     size: Annotated[int, Field(ge=1), BeforeValidator(whole_number)] = 2
     """s, rows per bucket."""
@@ -61,8 +60,8 @@ class Bucketing(Wrapper):
 
     def mix(self, gram: Matrix, num_byzantine: int, view: ServerView) -> Mixing:
         """Return the means of the buckets."""
-        number = len(gram) - 1
+        number = len(gram)
         buckets: NDArray[np.intp] = np.empty(number, dtype=np.intp)
         buckets[stream(self.seed, "buckets", view.round).permutation(number)] = np.arange(number) // self.size
         means = averages(buckets)
-        return Mixing(np.pad(means, ((0, 0), (0, 1))), buckets, min(num_byzantine, len(means)))
+        return Mixing(means, buckets, min(num_byzantine, len(means)))

@@ -8,15 +8,13 @@ import numpy as np
 from pydantic import BeforeValidator, Field
 
 from holdfast.aggregators.base import Claim
-from holdfast.aggregators.view import ServerView
-from holdfast.aggregators.wrappers.base import Mixing, Wrapper
-from holdfast.linalg.columns import Matrix, Vector
-from holdfast.linalg.gram import squared_distances
+from holdfast.aggregators.wrappers.base import ShrinkingWrapper
+from holdfast.linalg.columns import Vector
 from holdfast.values import real_number
 
 
 @final
-class Clipping(Wrapper):
+class Clipping(ShrinkingWrapper):
     r"""Every row is shrunk to a norm of at most C before the rule inside sees it: g_i min(1, C / ‖g_i‖).
 
     The static clipping that Allouah et al. 2024 compare adaptive clipping with; in differential privacy that of Abadi
@@ -38,17 +36,13 @@ class Clipping(Wrapper):
         """Return what shrinking to a fixed norm about the origin destroys."""
         return frozenset({Claim.TRANSLATION, Claim.SCALING, Claim.HULL, Claim.LINEARITY, Claim.IDEMPOTENCE})
 
-    def smallest_cohort(self, num_byzantine: int) -> int:
-        """Return what the rule inside needs."""
-        return self.rule.smallest_cohort(num_byzantine)
-
-    def mix(self, gram: Matrix, num_byzantine: int, view: ServerView) -> Mixing:
-        """Shrink every row to the radius."""
-        return _shrunk(_norms(gram), self.radius, num_byzantine)
+    def radius_for(self, norms: Vector, num_byzantine: int) -> float:
+        """Return the given radius."""
+        return self.radius
 
 
 @final
-class AdaptiveClipping(Wrapper):
+class AdaptiveClipping(ShrinkingWrapper):
     r"""Rows are clipped to the norm of one of them, which f Byzantine rows cannot raise (Allouah et al. 2024, ARC).
 
     With k = ⌊2 (f/n) (n − f)⌋, every row is shrunk to the (k + 1)-th largest norm C: g_i min(1, C / ‖g_i‖). If the rule
@@ -68,25 +62,7 @@ class AdaptiveClipping(Wrapper):
         """Return what shrinking about the origin destroys."""
         return frozenset({Claim.TRANSLATION, Claim.HULL, Claim.LINEARITY})
 
-    def smallest_cohort(self, num_byzantine: int) -> int:
-        """Return what the rule inside needs."""
-        return self.rule.smallest_cohort(num_byzantine)
-
-    def mix(self, gram: Matrix, num_byzantine: int, view: ServerView) -> Mixing:
-        """Shrink every row to the (k + 1)-th largest norm."""
-        norms = _norms(gram)
+    def radius_for(self, norms: Vector, num_byzantine: int) -> float:
+        """Return the (k + 1)-th largest norm."""
         n, f = len(norms), min(num_byzantine, len(norms))
-        return _shrunk(norms, float(np.sort(norms)[::-1][2 * f * (n - f) // n]), num_byzantine)
-
-
-def _norms(gram: Matrix) -> Vector:
-    """Return the distances of the rows to the origin, the last point."""
-    return np.asarray(np.sqrt(squared_distances(gram)[:-1, -1]))
-
-
-def _shrunk(norms: Vector, radius: float, num_byzantine: int) -> Mixing:
-    """Return the mixture s_i g_i + (1 − s_i) · 0 with s_i = min(1, C / ‖g_i‖)."""
-    factors = np.ones(len(norms))
-    np.divide(radius, norms, out=factors, where=norms > radius)
-    matrix = np.concatenate([np.diag(factors), 1.0 - factors[:, None]], axis=1)
-    return Mixing(matrix, np.arange(len(norms)), num_byzantine)
+        return float(np.sort(norms)[::-1][2 * f * (n - f) // n])

@@ -7,13 +7,13 @@ from typing import ClassVar, final
 import numpy as np
 
 from holdfast.aggregators.view import ServerView
-from holdfast.aggregators.wrappers.base import Mixing, Wrapper
+from holdfast.aggregators.wrappers.base import Mixing, MixingWrapper
 from holdfast.linalg.columns import Matrix
 from holdfast.linalg.gram import squared_distances
 
 
 @final
-class NearestNeighborMixing(Wrapper):
+class NearestNeighborMixing(MixingWrapper):
     """Every row becomes the mean of the n − f rows nearest to it, itself among them (Allouah et al. 2023, Algorithm 2).
 
     Distances and the mixture come from the Gram matrix: the mixture is an n x n matrix of shares, and no
@@ -26,7 +26,6 @@ class NearestNeighborMixing(Wrapper):
     """
 
     citation: ClassVar[str] = "Allouah et al. 2023, Algorithm 2"
-    looks_at_origin: ClassVar[bool] = False
 
     def smallest_cohort(self, num_byzantine: int) -> int:
         """Return what the rule inside needs, and at least one neighbour more than f."""
@@ -34,9 +33,9 @@ class NearestNeighborMixing(Wrapper):
 
     def mix(self, gram: Matrix, num_byzantine: int, view: ServerView) -> Mixing:
         """Return 1/(n − f) for the nearest of every row."""
-        n = len(gram) - 1
+        n = len(gram)
         neighbours = max(1, n - num_byzantine)
-        nearest = np.argsort(squared_distances(gram[:n, :n]), axis=1, kind="stable")[:, :neighbours]
-        matrix = np.zeros((n, n + 1))
+        nearest = np.argsort(squared_distances(gram), axis=1, kind="stable")[:, :neighbours]
+        matrix = np.zeros((n, n))
         np.put_along_axis(matrix, nearest, 1.0 / neighbours, axis=1)
         return Mixing(matrix, np.arange(n), num_byzantine)
