@@ -281,6 +281,15 @@ def test_too_large_searches_are_refused(monkeypatch: pytest.MonkeyPatch) -> None
         MinimumDiameter(num_byzantine=10)(rows)
 
 
+def test_more_rows_are_granted_fewer_nodes_because_each_costs_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = stream(0, "large").standard_normal((40, 5))
+    assert MinimumDiameter(num_byzantine=10)(rows).num_steps > 6
+    monkeypatch.setattr(minimum_diameter, "CHEAP_ROWS", 10)
+    monkeypatch.setattr(minimum_diameter, "MOST_NODES", 96)
+    with pytest.raises(TooManySubsetsError, match=r"6 nodes .* 30 of 40 usable rows; assume fewer"):
+        MinimumDiameter(num_byzantine=10)(rows)
+
+
 def test_minimum_diameter_has_the_smallest_diameter_even_if_ties_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(minimum_diameter, "MOST_TIED_NODES", 1)
     for seed in range(SEEDS):

@@ -30,6 +30,8 @@ MOST_NODES = 100_000
 """Nodes of search trees that are visited to find the smallest diameter, before the rule refuses."""
 MOST_TIED_NODES = 20_000
 """Nodes that are visited to find the best among subsets of equal diameter, before the best so far is taken."""
+CHEAP_ROWS = 200
+"""Rows up to which so many nodes are granted. A node costs the square of the rows, so that of more rows fewer are."""
 ROUNDING = 32.0
 """Squared distances are equal if they differ by this many units of rounding of the squared distances to the pivot."""
 SAME_SUM = 1e-12
@@ -52,12 +54,13 @@ class MinimumDiameter(BoundedAggregator):
     and edges vanish, so a binary search over the distinct distances finds D, and bounded branching
     (`holdfast.aggregators.selection.vertex_cover`) decides each step. The covers of f vertices of G(D) then are all
     subsets of equal diameter, and branch and bound finds the one with the smallest sum. For 100 rows and f = 10 some
-    hundred nodes are visited where there are 10¹³ subsets; the rule refuses above 100,000 nodes.
+    hundred nodes are visited where there are 10¹³ subsets; the rule refuses above 100,000 nodes, and above
+    100,000 (200/n)² for more than 200 rows, so that no rows keep it busy for long.
 
     Deviations from the papers: they leave open which of several subsets is meant; distances that agree up to the
     rounding of the Gram matrix count as equal there; and if the subsets of smallest diameter are too many to look at
-    (above 20,000 nodes, which takes many equal distances), the best of those looked at is taken. Unusable rows are
-    dropped and counted against f.
+    (above a fifth of as many nodes, which takes many equal distances), the best of those looked at is taken. Unusable
+    rows are dropped and counted against f.
 
     >>> import torch
     >>> MinimumDiameter(num_byzantine=1)(torch.tensor([[1.0], [1.1], [1.3], [0.8], [90.0]])).update
@@ -75,11 +78,12 @@ class MinimumDiameter(BoundedAggregator):
         gram = pivoted_gram(columns)
         squared = pair_distances(gram.matrix)
         bound = min(usable_bound(num_byzantine, gram.usable), len(squared) - 1)
-        nodes = Nodes(MOST_NODES)
+        granted = granted_nodes(MOST_NODES, len(squared))
+        nodes = Nodes(granted)
         try:
             diameter = smallest_diameter(squared, bound, nodes)
         except NodesExhausted:
-            raise TooManySubsetsError(_too_many(self, len(squared), bound)) from None
+            raise TooManySubsetsError(_too_many(self, granted, len(squared), bound)) from None
         kept = tightest(squared, _edges(gram, squared, diameter, columns.dtype), bound)
         scores = np.sqrt(squared[:, kept].max(axis=1))
         return aggregation_of(
@@ -89,8 +93,17 @@ class MinimumDiameter(BoundedAggregator):
             scores=scores,
             stop=Stop.SUBSET,
             num_byzantine=num_byzantine,
-            num_steps=MOST_NODES - nodes.left,
+            num_steps=granted - nodes.left,
         )
+
+
+def granted_nodes(number: int, num_rows: int) -> int:
+    """Return how many nodes may be visited among so many rows: beyond some rows, as many as cost the same.
+
+    >>> granted_nodes(100_000, 100), granted_nodes(100_000, 1000)
+    (100000, 4000)
+    """
+    return number if num_rows <= CHEAP_ROWS else max(1, number * CHEAP_ROWS**2 // num_rows**2)
 
 
 def smallest_diameter(squared: Matrix, num_byzantine: int, nodes: Nodes) -> float:
@@ -120,7 +133,8 @@ def tightest(squared: Matrix, edges: Matrix, num_byzantine: int) -> NDArray[np.b
     nearest = np.concatenate([np.zeros((len(squared), 1)), np.cumsum(np.sort(squared, axis=1)[:, 1:], axis=1)], axis=1)
     best, kept, visited = np.inf, everybody, 0
     stack = [Partial(everybody, everybody, num_byzantine)]
-    while stack and (visited < MOST_TIED_NODES or best == np.inf):
+    granted = granted_nodes(MOST_TIED_NODES, len(squared))
+    while stack and (visited < granted or best == np.inf):
         visited += 1
         node = stack.pop()
         degree = degrees(edges, node)
@@ -146,9 +160,9 @@ def _edges(gram: Gram, squared: Matrix, diameter: float, dtype: torch.dtype) -> 
     return np.asarray(squared > diameter + room, dtype=float)
 
 
-def _too_many(rule: MinimumDiameter, num_rows: int, num_byzantine: int) -> str:
+def _too_many(rule: MinimumDiameter, visited: int, num_rows: int, num_byzantine: int) -> str:
     return (
-        f"{rule!r} visited {MOST_NODES} nodes without finding the smallest diameter of {num_rows - num_byzantine} of "
+        f"{rule!r} visited {visited} nodes without finding the smallest diameter of {num_rows - num_byzantine} of "
         f"{num_rows} usable rows; assume fewer Byzantine rows than {num_byzantine}, aggregate fewer rows, or use a "
         f"rule without a search, such as 'rage' or 'multi-krum'"
     )
