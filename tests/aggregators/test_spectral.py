@@ -106,6 +106,15 @@ def test_without_byzantine_rows_caf_is_the_mean() -> None:
     assert found.num_eigensolves == 0
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_row_very_far_beside_rows_that_nearly_agree_has_a_finite_score() -> None:
+    rows = np.array([[0.0], [0.0], [-0.0], [1e-160], [-1e-120], [1e120], [0.0], [-1e-120], [0.0]])
+    found = Caf(num_byzantine=4)(rows)
+    assert found.usable.all()
+    assert found.scores.isfinite().all()
+    assert found.update.abs().max() < 1e-100
+
+
 def test_a_minority_however_far_and_however_spread_does_not_keep_caf_running() -> None:
     """Rows that lost their weight still have the largest τ; they must not keep the others from losing theirs."""
     rows = stream(0, "resist").standard_normal((41, 12))

@@ -107,14 +107,14 @@ def _filter(gram: Matrix, num_byzantine: int, *, dense: bool) -> tuple[_Found, f
         exact, solves = exact and directions.exact, solves + 1
         tau = scatter_along(directions.coordinates[:, :1], weights)[1][:, 0] ** 2
         spread = directions.top / mass
-        scores = np.maximum(scores, tau / spread) if tau.any() else scores
+        scores = np.maximum(scores, _times(tau, spread)) if tau.any() else scores
         if spread < best[0]:
             best = (spread, directions.top, weights, scores)
         largest = float(tau[weights > 0].max())
         if largest == 0.0:
             stop = Stop.ROWS_AGREE
             break
-        left = weights * (1.0 - np.minimum(tau / largest, 1.0))
+        left = weights * (1.0 - np.minimum(_times(tau, largest), 1.0))
         weights = np.where(left > DUST, left, 0.0)
     found = _Found(
         weights=best[2],
@@ -125,3 +125,9 @@ def _filter(gram: Matrix, num_byzantine: int, *, dense: bool) -> tuple[_Found, f
         num_eigensolves=solves,
     )
     return found, best[1], exact
+
+
+def _times(tau: Vector, unit: float) -> Vector:
+    """Return τ / unit, finite also for a row that lost its weight and lies very far beside rows that nearly agree."""
+    with np.errstate(over="ignore"):
+        return np.minimum(tau / unit, np.finfo(float).max)
