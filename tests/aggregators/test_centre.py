@@ -216,6 +216,27 @@ def test_only_the_start_from_the_last_update_remembers() -> None:
         CenteredClipping()(rows, ServerView(memory={"centre": torch.zeros(4)}))
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("radius", [None, 0.5])
+@pytest.mark.parametrize(("dtype", "size"), [(torch.float32, 1e30), (torch.float32, 3e38), (torch.float64, 1e150)])
+def test_a_last_update_too_large_to_be_squared_is_forgotten(
+    dtype: torch.dtype, size: float, radius: float | None
+) -> None:
+    """Distances to it are not numbers, and rows at no distance would not be clipped at all."""
+    rows = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.5], [500.0, 500.0]], dtype=dtype)
+    rule = CenteredClipping(radius=radius, num_byzantine=1)
+    found = rule(rows, ServerView(memory={"centre": torch.full((2,), size, dtype=dtype)}))
+    torch.testing.assert_close(found.update, rule(rows).update)
+    assert found.scores.isfinite().all()
+    assert found.memory["centre"].abs().max() < 500.0
+
+
+@pytest.mark.parametrize("parameters", [{"smoothing": True}, {"tolerance": "0.1"}, {"max_iterations": True}], ids=str)
+def test_parameters_of_the_geometric_median_are_numbers(parameters: dict[str, object]) -> None:
+    with pytest.raises(ParameterError, match="number"):
+        GeometricMedian(**parameters)
+
+
 def test_what_centered_clipping_keeps_depends_on_start_and_radius() -> None:
     moving = {Claim.TRANSLATION, Claim.HULL, Claim.LINEARITY}
     assert CenteredClipping(start="median").breaks() == set()

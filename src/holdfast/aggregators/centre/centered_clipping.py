@@ -14,7 +14,7 @@ from holdfast.aggregators.centre.weiszfeld import distances_to_combination
 from holdfast.aggregators.evidence import Aggregation, Stop
 from holdfast.aggregators.view import ServerView
 from holdfast.linalg.columns import Columns, Matrix, RowColumns, Vector
-from holdfast.linalg.gram import gram_with_points, pivoted_gram, squared_distances
+from holdfast.linalg.gram import LARGEST_SQUARE, gram_with_points, pivoted_gram, squared_distances
 from holdfast.values import real_number, whole_number
 
 CENTRE = "centre"
@@ -32,7 +32,8 @@ class CenteredClipping(MinorityAggregator):
     these n + 1 points, O(K²) each.
 
     Starts:
-        previous: the last update, which the aggregation asks to remember as "centre"; the origin in the first round.
+        previous: the last update, which the aggregation asks to remember as "centre"; the origin in the first round,
+            and where the last update is too large to be squared.
         origin: the origin, in every round.
         median: the row with the smallest median distance to the others (the mean of those, if several are equally
             central). It lies among the honest rows as long as they are the majority, and moves with them.
@@ -71,6 +72,8 @@ class CenteredClipping(MinorityAggregator):
             points, centre = gram.matrix, _most_central(gram.matrix)
         else:
             points = gram_with_points(columns, gram, [reference])
+            if not (np.isfinite(points).all() and points[-1, -1] <= LARGEST_SQUARE):
+                reference, points = None, gram_with_points(columns, gram, [None])
             centre = np.append(np.zeros(len(gram.matrix)), 1.0)
         for _ in range(self.num_iterations):
             centre = self._step(points, centre, len(gram.matrix))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, final
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from holdfast.aggregators.base import MinorityAggregator, aggregation_of
 from holdfast.aggregators.centre.weiszfeld import (
@@ -18,6 +18,7 @@ from holdfast.aggregators.evidence import Aggregation, Stop
 from holdfast.aggregators.view import ServerView
 from holdfast.linalg.columns import Columns
 from holdfast.linalg.gram import pivoted_gram
+from holdfast.values import real_number, whole_number
 
 
 @final
@@ -36,9 +37,9 @@ class GeometricMedian(MinorityAggregator):
 
     citation: ClassVar[str] = "Chen, Su, Xu 2017; Weiszfeld 1937"
 
-    smoothing: Annotated[float, Field(gt=0.0, le=1.0)] = SMOOTHING
-    tolerance: Annotated[float, Field(gt=0.0, lt=1.0)] = TOLERANCE
-    max_iterations: Annotated[int, Field(ge=1)] = MAX_ITERATIONS
+    smoothing: Annotated[float, Field(gt=0.0, le=1.0), BeforeValidator(real_number)] = SMOOTHING
+    tolerance: Annotated[float, Field(gt=0.0, lt=1.0), BeforeValidator(real_number)] = TOLERANCE
+    max_iterations: Annotated[int, Field(ge=1), BeforeValidator(whole_number)] = MAX_ITERATIONS
 
     def aggregate(self, columns: Columns, num_byzantine: int, view: ServerView) -> Aggregation:
         """Iterate in the Gram matrix, combine once; the score of a row is its distance to the update."""
