@@ -1,4 +1,4 @@
-"""Clipping about the origin, from the Gram matrix: to a given norm, or to one of the rows' own."""
+"""Clipping about the origin: to a given norm, or to one of the rows' own."""
 
 from __future__ import annotations
 
