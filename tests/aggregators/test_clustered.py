@@ -233,7 +233,7 @@ def test_a_cluster_nobody_trusts_leaves_the_weights_to_the_others() -> None:
 def test_a_clustering_that_did_not_end_says_so() -> None:
     rows = stream(0, "not ended").standard_normal((30, 2))
     assert Clustered(rule=Median(), max_iterations=1)(rows).stop is Stop.NOT_CONVERGED
-    assert Clustered(rule=Median())(rows).stop is Stop.COMBINED
+    assert Clustered(rule=Median())(rows).stop is Stop.COORDINATES
 
 
 def test_parameters_and_cohorts_are_checked() -> None:

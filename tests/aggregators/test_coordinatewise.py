@@ -171,7 +171,7 @@ def test_rsa_by_hand() -> None:
     found = Rsa(penalty=0.5)(rows)
     assert found.update.tolist() == [0.5, -0.5, 0.0]
     assert found.scores.tolist() == pytest.approx([0.0, 0.0, 2 / 3])
-    assert found.stop is Stop.COMBINED
+    assert found.stop is Stop.COORDINATES
 
 
 def test_rsa_needs_the_model_only_for_weight_decay() -> None:
@@ -186,7 +186,7 @@ def test_unusable_rows_count_against_the_bound(rule: Aggregator) -> None:
     without = type(rule)(num_byzantine=1)(rows[:5])  # type: ignore[call-arg]
     found = rule(rows)
     assert float(found.update) == float(without.update)
-    assert found.stop is Stop.COMBINED
+    assert found.stop is Stop.COORDINATES
     assert rule(torch.cat([rows, rows[5:], rows[5:]])).stop is Stop.TOO_MANY_UNUSABLE
 
 

@@ -16,9 +16,10 @@ from holdfast.aggregators.view import Memory
 class Stop(Enum):
     """Why an aggregator stopped; the value is a sentence for people."""
 
-    COMBINED = "every usable row entered the update; this rule does not filter"
-    SELECTED = "the most central row was selected"
-    SUBSET = "a subset of the rows was selected and averaged"
+    COMBINED = "every usable row that the rule saw entered the update"
+    COORDINATES = "every coordinate was decided by itself; a client may have a share in some of them only"
+    SELECTED = "the most central of the rows that the rule saw was selected"
+    SUBSET = "a part of the rows that the rule saw was averaged"
     NOBODY_TRUSTED = "no client is trusted, so the update is the server's own"
     CONVERGED = "the iteration converged"
     NOT_CONVERGED = "the iteration reached its limit before it converged"

@@ -9,7 +9,7 @@ from enum import Enum
 import torch
 from torch import Tensor
 
-from holdfast.errors import MissingKnowledgeError, ShapeError
+from holdfast.errors import DtypeError, MissingKnowledgeError, ParameterError, ShapeError
 from holdfast.linalg.columns import Columns
 
 
@@ -49,6 +49,15 @@ class ServerView:
     memory: Memory = field(default_factory=dict)
     """What the rule's last `Aggregation` asked to remember."""
 
+    def __post_init__(self) -> None:
+        """Refuse what cannot be a view."""
+        if not isinstance(self.round, int) or isinstance(self.round, bool) or self.round < 0:
+            msg = f"round must be a whole number from 0 on, got {self.round!r}"
+            raise ParameterError(msg)
+        if not isinstance(self.memory, Mapping):
+            msg = f"memory must be what the last Aggregation asked to remember, got {type(self.memory).__name__}"
+            raise ParameterError(msg)
+
     def needed_vector(self, need: Need, columns: Columns, rule: object) -> Tensor:
         """Return the model or the trusted row, as the rows are; raise if it was not given or does not fit."""
         vector = self.model if need is Need.MODEL else self.trusted_row
@@ -81,6 +90,11 @@ class ServerView:
 
 def fitting(vector: Tensor, columns: Columns, what: str) -> Tensor:
     """Return a server's vector in the dtype and on the device of the rows; raise if it is not d finite numbers."""
+    if isinstance(vector, Tensor) and (
+        vector.layout is not torch.strided or not vector.is_floating_point() or vector.device.type == "meta"
+    ):
+        msg = f"{what} must hold plain floats, got {vector.dtype} in layout {vector.layout} on {vector.device}"
+        raise DtypeError(msg)
     if not isinstance(vector, Tensor) or vector.shape != (columns.num_columns,):
         shape = tuple(vector.shape) if isinstance(vector, Tensor) else type(vector).__name__
         msg = f"{what} must be a tensor of {columns.num_columns} numbers, as many as a row has; got {shape}"

@@ -52,6 +52,8 @@ class Columns(ABC):
     num_columns: int
     dtype: torch.dtype
     device: torch.device
+    known_usable: bool = False
+    """Whether all rows are known to be usable without being read."""
 
     @abstractmethod
     def centred(self, start: int, stop: int, pivot: Tensor | None, out: Tensor) -> None:

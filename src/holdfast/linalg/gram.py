@@ -199,6 +199,13 @@ def usable_rows(columns: Columns, squares: Vector) -> NDArray[np.bool_]:
     return usable
 
 
+def all_or_usable(columns: Columns) -> NDArray[np.bool_]:
+    """Return which rows are usable, from their squared norms unless it is known that all are."""
+    if columns.known_usable:
+        return np.ones(columns.num_rows, dtype=bool)
+    return usable_rows(columns, squared_norms(columns))
+
+
 def _central_rows(columns: Columns) -> tuple[NDArray[np.intp], bool]:
     """Return the clients in the order of their distance to the coordinate-wise median of a sample of columns.
 

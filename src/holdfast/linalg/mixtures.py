@@ -133,6 +133,7 @@ class MixedColumns(DerivedColumns):
         """
         super().__init__(base, gram.usable, len(mixing))
         self.mixing, self.gram, self.with_origin = mixing, gram, with_origin
+        self.known_usable = True
         self._factors = torch.from_numpy(np.ascontiguousarray(mixing[:, :-1])).to(dtype=base.dtype, device=base.device)
 
     def derived_gram(self) -> Gram:

@@ -72,7 +72,8 @@ def check_well_formed(rule: Aggregator, updates: Tensor) -> None:
     for name in ("weights", "kept", "usable", "scores"):
         _expect(getattr(result, name).shape == (num_rows,), f"{name} must have one entry per row", name)
     _expect(bool((result.weights >= 0).all()), "weights must not be negative", result.weights)
-    total = 0.0 if result.stop is Stop.NOBODY_TRUSTED else 1.0
+    nobody = result.stop in {Stop.NOBODY_TRUSTED, Stop.TOO_MANY_UNUSABLE} and not bool(result.kept.any())
+    total = 0.0 if nobody else 1.0
     _expect(abs(float(result.weights.sum()) - total) < 1e-9, "weights must sum to 1", result.weights.sum())
     _expect(torch.equal(result.kept, result.weights > 0), "kept must be the rows with weight", result.kept)
     _expect(not bool(result.scores.isnan().any()), "scores must not be NaN", result.scores)

@@ -13,7 +13,7 @@ from torch import Tensor
 from holdfast.aggregators.base import stop_or_too_many
 from holdfast.aggregators.evidence import Aggregation, Stop
 from holdfast.linalg.columns import Columns, Range, Vector
-from holdfast.linalg.gram import squared_norms, usable_rows
+from holdfast.linalg.gram import all_or_usable
 
 Block = NDArray[Any]
 Part = tuple[Block, Vector, Vector]
@@ -29,7 +29,7 @@ def coordinatewise(
 
     A client's weight is its share over all coordinates; its score the share of coordinates in which it is strange.
     """
-    usable = usable_rows(columns, squared_norms(columns)) if among is None else among
+    usable = all_or_usable(columns) if among is None else among
     work_on = kernel(int(usable.sum()))
     update = columns.zero_row()
     shares, strange = np.zeros(columns.num_rows), np.zeros(columns.num_rows)
@@ -54,7 +54,7 @@ def coordinatewise(
         kept=torch.from_numpy(weights > 0.0),
         usable=torch.from_numpy(usable),
         scores=torch.from_numpy(np.where(usable, columns.total(strange) / number, np.inf)),
-        stop=stop_or_too_many(Stop.COMBINED, num_byzantine, usable),
+        stop=stop_or_too_many(Stop.COORDINATES, num_byzantine, usable),
         num_byzantine=num_byzantine,
     )
 

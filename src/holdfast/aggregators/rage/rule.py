@@ -231,7 +231,8 @@ def _scores(looked_along: list[Vector], weights: Vector, spread: float) -> Vecto
     _, deviations = scatter_along(np.stack(looked_along, axis=1), weights)
     largest: Vector = (deviations**2).max(axis=1)
     if spread > 0.0:
-        return largest / spread
+        with np.errstate(over="ignore"):  # a row may be farther out than a float can say in such units
+            return np.asarray(np.minimum(largest / spread, np.finfo(float).max))
     return np.where(largest > 0.0, np.inf, 0.0)
 
 

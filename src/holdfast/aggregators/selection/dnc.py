@@ -65,11 +65,12 @@ class Dnc(BoundedAggregator):
         n, f = int(usable.sum()), usable_bound(num_byzantine, usable)
         kept = max(1, n - math.ceil(Fraction(self.removed_share).limit_denominator(10**6) * f))
         survives, shares = np.ones(n, dtype=bool), np.zeros(n)
-        for iteration in range(self.num_iterations):
+        iterations = self.num_iterations if self.subsample < columns.num_columns else 1  # all coordinates: all alike
+        for iteration in range(iterations):
             coordinates = self._coordinates(columns, view.round, iteration)
             scores = _scores(columns, usable, coordinates)
             survives &= lowest(scores, kept) > 0.0
-            shares += scores / (scores.sum() or 1.0) / self.num_iterations
+            shares += scores / (scores.sum() or 1.0) / iterations
         weights = survives / survives.sum() if survives.any() else lowest(shares, max(1, n - f))
         return average_of(columns, usable, weights, scores=shares, num_byzantine=num_byzantine)
 
