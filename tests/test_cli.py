@@ -119,6 +119,21 @@ def test_aggregate_names_the_removed_clients(matrix: Path) -> None:
     assert "4: 0-3" in run("aggregate", str(matrix), "--byzantine-fraction", "0.2")
 
 
+def test_aggregate_hands_over_what_a_rule_must_know(
+    matrix: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trusted = tmp_path / "trusted.npy"
+    np.save(trusted, np.load(matrix)[4:].mean(0))
+    assert "FlTrust" in run("aggregate", str(matrix), "--rule", "fltrust", "--trusted-row", str(trusted))
+    assert "trusted_row=" in refused(capsys, monkeypatch, "aggregate", str(matrix), "--rule", "fltrust")
+    wrong = refused(capsys, monkeypatch, "aggregate", str(matrix), "--rule", "fltrust", "--trusted-row", str(matrix))
+    assert "must be a tensor of 100 numbers" in wrong
+
+
+def test_aggregate_takes_wrappers_by_name(matrix: Path) -> None:
+    assert "4: 0-3" in run("aggregate", str(matrix), "--rule", "nnm+krum", "--num-byzantine", "4")
+
+
 def test_aggregate_writes_the_update_and_prints_json(matrix: Path, tmp_path: Path) -> None:
     out = tmp_path / "update.npy"
     evidence = json.loads(run("aggregate", str(matrix), "--set", "num_byzantine=4", "--json", "--out", str(out)))

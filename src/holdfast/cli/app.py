@@ -18,7 +18,7 @@ from holdfast.cli.text import ranges
 from holdfast.errors import ParameterError
 
 if TYPE_CHECKING:
-    from holdfast.aggregators import Aggregation, Aggregator
+    from holdfast.aggregators import Aggregation, Aggregator, ServerView
 
 app = typer.Typer(
     help="Federated learning that keeps learning when some of the clients lie.",
@@ -90,6 +90,10 @@ def aggregate(
         list[str] | None, typer.Option("--set", help="Any parameter of the rule, as KEY=VALUE; may be repeated.")
     ] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file with a table [rule], instead of the above.")] = None,
+    trusted_row: Annotated[
+        Path | None, typer.Option(help="A .npy file with the server's own update, for fltrust.")
+    ] = None,
+    model: Annotated[Path | None, typer.Option(help="A .npy file with the current model, for rsa.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the update to this .npy file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the evidence as JSON.")] = False,
 ) -> None:
@@ -97,16 +101,9 @@ def aggregate(
 
     Exit code 0, or 1 if the data contradict the assumption (promise broken), or 2 if nothing could be aggregated.
     """
-    import numpy as np  # noqa: PLC0415
-
     bounds = {"byzantine_fraction": byzantine_fraction, "num_byzantine": num_byzantine}
     built = _rule(rule, {key: value for key, value in bounds.items() if value is not None}, set_ or [], config)
-    try:
-        updates = np.load(file, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError) as error:
-        msg = f"cannot read {str(file)!r} as a .npy matrix of floats: {error}"
-        raise ParameterError(msg) from None
-    result = built(updates)
+    result = built(_read(file, "matrix"), _view(trusted_row, model))
     if out is not None:
         _write(out, result)
     if as_json:
@@ -115,6 +112,27 @@ def aggregate(
         _show(built, result, out)
     if result.promise_broken:
         raise typer.Exit(1)
+
+
+def _read(file: Path, what: str) -> Any:
+    """Return what a .npy file holds, where it lies on disk."""
+    import numpy as np  # noqa: PLC0415
+
+    try:
+        return np.load(file, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError) as error:
+        msg = f"cannot read {str(file)!r} as a .npy {what} of floats: {error}"
+        raise ParameterError(msg) from None
+
+
+def _view(trusted_row: Path | None, model: Path | None) -> ServerView:
+    """Return what the server knows besides the rows."""
+    import torch  # noqa: PLC0415
+
+    from holdfast.aggregators import ServerView  # noqa: PLC0415  loads torch
+
+    given = {"trusted_row": trusted_row, "model": model}
+    return ServerView(**{key: torch.tensor(_read(file, "vector")) for key, file in given.items() if file is not None})
 
 
 def _write(out: Path, result: Aggregation) -> None:

@@ -29,7 +29,7 @@ def gauntlet(
     rules: Annotated[str | None, typer.Option(help="Rules, separated by commas, such as rage,nnm+krum.")] = None,
     attacks: Annotated[str | None, typer.Option(help="Attacks, separated by commas; `all` for the full list.")] = None,
     models: Annotated[
-        str | None, typer.Option(help="Models of honest rows, separated by commas; file:PATH.npy for recorded ones.")
+        str | None, typer.Option(help="Of iso,power,clusters,heavy,rare; file:PATH.npy for recorded honest rows.")
     ] = None,
     cohort_sizes: Annotated[str | None, typer.Option(help="Numbers of clients K, separated by commas.")] = None,
     dims: Annotated[str | None, typer.Option(help="Dimensions d, separated by commas.")] = None,
