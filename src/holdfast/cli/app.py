@@ -18,6 +18,8 @@ from holdfast.cli.text import ranges
 from holdfast.errors import ParameterError
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from holdfast.aggregators import Aggregation, Aggregator, ServerView
 
 app = typer.Typer(
@@ -131,8 +133,10 @@ def _view(trusted_row: Path | None, model: Path | None) -> ServerView:
 
     from holdfast.aggregators import ServerView  # noqa: PLC0415  loads torch
 
-    given = {"trusted_row": trusted_row, "model": model}
-    return ServerView(**{key: torch.tensor(_read(file, "vector")) for key, file in given.items() if file is not None})
+    def vector(file: Path | None) -> Tensor | None:
+        return None if file is None else torch.tensor(_read(file, "vector"))
+
+    return ServerView(trusted_row=vector(trusted_row), model=vector(model))
 
 
 def _write(out: Path, result: Aggregation) -> None:
