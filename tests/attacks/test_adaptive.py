@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -10,13 +12,17 @@ from holdfast.aggregators import Krum, Mean, Median, Rage, TrimmedMean, build_ru
 from holdfast.attacks import (
     AdversaryView,
     ALittleIsEnough,
+    Attack,
     BelowThreshold,
     Cluster,
+    Decoys,
     HillClimb,
     InnerProductManipulation,
     Knowledge,
     Optimal,
+    SignFlip,
     Spread,
+    Staircase,
     Zero,
 )
 from holdfast.attacks.adaptive import most_damaging
@@ -87,6 +93,54 @@ def test_the_best_strength_does_at_least_as_much_damage_as_any_other_on_a_grid(
 
     best = damage(Optimal(attack=attack))
     assert best >= 0.98 * damage(attack)
+
+
+@pytest.mark.parametrize("rule", ["rage", "krum", "median"])
+@pytest.mark.parametrize("dim", [24, 600])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e30])
+def test_a_broken_honest_row_is_tried_out_as_the_broken_row_it_is(rule: str, dim: int, value: float) -> None:
+    view = view_of(rule, dim=dim)
+    rows = view.honest.clone()
+    rows[3, 5] = value
+    view = replace(view, honest_rows=rows)
+    usable = torch.arange(len(rows)) != 3
+    aim = Cluster(strength=3.0).aim(view)
+    victim, (centre, direction) = expected_victim(view, aim.centre, aim.direction)
+    whole = view.aggregate(aim.at(2.0)).update.double() - rows[usable].double().mean(0)
+    assert victim.damage(centre + 2.0 * direction) == pytest.approx(float(whole.norm()), rel=1e-4)
+    for attack in (Optimal(attack=Cluster()), BelowThreshold(), HillClimb(num_trials=3), Decoys()):
+        assert bool(attack(view).rows.isfinite().all())
+
+
+def test_the_attacks_own_strength_is_tried_where_it_lies_beyond_the_grid() -> None:
+    people = population("iso", cohort_size=30, dim=50, num_byzantine=6)
+    rule = build_rule("foolsgold", num_byzantine=6)
+
+    def error(attack: Attack) -> float:
+        scene = attacked(people, attack, rule)
+        return scene.error(scene.aggregate(rule).update)
+
+    assert error(Optimal(attack=Staircase())) >= 0.999 * error(Staircase())
+
+
+@pytest.mark.parametrize("value", [float("inf"), 1e30])
+def test_a_direction_of_broken_own_rows_is_no_obstacle(value: float) -> None:
+    view = view_of("median", dim=24)
+    rows = Optimal(attack=SignFlip())(replace(view, own_rows=torch.full_like(view.own, value))).rows
+    assert rows.shape == view.own.shape
+
+
+def test_decoys_make_rage_learn_a_larger_threshold_than_a_cluster_does() -> None:
+    people = population("iso", cohort_size=40, dim=4000, num_byzantine=10)
+    rule = Rage(num_byzantine=10)
+    errors = []
+    for attack in (BelowThreshold(), Decoys()):
+        scene = attacked(people, attack, rule)
+        result = scene.aggregate(rule)
+        assert bool(result.kept[:10].all())
+        errors.append(scene.error(result.update))
+    assert errors[1] > 1.03 * errors[0]
+    assert len(torch.unique(scene.updates[:10], dim=0)) == 10
 
 
 def test_a_peak_between_grid_points_is_found() -> None:

@@ -22,6 +22,7 @@ VARIANTS: dict[str, Attack] = {
     "cluster spread": build_attack("cluster", direction="spread"),
     "cluster": build_attack("cluster"),
     "covariance-shift": build_attack("covariance-shift"),
+    "decoys": build_attack("decoys"),
     "duplicates": build_attack("duplicates"),
     "fang-krum": build_attack("fang-krum"),
     "fang-trimmed-mean": build_attack("fang-trimmed-mean"),
@@ -106,7 +107,34 @@ class Greedy(Attack):
         return sent_by_all(torch.full_like(view.own, float("inf")))
 
 
+@final
+class Peeping(Attack):
+    """Reads a field of the view, and so what it was not granted."""
+
+    citation: ClassVar[str] = "this test"
+    needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.OWN})
+
+    def forge(self, view: AdversaryView) -> Forged:
+        rows = view.own if view.honest_rows is None else view.honest_rows
+        return sent_by_all(rows.mean(0).repeat(view.num_byzantine, 1))
+
+
+@final
+class Hoarding(Attack):
+    """Keeps what it was granted in another round."""
+
+    citation: ClassVar[str] = "this test"
+    needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.OWN})
+
+    def forge(self, view: AdversaryView) -> Forged:
+        return sent_by_all(view.own.clone(), {"own": view.own})
+
+
 def test_contract_catches_what_breaks_it() -> None:
+    with pytest.raises(AssertionError, match="not granted"):
+        CHECKS["knowledge"](Peeping(), example_adversary_view())
+    with pytest.raises(AssertionError, match="memory"):
+        CHECKS["pure"](Hoarding(), example_adversary_view())
     with pytest.raises(AssertionError, match="own rows must not change"):
         CHECKS["pure"](Aliasing(), example_adversary_view())
     with pytest.raises(MissingKnowledgeError):

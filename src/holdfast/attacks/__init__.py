@@ -1,6 +1,6 @@
 """Adversaries: each a map from what it may know to one forged row per Byzantine client."""
 
-from holdfast.attacks.adaptive import BelowThreshold, HillClimb, Optimal
+from holdfast.attacks.adaptive import BelowThreshold, Decoys, HillClimb, Optimal
 from holdfast.attacks.base import Aim, Attack, DirectedAttack, Forged
 from holdfast.attacks.crafted import ALittleIsEnough, Duplicates, InnerProductManipulation, Mimic, MinMax, MinSum
 from holdfast.attacks.fang import FangKrum, FangTrimmedMean
@@ -40,6 +40,7 @@ __all__ = [
     "Cluster",
     "CovarianceShift",
     "DataAttack",
+    "Decoys",
     "DirectedAttack",
     "Duplicates",
     "FangKrum",

@@ -11,8 +11,8 @@ from jaxtyping import Float
 from pydantic import BeforeValidator, Field, InstanceOf
 from torch import Tensor
 
-from holdfast.attacks.base import Aim, Attack, DirectedAttack, Forged, sent_by_all
-from holdfast.attacks.geometry import Shape, honest_shape, random_directions
+from holdfast.attacks.base import Aim, Attack, DirectedAttack, Forged, Strength, sent_by_all
+from holdfast.attacks.geometry import POINTERS, Shape, finite_rows, honest_shape, random_directions, unit
 from holdfast.attacks.victim import Victim, expected_victim
 from holdfast.attacks.view import AdversaryView, Knowledge
 from holdfast.values import real_number, whole_number
@@ -28,6 +28,8 @@ NEAREST, FARTHEST = 0.25, 4.0
 """The grid reaches from this multiple of the honest spread σ₀ to this multiple of an honest row's distance to the mean.
 
 A row beyond is farther out than all honest ones, and every rule but the mean sees it."""
+GRADES = (0.86, 0.89, 0.92, 0.95)
+"""How far out the last of graded colluders is, as a share of the first."""
 
 
 @final
@@ -35,9 +37,9 @@ class Optimal(Attack):
     """Go as far along another attack's direction as hurts the server's rule most.
 
     The strength maximises ‖rule(forged and honest rows) − honest mean‖: a geometric grid of strengths, then eight more
-    between the neighbours of the best one. The damage as a function of the strength rises until the rule sees the
-    attack and is not concave, so this is a search and not a proof of the maximum. (byzfl calls the same idea "optimal"
-    ALIE and IPM.)
+    between the neighbours of the best one; the attack's own strength as well where that lies beyond the grid. The
+    damage as a function of the strength rises until the rule sees the attack and is not concave, so this is a search
+    and not a proof of the maximum. (byzfl calls the same idea "optimal" ALIE and IPM.)
 
     >>> from holdfast.aggregators import Median
     >>> from holdfast.attacks import Cluster
@@ -54,14 +56,17 @@ class Optimal(Attack):
     uses: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.HONEST})
 
     attack: InstanceOf[DirectedAttack]
-    """Where to go; its own strength is not used."""
+    """Where to go; how far is searched."""
 
     def forge(self, view: AdversaryView) -> Forged:
         """Search the strength and go there."""
         aim = self.attack.aim(view)
         victim, (centre, direction) = expected_victim(view, aim.centre, aim.direction)
         small = Aim(centre, direction, aim.strength)
-        strength = most_damaging(lambda at: victim.damage(small.at(at)), *_reach(honest_shape(view.seen), direction))
+        nearest, farthest = _reach(honest_shape(view.seen), direction)
+        strength = most_damaging(lambda at: victim.damage(small.at(at)), nearest, farthest)
+        if aim.strength > farthest:
+            strength = max(strength, aim.strength, key=lambda at: victim.damage(small.at(at)))
         return sent_by_all(aim.at(strength))
 
 
@@ -123,6 +128,58 @@ class BelowThreshold(Attack):
             middle = (low + high) / 2.0
             low, high = (middle, high) if kept(middle) else (low, middle)
         return low
+
+
+@final
+class Decoys(Attack):
+    r"""Make a filter that learns its threshold learn a larger one, and stay just below that.
+
+    RAGE in mode "auto" filters down to mass n − 2f to see the smallest spread λ_min on the way, which is about σ₀²
+    where a single step removes all colluders and leaves the honest rows alone. So they do not fall together:
+
+        row_i = mean + s · q_i · u + length · ρ · w_i ,    q_i = 1 … q_f falling evenly, q_f the best of four values,
+
+    with ρ the largest distance of an honest row to the mean and w_i the unit vector along the sum of (g_j − mean) over
+    a group of honest rows, every one in one group. The step along u leaves a little weight at those with q_i < 1, and
+    that is enough to keep w_i a direction of large spread, in which the filter takes more from the honest rows of the
+    group than from row i. The mass is used up before any state with all honest rows and without colluders is seen. In
+    the state that counts, the rows stand for λ_min > σ₀² and move the mean along u by (f/K) s times the mean of q.
+    The distance s is searched on the rule itself, and by bisection between the best one and where the rule sees it.
+
+    >>> from holdfast.aggregators import Rage
+    >>> honest, rule = torch.eye(30), Rage(num_byzantine=10)
+    >>> view = AdversaryView(
+    ...     num_byzantine=10, cohort_size=40, own_rows=honest[:10], honest_rows=honest, server_rule=rule)
+    >>> bool(view.aggregate(Decoys()(view).rows).kept.all())
+    True
+    """
+
+    citation: ClassVar[str] = "none: a test of thresholds that are learned from the rows, docs/theory/filter.md"
+    needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.OWN, Knowledge.RULE})
+    uses: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.HONEST})
+
+    length: Strength = 1.0
+    """How long the parts of their own are, in units of the largest distance of an honest row to the mean."""
+
+    def forge(self, view: AdversaryView) -> Forged:
+        """Search the distance for the first grade, and from there for the others."""
+        shape = honest_shape(view.seen)
+        generator = view.generator("decoys")
+        own = shape.mean + self.length * shape.radius * _sums_of_groups(view, shape, generator)
+        towards = POINTERS["random"](shape, generator)[None]
+        victim, (centre, along) = expected_victim(view, own, towards)
+        reach = _reach(shape, along)
+        found: list[tuple[float, float, float]] = []
+        for grade in GRADES:
+
+            def damage(at: float, last: float = grade) -> float:
+                return victim.damage(_graded(centre, along, at, last))
+
+            best = found[0][2] if found else most_damaging(damage, *reach)
+            hurt, at = up_to_the_cliff(damage, best / 1.2, best * 1.2)
+            found.append((hurt, grade, at))
+        _, grade, strength = max(found)
+        return sent_by_all(_graded(own, towards, strength, grade))
 
 
 @final
@@ -201,19 +258,46 @@ def most_damaging(damage: Callable[[float], float], nearest: float, farthest: fl
     return float(max(tried)[1])
 
 
+def up_to_the_cliff(damage: Callable[[float], float], low: float, high: float) -> tuple[float, float]:
+    """Return the largest damage found and its strength, by bisection to where damage stops growing with strength."""
+    most = damage(low)
+    best = (most, low)
+    while high - low > PRECISION * low:
+        middle = (low + high) / 2.0
+        hurt = damage(middle)
+        best = max(best, (hurt, middle))
+        low, high = (middle, high) if hurt >= most else (low, middle)
+        most = max(most, hurt)
+    return best
+
+
 def _reach(shape: Shape, direction: Float[Tensor, "f m"]) -> tuple[float, float]:
     """Return the smallest and the largest strength worth trying along a direction."""
-    length = float(torch.linalg.vector_norm(direction, dim=1).max()) or 1.0
-    unit = shape.sigma0 or float(torch.linalg.vector_norm(shape.mean)) or 1.0
-    return NEAREST * unit / length, max(FARTHEST * shape.radius, 2.0 * NEAREST * unit) / length
+    norm = float(torch.linalg.vector_norm(direction, dim=1).max())
+    length = norm if 0.0 < norm < np.inf else 1.0
+    scale = shape.sigma0 or float(torch.linalg.vector_norm(shape.mean)) or 1.0
+    return NEAREST * scale / length, max(FARTHEST * shape.radius, 2.0 * NEAREST * scale) / length
 
 
 def _tried_directions(shape: Shape, number: int, view: AdversaryView) -> Float[Tensor, "k d"]:
     """Return unit directions: against the mean, the largest spread, honest rows seen from their mean, random ones."""
     generator = view.generator("directions")
-    rows = view.seen
+    rows = finite_rows(view.seen)
     some = rows[torch.from_numpy(generator.permutation(len(rows))[: number // 2])]
     chance = random_directions(generator, number - len(some), rows.shape[1])
     directions = torch.cat([-shape.mean[None], shape.direction[None], (some - shape.mean), chance.to(shape.mean)])
     norms = torch.linalg.vector_norm(directions, dim=1, keepdim=True)
     return torch.where(norms > 0, directions / torch.where(norms > 0, norms, 1.0), chance[-1].to(directions))
+
+
+def _graded(centre: Float[Tensor, "f m"], along: Float[Tensor, "1 m"], at: float, last: float) -> Float[Tensor, "f m"]:
+    """Return the rows moved along one direction, the first by `at`, the last by `last` times that."""
+    steps = at * torch.linspace(1.0, last, len(centre), dtype=torch.float64)
+    return centre + steps[:, None].to(centre) * along
+
+
+def _sums_of_groups(view: AdversaryView, shape: Shape, generator: np.random.Generator) -> Float[Tensor, "f d"]:
+    """Return unit vectors along the sums of disjoint groups of honest rows seen from their mean; zero for no group."""
+    rows = finite_rows(view.seen)
+    groups = np.array_split(generator.permutation(len(rows)), view.num_byzantine)
+    return torch.stack([unit((rows[torch.from_numpy(group)] - shape.mean).sum(0)) for group in groups])

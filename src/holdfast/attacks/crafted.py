@@ -42,9 +42,6 @@ class ALittleIsEnough(DirectedAttack):
     clients would have to lie farther out, the formula gives z < 0, and z = 0 is taken; where it is 1 or more, that is
     with attackers in the majority, z would be infinite, and the fraction half a client short of 1 is taken.
 
-    Args:
-        z: how many standard deviations; None computes it from n and f.
-
     >>> view = AdversaryView(num_byzantine=1, cohort_size=3, own_rows=torch.zeros(1, 2), honest_rows=torch.tensor(
     ...     [[1.0, 0.0], [3.0, 0.0]]))
     >>> ALittleIsEnough(z=1.5)(view).rows
@@ -56,6 +53,7 @@ class ALittleIsEnough(DirectedAttack):
     uses: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.HONEST})
 
     z: Strength | None = None
+    """How many standard deviations; None computes it from n and f."""
 
     def aim(self, view: AdversaryView) -> Aim:
         """Point all from the mean against the standard deviation."""
@@ -94,6 +92,7 @@ class InnerProductManipulation(DirectedAttack):
     uses: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.HONEST})
 
     epsilon: Strength = 0.1
+    """ε, how many times as long as the honest mean: below 1 hides, above K/f − 1 turns a plain mean around."""
 
     def aim(self, view: AdversaryView) -> Aim:
         """Point all from the origin against the mean."""
@@ -211,6 +210,7 @@ class DistanceBound(DirectedAttack, ABC):
     uses: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.HONEST})
 
     direction: Literal["unit", "std", "sign"] = "std"
+    """The perturbation: against the mean, minus the standard deviations, or minus the signs of the mean."""
 
     @abstractmethod
     def reach(self, squared: Matrix, from_mean: Vector, along: Vector) -> float:

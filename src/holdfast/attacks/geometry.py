@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar, Literal, final
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from pydantic import BeforeValidator, Field
 from torch import Tensor
 
@@ -75,11 +75,16 @@ def finite_rows(rows: Float[Tensor, "m d"]) -> Float[Tensor, "n d"]:
 
     A row with NaN or Inf tells the adversary nothing, and one whose square overflows cannot be near honest ones.
     """
-    limit = ROOM * min(LARGEST_SQUARE, torch.finfo(rows.dtype).max)
-    usable = torch.from_numpy(squared_norms(as_columns(rows)) <= limit).to(rows.device)
+    usable = are_usable(rows)
     if bool(usable.all()):
         return rows
     return rows[usable] if bool(usable.any()) else torch.zeros_like(rows[:1])
+
+
+def are_usable(rows: Float[Tensor, "m d"]) -> Bool[Tensor, " m"]:
+    """Tell for each row whether it is finite and so short that sums of squares do not overflow."""
+    limit = ROOM * min(LARGEST_SQUARE, torch.finfo(rows.dtype).max)
+    return torch.from_numpy(squared_norms(as_columns(rows)) <= limit).to(rows.device)
 
 
 def unit(vector: Float[Tensor, " d"]) -> Float[Tensor, " d"]:
@@ -134,6 +139,7 @@ class Cluster(DirectedAttack):
     strength: Strength = 3.0
     """Distance to the mean in units of σ₀."""
     direction: Literal["random", "spread", "mean"] = "random"
+    """Where to: anywhere, along the largest honest spread, or against the honest mean."""
 
     def aim(self, view: AdversaryView) -> Aim:
         """Point all from the mean in one direction."""

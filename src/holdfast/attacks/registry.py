@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from holdfast.attacks.adaptive import BelowThreshold, HillClimb, Optimal
+from holdfast.attacks.adaptive import BelowThreshold, Decoys, HillClimb, Optimal
 from holdfast.attacks.base import Attack
 from holdfast.attacks.crafted import ALittleIsEnough, Duplicates, InnerProductManipulation, Mimic, MinMax, MinSum
 from holdfast.attacks.fang import FangKrum, FangTrimmedMean
@@ -41,6 +41,7 @@ ATTACKS: Mapping[str, type[Attack]] = MappingProxyType(
         "class-flip": ClassFlip,
         "cluster": Cluster,
         "covariance-shift": CovarianceShift,
+        "decoys": Decoys,
         "duplicates": Duplicates,
         "fang-krum": FangKrum,
         "fang-trimmed-mean": FangTrimmedMean,

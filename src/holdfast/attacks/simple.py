@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, Field
 from torch import Tensor
 
 from holdfast.attacks.base import Aim, Attack, DirectedAttack, Forged, Strength, same_for_all, sent_by_all
+from holdfast.attacks.geometry import finite_rows
 from holdfast.attacks.view import AdversaryView, Knowledge
 from holdfast.values import real_number
 
@@ -64,8 +65,8 @@ class ReversedGradient(DirectedAttack):
     """Send the opposite of the mean, far out: row_i = −factor · mean of the rows seen (Chen et al. 2018).
 
     Unlike `SignFlip`, all colluders send one and the same row, of the mean of what they know together: the honest
-    rows if these are granted (the "omniscient" adversary of Blanchard et al. 2017), or else their own. Rows with NaN
-    or Inf are left out of the mean.
+    rows if these are granted (the "omniscient" adversary of Blanchard et al. 2017), or else their own. Rows with NaN,
+    Inf or an overflowing square are left out of the mean.
 
     **Deviations.** Chen et al. reverse each client's own gradient, which is `SignFlip(factor=100.0)`.
 
@@ -84,7 +85,8 @@ class ReversedGradient(DirectedAttack):
 
     def aim(self, view: AdversaryView) -> Aim:
         """Start at zero and go against the mean."""
-        direction = same_for_all(-_finite_mean(view.seen), view)
+        rows = finite_rows(view.seen)
+        direction = same_for_all(-rows.mean(0, dtype=torch.float64).to(rows.dtype), view)
         return Aim(torch.zeros_like(direction), direction, self.factor)
 
 
@@ -284,9 +286,3 @@ def _normal_rows(view: AdversaryView, name: str) -> Float[Tensor, "f d"]:
     """Return rows of independent standard normals in float64, each client its own."""
     draws = view.generator(name).standard_normal(tuple(view.own_rows.shape))
     return torch.from_numpy(draws).to(view.own_rows.device)
-
-
-def _finite_mean(rows: Float[Tensor, "m d"]) -> Float[Tensor, " d"]:
-    """Return the mean of the rows without NaN and Inf, and zeros if there is no such row."""
-    finite = rows[rows.isfinite().all(1)]
-    return finite.mean(0, dtype=torch.float64).to(rows.dtype) if len(finite) else torch.zeros_like(rows[0])

@@ -17,6 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from holdfast.aggregators import Aggregation, Aggregator, Claim, Need, ServerView
+from holdfast.attacks.geometry import are_usable, finite_rows
 from holdfast.attacks.view import AdversaryView, Knowledge
 
 
@@ -41,30 +42,35 @@ class Victim:
 def expected_victim(view: AdversaryView, *groups: Float[Tensor, "r d"]) -> tuple[Victim, list[Tensor]]:
     """Return the rule as the view shows it, and the vectors of `groups` in the coordinates it is tried in.
 
-    An adversary that does not see the honest rows takes its own for them, as often as there are honest clients.
+    An adversary that does not see the honest rows takes its own for them, as often as there are honest clients. Rows
+    that are unusable stay so, and count for the rule as they will; the mean is that of the others.
     """
     number = view.cohort_size - view.num_byzantine
     rows = view.honest if view.may(Knowledge.HONEST) else view.own[torch.arange(max(1, number)) % view.num_byzantine]
     server = view.server_view or ServerView()
     if _is_compressible(view.rule, rows, *groups):
         rows, server, groups = _compressed(rows, server, *groups)
-    return Victim(view.rule, rows, server, rows.double().mean(0)), list(groups)
+    return Victim(view.rule, rows, server, finite_rows(rows).double().mean(0)), list(groups)
 
 
 def _is_compressible(rule: Aggregator, rows: Tensor, *groups: Tensor) -> bool:
-    """Tell whether the rule sees inner products only, and the vectors are few."""
+    """Tell whether the rule sees inner products only, and the vectors are few and have them."""
     number = len(rows) + sum(len(group) for group in groups)
-    return Claim.ROTATION in rule.claims() and Need.TRUSTED_LOSS not in rule.all_needs() and 2 * number < rows.shape[1]
+    few = 2 * number < rows.shape[1] and all(bool(group.isfinite().all()) for group in groups)
+    return Claim.ROTATION in rule.claims() and Need.TRUSTED_LOSS not in rule.all_needs() and few
 
 
 def _compressed(rows: Tensor, server: ServerView, *groups: Tensor) -> tuple[Tensor, ServerView, tuple[Tensor, ...]]:
     """Return everything in an orthonormal basis of its span, in float64; a memory of the rule is left out."""
     known = [vector for vector in (server.trusted_row, server.model) if vector is not None]
-    vectors = torch.cat([rows, *groups, *(vector[None] for vector in known)]).double()
+    usable = are_usable(rows)
+    spanning = rows if bool(usable.all()) else torch.where(usable[:, None], rows, 0.0)
+    vectors = torch.cat([spanning, *groups, *(vector[None] for vector in known)]).double()
     basis = np.linalg.qr(vectors.numpy().T)[0]
     coordinates = torch.from_numpy(vectors.numpy() @ basis)
     sizes = [len(rows), *(len(group) for group in groups), *(1 for _ in known)]
     parts = list(torch.split(coordinates, sizes))
+    parts[0] = torch.where(usable[:, None], parts[0], torch.nan)
     trusted = parts[1 + len(groups)][0] if server.trusted_row is not None else None
     model = parts[-1][0] if server.model is not None else None
     seen = replace(server, trusted_row=trusted, model=model, memory={})

@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from holdfast.aggregators import Aggregation, Aggregator, ServerView
-from holdfast.errors import MissingKnowledgeError, ParameterError, ShapeError
+from holdfast.errors import DtypeError, MissingKnowledgeError, ParameterError, ShapeError
 from holdfast.rng import stream
 
 
@@ -79,6 +79,9 @@ class AdversaryView:
         if rows is not None and (rows.ndim != 2 or rows.shape[1] != self.own_rows.shape[1]):
             msg = f"honest_rows must have {self.own_rows.shape[1]} columns, as own_rows has; got {tuple(rows.shape)}"
             raise ShapeError(msg)
+        if rows is not None and rows.dtype != self.own_rows.dtype:
+            msg = f"honest_rows must be {self.own_rows.dtype}, as own_rows are; got {rows.dtype}"
+            raise DtypeError(msg)
 
     def may(self, knowledge: Knowledge) -> bool:
         """Tell whether the adversary knows this."""

@@ -14,6 +14,7 @@ from holdfast.attacks import (
     Cluster,
     CovarianceShift,
     DataAttack,
+    Decoys,
     HillClimb,
     InnerProductManipulation,
     MinMax,
@@ -78,6 +79,7 @@ WITH_PARAMETERS: Mapping[str, Attack] = MappingProxyType(
         "optimal-spread-10": Optimal(attack=Spread(num_directions=10)),
         "optimal-covariance": Optimal(attack=CovarianceShift()),
         "below-threshold": BelowThreshold(),
+        "decoys": Decoys(),
         "hill-climb": HillClimb(num_trials=50),
     }
 )

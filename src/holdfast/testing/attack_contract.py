@@ -19,7 +19,7 @@ from torch import Tensor
 from holdfast.aggregators import Aggregator, GeometricMedian, ServerView
 from holdfast.attacks.base import Attack, Forged
 from holdfast.attacks.simple import BadNumbers
-from holdfast.attacks.view import EVERYTHING, AdversaryView
+from holdfast.attacks.view import EVERYTHING, AdversaryView, Knowledge
 from holdfast.errors import MissingKnowledgeError
 from holdfast.rng import stream
 
@@ -72,7 +72,13 @@ def check_forged_pure(attack: Attack, view: AdversaryView) -> None:
     _expect(set(first.memory) == set(second.memory), "two calls must remember the same", first.memory)
     _expect(torch.equal(state, torch.get_rng_state()), "torch's global generator must not be used", attack)
     first.rows.fill_(7.0)
-    _expect(torch.equal(own, view.own_rows), "own rows must not change, nor be reachable through the output", own)
+    for tensor in first.memory.values():
+        tensor.zero_()
+    _expect(
+        torch.equal(own, view.own_rows),
+        "own rows must not change, nor be reachable through the output or its memory",
+        own,
+    )
     _expect(torch.equal(honest, _honest(view)), "honest rows must not change, nor be reachable through it", honest)
 
 
@@ -110,18 +116,25 @@ def check_degenerate_rows(attack: Attack, view: AdversaryView) -> None:
 
 
 def check_bad_rows_seen(attack: Attack, view: AdversaryView) -> None:
-    """An honest client whose arithmetic failed is no obstacle: the forged rows are well formed."""
+    """An honest client whose arithmetic failed is no obstacle: the forged rows are finite."""
     for value in (float("nan"), float("inf"), 1e30):
         rows = _honest(view).clone()
         rows[0] = value
-        other = replace(view, honest_rows=rows)
-        _well_formed(attack(other), other)
+        _finite_if_meant(attack, replace(view, honest_rows=rows))
 
 
 def check_knowledge(attack: Attack, view: AdversaryView) -> None:
-    """What the attack says it needs is enough, and without any part of it the attack refuses."""
+    """What the attack says it needs is enough, without any part of it the attack refuses, and it sees nothing else."""
     needs = attack.all_needs()
-    _well_formed(attack(replace(view, granted=needs)), view)
+    forged = attack(replace(view, granted=needs))
+    _well_formed(forged, view)
+    other = replace(view, granted=needs, honest_rows=7.0 - _honest(view))
+    if Knowledge.OWN not in needs:
+        other = replace(other, own_rows=7.0 - view.own_rows)
+    if Knowledge.RULE not in needs:
+        other = replace(other, server_rule=None, server_view=None)
+    same = _same_bits(forged.rows, attack(other).rows)
+    _expect(same, "what is not granted must not matter, nor be read from the view's fields", attack)
     for knowledge in needs:
         try:
             attack(replace(view, granted=EVERYTHING - {knowledge}))
