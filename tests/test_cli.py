@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from holdfast import __version__
@@ -16,6 +18,8 @@ from holdfast.aggregators import RULES
 from holdfast.attacks import ATTACKS, Cluster
 from holdfast.cli import main
 from holdfast.cli.app import app
+from holdfast.cli.gauntlet import _ranking
+from holdfast.gauntlet import read_records, standings
 from holdfast.scenes import scene
 
 
@@ -109,6 +113,32 @@ def test_gauntlet_refuses_what_it_cannot_run(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], message: str
 ) -> None:
     assert message in refused(capsys, monkeypatch, "gauntlet", *options)
+
+
+def test_gauntlet_fits_a_narrow_terminal_and_says_what_is_not_there(tmp_path: Path) -> None:
+    out = tmp_path / "out.jsonl"
+    options = ("--rules", "rage,krum", "--attacks", "alie", "--models", "iso", "--dims", "4,1000")
+    run("gauntlet", *options, "--cohort-sizes", "4", "--byzantine-fractions", "0.25", "--out", str(out))
+    records = read_records(out)
+    narrow = Console(width=80, record=True, file=io.StringIO())
+    narrow.print(_ranking(standings(records), narrow.width))
+    text = narrow.export_text()
+    assert "…" not in text
+    assert "nan" not in text
+    assert "refused every matrix" in text
+    assert "worst case of" not in run("gauntlet", "--rules", "rage", *options[2:6], "--dims", "4")
+
+    def no_such(name: str) -> None:
+        pytest.fail(f"{name} is no JSON")
+
+    krum = json.loads(run("gauntlet", "--show", str(out), "--json"), parse_constant=no_such)[1]
+    assert (krum["rule"], krum["mean_error"], krum["num_refused"]) == ("krum", None, 2)
+
+
+def test_list_shows_a_wrapper_and_what_is_inside() -> None:
+    output = run("list", "rules", "nnm+krum")
+    assert output.startswith("nnm\n")
+    assert "\nkrum\n" in output
 
 
 def test_version() -> None:

@@ -39,6 +39,7 @@ class Names(Generic[Named]):
         outer, plus, inner = name.partition("+")
         cls = find(self.kind, outer, self.classes)
         if not plus:
+            self._check_inside(name, cls, parameters)
             return cls(**{key: self._built(value) for key, value in parameters.items()})
         if not self._wraps(cls):
             wrappers = ", ".join(key for key, each in self.classes.items() if self._wraps(each)) or "none"
@@ -65,6 +66,16 @@ class Names(Generic[Named]):
             msg = f"expected a table with the name of {article} {self.kind}, got the keys {sorted(table)}"
             raise ParameterError(msg)
         return self.build(name, **{key: value for key, value in table.items() if key != "name"})
+
+    def _check_inside(self, name: str, cls: type[Named], parameters: Mapping[str, Any]) -> None:
+        """Say how an object inside is written, if a wrapper has none or has its bare name."""
+        inside = parameters.get(self.kind)
+        if self._wraps(cls) and (inside is None or isinstance(inside, str)):
+            got = f"{self.kind} = {inside!r}" if inside is not None else "none"
+            msg = (
+                f"{name!r} takes another {self.kind} inside, as in '{name}+NAME' or a table {self.kind}.name; got {got}"
+            )
+            raise ParameterError(msg)
 
     def _own_name(self, value: Named) -> str:
         return find(self.kind, type(value).__name__, {cls.__name__: name for name, cls in self.classes.items()})

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,8 +13,9 @@ import pytest
 
 from holdfast.aggregators import RULES
 from holdfast.attacks import ATTACKS, DataAttack
-from holdfast.errors import ParameterError, UnknownNameError
-from holdfast.gauntlet import GRIDS, Grid, Record, better_than, read_records, run, standings
+from holdfast.errors import HoldfastError, ParameterError, UnknownNameError
+from holdfast.gauntlet import GRIDS, Grid, Record, bench, better_than, read_records, run, standings
+from holdfast.gauntlet.bench import Task, try_cell
 from holdfast.gauntlet.lineup import ATTACK_LABELS, RULE_LABELS, WITH_PARAMETERS, attack_called, rule_called
 
 SMALL = Grid(
@@ -129,6 +133,10 @@ def test_every_label_means_something() -> None:
         ({"attacks": ("alei",)}, UnknownNameError, "did you mean 'alie'"),
         ({"attacks": ("label-flip",)}, UnknownNameError, "on a matrix"),
         ({"models": ("isotropic",)}, UnknownNameError, "known: clusters"),
+        ({"rules": ("rage-knwn",)}, UnknownNameError, "did you mean 'rage-known'"),
+        ({"rules": ("nnm",)}, ParameterError, "takes another rule inside"),
+        ({"attacks": ("optimal",)}, ParameterError, "takes another attack inside"),
+        ({"cohort_sizes": (5,), "byzantine_fractions": (0.1,)}, ParameterError, "0.1 of 5 clients is nobody"),
     ],
 )
 def test_unknown_names_are_refused_before_anything_runs(
@@ -144,6 +152,40 @@ def test_unknown_names_are_refused_before_anything_runs(
 def test_impossible_grids_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises(ParameterError, match=next(iter(change))):
         Grid(**change)
+
+
+def test_no_cell_has_a_larger_share_than_was_asked_for_and_none_comes_twice() -> None:
+    grid = Grid(attacks=("none",), models=("iso",), cohort_sizes=(6, 10), dims=(5,), byzantine_fractions=(0.25, 0.29))
+    assert [(cell.cohort_size, cell.num_byzantine) for cell in grid.cells()] == [(6, 1), (10, 2)]
+
+
+def test_a_file_that_another_run_writes_to_is_left_alone(tmp_path: Path) -> None:
+    out = tmp_path / "out.jsonl"
+    first = run(SMALL, out=out)
+    next(first)
+    with pytest.raises(ParameterError, match="another run is writing"):
+        next(run(SMALL, out=out))
+    first.close()  # type: ignore[attr-defined]
+    assert len(records(SMALL, out=out)) == 24
+
+
+def test_records_that_a_file_holds_twice_count_once(tmp_path: Path) -> None:
+    out = tmp_path / "out.jsonl"
+    whole = records(SMALL, out=out)
+    out.write_text(2 * out.read_text())
+    assert [replace(record, seconds=None) for record in read_records(out)] == whole
+
+
+def _lost(task: Task) -> list[Record]:
+    if multiprocessing.parent_process() is not None:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return try_cell(task)
+
+
+def test_a_lost_worker_is_an_error_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "try_cell", _lost)
+    with pytest.raises(HoldfastError, match="ended abruptly"):
+        records(SMALL, jobs=2)
 
 
 @pytest.mark.parametrize("line", ["no json", "[]", '{"rule": "rage"}', '{"what": 3}'])

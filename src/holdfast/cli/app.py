@@ -89,7 +89,8 @@ def aggregate(
     ] = None,
     num_byzantine: Annotated[int | None, typer.Option(help="Assumed number of Byzantine clients.")] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", help="Any parameter of the rule, as KEY=VALUE; may be repeated.")
+        list[str] | None,
+        typer.Option("--set", help="Any parameter of the rule (of nnm+krum: of krum), as KEY=VALUE; repeatable."),
     ] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file with a table [rule], instead of the above.")] = None,
     trusted_row: Annotated[

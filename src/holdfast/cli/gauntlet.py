@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,20 +21,26 @@ CHAMPION = "rage"
 """The rule whose losses are listed."""
 WIDTH_OF_FILES = 140
 """Columns of output that goes into a file or a pipe."""
+WIDE = 100
+"""Columns of a terminal from which all of the ranking fits."""
 MOST_CONTESTS = 12
 """Lines of that list."""
 
 
 def gauntlet(
     preset: Annotated[str, typer.Option(help="The grid to start from: quick (a minute) or full (hours).")] = "quick",
-    rules: Annotated[str | None, typer.Option(help="Rules, separated by commas, such as rage,nnm+krum.")] = None,
-    attacks: Annotated[str | None, typer.Option(help="Attacks, separated by commas; `all` for the full list.")] = None,
+    rules: Annotated[
+        str | None, typer.Option(help="Rules, separated by commas, such as rage,nnm+krum; `all` for the full list.")
+    ] = None,
+    attacks: Annotated[
+        str | None, typer.Option(help="Attacks, likewise, such as alie,optimal+ipm; `all` for the full list.")
+    ] = None,
     models: Annotated[
         str | None, typer.Option(help="Of iso,power,clusters,heavy,rare; file:PATH.npy for recorded honest rows.")
     ] = None,
     cohort_sizes: Annotated[str | None, typer.Option(help="Numbers of clients K, separated by commas.")] = None,
     dims: Annotated[str | None, typer.Option(help="Dimensions d, separated by commas.")] = None,
-    byzantine_fractions: Annotated[str | None, typer.Option(help="Shares ε, separated by commas.")] = None,
+    byzantine_fractions: Annotated[str | None, typer.Option(help="Shares ε below 0.5, by commas; f = ⌊εK⌋.")] = None,
     num_seeds: Annotated[int | None, typer.Option(help="How many draws of every cell.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0,
     jobs: Annotated[int, typer.Option(min=1, help="Processes to use.")] = 1,
@@ -48,6 +55,8 @@ def gauntlet(
 
     The error is the distance of the update to the mean of the honest clients in units of σ₀ √ε: σ₀ is the largest
     standard deviation of honest rows in any direction, ε the share of Byzantine clients.
+
+    `holdfast list rules` and `holdfast list attacks` name them all; rage-known and rage-exact are told the true σ₀.
     """
     from holdfast.gauntlet import read_records, run  # noqa: PLC0415  loads torch
 
@@ -64,6 +73,7 @@ def gauntlet(
         "num_seeds": num_seeds,
     }
     grid = _grid(preset, {key: value for key, value in changes.items() if value is not None})
+    grid.check()
     _check_writable(out)
     cells = list(grid.cells())
     records: list[Record] = []
@@ -87,15 +97,20 @@ def _report(records: Sequence[Record], out: Path | None, *, as_json: bool) -> No
         import json  # noqa: PLC0415
         from dataclasses import asdict  # noqa: PLC0415
 
-        typer.echo(json.dumps([asdict(standing) for standing in ranked]))
+        typer.echo(json.dumps([_finite(asdict(standing)) for standing in ranked]))
         return
     console = Console()
     if not console.is_terminal:
         console.width = WIDTH_OF_FILES
-    console.print(_ranking(ranked))
+    console.print(_ranking(ranked, console.width))
     _show_contests(console, records)
     if out is not None:
         console.print(f"{len(records)} records in {out}.")
+
+
+def _finite(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values with None for what is not there, as JSON has no NaN."""
+    return {key: None if isinstance(value, float) and math.isnan(value) else value for key, value in values.items()}
 
 
 def _grid(preset: str, changes: dict[str, Any]) -> Grid:
@@ -108,30 +123,32 @@ def _grid(preset: str, changes: dict[str, Any]) -> Grid:
     return Grid(**{**dict(find("preset", preset, GRIDS)), **changes})
 
 
-def _ranking(ranked: Sequence[Standing]) -> Table:
-    """Return the table of worst cases, the best rule first."""
+def _ranking(ranked: Sequence[Standing], width: int) -> Table:
+    """Return the table of worst cases, the best rule first; a narrow one is without the mean and the time."""
     dims = sorted({dim for standing in ranked for dim in standing.worst_by_dim})
     table = Table(title="worst error over all attacks, in units of σ₀√ε; best first")
-    for heading in ("rule", "worst", *(f"d={dim:,}" for dim in dims), "mean", "honest lost", "forged kept", "ms"):
-        table.add_column(heading, justify="left" if heading == "rule" else "right", no_wrap=heading == "rule")
-    table.add_column("its worst attack", no_wrap=True)
+    table.add_column("rule", overflow="fold")
+    rest = ("mean", "ms") if width >= WIDE else ()
+    for heading in ("worst", *(f"d={dim:,}" for dim in dims), "honest\nlost", "forged\nkept", *rest):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("its worst attack", overflow="fold")
     for standing in ranked:
-        worst = standing.worst
+        more = (_number(standing.mean_error), _number(1e3 * standing.seconds, 1)) if rest else ()
         table.add_row(
             standing.rule,
             _number(standing.worst_error),
-            *(_number(standing.worst_by_dim.get(dim, float("nan"))) for dim in dims),
-            _number(standing.mean_error),
-            f"{standing.honest_weight_lost:.1%}",
-            f"{standing.byzantine_weight:.1%}",
-            f"{1e3 * standing.seconds:.1f}",
-            _where(worst) + (f" ({standing.num_refused} refused)" if standing.num_refused else ""),
+            *(_number(standing.worst_by_dim.get(dim, math.nan)) for dim in dims),
+            _percent(standing.honest_weight_lost),
+            _percent(standing.byzantine_weight),
+            *more,
+            _where(standing),
             style="bold" if standing.rule == CHAMPION else None,
         )
     table.caption = (
-        "honest lost: share of their weight that honest clients lose where nobody attacks. forged kept: share of the "
-        "update that comes from forged rows. ms: one aggregation of the largest matrices."
-    )
+        "honest lost: share of their weight that honest clients lose where nobody attacks (attack none). forged kept: "
+        "share of the update that comes from forged rows. refused: a rule that refused some matrices is ranked by the "
+        "others."
+    ) + (" mean: over all attacks. ms: one aggregation of the largest matrices." if rest else "")
     return table
 
 
@@ -141,10 +158,11 @@ def _show_contests(console: Console, records: Sequence[Record]) -> None:
 
     contests = better_than(CHAMPION, records)
     cells = {(r.cohort_size, r.dim, r.num_byzantine, r.model) for r in records}
-    if CHAMPION not in {record.rule for record in records}:
+    rules = {record.rule for record in records}
+    if CHAMPION not in rules or len(rules) == 1:
         return
     if not contests:
-        console.print(f"{CHAMPION} has the smallest worst case in all {len(cells)} settings.")
+        console.print(f"{CHAMPION} has the smallest worst case of {len(rules)} rules in all settings ({len(cells)}).")
         return
     table = Table("K", "d", "f", "honest model", "best rule", "its worst", f"{CHAMPION}'s worst")
     table.title = f"{CHAMPION} is not the best in {len(contests)} of {len(cells)} settings"
@@ -158,14 +176,21 @@ def _show_contests(console: Console, records: Sequence[Record]) -> None:
     console.print(table)
 
 
-def _where(worst: Record | None) -> str:
+def _where(standing: Standing) -> str:
+    worst = standing.worst
     if worst is None:
-        return "refused everything"
-    return f"{worst.attack} on {worst.model}"
+        return "refused every matrix"
+    return f"{worst.attack} on {worst.model}" + (f" ({standing.num_refused} refused)" if standing.num_refused else "")
 
 
-def _number(value: float) -> str:
-    return f"{value:.2f}" if value < 1e4 else f"{value:.0e}"
+def _number(value: float, digits: int = 2) -> str:
+    if not math.isfinite(value):
+        return "–"
+    return f"{value:.{digits}f}" if value < 1e4 else f"{value:.0e}"
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}" if math.isfinite(share) else "–"
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:

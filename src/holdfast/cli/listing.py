@@ -20,7 +20,7 @@ app = typer.Typer(help="List the rules or the attacks.", no_args_is_help=True)
 
 
 @app.command("rules")
-def rules(name: Annotated[str | None, typer.Argument(help="Show this rule only.")] = None) -> None:
+def rules(name: Annotated[str | None, typer.Argument(help="Show this rule only; nnm+krum shows both.")] = None) -> None:
     """List every rule: name, parameters, what it must know besides the rows, and where it is defined.
 
     Wrappers take a rule inside and are written before it with a plus, such as nnm+krum.
@@ -33,7 +33,9 @@ def rules(name: Annotated[str | None, typer.Argument(help="Show this rule only."
 
 
 @app.command("attacks")
-def attacks(name: Annotated[str | None, typer.Argument(help="Show this attack only.")] = None) -> None:
+def attacks(
+    name: Annotated[str | None, typer.Argument(help="Show this attack only; optimal+alie shows both.")] = None,
+) -> None:
     """List every attack: name, parameters, what it must know and what it makes use of, and where it is defined.
 
     Attacks with an attack inside are written before it with a plus, such as sleeper+sign-flip.
@@ -62,7 +64,7 @@ def parameters(kind: type[ValueObject]) -> list[tuple[str, str, str, str]]:
 
 
 def _chosen(what: str, name: str | None, table: Mapping[str, Any]) -> Mapping[str, Any]:
-    return table if name is None else {name: find(what, name, table)}
+    return table if name is None else {part: find(what, part, table) for part in name.split("+")}
 
 
 def _show(name: str, kind: type[ValueObject], facts: str) -> None:

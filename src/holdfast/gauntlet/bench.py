@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import nullcontext
 from functools import lru_cache
 from pathlib import Path
 
 from holdfast.aggregators import Aggregator
 from holdfast.attacks import Attack, Knowledge
-from holdfast.errors import CohortTooSmallError, TooManySubsetsError
+from holdfast.errors import CohortTooSmallError, HoldfastError, TooManySubsetsError
 from holdfast.gauntlet.grid import Cell, Grid
 from holdfast.gauntlet.lineup import attack_called, rule_called
-from holdfast.gauntlet.record import Record, append, cell_key, drop_torn_line, read_records
+from holdfast.gauntlet.record import Record, append, cell_key, drop_torn_line, read_records, sole_writer
 from holdfast.scenes import Population, Scene, attacked, population
 
 Task = tuple[Cell, tuple[str, ...]]
@@ -29,27 +31,52 @@ def run(grid: Grid, *, seed: int = 0, out: Path | None = None, jobs: int = 1) ->
 
     The outcome depends on the grid and the seed only, not on `jobs`; the records are in the order of the grid. Each
     cell is appended to `out` as soon as it is done, so a run that was stopped goes on where it was.
+
+    Raises:
+        ParameterError, UnknownNameError: a grid that means nothing; a file that is another run's or holds other things.
+        HoldfastError: a worker process was lost.
     """
     grid.check()
+    with nullcontext() if out is None else sole_writer(out):
+        yield from _continued(grid, seed, out, jobs)
+
+
+def _continued(grid: Grid, seed: int, out: Path | None, jobs: int) -> Iterator[list[Record]]:
+    """Run what is missing in a file that nobody else writes to."""
     known: dict[str, Record] = {}
-    if out is not None and out.exists():
+    if out is not None:
         drop_torn_line(out)
         known = {record.key: record for record in read_records(out)}
     shifted = [Cell(**{**vars(cell), "seed": seed + cell.seed}) for cell in grid.cells()]
     tasks = [(cell, tuple(rule for rule in grid.rules if cell_key(rule, cell) not in known)) for cell in shifted]
-    spawn = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(jobs, spawn, initializer=_end_with_parent) if jobs > 1 else nullcontext()
-    with pool as workers:
-        fresh = map(try_cell, tasks) if workers is None else workers.map(try_cell, tasks, chunksize=4)
-        for (cell, _), records in zip(tasks, fresh, strict=True):
-            if out is not None:
-                append(out, records)
-            by_rule = {record.rule: record for record in records}
-            yield [by_rule.get(rule) or known[cell_key(rule, cell)] for rule in grid.rules]
+    for (cell, _), records in zip(tasks, _outcomes(tasks, jobs), strict=True):
+        if out is not None:
+            append(out, records)
+        by_rule = {record.rule: record for record in records}
+        yield [by_rule.get(rule) or known[cell_key(rule, cell)] for rule in grid.rules]
+
+
+def _outcomes(tasks: list[Task], jobs: int) -> Iterator[list[Record]]:
+    """Yield the records of every task in order, here or from worker processes."""
+    if jobs == 1:
+        yield from map(try_cell, tasks)
+        return
+    others = set(multiprocessing.active_children())
+    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_end_with_parent)
+    try:
+        yield from pool.map(try_cell, tasks)
+    except BrokenProcessPool:
+        msg = f"one of {jobs} worker processes ended abruptly, perhaps for want of memory; run again with fewer jobs"
+        raise HoldfastError(msg) from None
+    finally:
+        for worker in set(multiprocessing.active_children()) - others:
+            worker.terminate()  # all is done, or nobody waits for it any more
+        pool.shutdown(cancel_futures=True)
 
 
 def _end_with_parent() -> None:
     """End this worker when the process that started it is gone, however it ended: nobody would take its results."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
 
     def wait() -> None:
         parent = multiprocessing.parent_process()

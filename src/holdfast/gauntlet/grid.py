@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import product
 from types import MappingProxyType
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, field_validator
 
+from holdfast.errors import ParameterError
 from holdfast.gauntlet.lineup import ATTACK_LABELS, RULE_LABELS, check_labels
 from holdfast.scenes import MODELS, check_model
 from holdfast.values import ValueObject, real_number, whole_number
@@ -50,17 +53,31 @@ class Grid(ValueObject):
         return value
 
     def check(self) -> None:
-        """Raise an error of the tree for a name that does not exist."""
+        """Raise an error of the tree for a name that does not exist, or a share that is nobody."""
         check_labels(self.rules, self.attacks)
         for model in self.models:
             check_model(model)
+        for cohort_size, fraction in product(self.cohort_sizes, self.byzantine_fractions):
+            if num_byzantine(fraction, cohort_size) == 0:
+                msg = f"a share of {fraction} of {cohort_size} clients is nobody; it must be at least 1/{cohort_size}"
+                raise ParameterError(msg)
 
     def cells(self) -> Iterator[Cell]:
-        """Yield the cells, those on the same honest rows next to each other."""
-        sizes = product(self.cohort_sizes, self.dims, self.byzantine_fractions, self.models, range(self.num_seeds))
-        for cohort_size, dim, fraction, model, seed in sizes:
-            for attack in self.attacks:
-                yield Cell(model, cohort_size, dim, round(fraction * cohort_size), seed, attack)
+        """Yield the cells, those on the same honest rows next to each other; shares of as many clients are one."""
+        for cohort_size, dim in product(self.cohort_sizes, self.dims):
+            numbers = dict.fromkeys(num_byzantine(fraction, cohort_size) for fraction in self.byzantine_fractions)
+            for number, model, seed in product(numbers, self.models, range(self.num_seeds)):
+                for attack in self.attacks:
+                    yield Cell(model, cohort_size, dim, number, seed, attack)
+
+
+def num_byzantine(fraction: float, cohort_size: int) -> int:
+    """Return f = ⌊ε K⌋, so that no cell has a larger share than was asked for; ⌊0.29 · 100⌋ is 29.
+
+    >>> num_byzantine(0.25, 10), num_byzantine(0.29, 100)
+    (2, 29)
+    """
+    return math.floor(Fraction(fraction).limit_denominator(10**6) * cohort_size)
 
 
 GRIDS: Mapping[str, Grid] = MappingProxyType(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Literal
 
 from holdfast.aggregators import RULES, Aggregator, Rage, build_rule
 from holdfast.attacks import (
@@ -58,6 +59,9 @@ RULE_LABELS = (
     "arc+nnm+trimmed-mean",
 )
 """The rules of the full table. SLSGD and RSA scale the update by design and are no estimates of the mean."""
+
+SIGMA0_GIVEN: Mapping[str, Literal["known", "exact"]] = MappingProxyType({"rage-known": "known", "rage-exact": "exact"})
+"""The modes of RAGE that are told the true σ₀, by their labels."""
 
 WITH_PARAMETERS: Mapping[str, Attack] = MappingProxyType(
     {
@@ -116,8 +120,8 @@ def rule_called(label: str, num_byzantine: int, sigma0: float) -> Aggregator:
     >>> rule_called("nnm+krum", 3, 1.0)
     NearestNeighborMixing(rule=Krum(num_byzantine=3))
     """
-    if label in {"rage-known", "rage-exact"}:
-        return Rage(num_byzantine=num_byzantine, mode=label.removeprefix("rage-"), sigma0=sigma0)
+    if label in SIGMA0_GIVEN:
+        return Rage(num_byzantine=num_byzantine, mode=SIGMA0_GIVEN[label], sigma0=sigma0)
     return build_rule(label, num_byzantine=num_byzantine)
 
 
@@ -127,13 +131,17 @@ def attack_called(label: str) -> Attack:
 
 
 def check_labels(rules: tuple[str, ...], attacks: tuple[str, ...]) -> None:
-    """Raise an `UnknownNameError` for a label that means nothing here."""
+    """Raise an error of the tree for a label that means nothing here, or cannot be built from its name alone."""
     for label in rules:
-        for part in label.split("+") if label not in {"rage-known", "rage-exact"} else ():
-            find("rule", part, RULES)
-    known = [*WITH_PARAMETERS, *(name for name, kind in ATTACKS.items() if not issubclass(kind, DataAttack))]
+        if label not in SIGMA0_GIVEN:
+            for part in label.split("+"):
+                find("rule", part, {**RULES, **SIGMA0_GIVEN})
+        rule_called(label, 1, 1.0)
+    on_rows = (name for name, kind in ATTACKS.items() if not issubclass(kind, DataAttack))
+    known = list(dict.fromkeys([*WITH_PARAMETERS, *on_rows]))
     for label in attacks:
         parts = label.split("+")
         if label not in WITH_PARAMETERS and any(part not in known for part in parts):
             msg = f"unknown attack {label!r} on a matrix{nearest(label, known)}; known: {', '.join(sorted(known))}"
             raise UnknownNameError(msg)
+        attack_called(label)

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from holdfast.errors import ParameterError
 from holdfast.gauntlet.grid import Cell
+
+if sys.platform != "win32":
+    import fcntl
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,21 +59,35 @@ def cell_key(rule: str, cell: Cell) -> str:
 
 
 def read_records(path: Path) -> list[Record]:
-    """Return the records of a file; a last line that was torn by a crash is left out."""
+    """Return the records of a file, each cell and rule once; a last line that was torn by a crash is left out."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         msg = f"cannot read {str(path)!r} as a result of the gauntlet: {error}"
         raise ParameterError(msg) from None
     whole = text[: text.rfind("\n") + 1]
-    return [_parsed(line, f"{path}:{number}") for number, line in enumerate(whole.splitlines(), 1)]
+    records = [_parsed(line, f"{path}:{number}") for number, line in enumerate(whole.splitlines(), 1)]
+    return list({record.key: record for record in records}.values())
 
 
 def drop_torn_line(path: Path) -> None:
     """Cut a last line without its end off a file, so that what is appended starts on a line of its own."""
     content = path.read_bytes()
     if content and not content.endswith(b"\n"):
-        path.write_bytes(content[: content.rfind(b"\n") + 1])
+        os.truncate(path, content.rfind(b"\n") + 1)
+
+
+@contextmanager
+def sole_writer(path: Path) -> Iterator[None]:
+    """Hold a lock on the file, so that no other run appends to it meanwhile (where the system has such locks)."""
+    with path.open("a", encoding="utf-8") as file:
+        if sys.platform != "win32":
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                msg = f"another run is writing to {str(path)!r}; wait until it is done, or choose another file"
+                raise ParameterError(msg) from None
+        yield
 
 
 def append(path: Path, records: Iterable[Record]) -> None:
