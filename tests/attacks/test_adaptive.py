@@ -143,6 +143,24 @@ def test_decoys_make_rage_learn_a_larger_threshold_than_a_cluster_does() -> None
     assert len(torch.unique(scene.updates[:10], dim=0)) == 10
 
 
+def test_decoys_are_a_graded_cluster_with_parts_along_sums_of_honest_rows() -> None:
+    view = view_of("rage", cohort_size=16, dim=300, number=4)
+    mean = view.honest.double().mean(0)
+    radius = float((view.honest - mean).norm(dim=1).max())
+    whole, bare = (Decoys(length=length)(view).rows.double() - mean for length in (1.0, 0.0))
+    assert np.linalg.matrix_rank(bare.numpy(), tol=1e-3) == 1
+    steps = np.diff(bare.norm(dim=1).numpy())
+    assert steps == pytest.approx(steps[0], rel=1e-4)
+    assert steps[0] < 0
+    away = torch.linalg.svd(bare).Vh[0]
+    own = whole - torch.outer(whole @ away, away)
+    coefficients = torch.linalg.lstsq((view.honest - mean).T, own.T).solution.T
+    assert own.norm(dim=1).numpy() == pytest.approx(radius, rel=0.05)
+    assert float((coefficients @ (view.honest - mean) - own).norm()) < 0.2 * radius
+    shared = (coefficients - coefficients.median(dim=1, keepdim=True).values).abs() > 0.1
+    assert shared.sum(dim=0).tolist() == [1] * 12
+
+
 def test_a_peak_between_grid_points_is_found() -> None:
     assert most_damaging(lambda at: -abs(np.log(at / 7.3)), 0.25, 400.0) == pytest.approx(7.3, rel=0.07)
     assert most_damaging(lambda at: at, 1.0, 100.0) == pytest.approx(100.0)
