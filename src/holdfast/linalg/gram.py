@@ -83,7 +83,7 @@ def pivoted_gram(columns: Columns) -> Gram:
 
 def coordinate_median(columns: Columns) -> Tensor:
     """Return the median of the usable rows in every coordinate (the lower one of an even number)."""
-    usable = usable_rows(columns, squared_norms(columns))
+    usable = all_or_usable(columns)
     median = columns.zero_row()
     found: dict[Range, NDArray[np.floating]] = {}
     middle = (int(usable.sum()) - 1) // 2

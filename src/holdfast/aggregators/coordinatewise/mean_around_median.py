@@ -10,7 +10,7 @@ from holdfast.aggregators.coordinatewise.windows import around_median
 from holdfast.aggregators.evidence import Aggregation
 from holdfast.aggregators.view import ServerView
 from holdfast.linalg.columns import Columns
-from holdfast.linalg.gram import squared_norms, usable_rows
+from holdfast.linalg.gram import all_or_usable
 
 
 @final
@@ -43,7 +43,7 @@ class MeanAroundMedian(BoundedAggregator):
 
     def aggregate(self, columns: Columns, num_byzantine: int, view: ServerView) -> Aggregation:
         """Sort every coordinate once and average the window around the median."""
-        usable = usable_rows(columns, squared_norms(columns))
+        usable = all_or_usable(columns)
         dropped = usable_bound(num_byzantine, usable)
         return coordinatewise(
             columns, lambda n: around_median(max(1, n - dropped)), num_byzantine=num_byzantine, among=usable

@@ -10,7 +10,7 @@ from holdfast.aggregators.coordinatewise.windows import trimmed
 from holdfast.aggregators.evidence import Aggregation
 from holdfast.aggregators.view import ServerView
 from holdfast.linalg.columns import Columns
-from holdfast.linalg.gram import squared_norms, usable_rows
+from holdfast.linalg.gram import all_or_usable
 
 
 @final
@@ -47,7 +47,7 @@ class TrimmedMean(BoundedAggregator):
 
 def trimmed_mean(columns: Columns, num_byzantine: int) -> Aggregation:
     """Return the trimmed mean of the usable rows; where too few are left, of the middle one or two."""
-    usable = usable_rows(columns, squared_norms(columns))
+    usable = all_or_usable(columns)
     dropped = usable_bound(num_byzantine, usable)
     return coordinatewise(
         columns, lambda n: trimmed(min(dropped, (n - 1) // 2)), num_byzantine=num_byzantine, among=usable

@@ -15,7 +15,7 @@ from holdfast.aggregators.evidence import Aggregation
 from holdfast.aggregators.selection.subsets import average_of, lowest
 from holdfast.aggregators.view import ServerView
 from holdfast.linalg.columns import Columns, DenseColumns, Vector
-from holdfast.linalg.gram import pivoted_gram, squared_norms, usable_rows
+from holdfast.linalg.gram import all_or_usable, pivoted_gram
 from holdfast.linalg.spectrum import eigen_directions
 from holdfast.rng import stream
 from holdfast.values import real_number, whole_number
@@ -61,7 +61,7 @@ class Dnc(BoundedAggregator):
 
     def aggregate(self, columns: Columns, num_byzantine: int, view: ServerView) -> Aggregation:
         """Score the usable rows on every sample and average the survivors."""
-        usable = usable_rows(columns, squared_norms(columns))
+        usable = all_or_usable(columns)
         n, f = int(usable.sum()), usable_bound(num_byzantine, usable)
         kept = max(1, n - math.ceil(Fraction(self.removed_share).limit_denominator(10**6) * f))
         survives, shares = np.ones(n, dtype=bool), np.zeros(n)

@@ -14,7 +14,7 @@ from holdfast.aggregators.evidence import Aggregation
 from holdfast.aggregators.similarity.directions import cosine_distances, scaled_aggregation
 from holdfast.aggregators.view import ServerView
 from holdfast.linalg.columns import Columns, Matrix, RowColumns, Vector
-from holdfast.linalg.gram import LARGEST_SQUARE, squared_norms, usable_rows
+from holdfast.linalg.gram import LARGEST_SQUARE, all_or_usable, squared_norms
 from holdfast.linalg.norms import row_norms
 from holdfast.values import real_number
 
@@ -63,7 +63,7 @@ class FoolsGold(LooselyBoundedAggregator):
 
     def aggregate(self, columns: Columns, num_byzantine: int, view: ServerView) -> Aggregation:
         """Weigh the rows by their sums; the score of a row is its largest similarity after pardoning."""
-        usable = usable_rows(columns, squared_norms(columns))
+        usable = all_or_usable(columns)
         sums = summed_rows(columns, usable, view)
         history = columns.like(RowColumns(list(sums.values())))
         distances = cosine_distances(history, *row_norms(history))
