@@ -3,6 +3,11 @@
     HoldfastError
     ├── ParameterError        (ValueError)   a value object was built with a parameter outside its range
     ├── UnknownNameError      (KeyError)     a rule or a key that does not exist; names the nearest one that does
+    ├── DataError             (ValueError)   a data set cannot be used as asked
+    │   ├── MissingDataError                 its files are nowhere; says where was looked and what gets them
+    │   └── CorruptDataError                 a file has the wrong checksum or cannot be read as what it should be
+    ├── RunError              (RuntimeError) a run cannot go on; says what is saved and how to continue
+    │   └── CorruptRunError                  the folder of a run does not hold what a run writes
     └── InputError            (ValueError)   the updates cannot be aggregated
         ├── ShapeError                       not a K x d matrix, ragged rows, no rows, no columns
         ├── DtypeError                       neither float32 nor float64
@@ -38,6 +43,26 @@ class UnknownNameError(HoldfastError, KeyError):
     def __str__(self) -> str:
         """Return the message itself; KeyError would show its repr."""
         return str(self.args[0])
+
+
+class DataError(HoldfastError, ValueError):
+    """A data set cannot be used as asked."""
+
+
+class MissingDataError(DataError):
+    """The files of a data set are in none of the places that were looked at."""
+
+
+class CorruptDataError(DataError):
+    """A file has the wrong checksum or cannot be read as what it should be."""
+
+
+class RunError(HoldfastError, RuntimeError):
+    """A run cannot go on."""
+
+
+class CorruptRunError(RunError):
+    """The folder of a run does not hold what a run writes."""
 
 
 class InputError(HoldfastError, ValueError):

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, field_validator
 
 from holdfast.errors import ParameterError
-from holdfast.rng import stream
+from holdfast.rng import shuffled_places
 from holdfast.values import ValueObject, real_number, whole_number
 
 Client = Annotated[int, Field(ge=0), BeforeValidator(whole_number)]
+Clients = NDArray[np.int64]
 Share = Annotated[float, Field(ge=0.0, le=1.0), BeforeValidator(real_number)]
 
 
@@ -23,14 +24,19 @@ class Membership(ValueObject, ABC):
     """Which of all clients are the adversary's, round by round."""
 
     @abstractmethod
-    def members(self, round: int, num_clients: int, seed: int) -> NDArray[np.bool_]:  # noqa: A002  the one word for it
-        """Return for each of `num_clients` clients whether it is Byzantine in a round, counted from 0.
+    def among(self, clients: Clients, round: int, num_clients: int, seed: int) -> NDArray[np.bool_]:  # noqa: A002
+        """Return for each of `clients` whether it is Byzantine in a round, at the cost of these clients only.
 
         Args:
-            round: the number of the round.
-            num_clients: R, how many clients there are in all, not only in the cohort.
+            clients: the numbers of the clients asked about, such as the cohort.
+            round: the number of the round, from 0.
+            num_clients: R, how many clients there are in all.
             seed: the root seed; who is drawn is a stream of it.
         """
+
+    def members(self, round: int, num_clients: int, seed: int) -> NDArray[np.bool_]:  # noqa: A002  the one word for it
+        """Return for each of all `num_clients` clients whether it is Byzantine in a round."""
+        return self.among(np.arange(num_clients), round, num_clients, seed)
 
 
 @final
@@ -52,15 +58,13 @@ class FixedMembers(Membership):
             raise ValueError(msg)
         return clients
 
-    def members(self, round: int, num_clients: int, seed: int) -> NDArray[np.bool_]:  # noqa: A002
+    def among(self, clients: Clients, round: int, num_clients: int, seed: int) -> NDArray[np.bool_]:  # noqa: A002
         """Return the named clients."""
         outside = [client for client in self.clients if client >= num_clients]
         if outside:
             msg = f"clients must lie in 0 .. {num_clients - 1} for {num_clients} clients, got {outside[0]}"
             raise ParameterError(msg)
-        chosen = np.zeros(num_clients, dtype=np.bool_)
-        chosen[list(self.clients)] = True
-        return chosen
+        return np.isin(clients, self.clients)
 
 
 @final
@@ -77,9 +81,9 @@ class FractionMembers(Membership):
     fraction: Share
     """ε, the share of Byzantine clients."""
 
-    def members(self, round: int, num_clients: int, seed: int) -> NDArray[np.bool_]:  # noqa: A002
+    def among(self, clients: Clients, round: int, num_clients: int, seed: int) -> NDArray[np.bool_]:  # noqa: A002
         """Return the clients drawn once."""
-        return _drawn(self.fraction, num_clients, stream(seed, "membership"))
+        return shuffled_places(clients, num_clients, seed, "membership") < _share(self.fraction, num_clients)
 
 
 @final
@@ -96,14 +100,12 @@ class ChangingMembers(Membership):
     fraction: Share
     """ε, the share of Byzantine clients."""
 
-    def members(self, round: int, num_clients: int, seed: int) -> NDArray[np.bool_]:  # noqa: A002
+    def among(self, clients: Clients, round: int, num_clients: int, seed: int) -> NDArray[np.bool_]:  # noqa: A002
         """Return the clients drawn for this round."""
-        return _drawn(self.fraction, num_clients, stream(seed, "changing-membership", round))
+        places = shuffled_places(clients, num_clients, seed, "changing-membership", round)
+        return places < _share(self.fraction, num_clients)
 
 
-def _drawn(fraction: float, num_clients: int, generator: np.random.Generator) -> NDArray[np.bool_]:
-    """Return ⌊fraction · R⌋ clients, with the fraction read as the simple one that was meant: ⌊0.29 · 100⌋ is 29."""
-    number = math.floor(Fraction(fraction).limit_denominator(10**6) * num_clients)
-    chosen = np.zeros(num_clients, dtype=np.bool_)
-    chosen[generator.choice(num_clients, number, replace=False)] = True
-    return chosen
+def _share(fraction: float, num_clients: int) -> int:
+    """Return ⌊fraction · R⌋, with the fraction read as the simple one that was meant: ⌊0.29 · 100⌋ is 29."""
+    return math.floor(Fraction(fraction).limit_denominator(10**6) * num_clients)

@@ -1,0 +1,43 @@
+"""What a model is before it has weights: a value object that builds a `torch.nn.Module` for a data set."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Annotated, ClassVar
+
+import torch
+from pydantic import BeforeValidator, Field
+from torch import nn
+
+from holdfast.data.base import Dataset
+from holdfast.models.losses import Loss
+from holdfast.rng import stream
+from holdfast.values import ValueObject, real_number
+
+
+class Architecture(ValueObject, ABC):
+    """A kind of model. The objective of a client is its mean loss plus (l2 / 2) ‖x‖² over all parameters x."""
+
+    citation: ClassVar[str]
+    """Where the model is defined."""
+
+    l2: Annotated[float, Field(ge=0.0), BeforeValidator(real_number)] = 0.0
+    """λ of the term (λ / 2) ‖x‖² of the objective."""
+
+    @abstractmethod
+    def module(self, dataset: Dataset) -> nn.Module:
+        """Return a module that takes a batch of the data set's points; its weights are drawn from torch's generator.
+
+        Raises:
+            DataError: the model does not fit the data.
+        """
+
+    @abstractmethod
+    def loss(self) -> Loss:
+        """Return what the model is trained to make small."""
+
+    def build(self, dataset: Dataset, seed: int) -> nn.Module:
+        """Return the module with weights drawn from the stream "model" of the seed; torch's own state is left as is."""
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(int(stream(seed, "model").integers(2**63)))
+            return self.module(dataset)

@@ -1,0 +1,99 @@
+"""Losses: what a model is trained to make small, the mean over a batch."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import final
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from holdfast.data.base import Dataset
+from holdfast.errors import DataError
+from holdfast.values import ValueObject
+
+
+class Loss(ValueObject, ABC):
+    """The mean over a batch of how wrong each output is."""
+
+    @abstractmethod
+    def num_outputs(self, dataset: Dataset) -> int:
+        """Return how many numbers a model puts out per point, or per token.
+
+        Raises:
+            DataError: the loss does not fit the labels.
+        """
+
+    @abstractmethod
+    def mean(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        """Return the mean loss of a batch, a scalar that can be differentiated."""
+
+    @abstractmethod
+    def num_correct(self, outputs: Tensor, labels: Tensor) -> int | None:
+        """Return how many labels were guessed right; None if there is no right or wrong."""
+
+    def num_guesses(self, labels: Tensor) -> int:
+        """Return out of how many `num_correct` counts."""
+        return labels.numel()
+
+
+@final
+class CrossEntropy(Loss):
+    """The negative log-likelihood of the right class under a softmax; the last dimension holds the classes."""
+
+    def num_outputs(self, dataset: Dataset) -> int:
+        """Return the number of classes."""
+        if dataset.num_classes is None:
+            msg = f"cross-entropy needs classes, and the labels of {dataset.name} are none"
+            raise DataError(msg)
+        return dataset.num_classes
+
+    def mean(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        """Return the mean over points, or over tokens."""
+        return functional.cross_entropy(outputs.reshape(-1, outputs.shape[-1]), labels.reshape(-1))
+
+    def num_correct(self, outputs: Tensor, labels: Tensor) -> int | None:
+        """Count the points whose largest output is the right one."""
+        return int((outputs.argmax(-1) == labels).sum())
+
+
+@final
+class Logistic(Loss):
+    """log(1 + exp(−y z)) with y = ±1 for the classes 1 and 0, and one output z."""
+
+    def num_outputs(self, dataset: Dataset) -> int:
+        """Return 1."""
+        if dataset.num_classes != 2:
+            msg = f"the logistic loss needs two classes, {dataset.name} has {dataset.num_classes or 'no'} classes"
+            raise DataError(msg)
+        return 1
+
+    def mean(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        """Return the mean of softplus(−y z)."""
+        signs = (2 * labels - 1).to(outputs.dtype)
+        return functional.softplus(-signs * outputs.squeeze(-1)).mean()
+
+    def num_correct(self, outputs: Tensor, labels: Tensor) -> int | None:
+        """Count the points on the right side of 0."""
+        return int(((outputs.squeeze(-1) > 0) == (labels == 1)).sum())
+
+
+@final
+class HalfSquares(Loss):
+    """½ ‖output − label‖² for labels that are vectors or numbers."""
+
+    def num_outputs(self, dataset: Dataset) -> int:
+        """Return the length of a label."""
+        if not dataset.labels.is_floating_point():
+            msg = f"the squared loss needs labels that are floats, those of {dataset.name} are {dataset.labels.dtype}"
+            raise DataError(msg)
+        return int(torch.Size(dataset.labels.shape[1:]).numel())
+
+    def mean(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        """Return the mean over points."""
+        return 0.5 * (outputs.reshape(labels.shape) - labels).square().sum() / len(labels)
+
+    def num_correct(self, outputs: Tensor, labels: Tensor) -> int | None:
+        """Return None: nearer or farther, never right or wrong."""
+        return None

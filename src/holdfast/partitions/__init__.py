@@ -1,0 +1,1 @@
+"""How training points are dealt out to clients."""

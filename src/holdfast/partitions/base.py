@@ -1,0 +1,78 @@
+"""Who holds which points: index arrays, and nothing per client beyond them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BeforeValidator, Field
+
+from holdfast.data.base import Dataset
+from holdfast.errors import DataError
+from holdfast.values import ValueObject, whole_number
+
+Indices = NDArray[np.int64]
+NumClients = Annotated[int, Field(ge=1), BeforeValidator(whole_number)]
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """The points of every client: client r holds order[offsets[r] : offsets[r + 1]]."""
+
+    order: Indices
+    offsets: Indices
+    """One more than there are clients; the first is 0, the last the number of points given out."""
+
+    def __post_init__(self) -> None:
+        """Refuse offsets that are no offsets, and clients without a point."""
+        if len(self.offsets) < 2 or self.offsets[0] != 0 or self.offsets[-1] != len(self.order):
+            msg = f"offsets must go from 0 to the {len(self.order)} points given out, got {self.offsets[[0, -1]]}"
+            raise DataError(msg)
+        empty = np.flatnonzero(np.diff(self.offsets) < 1)
+        if len(empty):
+            msg = f"{len(empty)} of {self.num_clients} clients hold no point, the first is client {empty[0]}"
+            raise DataError(msg)
+
+    @property
+    def num_clients(self) -> int:
+        """R, how many clients there are."""
+        return len(self.offsets) - 1
+
+    @property
+    def sizes(self) -> Indices:
+        """n_r, how many points each client holds."""
+        return np.diff(self.offsets)
+
+    def points(self, client: int) -> Indices:
+        """Return the points of a client."""
+        return self.order[self.offsets[client] : self.offsets[client + 1]]
+
+    @classmethod
+    def of_owners(cls, owners: Indices, num_clients: int) -> Shares:
+        """Return the shares in which client owners[i] holds point i; points of owner −1 are nobody's.
+
+        >>> Shares.of_owners(np.array([1, 0, 1, -1]), 2).points(1)
+        array([0, 2])
+        """
+        held = np.flatnonzero(owners >= 0)
+        order = held[np.argsort(owners[held], kind="stable")]
+        counts = np.bincount(owners[held], minlength=num_clients)
+        return cls(order.astype(np.int64), np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
+
+
+class Partition(ValueObject, ABC):
+    """A way to deal the training points out to clients, reproducible by seed."""
+
+    citation: ClassVar[str]
+    """Where the partition is defined."""
+
+    @abstractmethod
+    def split(self, dataset: Dataset, seed: int) -> Shares:
+        """Return who holds which training points.
+
+        Raises:
+            DataError: the data set cannot be split this way, such as by owners that it does not name.
+        """

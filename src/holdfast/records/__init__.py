@@ -1,0 +1,1 @@
+"""What is written down about a run: records of rounds, checkpoints, the folder."""

@@ -1,0 +1,97 @@
+"""One round as it is written down: who took part, what the rule decided, what came of it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, ValidationError
+
+from holdfast.errors import CorruptRunError
+from holdfast.values import ValueObject
+
+Client = int | str
+
+
+def _finite(value: Any) -> Any:
+    """Return None for a number that is not finite: JSON has no word for it."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+Figure = Annotated[float | None, BeforeValidator(_finite)]
+"""A measured number; None if there is none or it is not finite."""
+
+
+class RoundRecord(ValueObject):
+    """Everything worth knowing about one round, in the order of the path of data. One line of `rounds.jsonl`."""
+
+    round: int
+    """The number of the round, from 0."""
+    step: int
+    """t after the round: local steps taken since the start, a multiple of H."""
+    lr: float
+    """η of this round."""
+    cohort: tuple[Client, ...]
+    """The clients that were sampled."""
+    byzantine: tuple[Client, ...] = ()
+    """Those of them that were Byzantine; only a simulation knows."""
+    erased: tuple[Client, ...] = ()
+    """Those of them that sent nothing."""
+    received: tuple[Client, ...] = ()
+    """Those whose updates arrived, in the order of the rows; `weights` and `scores` are in this order."""
+    weights: tuple[float, ...] = ()
+    scores: tuple[Figure, ...] = ()
+    """The rule's measure of suspicion; None for unusable rows."""
+    unusable: tuple[Client, ...] = ()
+    """Those whose rows held NaN, Inf or numbers whose squares overflow."""
+    kept: tuple[Client, ...] = ()
+    """Those with any weight."""
+    stop: str | None = None
+    """Why the rule stopped, as a word."""
+    reason: str | None = None
+    """Why the rule stopped, as a sentence; or why the round changed nothing."""
+    skipped: bool = False
+    """Whether the model was left as it was because the updates could not be aggregated."""
+    promise_broken: bool = False
+    """Whether the data contradict what was assumed of the clients."""
+    num_byzantine: int | None = None
+    """How many of the rows were assumed Byzantine."""
+    sigma0: Figure = None
+    """The spread of honest rows, given or estimated."""
+    spread: Figure = None
+    """λ_max of the covariance of the kept rows at the stop."""
+    certificate: Mapping[str, Any] | None = None
+    """What is proved about the update."""
+    update_norm: Figure = None
+    """‖ĝ‖, the length of the aggregated update."""
+    error: Figure = None
+    """‖ĝ − mean of the honest rows‖; only a simulation knows."""
+    train_loss: Figure = None
+    """The objective on training points after the round, l2 included; None in rounds without evaluation."""
+    train_accuracy: Figure = None
+    test_loss: Figure = None
+    test_accuracy: Figure = None
+    seconds: Mapping[str, float] = {}
+    """How long each part of the round took: the only thing two runs of one configuration may differ in."""
+
+    @property
+    def removed(self) -> tuple[Client, ...]:
+        """Those whose updates arrived and got no weight."""
+        kept = set(self.kept)
+        return tuple(client for client in self.received if client not in kept)
+
+    def to_line(self) -> str:
+        """Return the record as one line of JSON, without what is at its default."""
+        return json.dumps(self.model_dump(exclude_defaults=True), allow_nan=False, separators=(",", ":")) + "\n"
+
+    @classmethod
+    def from_line(cls, line: str) -> RoundRecord:
+        """Return the record that a line holds; `CorruptRunError` if it holds none."""
+        try:
+            return cls.model_validate(json.loads(line))
+        except (ValueError, ValidationError) as error:
+            shown = line if len(line) <= 60 else f"{line[:60]}…"
+            msg = f"not a record of a round: {shown!r} ({str(error).splitlines()[0]})"
+            raise CorruptRunError(msg) from None

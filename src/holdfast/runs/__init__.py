@@ -1,0 +1,1 @@
+"""Runs: a configuration, carried out in a folder that survives a crash."""

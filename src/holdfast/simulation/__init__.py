@@ -1,0 +1,1 @@
+"""Algorithm 1: rounds of local steps, attack and aggregation."""

@@ -1,0 +1,1 @@
+"""Ways to take the local steps of many clients."""
