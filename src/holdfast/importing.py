@@ -1,0 +1,55 @@
+"""Objects of the user's own code, named by import path."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from holdfast.errors import ParameterError, nearest
+
+
+def imported(path: str, what: str) -> Any:
+    """Return the object at "package.module:attribute"; attributes of attributes are joined with dots.
+
+    Importing runs the module's code, as `import` does; modules are found as Python finds them.
+
+    >>> imported("math:floor", "a function")(2.5)
+    2
+    >>> imported("math:flor", "a function")
+    Traceback (most recent call last):
+        ...
+    holdfast.errors.ParameterError: cannot import a function 'math:flor': math has no 'flor', did you mean 'floor'?
+
+    Args:
+        path: where the object is.
+        what: what it should be, with its article; said in messages.
+
+    Raises:
+        ParameterError: the path is no path, the module is missing or fails to load, or it lacks the attribute.
+    """
+    module_name, colon, attribute = path.partition(":")
+    if not colon or not all(part.isidentifier() for part in [*module_name.split("."), *attribute.split(".")]):
+        msg = f"the import path of {what} is written 'package.module:attribute', got {path!r}"
+        raise ParameterError(msg)
+    failure = f"cannot import {what} {path!r}"
+    value, owner = _module(module_name, failure), module_name
+    for part in attribute.split("."):
+        try:
+            value, owner = getattr(value, part), f"{owner}.{part}"
+        except AttributeError:
+            msg = f"{failure}: {owner} has no {part!r}{nearest(part, dir(value))}"
+            raise ParameterError(msg) from None
+    return value
+
+
+def _module(name: str, failure: str) -> Any:
+    """Import a module; whatever its code raises is told in one line and kept as the cause."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        hint = "" if error.name and name.startswith(error.name) else f" (imported by {name})"
+        msg = f"{failure}: there is no module {error.name!r}{hint}; is it installed, or its folder in PYTHONPATH?"
+        raise ParameterError(msg) from error
+    except Exception as error:
+        msg = f"{failure}: importing {name} failed with {type(error).__name__}: {error}"
+        raise ParameterError(msg) from error
