@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
@@ -109,6 +112,21 @@ class Chunk:
         return Chunk(self.round, self.lr, self.clients[start:stop], self.poisoned[start:stop])
 
 
+class Clock:
+    """Adds up seconds spent."""
+
+    seconds: float = 0.0
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Count the time inside."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds += time.perf_counter() - start
+
+
 @dataclass(frozen=True, eq=False)
 class Task:
     """All that engines need to know to take steps for any client."""
@@ -121,6 +139,8 @@ class Task:
     local: LocalSteps
     data: ClientData
     seed: int
+    clock: Clock = field(default_factory=Clock)
+    """Time spent on drawing batches."""
 
     @property
     def decay(self) -> float:
@@ -136,7 +156,8 @@ class Task:
         number = int(self.local.batch_sizes(sizes)[0]) if len(chunk) else 0
         if self.local.batch_size == "full":
             return np.broadcast_to(np.arange(number), (len(chunk), 1, number))
-        return batches(self.seed, chunk.round, chunk.clients, sizes, steps=self.local.steps, batch_size=number)
+        with self.clock.running():
+            return batches(self.seed, chunk.round, chunk.clients, sizes, steps=self.local.steps, batch_size=number)
 
     @torch.no_grad()
     def step_(

@@ -1,0 +1,277 @@
+"""Who takes the local steps of a cohort: this process, or worker processes over one shared matrix.
+
+Workers are forked after the data and the engine are in place, so they hold both without a copy. The matrix, the model
+and the names of the clients lie in anonymous shared memory; what goes through the pipes is a few numbers per chunk.
+Every process works on one thread, and a client's bits do not depend on its chunk, so the result is the same for any
+number of workers.
+"""
+
+from __future__ import annotations
+
+import mmap
+import multiprocessing
+import os
+import signal
+import struct
+import traceback
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkProcess
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+from torch import Tensor
+
+from holdfast.errors import ParameterError, RunError
+from holdfast.linalg.threads import one_blas_thread
+from holdfast.simulation.engines.base import Engine
+from holdfast.simulation.local import Chunk, Indices
+
+_ORDER = struct.Struct("<qdqq")
+"""Round, step size, first and last row of a chunk."""
+_REPLY = struct.Struct("<d")
+"""Seconds spent on drawing batches; anything longer is the text of an error."""
+
+
+class Crew:
+    """Takes the local steps of cohorts; a context manager, because worker processes must be ended.
+
+    >>> # with Crew(engine, cohort_size=40, jobs=2) as crew:
+    >>> #     updates = crew.train(round, lr, model, buffers, clients, poisoned)
+    """
+
+    def __init__(self, engine: Engine, cohort_size: int, jobs: int = 1) -> None:
+        """Set the memory aside and, for more than one job, start the workers."""
+        if jobs < 1:
+            msg = f"jobs must be at least 1, got {jobs}"
+            raise ParameterError(msg)
+        self._engine, self._jobs = engine, min(jobs, cohort_size)
+        self._memory = _Memory(engine, cohort_size)
+        self._workers = [_Worker() for _ in range(self._jobs)] if self._jobs > 1 else []
+        self.sampling_seconds = 0.0
+        """Time that drawing batches took in the last call, of the slowest process."""
+
+    def __enter__(self) -> Self:
+        """Start the workers."""
+        if self._workers and "fork" not in multiprocessing.get_all_start_methods():
+            msg = f"worker processes need a system that can fork; use jobs = 1, got {self._jobs}"
+            raise ParameterError(msg)
+        for worker in self._workers:
+            worker.start(self._engine, self._memory, self._workers)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End the workers, whatever they are doing."""
+        for worker in self._workers:
+            worker.stop()
+
+    @property
+    def momentum(self) -> Float[Tensor, "R d"] | None:
+        """Every client's momentum, if there is any."""
+        return self._memory.momentum
+
+    def train(
+        self,
+        *,
+        round: int,  # noqa: A002  the one word for it
+        lr: float,
+        model: Float[Tensor, " d"],
+        buffers: Float[Tensor, " m"],
+        clients: Indices,
+        poisoned: NDArray[np.bool_],
+    ) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n m"]]:
+        """Return (x − x_r)/η and the buffers of every client; clients of one kind must be adjacent.
+
+        Both are views of shared memory that the next call overwrites.
+        """
+        memory = self._memory
+        memory.clients[: len(clients)] = clients
+        memory.poisoned[: len(clients)] = poisoned
+        memory.model.copy_(model)
+        memory.buffers.copy_(buffers)
+        orders = deque(_ORDER.pack(round, lr, *rows) for rows in self._chunks(clients))
+        self.sampling_seconds = self._share_out(orders) if self._workers else self._do_all(orders)
+        return memory.matrix[: len(clients)], memory.buffer_matrix[: len(clients)]
+
+    def _chunks(self, clients: Indices) -> Iterator[tuple[int, int]]:
+        """Yield the first and last row of chunks of one kind each, small enough that every worker gets two."""
+        size = self._engine.chunk_size
+        if self._workers:
+            size = max(1, min(size, -(-len(clients) // (2 * self._jobs))))
+        kinds = self._engine.kinds(clients)
+        borders = [0, *(np.flatnonzero(np.diff(kinds)) + 1).tolist(), len(clients)]
+        for first, last in zip(borders, borders[1:], strict=False):
+            for start in range(first, last, size):
+                yield start, min(start + size, last)
+
+    def _do_all(self, orders: deque[bytes]) -> float:
+        with one_torch_thread():
+            return sum(_carry_out(order, self._engine, self._memory) for order in orders)
+
+    def _share_out(self, orders: deque[bytes]) -> float:
+        """Hand out chunks, the next to whoever is done, until all are done."""
+        busy: dict[Connection, _Worker] = {}
+        for worker in self._workers:
+            if orders:
+                worker.send(orders.popleft())
+                busy[worker.pipe] = worker
+        seconds = dict.fromkeys(busy, 0.0)
+        while busy:
+            for pipe in wait(list(busy)):
+                assert isinstance(pipe, Connection)  # noqa: S101  these were put in
+                seconds[pipe] += busy[pipe].receive()
+                if orders:
+                    busy[pipe].send(orders.popleft())
+                else:
+                    del busy[pipe]
+        return max(seconds.values(), default=0.0)
+
+
+class _Memory:
+    """The tensors that all processes see; in anonymous shared memory, which has no limit of its own as /dev/shm has."""
+
+    def __init__(self, engine: Engine, cohort_size: int) -> None:
+        layout = engine.task.layout
+        some = next(engine.task.module.parameters())
+        num_clients = engine.task.data.shares.num_clients
+
+        def shared(*shape: int, dtype: torch.dtype = some.dtype) -> Tensor:
+            return _shared(shape, dtype) if some.device.type == "cpu" else torch.zeros(shape, dtype=dtype)
+
+        self.matrix = shared(cohort_size, layout.dim).to(some.device)
+        self.model = shared(layout.dim).to(some.device)
+        self.buffers = shared(layout.buffer_dim).to(some.device)
+        self.buffer_matrix = shared(cohort_size, layout.buffer_dim).to(some.device)
+        self.momentum = shared(num_clients, layout.dim).to(some.device) if engine.task.local.momentum else None
+        self.clients = _shared((cohort_size,), torch.int64).numpy()
+        self.poisoned = _shared((cohort_size,), torch.bool).numpy()
+
+
+class _Worker:
+    """One process and the pipe to it."""
+
+    def __init__(self) -> None:
+        self.pipe, self._far_end = multiprocessing.Pipe()
+        self._process: ForkProcess | None = None
+
+    def start(self, engine: Engine, memory: _Memory, crew: list[_Worker]) -> None:
+        near_ends = [worker.pipe for worker in crew]
+        process = multiprocessing.get_context("fork").Process(
+            target=_work, args=(self._far_end, near_ends, engine, memory), daemon=True
+        )
+        process.start()
+        self._far_end.close()
+        self._process = process
+
+    def send(self, order: bytes) -> None:
+        try:
+            self.pipe.send_bytes(order)
+        except OSError:
+            raise self._death() from None
+
+    def receive(self) -> float:
+        try:
+            reply = self.pipe.recv_bytes()
+        except (EOFError, OSError):
+            raise self._death() from None
+        if len(reply) != _REPLY.size:
+            msg = f"a client's local steps failed: {reply.decode()}"
+            raise RunError(msg)
+        return float(_REPLY.unpack(reply)[0])
+
+    def stop(self) -> None:
+        self.pipe.close()
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+            self._process.close()
+            self._process = None
+
+    def _death(self) -> RunError:
+        code = None
+        if self._process is not None:
+            self._process.join(5.0)
+            code = self._process.exitcode
+        hint = " (killed, perhaps because memory ran out)" if code == -signal.SIGKILL else ""
+        return RunError(f"a worker process ended with exit code {code}{hint}; fewer jobs need less memory")
+
+
+def _work(pipe: Connection, near_ends: list[Connection], engine: Engine, memory: _Memory) -> None:
+    """Carry out orders until the pipe closes, which it does when the parent ends, however it ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    for other in near_ends:  # or this process would keep its siblings' pipes open
+        other.close()
+    torch.set_num_threads(1)
+    with one_blas_thread():
+        while True:
+            try:
+                order = pipe.recv_bytes()
+            except EOFError:
+                os._exit(0)  # nothing of the parent's is to be cleaned up here
+            try:
+                reply = _REPLY.pack(_carry_out(order, engine, memory))
+            except BaseException:  # noqa: BLE001  whatever a user's model raises is told to the parent
+                reply = traceback.format_exc().encode()
+            pipe.send_bytes(reply)
+
+
+def _carry_out(order: bytes, engine: Engine, memory: _Memory) -> float:
+    """Take the steps of some rows; return how long drawing the batches took."""
+    round_number, lr, start, stop = _ORDER.unpack(order)
+    rows = slice(start, stop)
+    chunk = Chunk(round_number, lr, memory.clients[rows].copy(), memory.poisoned[rows].copy())
+    return take_steps(
+        engine, chunk, memory.model, memory.buffers, memory.momentum, memory.matrix[rows], memory.buffer_matrix[rows]
+    )
+
+
+def take_steps(  # noqa: PLR0917
+    engine: Engine,
+    chunk: Chunk,
+    model: Float[Tensor, " d"],
+    buffers: Float[Tensor, " m"],
+    momentum: Float[Tensor, "R d"] | None,
+    rows: Float[Tensor, "c d"],
+    buffer_rows: Float[Tensor, "c m"],
+) -> float:
+    """Leave (x − x_r)/η of every client in its row (line 15 of Algorithm 1, with the sign that descends)."""
+    before = engine.task.clock.seconds
+    rows.copy_(model.expand_as(rows))
+    buffer_rows.copy_(buffers.expand_as(buffer_rows))
+    places = torch.from_numpy(chunk.clients)
+    own = momentum[places] if momentum is not None else None
+    engine.train(rows, chunk, momentum=own, buffers=buffer_rows if buffer_rows.shape[1] else None)
+    if momentum is not None:
+        momentum[places] = own
+    with torch.no_grad():
+        torch.sub(model, rows, out=rows).div_(chunk.lr)
+    return engine.task.clock.seconds - before
+
+
+@contextmanager
+def one_torch_thread() -> Iterator[None]:
+    """Let torch work on one thread while inside, which makes its sums the same everywhere."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with one_blas_thread():
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _shared(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """Return zeros in anonymous memory that forked processes share; pages are taken when they are first written."""
+    number = int(np.prod(shape, dtype=np.int64))
+    if number == 0:
+        return torch.zeros(shape, dtype=dtype)
+    pages = mmap.mmap(-1, number * dtype.itemsize)
+    return torch.frombuffer(pages, dtype=dtype, count=number).view(shape)
