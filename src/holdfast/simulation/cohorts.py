@@ -98,7 +98,5 @@ class ListedCohorts(Cohorts):
             raise ParameterError(msg)
         longest = max(len(cohort) for cohort in self.rounds)
         if longest > cohort_size:
-            msg = (
-                f"a listed cohort has {longest} clients, and cohort_size is {cohort_size}; it must be at least as large"
-            )
+            msg = f"cohort_size must be at least {longest}, the length of the longest listed cohort; got {cohort_size}"
             raise ParameterError(msg)

@@ -17,6 +17,8 @@ import traceback
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from types import TracebackType
@@ -25,7 +27,6 @@ from typing import Self
 import numpy as np
 import torch
 from jaxtyping import Float
-from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.errors import ParameterError, RunError
@@ -39,11 +40,22 @@ _REPLY = struct.Struct("<d")
 """Seconds spent on drawing batches; anything longer is the text of an error."""
 
 
+@dataclass(frozen=True, eq=False)
+class Start:
+    """What clients start from."""
+
+    model: Float[Tensor, " d"]
+    """x, the global model."""
+    buffers: Float[Tensor, " m"]
+    """The server's floating-point buffers."""
+    momentum: Float[Tensor, "R d"] | None
+    """Every client's own momentum, if there is any; what a client leaves is put back."""
+
+
 class Crew:
     """Takes the local steps of cohorts; a context manager, because worker processes must be ended.
 
-    >>> # with Crew(engine, cohort_size=40, jobs=2) as crew:
-    >>> #     updates = crew.train(round, lr, model, buffers, clients, poisoned)
+    Each worker costs the memory of its own working set only.
     """
 
     def __init__(self, engine: Engine, cohort_size: int, jobs: int = 1) -> None:
@@ -76,30 +88,38 @@ class Crew:
     @property
     def momentum(self) -> Float[Tensor, "R d"] | None:
         """Every client's momentum, if there is any."""
-        return self._memory.momentum
+        return self._memory.start.momentum
+
+    @property
+    def matrix(self) -> Float[Tensor, "K d"]:
+        """The rows of all clients of a cohort, in memory that every process sees."""
+        return self._memory.matrix
+
+    @property
+    def buffer_matrix(self) -> Float[Tensor, "K m"]:
+        """The buffers of all clients of a cohort, likewise."""
+        return self._memory.buffer_matrix
 
     def train(
-        self,
-        *,
-        round: int,  # noqa: A002  the one word for it
-        lr: float,
-        model: Float[Tensor, " d"],
-        buffers: Float[Tensor, " m"],
-        clients: Indices,
-        poisoned: NDArray[np.bool_],
-    ) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n m"]]:
-        """Return (x − x_r)/η and the buffers of every client; clients of one kind must be adjacent.
+        self, start_from: tuple[Float[Tensor, " d"], Float[Tensor, " m"]], cohort: Chunk, first_row: int = 0
+    ) -> None:
+        """Leave (x − x_r)/η and the buffers of every client in its row of the matrices.
 
-        Both are views of shared memory that the next call overwrites.
+        Args:
+            start_from: the global model and its buffers.
+            cohort: the clients, those of one kind adjacent.
+            first_row: the row of the first of them.
         """
-        memory = self._memory
-        memory.clients[: len(clients)] = clients
-        memory.poisoned[: len(clients)] = poisoned
-        memory.model.copy_(model)
-        memory.buffers.copy_(buffers)
-        orders = deque(_ORDER.pack(round, lr, *rows) for rows in self._chunks(clients))
+        memory, last_row = self._memory, first_row + len(cohort)
+        memory.clients[first_row:last_row] = cohort.clients
+        memory.poisoned[first_row:last_row] = cohort.poisoned
+        memory.start.model.copy_(start_from[0])
+        memory.start.buffers.copy_(start_from[1])
+        chunks = self._chunks(cohort.clients)
+        orders = deque(
+            _ORDER.pack(cohort.round, cohort.lr, first_row + first, first_row + last) for first, last in chunks
+        )
         self.sampling_seconds = self._share_out(orders) if self._workers else self._do_all(orders)
-        return memory.matrix[: len(clients)], memory.buffer_matrix[: len(clients)]
 
     def _chunks(self, clients: Indices) -> Iterator[tuple[int, int]]:
         """Yield the first and last row of chunks of one kind each, small enough that every worker gets two."""
@@ -108,7 +128,7 @@ class Crew:
             size = max(1, min(size, -(-len(clients) // (2 * self._jobs))))
         kinds = self._engine.kinds(clients)
         borders = [0, *(np.flatnonzero(np.diff(kinds)) + 1).tolist(), len(clients)]
-        for first, last in zip(borders, borders[1:], strict=False):
+        for first, last in pairwise(borders):
             for start in range(first, last, size):
                 yield start, min(start + size, last)
 
@@ -147,10 +167,12 @@ class _Memory:
             return _shared(shape, dtype) if some.device.type == "cpu" else torch.zeros(shape, dtype=dtype)
 
         self.matrix = shared(cohort_size, layout.dim).to(some.device)
-        self.model = shared(layout.dim).to(some.device)
-        self.buffers = shared(layout.buffer_dim).to(some.device)
         self.buffer_matrix = shared(cohort_size, layout.buffer_dim).to(some.device)
-        self.momentum = shared(num_clients, layout.dim).to(some.device) if engine.task.local.momentum else None
+        self.start = Start(
+            shared(layout.dim).to(some.device),
+            shared(layout.buffer_dim).to(some.device),
+            shared(num_clients, layout.dim).to(some.device) if engine.task.local.momentum else None,
+        )
         self.clients = _shared((cohort_size,), torch.int64).numpy()
         self.poisoned = _shared((cohort_size,), torch.bool).numpy()
 
@@ -228,31 +250,27 @@ def _carry_out(order: bytes, engine: Engine, memory: _Memory) -> float:
     round_number, lr, start, stop = _ORDER.unpack(order)
     rows = slice(start, stop)
     chunk = Chunk(round_number, lr, memory.clients[rows].copy(), memory.poisoned[rows].copy())
-    return take_steps(
-        engine, chunk, memory.model, memory.buffers, memory.momentum, memory.matrix[rows], memory.buffer_matrix[rows]
-    )
+    return take_steps(engine, chunk, memory.start, memory.matrix[rows], memory.buffer_matrix[rows])
 
 
-def take_steps(  # noqa: PLR0917
-    engine: Engine,
-    chunk: Chunk,
-    model: Float[Tensor, " d"],
-    buffers: Float[Tensor, " m"],
-    momentum: Float[Tensor, "R d"] | None,
-    rows: Float[Tensor, "c d"],
-    buffer_rows: Float[Tensor, "c m"],
+@torch.no_grad()
+def take_steps(
+    engine: Engine, chunk: Chunk, start: Start, rows: Float[Tensor, "c d"], buffer_rows: Float[Tensor, "c m"]
 ) -> float:
     """Leave (x − x_r)/η of every client in its row (line 15 of Algorithm 1, with the sign that descends)."""
     before = engine.task.clock.seconds
-    rows.copy_(model.expand_as(rows))
-    buffer_rows.copy_(buffers.expand_as(buffer_rows))
-    places = torch.from_numpy(chunk.clients)
-    own = momentum[places] if momentum is not None else None
-    engine.train(rows, chunk, momentum=own, buffers=buffer_rows if buffer_rows.shape[1] else None)
-    if momentum is not None:
-        momentum[places] = own
-    with torch.no_grad():
-        torch.sub(model, rows, out=rows).div_(chunk.lr)
+    rows.copy_(start.model.expand_as(rows))
+    buffer_rows.copy_(start.buffers.expand_as(buffer_rows))
+    buffers = buffer_rows if buffer_rows.shape[1] else None
+    with torch.enable_grad():
+        if start.momentum is None:
+            engine.train(rows, chunk, buffers=buffers)
+        else:
+            places = torch.from_numpy(chunk.clients).to(start.momentum.device)
+            own = start.momentum[places]
+            engine.train(rows, chunk, momentum=own, buffers=buffers)
+            start.momentum[places] = own
+    torch.sub(start.model, rows, out=rows).div_(chunk.lr)
     return engine.task.clock.seconds - before
 
 
