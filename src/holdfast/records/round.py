@@ -15,12 +15,20 @@ from holdfast.values import ValueObject
 Client = int | str
 
 
-def _finite(value: Any) -> Any:
-    """Return None for a number that is not finite: JSON has no word for it."""
+def finite(value: Any) -> Any:
+    """Return the value with None for every number in it that is not finite: JSON has no word for those.
+
+    >>> finite({"loss": float("nan"), "bounds": [1.0, float("inf")]})
+    {'loss': None, 'bounds': [1.0, None]}
+    """
+    if isinstance(value, Mapping):
+        return {key: finite(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-Figure = Annotated[float | None, BeforeValidator(_finite)]
+Figure = Annotated[float | None, BeforeValidator(finite)]
 """A measured number; None if there is none or it is not finite."""
 
 
@@ -62,7 +70,7 @@ class RoundRecord(ValueObject):
     """The spread of honest rows, given or estimated."""
     spread: Figure = None
     """λ_max of the covariance of the kept rows at the stop."""
-    certificate: Mapping[str, Any] | None = None
+    certificate: Annotated[Mapping[str, Any] | None, BeforeValidator(finite)] = None
     """What is proved about the update."""
     update_norm: Figure = None
     """‖ĝ‖, the length of the aggregated update."""

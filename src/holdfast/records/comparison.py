@@ -1,0 +1,106 @@
+"""Are two runs the same? Everything is compared to the last digit, except for how long it took."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import CorruptRunError
+from holdfast.records.checkpoint import numbers
+from holdfast.records.durable import whole_lines
+from holdfast.records.folder import RunFolder
+
+TIMINGS = "seconds"
+"""Under this key, at any depth, stand times: in records, summaries and facts of checkpoints."""
+
+
+def same_results(first: RunFolder, second: RunFolder) -> list[str]:
+    """Return in what two runs differ, a sentence each; an empty list if they are the same.
+
+    Configuration, model and tensors of checkpoints are compared byte for byte; records, summary and facts as the text
+    that they are without timings. Of the checkpoints, the newest and those that both have count: which older ones are
+    there depends on where a run was interrupted.
+    """
+    return [
+        *_files("config.toml", first, second),
+        *_rounds(first, second),
+        *_checkpoints(first, second),
+        *_files("model.safetensors", first, second),
+        *_files("summary.json", first, second),
+    ]
+
+
+def _rounds(first: RunFolder, second: RunFolder) -> Iterator[str]:
+    """Name the first round that differs, and in what."""
+    lengths = first.num_rounds(), second.num_rounds()
+    if lengths[0] != lengths[1]:
+        yield f"rounds.jsonl: {lengths[0]} rounds against {lengths[1]}"
+    name = "rounds.jsonl"
+    pairs = zip(whole_lines(first.path / name), whole_lines(second.path / name), strict=False)
+    differing = [(number, *pair) for number, pair in enumerate(pairs) if _timeless(pair[0]) != _timeless(pair[1])]
+    if differing:
+        number, one, other = differing[0]
+        more = f", the first of {len(differing)} rounds that differ" if len(differing) > 1 else ""
+        yield f"rounds.jsonl: round {number} differs in {', '.join(_keys(one, other))}{more}"
+
+
+def _checkpoints(first: RunFolder, second: RunFolder) -> Iterator[str]:
+    one, other = (numbers(folder.path / "checkpoints") for folder in (first, second))
+    if one[-1:] != other[-1:]:
+        newest = [f"after {each[-1]} rounds" if each else "none" for each in (one, other)]
+        yield f"checkpoints: the newest is {newest[0]} against {newest[1]}"
+    for number in sorted(set(one) & set(other)):
+        for ending in ("safetensors", "json"):
+            yield from _files(f"checkpoints/{number:06d}.{ending}", first, second)
+
+
+def _files(name: str, first: RunFolder, second: RunFolder) -> Iterator[str]:
+    one, other = _content(first.path / name), _content(second.path / name)
+    if one == other:
+        return
+    if one is None or other is None:
+        yield f"{name} is missing in {str((first if one is None else second).path)!r} only"
+    elif not name.endswith(".json"):
+        yield f"{name} differs"
+    elif _timeless(one) != _timeless(other):
+        yield f"{name} differs in {', '.join(_keys(one, other))}"
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        msg = f"{path} cannot be read: {error.strerror}"
+        raise CorruptRunError(msg) from None
+
+
+def _timeless(text: bytes) -> str | bytes:
+    """Return JSON without its timings, as text; what is no JSON as it is."""
+    try:
+        return json.dumps(_without_timings(json.loads(text)))
+    except (ValueError, RecursionError):
+        return text
+
+
+def _without_timings(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_timings(each) for key, each in value.items() if key != TIMINGS}
+    return [_without_timings(each) for each in value] if isinstance(value, list) else value
+
+
+def _keys(one: bytes, other: bytes) -> list[str]:
+    """Return the keys of two JSON tables whose values differ."""
+    try:
+        tables = [dict(_without_timings(json.loads(text))) for text in (one, other)]
+    except (ValueError, TypeError, RecursionError):
+        return ["its form"]
+    keys = {**tables[0], **tables[1]}
+    return [key for key in keys if _shown(tables[0], key) != _shown(tables[1], key)] or ["the order of its keys"]
+
+
+def _shown(table: dict[str, Any], key: str) -> str | None:
+    return json.dumps(table[key]) if key in table else None
