@@ -16,7 +16,7 @@ def test_attributes_of_attributes_are_found() -> None:
 
 @pytest.mark.parametrize("path", ["", "torch", "torch.nn", ":Linear", "torch:", "torch.:nn", "a b:c", "torch:nn..x"])
 def test_paths_that_are_no_paths_are_refused(path: str) -> None:
-    with pytest.raises(ParameterError, match="the import path of a model is written 'package.module:attribute', got"):
+    with pytest.raises(ParameterError, match=r"the import path of a model is written 'package.module:attribute', got"):
         imported(path, "a model")
 
 
@@ -26,7 +26,7 @@ def test_missing_modules_are_named() -> None:
 
 
 def test_missing_attributes_are_answered_with_the_nearest() -> None:
-    with pytest.raises(ParameterError, match="pathlib.Path has no 'hom', did you mean 'home'"):
+    with pytest.raises(ParameterError, match=r"pathlib.Path has no 'hom', did you mean 'home'"):
         imported("pathlib:Path.hom", "a model")
 
 

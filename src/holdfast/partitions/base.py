@@ -16,6 +16,7 @@ from holdfast.values import ValueObject, whole_number
 
 Indices = NDArray[np.int64]
 NumClients = Annotated[int, Field(ge=1), BeforeValidator(whole_number)]
+NumPoints = Annotated[int, Field(ge=1), BeforeValidator(whole_number)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,3 +77,31 @@ class Partition(ValueObject, ABC):
         Raises:
             DataError: the data set cannot be split this way, such as by owners that it does not name.
         """
+
+
+def check_points(dataset: Dataset, num_clients: int, min_points: int = 1) -> None:
+    """Refuse more clients than the training points can supply."""
+    have = len(dataset.features)
+    if num_clients * min_points > have:
+        each = "a point" if min_points == 1 else f"{min_points} points"
+        msg = (
+            f"{num_clients} clients cannot hold {each} each: {dataset.name} has {have} training points, "
+            f"enough for at most {have // min_points} clients"
+        )
+        raise DataError(msg)
+
+
+def point_classes(dataset: Dataset) -> tuple[Indices, int]:
+    """Return the class of every training point and how many classes there are.
+
+    Raises:
+        DataError: the points have no class each, but one per token, or a number.
+    """
+    if dataset.num_classes is None or dataset.labels.ndim != 1:
+        got = "no classes" if dataset.num_classes is None else f"one label per token, {tuple(dataset.labels.shape)}"
+        msg = (
+            f"a partition by label needs one class per point, the labels of {dataset.name} are {got}; "
+            "iid, natural and unequal take any labels"
+        )
+        raise DataError(msg)
+    return dataset.labels.cpu().numpy(), dataset.num_classes
