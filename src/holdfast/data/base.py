@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -74,6 +74,12 @@ class Dataset:
             digest.update(f"{tensor.dtype} {tuple(tensor.shape)};".encode())
             digest.update(tensor.cpu().contiguous().view(-1).numpy().data)
         return digest.hexdigest()
+
+    def take(self, points: NDArray[np.int64]) -> Dataset:
+        """Return the data set with only these training points."""
+        places = torch.from_numpy(points)
+        owners = None if self.groups is None else self.groups[points]
+        return replace(self, features=self.features[places], labels=self.labels[places], groups=owners)
 
     def _check_classes(self, part: str, labels: Tensor, num_classes: int) -> None:
         if labels.dtype != torch.int64:

@@ -1,0 +1,113 @@
+"""A user's own arrays as a data set."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from holdfast.data.base import Dataset
+from holdfast.errors import DataError
+
+
+def from_tensors(
+    features: Any,
+    labels: Any,
+    test_features: Any = None,
+    test_labels: Any = None,
+    *,
+    groups: Any = None,
+    num_classes: int | None = None,
+    name: str = "tensors",
+) -> Dataset:
+    """Return a data set of tensors, arrays or nested lists, one point per entry of the first dimension.
+
+    Features: floating numbers become float32, bytes (uint8) are pixels and become float32 in [0, 1], other integers
+    are tokens and become int64. Labels: integers are classes, floating numbers are targets of a regression.
+
+    Args:
+        features: The points to train on.
+        labels: Their labels.
+        test_features: The points to test on; None for no test.
+        test_labels: Their labels.
+        groups: The owner of each training point, by number or by name; None if the points have no owners.
+        num_classes: How many classes (or symbols, for tokens) there are; None counts up to the largest seen.
+        name: What the data set is called.
+
+    >>> from_tensors([[0.5], [1.0], [2.0]], [0, 1, 1], groups=["anna", "bert", "anna"]).group_names
+    ('anna', 'bert')
+    """
+    points, targets = _features(features, name), _labels(labels, name)
+    if (test_features is None) != (test_labels is None):
+        msg = f"{name}: test points and test labels must be given together, or neither"
+        raise DataError(msg)
+    tests = points[:0] if test_features is None else _features(test_features, name)
+    test_targets = targets[:0] if test_labels is None else _labels(test_labels, name)
+    owners, owner_names = (None, ()) if groups is None else owners_of(groups, name)
+    if num_classes is None:
+        num_classes = _count(points, targets, tests, test_targets)
+    return Dataset(
+        name=name,
+        features=points,
+        labels=targets,
+        test_features=tests,
+        test_labels=test_targets,
+        num_classes=num_classes,
+        groups=owners,
+        group_names=owner_names,
+    )
+
+
+def owners_of(groups: Any, name: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Return owners counted from 0 in the order of their numbers or names, and what they are called."""
+    given = array_of(groups, f"{name}: the owners")
+    if given.ndim != 1 or given.dtype.kind not in "iuUb":
+        msg = f"{name}: owners must be one number or name for each point, got {given.dtype} of shape {given.shape}"
+        raise DataError(msg)
+    names, owners = np.unique(given, return_inverse=True)
+    return owners.astype(np.int64), tuple(str(each) for each in names)
+
+
+def array_of(values: Any, what: str) -> NDArray[Any]:
+    """Return a tensor, an array or a nested list as an array of numbers or strings."""
+    try:
+        array = values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+    except (ValueError, TypeError, RuntimeError) as error:
+        msg = f"{what} are no array: {error}"
+        raise DataError(msg) from error
+    if array.dtype.kind not in "biufU":
+        msg = f"{what} must be numbers, got {array.dtype} of shape {array.shape}"
+        raise DataError(msg)
+    return array
+
+
+def _features(values: Any, name: str) -> Tensor:
+    array = array_of(values, f"{name}: the points")
+    if array.ndim < 2 or array.dtype.kind == "U":
+        msg = f"{name}: points must be arrays of numbers with a first dimension that counts them, got {array.dtype} of "
+        msg += f"shape {array.shape}"
+        raise DataError(msg)
+    if array.dtype == np.uint8:
+        return torch.from_numpy(array.astype(np.float32)).div_(255)
+    kind = np.float32 if array.dtype.kind == "f" else np.int64
+    with np.errstate(over="ignore"):  # what overflows is Inf, which the data set refuses
+        return torch.from_numpy(array.astype(kind))
+
+
+def _labels(values: Any, name: str) -> Tensor:
+    array = array_of(values, f"{name}: the labels")
+    if array.ndim < 1 or array.dtype.kind == "U":
+        msg = f"{name}: labels must be numbers, one or more for each point, got {array.dtype} of shape {array.shape}"
+        raise DataError(msg)
+    return torch.from_numpy(array.astype(np.float32 if array.dtype.kind == "f" else np.int64))
+
+
+def _count(points: Tensor, labels: Tensor, *tests: Tensor) -> int | None:
+    """Return how many classes or symbols integer labels (and tokens) count up to."""
+    if labels.is_floating_point():
+        return None
+    counted = [each for each in (points, labels, *tests) if not each.is_floating_point() and each.numel()]
+    return 1 + max((int(each.max()) for each in counted), default=0)
