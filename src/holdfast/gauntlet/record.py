@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from holdfast.errors import ParameterError
+from holdfast.errors import ParameterError, RunError
 from holdfast.gauntlet.grid import Cell
+from holdfast.records.durable import append_lines, drop_torn_line, sole_holder, whole_lines
 
-if sys.platform != "win32":
-    import fcntl
+__all__ = ["Record", "append", "cell_key", "drop_torn_line", "read_records", "sole_writer"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,39 +59,33 @@ def cell_key(rule: str, cell: Cell) -> str:
 def read_records(path: Path) -> list[Record]:
     """Return the records of a file, each cell and rule once; a last line that was torn by a crash is left out."""
     try:
-        text = path.read_text(encoding="utf-8")
+        lines = b"".join(whole_lines(path)).decode().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         msg = f"cannot read {str(path)!r} as a result of the gauntlet: {error}"
         raise ParameterError(msg) from None
-    whole = text[: text.rfind("\n") + 1]
-    records = [_parsed(line, f"{path}:{number}") for number, line in enumerate(whole.splitlines(), 1)]
+    records = [_parsed(line, f"{path}:{number}") for number, line in enumerate(lines, 1)]
     return list({record.key: record for record in records}.values())
-
-
-def drop_torn_line(path: Path) -> None:
-    """Cut a last line without its end off a file, so that what is appended starts on a line of its own."""
-    content = path.read_bytes()
-    if content and not content.endswith(b"\n"):
-        os.truncate(path, content.rfind(b"\n") + 1)
 
 
 @contextmanager
 def sole_writer(path: Path) -> Iterator[None]:
     """Hold a lock on the file, so that no other run appends to it meanwhile (where the system has such locks)."""
-    with path.open("a", encoding="utf-8") as file:
-        if sys.platform != "win32":
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                msg = f"another run is writing to {str(path)!r}; wait until it is done, or choose another file"
-                raise ParameterError(msg) from None
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(sole_holder(path))
+        except BlockingIOError:
+            msg = f"another run is writing to {str(path)!r}; wait until it is done, or choose another file"
+            raise ParameterError(msg) from None
         yield
 
 
 def append(path: Path, records: Iterable[Record]) -> None:
-    """Append whole lines in one write."""
-    with path.open("a", encoding="utf-8") as file:
-        file.write("".join(record.line() for record in records))
+    """Append whole lines; `RunError` if they cannot be written, and then the file is as it was."""
+    try:
+        append_lines(path, "".join(record.line() for record in records).encode())
+    except OSError as error:
+        msg = f"cannot append to {str(path)!r}: {error.strerror}; what it holds is whole, so run again to go on from it"
+        raise RunError(msg) from None
 
 
 def _parsed(line: str, where: str) -> Record:

@@ -19,9 +19,9 @@ TIMINGS = "seconds"
 def same_results(first: RunFolder, second: RunFolder) -> list[str]:
     """Return in what two runs differ, a sentence each; an empty list if they are the same.
 
-    Configuration, model and tensors of checkpoints are compared byte for byte; records, summary and facts as the text
-    that they are without timings. Of the checkpoints, the newest and those that both have count: which older ones are
-    there depends on where a run was interrupted.
+    Configuration, model and tensors of checkpoints are compared byte for byte; records, summary and facts key by key,
+    with numbers as they are written, without timings. Of the checkpoints, the newest and those that both have count:
+    which older ones are there depends on where a run was interrupted.
     """
     return [
         *_files("config.toml", first, second),
@@ -78,29 +78,26 @@ def _content(path: Path) -> bytes | None:
         raise CorruptRunError(msg) from None
 
 
-def _timeless(text: bytes) -> str | bytes:
-    """Return JSON without its timings, as text; what is no JSON as it is."""
+def _timeless(text: bytes) -> Any:
+    """Return what JSON says without its timings, numbers as they are written; what is no JSON as it is."""
     try:
-        return json.dumps(_without_timings(json.loads(text)))
+        value = json.loads(text, parse_float=str.encode, parse_int=str.encode, parse_constant=str.encode)
     except (ValueError, RecursionError):
         return text
+    return _without_timings(value)
 
 
 def _without_timings(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _without_timings(each) for key, each in value.items() if key != TIMINGS}
-    return [_without_timings(each) for each in value] if isinstance(value, list) else value
+    if isinstance(value, list) and any(isinstance(each, (dict, list)) for each in value):
+        return [_without_timings(each) for each in value]
+    return value
 
 
 def _keys(one: bytes, other: bytes) -> list[str]:
     """Return the keys of two JSON tables whose values differ."""
-    try:
-        tables = [dict(_without_timings(json.loads(text))) for text in (one, other)]
-    except (ValueError, TypeError, RecursionError):
+    tables = _timeless(one), _timeless(other)
+    if not all(isinstance(table, dict) for table in tables):
         return ["its form"]
-    keys = {**tables[0], **tables[1]}
-    return [key for key in keys if _shown(tables[0], key) != _shown(tables[1], key)] or ["the order of its keys"]
-
-
-def _shown(table: dict[str, Any], key: str) -> str | None:
-    return json.dumps(table[key]) if key in table else None
+    return [key for key in tables[0] | tables[1] if tables[0].get(key, ...) != tables[1].get(key, ...)]

@@ -24,7 +24,7 @@ def finite(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: finite(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
-        return [finite(each) for each in value]
+        return [each if type(each) is float and math.isfinite(each) else finite(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -50,7 +50,7 @@ class RoundRecord(ValueObject):
     received: tuple[Client, ...] = ()
     """Those whose updates arrived, in the order of the rows; `weights` and `scores` are in this order."""
     weights: tuple[float, ...] = ()
-    scores: tuple[Figure, ...] = ()
+    scores: Annotated[tuple[float | None, ...], BeforeValidator(finite)] = ()
     """The rule's measure of suspicion; None for unusable rows."""
     unusable: tuple[Client, ...] = ()
     """Those whose rows held NaN, Inf or numbers whose squares overflow."""
@@ -98,8 +98,10 @@ class RoundRecord(ValueObject):
     def from_line(cls, line: str) -> RoundRecord:
         """Return the record that a line holds; `CorruptRunError` if it holds none."""
         try:
-            return cls.model_validate(json.loads(line))
-        except (ValueError, ValidationError) as error:
+            return cls.model_validate_json(line)
+        except ValidationError as error:
             shown = line if len(line) <= 60 else f"{line[:60]}…"
-            msg = f"not a record of a round: {shown!r} ({str(error).splitlines()[0]})"
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            msg = f"not a record of a round: {shown!r} ({where + ': ' if where else ''}{first['msg']})"
             raise CorruptRunError(msg) from None
