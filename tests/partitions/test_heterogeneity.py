@@ -8,14 +8,22 @@ import numpy as np
 import pytest
 from tests.partitions.points import labelled, numbers, tokens
 
-from holdfast.partitions import Dirichlet, Extreme, Iid, Natural, Shares, Unequal, heterogeneity
+from holdfast.partitions import (
+    DirichletPartition,
+    ExtremePartition,
+    IidPartition,
+    NaturalPartition,
+    Shares,
+    UnequalPartition,
+    heterogeneity,
+)
 from holdfast.partitions.dealing import apportioned, ranks, with_at_least
 from holdfast.rng import stream
 
 
 def test_distances_are_those_of_a_literal_loop() -> None:
     dataset = labelled(500, 6, skew=0.3)
-    shares = Dirichlet(num_clients=17, alpha=0.3, equal_sizes=False).split(dataset, seed=5)
+    shares = DirichletPartition(num_clients=17, alpha=0.3, equal_sizes=False).split(dataset, seed=5)
     labels = dataset.labels.numpy()
     pooled = np.bincount(labels, minlength=6) / 500
     distances, classes = [], []
@@ -33,7 +41,7 @@ def test_distances_are_those_of_a_literal_loop() -> None:
 @pytest.mark.parametrize("num_clients", [1, 2, 9, 60])
 def test_the_distance_of_random_deals_is_their_mean(num_clients: int) -> None:
     dataset = labelled(60, 3, skew=0.7)
-    sizes = Unequal(num_clients=num_clients).split(dataset, seed=0).offsets
+    sizes = UnequalPartition(num_clients=num_clients).split(dataset, seed=0).offsets
     generator = stream(0, "deals")
     deals = [heterogeneity(dataset, Shares(generator.permutation(60), sizes)).mean_distance for _ in range(400)]
     expected = heterogeneity(dataset, Shares(np.arange(60), sizes)).iid_distance
@@ -43,25 +51,25 @@ def test_the_distance_of_random_deals_is_their_mean(num_clients: int) -> None:
 
 def test_points_that_are_nobodys_do_not_count() -> None:
     dataset = labelled(40, 2, groups=np.repeat([0, 1, 2], [1, 19, 20]))
-    found = heterogeneity(dataset, Natural(min_points=2).split(dataset, seed=0))
+    found = heterogeneity(dataset, NaturalPartition(min_points=2).split(dataset, seed=0))
     assert (found.num_clients, found.num_points) == (2, 39)
 
 
 def test_one_class_each_is_as_far_as_can_be() -> None:
     dataset = labelled(10_000, 10)
-    found = heterogeneity(dataset, Extreme(num_clients=50).split(dataset, seed=0))
+    found = heterogeneity(dataset, ExtremePartition(num_clients=50).split(dataset, seed=0))
     assert found.mean_distance == pytest.approx(0.9, abs=0.01)
 
 
 @pytest.mark.parametrize("dataset", [tokens(30), numbers(30)], ids=lambda each: each.name)
 def test_labels_that_are_no_classes_have_no_distance(dataset: object) -> None:
-    found = heterogeneity(dataset, Iid(num_clients=4).split(dataset, seed=0))  # type: ignore[arg-type]
+    found = heterogeneity(dataset, IidPartition(num_clients=4).split(dataset, seed=0))  # type: ignore[arg-type]
     assert found.mean_distance is found.iid_distance is found.mean_classes is None
     assert found.median == 7.5
 
 
 def test_tables_are_plain() -> None:
-    table = heterogeneity(labelled(30, 3), Iid(num_clients=4).split(labelled(30, 3), seed=0)).to_table()
+    table = heterogeneity(labelled(30, 3), IidPartition(num_clients=4).split(labelled(30, 3), seed=0)).to_table()
     assert json.loads(json.dumps(table)) == table
 
 

@@ -14,15 +14,15 @@ from holdfast.data.base import Dataset
 from holdfast.errors import DataError, ParameterError, UnknownNameError
 from holdfast.partitions import (
     PARTITIONS,
-    Dirichlet,
-    Extreme,
-    Iid,
-    Natural,
+    DirichletPartition,
+    ExtremePartition,
+    IidPartition,
+    NaturalPartition,
     Partition,
-    Shards,
+    ShardsPartition,
     Shares,
-    Similarity,
-    Unequal,
+    SimilarityPartition,
+    UnequalPartition,
     build_partition,
     heterogeneity,
     partition_from_table,
@@ -33,27 +33,27 @@ from holdfast.rng import stream
 
 OWNERS = np.sort(stream(0, "owners").integers(0, 40, 1000))
 VARIANTS: list[Partition] = [
-    Iid(num_clients=37),
-    Unequal(num_clients=37),
-    Unequal(num_clients=37, spread=3.0, min_points=5),
-    Natural(),
-    Natural(num_clients=11, min_points=20),
-    Shards(num_clients=37),
-    Shards(num_clients=7, shards_per_client=5),
-    Similarity(num_clients=37, gamma=0.3),
-    Similarity(num_clients=1000, gamma=0.5),
-    Extreme(num_clients=37),
-    Extreme(num_clients=3),
-    Extreme(num_clients=1000),
-    Dirichlet(num_clients=37),
-    Dirichlet(num_clients=37, alpha=1e-3),
-    Dirichlet(num_clients=37, alpha=1e3),
-    Dirichlet(num_clients=1000, alpha=0.1),
-    Dirichlet(num_clients=20, alpha=0.05, equal_sizes=False, min_points=32),
-    Dirichlet(num_clients=1000, alpha=0.1, equal_sizes=False),
-    Dirichlet(num_clients=50, min_points=20, alpha=1e-4, equal_sizes=False),
+    IidPartition(num_clients=37),
+    UnequalPartition(num_clients=37),
+    UnequalPartition(num_clients=37, spread=3.0, min_points=5),
+    NaturalPartition(),
+    NaturalPartition(num_clients=11, min_points=20),
+    ShardsPartition(num_clients=37),
+    ShardsPartition(num_clients=7, shards_per_client=5),
+    SimilarityPartition(num_clients=37, gamma=0.3),
+    SimilarityPartition(num_clients=1000, gamma=0.5),
+    ExtremePartition(num_clients=37),
+    ExtremePartition(num_clients=3),
+    ExtremePartition(num_clients=1000),
+    DirichletPartition(num_clients=37),
+    DirichletPartition(num_clients=37, alpha=1e-3),
+    DirichletPartition(num_clients=37, alpha=1e3),
+    DirichletPartition(num_clients=1000, alpha=0.1),
+    DirichletPartition(num_clients=20, alpha=0.05, equal_sizes=False, min_points=32),
+    DirichletPartition(num_clients=1000, alpha=0.1, equal_sizes=False),
+    DirichletPartition(num_clients=50, min_points=20, alpha=1e-4, equal_sizes=False),
 ]
-ANY_LABELS = (Iid, Unequal, Natural)
+ANY_LABELS = (IidPartition, UnequalPartition, NaturalPartition)
 
 
 def same(one: Shares, other: Shares) -> bool:
@@ -75,12 +75,12 @@ def test_every_point_is_held_at_most_once_and_every_client_holds_one(partition: 
     assert shares.order.min() >= 0
     assert shares.order.max() < 1000
     assert shares.sizes.min() >= getattr(partition, "min_points", 1)
-    if not isinstance(partition, Natural):
+    if not isinstance(partition, NaturalPartition):
         assert len(shares.order) == 1000
         assert shares.num_clients == partition.model_dump()["num_clients"]
 
 
-@pytest.mark.parametrize("partition", [each for each in VARIANTS if each != Natural()], ids=str)
+@pytest.mark.parametrize("partition", [each for each in VARIANTS if each != NaturalPartition()], ids=str)
 def test_seeds_reproduce_and_differ(partition: Partition) -> None:
     dataset = labelled(1000, 10, groups=OWNERS)
     assert same(partition.split(dataset, seed=3), partition.split(dataset, seed=3))
@@ -110,8 +110,8 @@ def test_more_clients_than_points_are_refused(name: str) -> None:
         build_partition(name, num_clients=11).split(labelled(10, 2), seed=0)
 
 
-@pytest.mark.parametrize("kind", [Unequal, Dirichlet])
-def test_minima_that_cannot_be_kept_are_refused(kind: type[Unequal | Dirichlet]) -> None:
+@pytest.mark.parametrize("kind", [UnequalPartition, DirichletPartition])
+def test_minima_that_cannot_be_kept_are_refused(kind: type[UnequalPartition | DirichletPartition]) -> None:
     with pytest.raises(DataError, match=r"5 clients cannot hold 32 points each: .* at most 3 clients"):
         kind(num_clients=5, min_points=32).split(labelled(100, 2), seed=0)
 
@@ -123,7 +123,7 @@ def test_equal_sizes_differ_by_at_most_one(name: str) -> None:
 
 
 def test_iid_clients_have_the_labels_of_all() -> None:
-    found = heterogeneity(labelled(20_000, 10), Iid(num_clients=20).split(labelled(20_000, 10), seed=0))
+    found = heterogeneity(labelled(20_000, 10), IidPartition(num_clients=20).split(labelled(20_000, 10), seed=0))
     assert found.mean_distance is not None
     assert found.iid_distance is not None
     assert abs(found.mean_distance - found.iid_distance) < 0.2 * found.iid_distance
@@ -131,17 +131,17 @@ def test_iid_clients_have_the_labels_of_all() -> None:
 
 def test_unequal_sizes_are_log_normal_and_keep_the_labels() -> None:
     dataset = labelled(200_000, 4)
-    shares = Unequal(num_clients=500, spread=1.2).split(dataset, seed=0)
+    shares = UnequalPartition(num_clients=500, spread=1.2).split(dataset, seed=0)
     assert 1.05 < np.log(shares.sizes).std() < 1.35
     found = heterogeneity(dataset, shares)
     assert found.mean_distance is not None
     assert found.mean_distance < 0.1
-    assert heterogeneity(dataset, Unequal(num_clients=500, spread=0.0).split(dataset, seed=0)).largest == 400
+    assert heterogeneity(dataset, UnequalPartition(num_clients=500, spread=0.0).split(dataset, seed=0)).largest == 400
 
 
 def test_natural_clients_are_the_owners_who_have_enough() -> None:
     dataset = labelled(1000, 10, groups=OWNERS)
-    partition = Natural(min_points=22, num_clients=5)
+    partition = NaturalPartition(min_points=22, num_clients=5)
     owners, shares = partition.owners(dataset, seed=2), partition.split(dataset, seed=2)
     for client, owner in enumerate(owners):
         assert np.array_equal(shares.points(client), np.flatnonzero(OWNERS == owner))
@@ -150,16 +150,16 @@ def test_natural_clients_are_the_owners_who_have_enough() -> None:
 
 def test_natural_refuses_what_has_no_owners_or_too_few() -> None:
     with pytest.raises(DataError, match="labelled names none"):
-        Natural().split(labelled(10, 2), seed=0)
+        NaturalPartition().split(labelled(10, 2), seed=0)
     with pytest.raises(DataError, match="40 owners with at least 1 points, asked for 41"):
-        Natural(num_clients=41).split(labelled(1000, 10, groups=OWNERS), seed=0)
+        NaturalPartition(num_clients=41).split(labelled(1000, 10, groups=OWNERS), seed=0)
     with pytest.raises(DataError, match="0 owners with at least 500 points, asked for 1"):
-        Natural(min_points=500).split(labelled(1000, 10, groups=OWNERS), seed=0)
+        NaturalPartition(min_points=500).split(labelled(1000, 10, groups=OWNERS), seed=0)
 
 
 def test_shards_hold_few_classes() -> None:
     dataset = labelled(10_000, 10)
-    held = np.count_nonzero(class_shares(dataset, Shards(num_clients=100).split(dataset, seed=0)), axis=1)
+    held = np.count_nonzero(class_shares(dataset, ShardsPartition(num_clients=100).split(dataset, seed=0)), axis=1)
     assert held.max() <= 4
     assert 1.5 < held.mean() < 2.5
 
@@ -167,7 +167,7 @@ def test_shards_hold_few_classes() -> None:
 def test_similarity_goes_from_sorted_to_iid() -> None:
     dataset = labelled(10_000, 10)
     tops = [
-        class_shares(dataset, Similarity(num_clients=50, gamma=g).split(dataset, seed=0)).max(1).mean()
+        class_shares(dataset, SimilarityPartition(num_clients=50, gamma=g).split(dataset, seed=0)).max(1).mean()
         for g in (0, 0.5, 1)
     ]
     assert tops[0] > 0.9
@@ -177,7 +177,7 @@ def test_similarity_goes_from_sorted_to_iid() -> None:
 
 def test_extreme_clients_hold_one_class_and_classes_get_clients_by_their_points() -> None:
     dataset = labelled(3000, 10, skew=0.5)
-    found = class_shares(dataset, Extreme(num_clients=40).split(dataset, seed=0))
+    found = class_shares(dataset, ExtremePartition(num_clients=40).split(dataset, seed=0))
     assert np.array_equal(np.count_nonzero(found, axis=1), np.ones(40))
     clients = found.sum(axis=0)
     assert clients.min() == 1
@@ -186,7 +186,7 @@ def test_extreme_clients_hold_one_class_and_classes_get_clients_by_their_points(
 
 def test_extreme_with_few_clients_splits_no_class() -> None:
     dataset = labelled(1000, 10)
-    found = class_shares(dataset, Extreme(num_clients=4).split(dataset, seed=0))
+    found = class_shares(dataset, ExtremePartition(num_clients=4).split(dataset, seed=0))
     assert np.array_equal(np.count_nonzero(found, axis=0), np.ones(10))
     assert set(np.count_nonzero(found, axis=1)) == {2, 3}
 
@@ -194,7 +194,7 @@ def test_extreme_with_few_clients_splits_no_class() -> None:
 @pytest.mark.parametrize("alpha", [0.2, 1.0, 5.0])
 def test_dirichlet_label_shares_have_the_variance_of_the_distribution(alpha: float) -> None:
     dataset = labelled(400_000, 5)
-    found = class_shares(dataset, Dirichlet(num_clients=2000, alpha=alpha).split(dataset, seed=0))
+    found = class_shares(dataset, DirichletPartition(num_clients=2000, alpha=alpha).split(dataset, seed=0))
     expected = 0.2 * 0.8 / (5 * alpha + 1)  # variance of a coordinate of Dir(alpha, ..., alpha) in 5 dimensions
     sampled = expected + (0.2 * 0.8 - expected) / 200  # plus that of drawing 200 labels from it
     assert abs(found.var(axis=0).mean() / sampled - 1) < 0.1
@@ -203,7 +203,7 @@ def test_dirichlet_label_shares_have_the_variance_of_the_distribution(alpha: flo
 
 def test_dirichlet_per_class_divides_each_class_by_its_own_proportions() -> None:
     dataset = labelled(400_000, 4)
-    shares = Dirichlet(num_clients=200, alpha=0.5, equal_sizes=False).split(dataset, seed=0)
+    shares = DirichletPartition(num_clients=200, alpha=0.5, equal_sizes=False).split(dataset, seed=0)
     labels = dataset.labels.numpy()
     held = np.array([np.mean(labels[shares.points(r)] == 0) * shares.sizes[r] for r in range(200)])
     relative = held / held.mean()
@@ -213,8 +213,8 @@ def test_dirichlet_per_class_divides_each_class_by_its_own_proportions() -> None
 
 def test_repair_leaves_those_alone_who_have_enough_for_nobody_lacks() -> None:
     dataset = labelled(5000, 5)
-    one = Dirichlet(num_clients=10, alpha=5.0, equal_sizes=False).split(dataset, seed=0)
-    other = Dirichlet(num_clients=10, alpha=5.0, equal_sizes=False, min_points=100).split(dataset, seed=0)
+    one = DirichletPartition(num_clients=10, alpha=5.0, equal_sizes=False).split(dataset, seed=0)
+    other = DirichletPartition(num_clients=10, alpha=5.0, equal_sizes=False, min_points=100).split(dataset, seed=0)
     assert one.sizes.min() >= 100
     assert same(one, other)
 
@@ -246,8 +246,8 @@ def test_wrong_names_and_parameters_are_refused() -> None:
     with pytest.raises(UnknownNameError, match="unknown partition 'dirichelt', did you mean 'dirichlet'"):
         build_partition("dirichelt")
     with pytest.raises(ParameterError, match="alpha: input should be greater than 0, got -1"):
-        Dirichlet(alpha=-1)
+        DirichletPartition(alpha=-1)
     with pytest.raises(ParameterError, match=r"num_clients: input should be a whole number, got 1.5"):
         build_partition("iid", num_clients=1.5)
     with pytest.raises(ParameterError, match="gamma: input should be less than or equal to 1"):
-        Similarity(gamma=1.1)
+        SimilarityPartition(gamma=1.1)

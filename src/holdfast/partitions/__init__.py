@@ -1,8 +1,8 @@
 """How training points are dealt out to clients."""
 
 from holdfast.partitions.base import Partition, Shares
-from holdfast.partitions.by_label import Extreme, Shards, Similarity
-from holdfast.partitions.dirichlet import Dirichlet
+from holdfast.partitions.by_label import ExtremePartition, ShardsPartition, SimilarityPartition
+from holdfast.partitions.dirichlet import DirichletPartition
 from holdfast.partitions.heterogeneity import Heterogeneity, heterogeneity
 from holdfast.partitions.registry import (
     PARTITIONS,
@@ -11,20 +11,20 @@ from holdfast.partitions.registry import (
     partition_name,
     partition_table,
 )
-from holdfast.partitions.simple import Iid, Natural, Unequal
+from holdfast.partitions.simple import IidPartition, NaturalPartition, UnequalPartition
 
 __all__ = [
     "PARTITIONS",
-    "Dirichlet",
-    "Extreme",
+    "DirichletPartition",
+    "ExtremePartition",
     "Heterogeneity",
-    "Iid",
-    "Natural",
+    "IidPartition",
+    "NaturalPartition",
     "Partition",
-    "Shards",
+    "ShardsPartition",
     "Shares",
-    "Similarity",
-    "Unequal",
+    "SimilarityPartition",
+    "UnequalPartition",
     "build_partition",
     "heterogeneity",
     "partition_from_table",

@@ -15,7 +15,7 @@ from holdfast.values import real_number
 
 
 @final
-class Shards(Partition):
+class ShardsPartition(Partition):
     """Sort by label, cut into R · s equal shards, and give every client s of them at random (McMahan et al. 2017).
 
     Few clients hold more than s + 1 classes, because a shard that is shorter than a class holds at most two.
@@ -23,7 +23,7 @@ class Shards(Partition):
     >>> import torch
     >>> x, y = torch.rand(20, 1), torch.arange(4).repeat_interleave(5)
     >>> data = Dataset(name="x", features=x, labels=y, test_features=x, test_labels=y, num_classes=4)
-    >>> shares = Shards(num_clients=2, shards_per_client=2).split(data, seed=0)
+    >>> shares = ShardsPartition(num_clients=2, shards_per_client=2).split(data, seed=0)
     >>> [len(y[shares.points(client)].unique()) for client in range(2)]
     [2, 2]
     """
@@ -48,7 +48,7 @@ class Shards(Partition):
 
 
 @final
-class Similarity(Partition):
+class SimilarityPartition(Partition):
     """Deal a share γ of the points at random and the rest sorted by label (Karimireddy et al. 2020).
 
     γ = 1 is IID; γ = 0 is sorted by label. All clients hold equally many points, up to 1, and each the same share γ of
@@ -60,7 +60,7 @@ class Similarity(Partition):
     >>> import torch
     >>> x, y = torch.rand(1000, 1), torch.arange(10).repeat_interleave(100)
     >>> data = Dataset(name="x", features=x, labels=y, test_features=x, test_labels=y, num_classes=10)
-    >>> shares = Similarity(num_clients=10, gamma=0.2).split(data, seed=0)
+    >>> shares = SimilarityPartition(num_clients=10, gamma=0.2).split(data, seed=0)
     >>> [int(y[shares.points(client)].bincount().max()) for client in range(10)]
     [71, 80, 79, 81, 79, 74, 78, 81, 77, 77]
     """
@@ -89,7 +89,7 @@ class Similarity(Partition):
 
 
 @final
-class Extreme(Partition):
+class ExtremePartition(Partition):
     """Give every client points of one class only (Karimireddy et al. 2022, the fully non-IID setting).
 
     A class gets clients in proportion to its points, one at least, and deals its points equally to them. With fewer
@@ -98,7 +98,7 @@ class Extreme(Partition):
     >>> import torch
     >>> x, y = torch.rand(12, 1), torch.arange(12) % 3
     >>> data = Dataset(name="x", features=x, labels=y, test_features=x, test_labels=y, num_classes=3)
-    >>> shares = Extreme(num_clients=6).split(data, seed=0)
+    >>> shares = ExtremePartition(num_clients=6).split(data, seed=0)
     >>> [len(y[shares.points(client)].unique()) for client in range(6)]
     [1, 1, 1, 1, 1, 1]
     """

@@ -17,7 +17,7 @@ from holdfast.values import real_number
 
 
 @final
-class Dirichlet(Partition):
+class DirichletPartition(Partition):
     r"""Draw every client's label distribution from a Dirichlet distribution (Hsu, Qi, Brown 2019).
 
     Client r draws q_r ~ Dir(α C p), where p is the label distribution of all points and C the number of classes, so
@@ -39,9 +39,10 @@ class Dirichlet(Partition):
     >>> import torch
     >>> x, y = torch.rand(1000, 1), torch.arange(1000) % 10
     >>> data = Dataset(name="x", features=x, labels=y, test_features=x, test_labels=y, num_classes=10)
-    >>> Dirichlet(num_clients=6, alpha=0.1).split(data, seed=0).sizes
+    >>> DirichletPartition(num_clients=6, alpha=0.1).split(data, seed=0).sizes
     array([166, 167, 167, 166, 167, 167])
-    >>> int(Dirichlet(num_clients=6, alpha=0.1, equal_sizes=False, min_points=32).split(data, seed=0).sizes.min())
+    >>> uneven = DirichletPartition(num_clients=6, alpha=0.1, equal_sizes=False, min_points=32)
+    >>> int(uneven.split(data, seed=0).sizes.min())
     32
     """
 

@@ -8,19 +8,19 @@ from typing import Any
 
 from holdfast.naming import Names
 from holdfast.partitions.base import Partition
-from holdfast.partitions.by_label import Extreme, Shards, Similarity
-from holdfast.partitions.dirichlet import Dirichlet
-from holdfast.partitions.simple import Iid, Natural, Unequal
+from holdfast.partitions.by_label import ExtremePartition, ShardsPartition, SimilarityPartition
+from holdfast.partitions.dirichlet import DirichletPartition
+from holdfast.partitions.simple import IidPartition, NaturalPartition, UnequalPartition
 
 PARTITIONS: Mapping[str, type[Partition]] = MappingProxyType(
     {
-        "dirichlet": Dirichlet,
-        "extreme": Extreme,
-        "iid": Iid,
-        "natural": Natural,
-        "shards": Shards,
-        "similarity": Similarity,
-        "unequal": Unequal,
+        "dirichlet": DirichletPartition,
+        "extreme": ExtremePartition,
+        "iid": IidPartition,
+        "natural": NaturalPartition,
+        "shards": ShardsPartition,
+        "similarity": SimilarityPartition,
+        "unequal": UnequalPartition,
     }
 )
 _NAMES = Names("partition", PARTITIONS)
@@ -30,7 +30,7 @@ def build_partition(name: str, **parameters: Any) -> Partition:
     """Return the partition called `name`.
 
     >>> build_partition("dirichlet", alpha=0.1, num_clients=20)
-    Dirichlet(num_clients=20, alpha=0.1)
+    DirichletPartition(num_clients=20, alpha=0.1)
     """
     return _NAMES.build(name, **parameters)
 
@@ -38,7 +38,7 @@ def build_partition(name: str, **parameters: Any) -> Partition:
 def partition_name(partition: Partition) -> str:
     """Return the name under which the partition is registered.
 
-    >>> partition_name(Iid())
+    >>> partition_name(IidPartition())
     'iid'
     """
     return _NAMES.name(partition)
@@ -47,7 +47,7 @@ def partition_name(partition: Partition) -> str:
 def partition_table(partition: Partition) -> dict[str, Any]:
     """Return the name and the parameters that differ from their defaults.
 
-    >>> partition_table(Shards(shards_per_client=3))
+    >>> partition_table(ShardsPartition(shards_per_client=3))
     {'name': 'shards', 'shards_per_client': 3}
     """
     return _NAMES.to_table(partition)
@@ -57,6 +57,6 @@ def partition_from_table(table: Mapping[str, Any]) -> Partition:
     """Return the partition that a table with a name and parameters describes.
 
     >>> partition_from_table({"name": "similarity", "gamma": 0.3})
-    Similarity(gamma=0.3)
+    SimilarityPartition(gamma=0.3)
     """
     return _NAMES.from_table(table)

@@ -16,13 +16,13 @@ from holdfast.values import real_number
 
 
 @final
-class Iid(Partition):
+class IidPartition(Partition):
     """Shuffle the points and cut them into equal parts: sizes differ by at most 1 (McMahan et al. 2017, section 3).
 
     >>> import torch
     >>> x, y = torch.rand(10, 1), torch.arange(10) % 2
     >>> data = Dataset(name="x", features=x, labels=y, test_features=x, test_labels=y, num_classes=2)
-    >>> Iid(num_clients=3).split(data, seed=0).sizes
+    >>> IidPartition(num_clients=3).split(data, seed=0).sizes
     array([3, 3, 4])
     """
 
@@ -39,7 +39,7 @@ class Iid(Partition):
 
 
 @final
-class Unequal(Partition):
+class UnequalPartition(Partition):
     r"""Shuffle the points and cut them into parts of very different sizes (Li et al. 2020, section 5.1).
 
     With z_r standard normal, client r holds n_r = m + (N − R m) exp(s z_r) / Σ exp(s z), rounded to whole numbers that
@@ -51,7 +51,7 @@ class Unequal(Partition):
     >>> import torch
     >>> x = torch.rand(100, 1)
     >>> data = Dataset(name="x", features=x, labels=x, test_features=x, test_labels=x)
-    >>> Unequal(num_clients=4, spread=1.5).split(data, seed=0).sizes
+    >>> UnequalPartition(num_clients=4, spread=1.5).split(data, seed=0).sizes
     array([ 3, 22, 69,  6])
     """
 
@@ -74,13 +74,13 @@ class Unequal(Partition):
 
 
 @final
-class Natural(Partition):
+class NaturalPartition(Partition):
     """Give every natural owner of points (writer, hospital, speaker) its own points (Caldas et al. 2018, LEAF).
 
     >>> import torch
     >>> x, groups = torch.rand(10, 1), np.array([0, 0, 0, 1, 1, 2, 2, 2, 2, 3])
     >>> data = Dataset(name="x", features=x, labels=x, test_features=x, test_labels=x, groups=groups)
-    >>> Natural(min_points=2).split(data, seed=0).sizes
+    >>> NaturalPartition(min_points=2).split(data, seed=0).sizes
     array([3, 2, 4])
     """
 
