@@ -12,7 +12,9 @@ from torch import nn
 from holdfast.data.base import Dataset
 from holdfast.models.losses import Loss
 from holdfast.rng import stream
-from holdfast.values import ValueObject, real_number
+from holdfast.values import ValueObject, real_number, whole_number
+
+Width = Annotated[int, Field(ge=1), BeforeValidator(whole_number)]
 
 
 class Architecture(ValueObject, ABC):
@@ -37,7 +39,11 @@ class Architecture(ValueObject, ABC):
         """Return what the model is trained to make small."""
 
     def build(self, dataset: Dataset, seed: int) -> nn.Module:
-        """Return the module with weights drawn from the stream "model" of the seed; torch's own state is left as is."""
+        """Return the module with weights drawn from the stream "model" of the seed; torch's own state is left as is.
+
+        Its parameters have the dtype of the points, if these are floats.
+        """
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(int(stream(seed, "model").integers(2**63)))
-            return self.module(dataset)
+            module = self.module(dataset)
+        return module.to(dataset.features.dtype) if dataset.features.is_floating_point() else module

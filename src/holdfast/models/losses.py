@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import final
 
 import torch
@@ -24,6 +26,10 @@ class Loss(ValueObject, ABC):
         Raises:
             DataError: the loss does not fit the labels.
         """
+
+    def output_shape(self, dataset: Dataset) -> tuple[int, ...]:
+        """Return the shape of a model's outputs for one point."""
+        return (*dataset.labels.shape[1:], self.num_outputs(dataset))
 
     @abstractmethod
     def mean(self, outputs: Tensor, labels: Tensor) -> Tensor:
@@ -90,6 +96,10 @@ class HalfSquares(Loss):
             raise DataError(msg)
         return int(torch.Size(dataset.labels.shape[1:]).numel())
 
+    def output_shape(self, dataset: Dataset) -> tuple[int, ...]:
+        """Return the length of a label: outputs are flat."""
+        return (self.num_outputs(dataset),)
+
     def mean(self, outputs: Tensor, labels: Tensor) -> Tensor:
         """Return the mean over points."""
         return 0.5 * (outputs.reshape(labels.shape) - labels).square().sum() / len(labels)
@@ -97,3 +107,34 @@ class HalfSquares(Loss):
     def num_correct(self, outputs: Tensor, labels: Tensor) -> int | None:
         """Return None: nearer or farther, never right or wrong."""
         return None
+
+
+@final
+class HalfNorm(Loss):
+    """½ ‖output‖², whatever the labels: the model itself puts out how wrong it is."""
+
+    def num_outputs(self, dataset: Dataset) -> int:
+        """Return how many numbers a point has."""
+        return int(torch.Size(dataset.point_shape).numel())
+
+    def output_shape(self, dataset: Dataset) -> tuple[int, ...]:
+        """Return how many numbers a point has: outputs are flat."""
+        return (self.num_outputs(dataset),)
+
+    def mean(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        """Return the mean over points."""
+        return 0.5 * outputs.square().sum() / len(outputs)
+
+    def num_correct(self, outputs: Tensor, labels: Tensor) -> int | None:
+        """Return None: nearer or farther, never right or wrong."""
+        return None
+
+
+LOSSES: Mapping[str, type[Loss]] = MappingProxyType(
+    {
+        "cross-entropy": CrossEntropy,
+        "half-norm": HalfNorm,
+        "half-squares": HalfSquares,
+        "logistic": Logistic,
+    }
+)

@@ -1,0 +1,94 @@
+"""Recurrent networks that guess the next character of a text."""
+
+from __future__ import annotations
+
+from typing import ClassVar, final
+
+from torch import Tensor, nn
+
+from holdfast.data.base import Dataset
+from holdfast.models.base import Architecture, Width
+from holdfast.models.fitting import num_symbols
+from holdfast.models.losses import CrossEntropy, Loss
+
+
+@final
+class GatedRecurrent(Architecture):
+    """A GRU over characters: embedding, recurrent layers, one linear output per symbol at every place.
+
+    >>> import torch
+    >>> text = torch.randint(0, 65, (4, 21))
+    >>> x, y = text[:, :-1], text[:, 1:]
+    >>> data = Dataset(name="x", features=x, labels=y, test_features=x, test_labels=y, num_classes=65)
+    >>> GatedRecurrent(hidden=16).build(data, seed=0)(x).shape
+    torch.Size([4, 20, 65])
+    """
+
+    citation: ClassVar[str] = "Cho, van Merrienboer, Gulcehre, Bahdanau, Bougares, Schwenk, Bengio 2014"
+
+    embedding: Width = 8
+    """Length of the vector that stands for a symbol."""
+    hidden: Width = 256
+    """Length of the state."""
+    layers: Width = 2
+    """How many recurrent layers lie on each other."""
+
+    def module(self, dataset: Dataset) -> nn.Module:
+        """Return the network."""
+        symbols = num_symbols(dataset, "gru")
+        recurrent = nn.GRU(self.embedding, self.hidden, self.layers, batch_first=True)
+        return _Characters(symbols, self.embedding, recurrent)
+
+    def loss(self) -> Loss:
+        """Return the cross-entropy, the mean over all places."""
+        return CrossEntropy()
+
+
+@final
+class LongShortTermMemory(Architecture):
+    """An LSTM over characters; the default is the one of McMahan et al. 2017 for Shakespeare.
+
+    Embedding, recurrent layers, one linear output per symbol at every place.
+
+    >>> import torch
+    >>> text = torch.randint(0, 65, (4, 21))
+    >>> x, y = text[:, :-1], text[:, 1:]
+    >>> data = Dataset(name="x", features=x, labels=y, test_features=x, test_labels=y, num_classes=65)
+    >>> sum(each.numel() for each in LongShortTermMemory().build(data, seed=0).parameters())
+    815945
+    """
+
+    citation: ClassVar[str] = "Hochreiter, Schmidhuber 1997; as in McMahan et al. 2017, section 3"
+
+    embedding: Width = 8
+    """Length of the vector that stands for a symbol."""
+    hidden: Width = 256
+    """Length of the state."""
+    layers: Width = 2
+    """How many recurrent layers lie on each other."""
+
+    def module(self, dataset: Dataset) -> nn.Module:
+        """Return the network."""
+        symbols = num_symbols(dataset, "lstm")
+        recurrent = nn.LSTM(self.embedding, self.hidden, self.layers, batch_first=True)
+        return _Characters(symbols, self.embedding, recurrent)
+
+    def loss(self) -> Loss:
+        """Return the cross-entropy, the mean over all places."""
+        return CrossEntropy()
+
+
+class _Characters(nn.Module):
+    """Symbols in, scores of the next symbol out, at every place."""
+
+    def __init__(self, num_symbols: int, embedding: int, recurrent: nn.GRU | nn.LSTM) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(num_symbols, embedding)
+        self.recurrent = recurrent
+        self.outputs = nn.Linear(recurrent.hidden_size, num_symbols)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Return batch × length × symbols."""
+        states, _ = self.recurrent(self.embedding(tokens))
+        scores: Tensor = self.outputs(states)
+        return scores
