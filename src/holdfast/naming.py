@@ -52,10 +52,16 @@ class Names(Generic[Named]):
         inner = getattr(value, self.kind) if self._wraps(type(value)) else None
         return self._own_name(value) + (f"+{self.name(inner)}" if inner is not None else "")
 
-    def to_table(self, value: Named) -> dict[str, Any]:
-        """Return the name and the parameters that differ from their defaults, named objects inside as tables."""
-        given = {key: each for key, each in value if each != type(value).model_fields[key].default}
-        plain = {key: self.to_table(each) if self._knows(each) else each for key, each in given.items()}
+    def to_table(self, value: Named, *, complete: bool = False) -> dict[str, Any]:
+        """Return the name and the parameters, named objects inside as tables.
+
+        Left out are parameters that are at their defaults or, in a complete table, only those that are None.
+        """
+        fields = type(value).model_fields
+        given = {key: each for key, each in value if (each is not None if complete else each != fields[key].default)}
+        plain = {
+            key: self.to_table(each, complete=complete) if self._knows(each) else each for key, each in given.items()
+        }
         return {"name": self._own_name(value), **plain}
 
     def from_table(self, table: Mapping[str, Any]) -> Named:

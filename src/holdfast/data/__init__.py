@@ -3,6 +3,7 @@
 from holdfast.data.base import Dataset, DataSource
 from holdfast.data.cifar import Cifar10
 from holdfast.data.digits import Digits
+from holdfast.data.given import GivenData
 from holdfast.data.heart_disease import HeartDisease
 from holdfast.data.hugging_face import HuggingFace, from_hugging_face
 from holdfast.data.libsvm import A9a, Libsvm
@@ -22,6 +23,7 @@ __all__ = [
     "Dataset",
     "Digits",
     "FashionMnist",
+    "GivenData",
     "HeartDisease",
     "HuggingFace",
     "Libsvm",

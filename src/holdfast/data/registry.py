@@ -9,6 +9,7 @@ from typing import Any
 from holdfast.data.base import DataSource
 from holdfast.data.cifar import Cifar10
 from holdfast.data.digits import Digits
+from holdfast.data.given import GivenData
 from holdfast.data.heart_disease import HeartDisease
 from holdfast.data.hugging_face import HuggingFace
 from holdfast.data.libsvm import A9a, Libsvm
@@ -25,6 +26,7 @@ DATASETS: Mapping[str, type[DataSource]] = MappingProxyType(
         "cifar-10": Cifar10,
         "digits": Digits,
         "fashion-mnist": FashionMnist,
+        "given": GivenData,
         "heart-disease": HeartDisease,
         "hugging-face": HuggingFace,
         "libsvm": Libsvm,

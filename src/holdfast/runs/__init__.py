@@ -1,1 +1,9 @@
 """Runs: a configuration, carried out in a folder that survives a crash."""
+
+from __future__ import annotations
+
+from holdfast.runs.files import config_from_toml, config_to_toml, read_config, template
+from holdfast.runs.run import Run
+from holdfast.runs.summary import summarised
+
+__all__ = ["Run", "config_from_toml", "config_to_toml", "read_config", "summarised", "template"]

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from holdfast.rng import stream_keys, stream_words
 
 Indices = NDArray[np.int64]
-_TABLE = 2**24
-"""Largest number of flags in the table of points already chosen; more clients are done in several goes."""
+_TABLE = 2**19
+"""Most entries of the table of first draws; more clients are done in several goes, so that the table stays in cache."""
 
 
 def batches(seed: int, round: int, clients: Indices, sizes: Indices, *, steps: int, batch_size: int) -> Indices:  # noqa: A002
@@ -27,26 +27,38 @@ def batches(seed: int, round: int, clients: Indices, sizes: Indices, *, steps: i
     chosen = np.empty((len(clients), steps, batch_size), dtype=np.int64)
     if len(clients) == 0:
         return chosen
-    group = max(1, _TABLE // (steps * int(sizes.max())))
+    width = int(sizes.max())
+    group = max(1, _TABLE // (steps * width))
+    table = np.empty(min(group, len(clients)) * steps * width, dtype=np.int32)
+    keys = stream_keys(seed, "batches", round, ids=clients)
     for start in range(0, len(clients), group):
         part = slice(start, start + group)
-        chosen[part] = _floyd(seed, round, clients[part], sizes[part], steps, batch_size)
+        words = stream_words(keys[part], steps * batch_size) >> np.uint64(32)
+        first = np.repeat(sizes[part] - batch_size, steps)
+        draws = words.reshape(len(first), batch_size)
+        chosen[part] = _floyd(draws, first, table, width).reshape(-1, steps, batch_size)
     return chosen
 
 
-def _floyd(seed: int, round: int, clients: Indices, sizes: Indices, steps: int, batch_size: int) -> Indices:  # noqa: A002
-    """Return the subsets of a few clients, with a table of flags that says what was taken."""
-    keys = stream_keys(seed, "batches", round, ids=clients)
-    words = stream_words(keys, steps * batch_size) >> np.uint64(32)
-    draws = words.reshape(len(clients) * steps, batch_size).T.copy()
-    last = np.repeat(sizes - batch_size, steps).astype(np.uint64)
-    taken = np.zeros((len(last), int(sizes.max())), dtype=np.bool_)
-    rows = np.arange(len(last))
-    chosen = np.empty((batch_size, len(last)), dtype=np.int64)
-    for place in range(batch_size):
-        drawn = (draws[place] * (last + np.uint64(1))) >> np.uint64(32)
-        fresh = np.where(taken[rows, drawn], last, drawn)
-        taken[rows, fresh] = True
-        chosen[place] = fresh
-        last += np.uint64(1)
-    return chosen.T.reshape(len(clients), steps, batch_size)
+def _floyd(draws: NDArray[np.uint64], first: Indices, table: NDArray[np.int32], width: int) -> Indices:
+    """Return the subsets, one per row, from draws of 32 bits; `first` is n − b of each row.
+
+    Step i of Floyd's algorithm sees j_i = first + i and a draw t_i ≤ j_i. After it t_i is always among the points
+    taken, so t_i was taken before exactly if an earlier draw was t_i, or if t_i = j_k of an earlier step k whose own
+    draw was taken before. The first is seen by writing the steps' numbers into a table, the last first, and reading
+    back who stands there; the second is followed from step to step for the few draws ≥ n − b.
+    """
+    rows, batch_size = draws.shape
+    ends = (first[:, None] + np.arange(batch_size)).astype(np.int64)
+    drawn = ((draws * (ends + 1).view(np.uint64)) >> np.uint64(32)).view(np.int64)
+    places = drawn + (np.arange(rows) * width)[:, None]
+    numbers = np.arange(rows * batch_size, dtype=np.int32)
+    flat = places.ravel()
+    table[flat[::-1]] = numbers[::-1]
+    taken = table[flat] != numbers
+    earlier = drawn - first[:, None]
+    follows = np.flatnonzero((earlier >= 0) & (earlier < np.arange(batch_size)))
+    leads = follows - follows % batch_size + earlier.ravel()[follows]
+    while (late := taken[leads] > taken[follows]).any():
+        taken[follows[late]] = True
+    return np.where(taken.reshape(rows, batch_size), ends, drawn)

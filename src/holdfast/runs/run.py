@@ -1,0 +1,126 @@
+"""A run in a folder: started, interrupted, resumed, and the same in the end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import final
+
+import torch
+
+from holdfast import __version__
+from holdfast.data import Dataset, GivenData
+from holdfast.errors import RunError
+from holdfast.records.folder import RunFolder
+from holdfast.records.round import RoundRecord
+from holdfast.runs.files import config_from_toml, config_to_toml, provenance
+from holdfast.runs.states import from_checkpoint, to_checkpoint
+from holdfast.runs.summary import summarised
+from holdfast.simulation import Federation, RunConfig, State
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A configuration that is carried out in a folder; `start` a new one or `resume` an old one, then `play` it.
+
+    >>> import tempfile
+    >>> run = Run.start(RunConfig(rounds=3), tempfile.mkdtemp())
+    >>> [record.round for record in run.play()]
+    [0, 1, 2]
+    >>> run.folder.summary()["rounds"]
+    3
+    """
+
+    config: RunConfig
+    """The engine is the one that was chosen."""
+    folder: RunFolder
+    federation: Federation
+    notes: list[str] = field(default_factory=list)
+    """What is worth telling about how the run was found."""
+
+    @classmethod
+    def start(
+        cls, config: RunConfig, path: str | os.PathLike[str], *, dataset: Dataset | None = None, jobs: int = 1
+    ) -> Run:
+        """Make the folder of a new run, after everything that can be checked was checked.
+
+        Args:
+            config: what to run.
+            path: a folder that does not exist, or is empty.
+            dataset: the data, if they are not to be loaded from `config.data`.
+            jobs: how many worker processes take the clients' steps; the result does not depend on it.
+        """
+        if dataset is not None:
+            config = config.model_copy(update={"data": GivenData(title=dataset.name, checksum=dataset.checksum)})
+        federation = Federation(config, dataset=dataset, jobs=jobs)
+        config = config.model_copy(update={"engine": federation.setting.engine.name})
+        text = config_to_toml(config, _made_with(federation))
+        return cls(config, RunFolder.create(path, text), federation)
+
+    @classmethod
+    def resume(cls, path: str | os.PathLike[str], *, dataset: Dataset | None = None, jobs: int = 1) -> Run:
+        """Open the folder of a run that was interrupted, or is complete.
+
+        Raises:
+            CorruptRunError: the folder does not hold a run that can be read.
+            RunError: the data are not those the run was started with.
+        """
+        folder = RunFolder.open(path)
+        text = folder.config_text()
+        config = config_from_toml(text)
+        federation = Federation(config, dataset=dataset, jobs=jobs)
+        return cls(config, folder, federation, _compared(provenance(text), _made_with(federation), folder))
+
+    def play(self) -> Iterator[RoundRecord]:
+        """Play the rounds that are left, and yield the record of each when it is on disk.
+
+        Raises:
+            RunError: the folder cannot be written, another process works in it, or a worker died.
+        """
+        with self.folder.locked(), self.federation as federation:
+            state = self._state()
+            while state.round < self.config.rounds:
+                state, record = federation.play(state)
+                self.folder.append(record)
+                if state.round % self.config.checkpoint_every == 0 or state.round == self.config.rounds:
+                    self.folder.save_checkpoint(to_checkpoint(state, federation.client_momentum))
+                yield record
+            self._finish(state)
+
+    def _state(self) -> State:
+        """Return the state to go on from, and forget what was written after it."""
+        checkpoint = self.folder.latest_checkpoint()
+        self.notes.extend(self.folder.notes)
+        self.folder.rewind(checkpoint.round if checkpoint is not None else 0)
+        if checkpoint is None:
+            return self.federation.start()
+        return from_checkpoint(checkpoint, self.federation.client_momentum, self.config.device)
+
+    def _finish(self, state: State) -> None:
+        """Write the model and the summary, unless they are there."""
+        if self.folder.summary() is not None:
+            return
+        layout = self.federation.setting.layout
+        views = {**layout.parameter_views(state.model), **layout.buffer_views(state.buffers)}
+        self.folder.write_model({name: view.contiguous().cpu() for name, view in views.items()})
+        self.folder.write_summary(summarised(self.folder.records()))
+
+
+def _made_with(federation: Federation) -> dict[str, str]:
+    """Return what a result depends on besides the configuration."""
+    return {"holdfast": __version__, "torch": torch.__version__, "data_sha256": federation.setting.dataset.checksum}
+
+
+def _compared(then: dict[str, str], now: dict[str, str], folder: RunFolder) -> list[str]:
+    """Return notes on versions that changed; raise `RunError` if the data did."""
+    old, new = then.get("data_sha256"), now["data_sha256"]
+    if old is not None and old != new:
+        msg = (
+            f"the data of {str(folder.path)!r} had the SHA-256 {old[:12]}…, those found now have {new[:12]}…; "
+            f"a run continues only on the data it was started with"
+        )
+        raise RunError(msg)
+    changed = [name for name in ("holdfast", "torch") if name in then and then[name] != now[name]]
+    return [f"started with {name} {then[name]}, continued with {now[name]}: bits may differ" for name in changed]

@@ -1,0 +1,52 @@
+"""What came of a run, in a few numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from holdfast.records.round import RoundRecord
+
+
+def summarised(records: Iterable[RoundRecord]) -> dict[str, Any]:
+    """Return the last losses and accuracies, the best accuracy, and how well the rule told clients apart.
+
+    Precision: which share of the removals hit Byzantine clients. Recall: which share of the Byzantine updates was
+    removed. Both are null if there was nothing to count.
+    """
+    last: dict[str, Any] = {}
+    best: dict[str, Any] = {"test_accuracy": None, "round": None}
+    counts = dict.fromkeys(("rounds", "skipped", "promise_broken", "erased", "byzantine", "removed", "caught"), 0)
+    seconds: dict[str, float] = {}
+    for record in records:
+        scores = ("train_loss", "train_accuracy", "test_loss", "test_accuracy")
+        last |= {
+            name: getattr(record, name)
+            for name in scores
+            if record.train_loss is not None or record.test_loss is not None
+        }
+        if record.test_accuracy is not None and record.test_accuracy > (best["test_accuracy"] or -1.0):
+            best = {"test_accuracy": record.test_accuracy, "round": record.round}
+        liars, removed = set(record.byzantine), set(record.removed)
+        counts["rounds"] += 1
+        counts["skipped"] += record.skipped
+        counts["promise_broken"] += record.promise_broken
+        counts["erased"] += len(record.erased)
+        counts["byzantine"] += len(liars.intersection(record.received))
+        counts["removed"] += len(removed)
+        counts["caught"] += len(removed & liars)
+        for name, value in record.seconds.items():
+            seconds[name] = seconds.get(name, 0.0) + value
+    return {
+        "rounds": counts["rounds"],
+        "last": last,
+        "best": best,
+        "rounds_skipped": counts["skipped"],
+        "rounds_promise_broken": counts["promise_broken"],
+        "updates_erased": counts["erased"],
+        "updates_byzantine": counts["byzantine"],
+        "updates_removed": counts["removed"],
+        "precision": counts["caught"] / counts["removed"] if counts["removed"] else None,
+        "recall": counts["caught"] / counts["byzantine"] if counts["byzantine"] else None,
+        "seconds": {name: round(value, 3) for name, value in seconds.items()},
+    }

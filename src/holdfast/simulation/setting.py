@@ -1,0 +1,133 @@
+"""What stays the same over all rounds: data, who holds them, the task, the engine, and who looks at the model."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from holdfast.aggregators import Need
+from holdfast.data import Dataset
+from holdfast.errors import ParameterError
+from holdfast.partitions import Shares
+from holdfast.rng import stream
+from holdfast.simulation.adversary import Adversary
+from holdfast.simulation.config import RunConfig
+from holdfast.simulation.engines.base import Engine
+from holdfast.simulation.engines.choice import choose
+from holdfast.simulation.evaluation import Examiner, evenly
+from holdfast.simulation.layout import Layout
+from holdfast.simulation.local import ClientData, Task
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """A configuration with its data loaded and dealt out, ready for rounds."""
+
+    config: RunConfig
+    dataset: Dataset
+    shares: Shares
+    """Who holds which points: the R clients and, if the server has points of its own, the server as the last."""
+    engine: Engine
+    engine_choice: str
+    """One line that says why this engine."""
+    train: Examiner
+    test: Examiner
+    trusted: Examiner | None
+    """Looks at models on the server's own points."""
+
+    @classmethod
+    def of(cls, config: RunConfig, dataset: Dataset) -> Setting:
+        """Deal the points out, build the model and choose the engine."""
+        check_trust(config)
+        shares, own = dealt(config, dataset)
+        num_clients = shares.num_clients - (own is not None)
+        config.cohorts.check(num_clients, config.cohort_size)
+        config.rule.check_cohort(config.cohort_size)
+        task = _task(config, dataset, shares)
+        engine, choice = choose(config.engine, task)
+        held = np.sort(shares.order[: shares.offsets[num_clients]])
+        return cls(
+            config=config,
+            dataset=dataset,
+            shares=shares,
+            engine=engine,
+            engine_choice=choice,
+            train=_examiner(task, task.data.features, task.data.labels, evenly(held, config.evaluation.train_points)),
+            test=_examiner(
+                task,
+                _placed(dataset.test_features, config),
+                _placed(dataset.test_labels, config),
+                evenly(np.arange(len(dataset.test_labels)), config.evaluation.test_points),
+            ),
+            trusted=None if own is None else _examiner(task, task.data.features, task.data.labels, own),
+        )
+
+    @property
+    def num_clients(self) -> int:
+        """R."""
+        return self.shares.num_clients - (self.trusted is not None)
+
+    @property
+    def layout(self) -> Layout:
+        """Where each parameter lies in a row."""
+        return self.engine.task.layout
+
+
+def dealt(config: RunConfig, dataset: Dataset) -> tuple[Shares, NDArray[np.int64] | None]:
+    """Return who holds which points, and which points are the server's own, if it keeps any."""
+    number = config.server.trusted_points
+    if number == 0:
+        return config.partition.split(dataset, config.seed), None
+    if number >= len(dataset.labels):
+        msg = f"server.trusted_points must be less than the {len(dataset.labels)} training points, got {number}"
+        raise ParameterError(msg)
+    order = stream(config.seed, "trusted").permutation(len(dataset.labels))
+    own, rest = np.sort(order[:number]), np.sort(order[number:])
+    shares = config.partition.split(dataset.take(rest), config.seed)
+    points = np.concatenate([rest[shares.order], own])
+    return Shares(points, np.append(shares.offsets, len(points))), own
+
+
+def check_trust(config: RunConfig) -> None:
+    """Raise `ParameterError` if the rule needs points that the server does not have."""
+    wanted = config.rule.all_needs() & {Need.TRUSTED_ROW, Need.TRUSTED_LOSS}
+    if wanted and config.server.trusted_points == 0:
+        needs = " and ".join(sorted(map(str, wanted)))
+        msg = f"{config.rule!r} needs {needs}; set server.trusted_points to at least 1, got 0"
+        raise ParameterError(msg)
+
+
+def dtype_of(config: RunConfig) -> torch.dtype:
+    """Return the dtype of the model and the updates."""
+    return torch.float64 if config.dtype == "float64" else torch.float32
+
+
+def _placed(tensor: Tensor, config: RunConfig) -> Tensor:
+    """Return a tensor on the run's device, floats in the run's dtype."""
+    return tensor.to(config.device, dtype_of(config) if tensor.is_floating_point() else tensor.dtype)
+
+
+def _task(config: RunConfig, dataset: Dataset, shares: Shares) -> Task:
+    module = config.model.build(dataset, config.seed).to(config.device, dtype_of(config))
+    data = ClientData(
+        features=_placed(dataset.features, config),
+        labels=_placed(dataset.labels, config),
+        num_classes=dataset.num_classes,
+        shares=shares,
+        order=torch.from_numpy(shares.order).to(config.device),
+        poison=Adversary(config.attack, config.granted(), config.seed).poison(),
+        seed=config.seed,
+    )
+    return Task(module, Layout.of(module), config.model.loss(), config.model.l2, config.local(), data, config.seed)
+
+
+def _examiner(task: Task, features: Tensor, labels: Tensor, points: NDArray[np.int64]) -> Examiner:
+    if len(points) < len(labels):
+        places = torch.from_numpy(points).to(labels.device)
+        features, labels = features[places], labels[places]
+    return Examiner(copy.deepcopy(task.module), task.layout, task.loss, task.l2, features, labels)
