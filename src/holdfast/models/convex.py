@@ -1,0 +1,250 @@
+"""Exact constants of strongly convex problems: smoothness, curvature, variance, dissimilarity, the minimiser."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.data.base import Dataset
+from holdfast.errors import DataError, ParameterError
+from holdfast.models.fitting import vector_length
+from holdfast.models.linear import LogisticRegression
+from holdfast.models.quadratic import Quadratic
+from holdfast.partitions.base import Shares
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ProblemConstants:
+    """What theorems about F = (1/R) Σ_r F_r ask for, where F_r is the mean of f_i over the points of client r.
+
+    Every client counts the same, however many points it holds, as in the paper.
+    """
+
+    smoothness: float
+    """L of F: the least bound of its largest curvature."""
+    client_smoothness: float
+    """The largest L of an F_r."""
+    strong_convexity: float
+    """μ: no curvature of an F_r is smaller."""
+    gradient_variance: float
+    """σ²: an upper bound over clients r and all w of E‖∇f_i(w) − ∇F_r(w)‖², for one random point i of r."""
+    dissimilarity: float
+    """κ²: an upper bound over clients r and all w of ‖∇F_r(w) − ∇F(w)‖²."""
+    minimiser: Vector
+    """The w that makes F least; a bias comes last."""
+    minimum: float
+    """F there."""
+
+
+def quadratic_constants(architecture: Quadratic, dataset: Dataset, shares: Shares) -> ProblemConstants:
+    r"""Return the constants of the quadratic problem; variance and dissimilarity are attained at every w.
+
+    With ā_r the mean of client r's points, ā = (1/R) Σ_r ā_r, Λ = diag(λ) and ℓ = l2:
+    ∇f_i(w) = Λ(w − a_i) + ℓ w, so F_r has the Hessian Λ + ℓ I, whose eigenvalues lie between λ_1 + ℓ and λ_p + ℓ;
+    ∇f_i − ∇F_r = Λ(ā_r − a_i), so σ² = max_r E_r ‖Λ(a_i − ā_r)‖²; ∇F_r − ∇F = Λ(ā − ā_r), so κ² = max_r ‖Λ(ā − ā_r)‖²;
+    and ∇F(w) = 0 at w_j = λ_j ā_j / (λ_j + ℓ).
+    """
+    vector_length(dataset, "quadratic")
+    clients = _Clients.of(_rows(dataset)[shares.order], shares)
+    curvatures, decay = architecture.curvatures(clients.rows.shape[1]).numpy(), architecture.l2
+    means = clients.means(clients.rows)
+    centre = means.mean(axis=0)
+    residuals = clients.rows - np.repeat(means, clients.sizes, axis=0)
+    minimiser = curvatures * centre / (curvatures + decay)
+    losses = 0.5 * np.square(minimiser - clients.rows) @ curvatures
+    return ProblemConstants(
+        smoothness=float(curvatures[-1]) + decay,
+        client_smoothness=float(curvatures[-1]) + decay,
+        strong_convexity=float(curvatures[0]) + decay,
+        gradient_variance=float(clients.means(np.square(residuals * curvatures).sum(axis=1)).max()),
+        dissimilarity=float(np.square((means - centre) * curvatures).sum(axis=1).max()),
+        minimiser=minimiser,
+        minimum=float(clients.means(losses).mean() + 0.5 * decay * minimiser @ minimiser),
+    )
+
+
+def logistic_constants(architecture: LogisticRegression, dataset: Dataset, shares: Shares) -> ProblemConstants:
+    """Return the constants of logistic regression; see `LogisticProblem` for what is exact and what is a bound."""
+    return LogisticProblem.of(architecture, dataset, shares).constants()
+
+
+@dataclass(frozen=True, eq=False)
+class LogisticProblem:
+    r"""F(w) = (1/R) Σ_r (1/n_r) Σ_{i of r} log(1 + exp(⟨z_i, w⟩)) + (ℓ/2)‖w‖², in double precision.
+
+    z_i = −y_i x_i with y = ±1, and with x_i followed by a 1 if there is a bias. With s_i(w) = 1 / (1 + exp(−⟨z_i, w⟩)),
+    which lies in (0, 1), ∇f_i(w) = s_i z_i + ℓ w and ∇²f_i(w) = s_i (1 − s_i) z_i z_iᵀ + ℓ I.
+    """
+
+    clients: _Clients
+    """The rows z_i, by client."""
+    l2: float
+
+    @classmethod
+    def of(cls, architecture: LogisticRegression, dataset: Dataset, shares: Shares) -> LogisticProblem:
+        """Return the problem that clients with these shares of the data have."""
+        vector_length(dataset, "logistic-regression")
+        architecture.loss().num_outputs(dataset)
+        rows = _rows(dataset)
+        if architecture.bias:
+            rows = np.concatenate([rows, np.ones((len(rows), 1))], axis=1)
+        rows = rows * (1.0 - 2.0 * dataset.labels.cpu().numpy())[:, None]
+        return cls(_Clients.of(rows[shares.order], shares), architecture.l2)
+
+    def value(self, w: Vector) -> float:
+        """Return F(w)."""
+        losses = np.logaddexp(0.0, self.clients.rows @ w)
+        return float(self.clients.means(losses).mean() + 0.5 * self.l2 * w @ w)
+
+    def gradient(self, w: Vector) -> Vector:
+        """Return ∇F(w)."""
+        return self._slopes(w) * self.clients.weights @ self.clients.rows + self.l2 * w
+
+    def hessian(self, w: Vector) -> Matrix:
+        """Return ∇²F(w)."""
+        slopes, rows = self._slopes(w), self.clients.rows
+        curvature: Matrix = (rows.T * (slopes * (1.0 - slopes) * self.clients.weights)) @ rows
+        return curvature + self.l2 * np.eye(rows.shape[1])
+
+    def gradient_variance_at(self, w: Vector) -> float:
+        """Return max_r E‖∇f_i(w) − ∇F_r(w)‖² over a random point i of r."""
+        gradients = self._slopes(w)[:, None] * self.clients.rows
+        residuals = gradients - np.repeat(self.clients.means(gradients), self.clients.sizes, axis=0)
+        return float(self.clients.means(np.square(residuals).sum(axis=1)).max())
+
+    def dissimilarity_at(self, w: Vector) -> float:
+        """Return max_r ‖∇F_r(w) − ∇F(w)‖²."""
+        means = self.clients.means(self._slopes(w)[:, None] * self.clients.rows)
+        return float(np.square(means - means.mean(axis=0)).sum(axis=1).max())
+
+    def smoothness(self) -> tuple[float, float]:
+        r"""Return L of F and the largest L of an F_r: a quarter of λ_max of the mean of z zᵀ, plus ℓ.
+
+        *Proof.* s(1 − s) ≤ ¼ with equality at s = ½, so for every w and unit v, ⟨v, ∇²F(w) v⟩ ≤ ¼ Σ_i p_i ⟨z_i, v⟩² + ℓ
+        with p_i = 1/(R n_r); at w = 0 every s_i is ½ and equality holds for all v. So L = sup_w λ_max(∇²F(w)) is
+        ¼ λ_max(Σ_i p_i z_i z_iᵀ) + ℓ, attained at 0; the same with one client. ∎ (z zᵀ = x xᵀ, whatever the label.)
+        """
+        rows = self.clients.rows
+        pooled = float(np.linalg.eigvalsh((rows.T * self.clients.weights) @ rows)[-1])
+        return 0.25 * pooled + self.l2, 0.25 * float(self.clients.top_moments().max()) + self.l2
+
+    def gradient_variance_bound(self) -> float:
+        r"""Return an upper bound of `gradient_variance_at(w)` over all w.
+
+        *Proof.* Write s_i = ½ + ½ u_i with |u_i| < 1. In the L² norm over a random point of r, centring is linear and
+        shortens, so the standard deviation of s z is at most ½ sd(z) + ½ (E‖u z‖²)^½ ≤ ½ (sd(z) + (E‖z‖²)^½). ∎
+        """
+        second = self.clients.means(np.square(self.clients.rows).sum(axis=1))
+        first = np.square(self.clients.means(self.clients.rows)).sum(axis=1)
+        deviations = np.sqrt(np.maximum(second - first, 0.0))
+        return float(np.square(0.5 * (deviations + np.sqrt(second))).max())
+
+    def dissimilarity_bound(self) -> float:
+        r"""Return an upper bound of `dissimilarity_at(w)` over all w.
+
+        *Proof.* With u as above, ∇F_r − ∇F = ½(z̄_r − z̄) + ½(m_r − m̄), where m_r = E_r[u z] and bars without index are
+        means over clients. ‖m_r‖ ≤ A_r := min(E_r‖z‖, λ_max(E_r[z zᵀ])^½): the first because |u| < 1, the second as
+        ⟨m_r, v⟩ = E_r[u⟨z, v⟩] ≤ (E_r⟨z, v⟩²)^½ for every unit v. And m_r − m̄ = (1 − 1/R) m_r − (1/R) Σ_{q≠r} m_q has
+        norm at most (1 − 2/R) A_r + Ā, which is 0 for R = 1. So κ_r ≤ ½(‖z̄_r − z̄‖ + (1 − 2/R) A_r + Ā). ∎
+        """
+        means = self.clients.means(self.clients.rows)
+        lengths = self.clients.means(np.linalg.norm(self.clients.rows, axis=1))
+        longest = np.minimum(lengths, np.sqrt(self.clients.top_moments()))
+        num_clients = len(means)
+        apart = np.linalg.norm(means - means.mean(axis=0), axis=1)
+        return float(np.square(0.5 * (apart + (1 - 2 / num_clients) * longest + longest.mean())).max())
+
+    def minimiser(self, *, tolerance: float = 1e-12, iterations: int = 100) -> Vector:
+        r"""Return the w of ‖∇F(w)‖ < tolerance that Newton's method with halved steps finds from 0.
+
+        F(w) − F* ≤ ‖∇F(w)‖² / (2 ℓ), because F is ℓ-strongly convex.
+
+        Raises:
+            ParameterError: l2 is 0, so there may be no minimiser.
+            DataError: rounding keeps the gradient above the tolerance.
+        """
+        if self.l2 <= 0:
+            msg = f"a minimiser is sure to exist only with l2 > 0, got {self.l2}"
+            raise ParameterError(msg)
+        w = np.zeros(self.clients.rows.shape[1])
+        for _ in range(iterations):
+            gradient = self.gradient(w)
+            if np.linalg.norm(gradient) < tolerance:
+                return w
+            direction: Vector = np.linalg.solve(self.hessian(w), gradient).astype(np.float64)
+            w = self._descended(w, direction, gradient)
+        msg = f"Newton's method stopped at a gradient of length {np.linalg.norm(self.gradient(w))}, not {tolerance}"
+        raise DataError(msg)
+
+    def constants(self) -> ProblemConstants:
+        """Return all constants: L, μ = ℓ and the minimum exact, variance and dissimilarity as bounds over all w.
+
+        μ = ℓ is exact as the infimum of λ_min(∇²F_r(w)): for w = t v with v orthogonal to no z_i ≠ 0, every s(1 − s)
+        goes to 0 with growing t, and no curvature but ℓ remains.
+        """
+        smoothness, client_smoothness = self.smoothness()
+        minimiser = self.minimiser()
+        return ProblemConstants(
+            smoothness=smoothness,
+            client_smoothness=client_smoothness,
+            strong_convexity=self.l2,
+            gradient_variance=self.gradient_variance_bound(),
+            dissimilarity=self.dissimilarity_bound(),
+            minimiser=minimiser,
+            minimum=self.value(minimiser),
+        )
+
+    def _slopes(self, w: Vector) -> Vector:
+        """Return s_i(w), without overflow."""
+        return np.exp(-np.logaddexp(0.0, -(self.clients.rows @ w)))
+
+    def _descended(self, w: Vector, direction: Vector, gradient: Vector) -> Vector:
+        """Return w − t · direction for the first t = 1, ½, ¼, … that lowers F enough, up to rounding (Armijo)."""
+        value, slope = self.value(w), float(gradient @ direction)
+        rounding = 1e-15 * abs(value)
+        for halvings in range(60):
+            t = 0.5**halvings
+            if self.value(w - t * direction) <= value - 1e-4 * t * slope + rounding:
+                return w - t * direction
+        return w
+
+
+@dataclass(frozen=True, eq=False)
+class _Clients:
+    """Rows of numbers sorted by client."""
+
+    rows: Matrix
+    starts: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, rows: Matrix, shares: Shares) -> _Clients:
+        return cls(rows, shares.offsets[:-1], shares.sizes)
+
+    @property
+    def weights(self) -> Vector:
+        """1 / (R n_r) for every row, so that every client counts the same."""
+        return np.repeat(1.0 / (len(self.sizes) * self.sizes), self.sizes)
+
+    def means(self, values: Matrix) -> Matrix:
+        """Return the mean of a client's values, for every client."""
+        sums = np.add.reduceat(values, self.starts, axis=0)
+        return sums / self.sizes.reshape(-1, *[1] * (values.ndim - 1))
+
+    def top_moments(self) -> Vector:
+        """Return λ_max of the mean of z zᵀ of every client, from the smaller of the two Gram matrices."""
+        tops = []
+        for rows in np.split(self.rows, self.starts[1:]):
+            gram = rows @ rows.T if len(rows) < rows.shape[1] else rows.T @ rows
+            tops.append(np.linalg.eigvalsh(gram)[-1] / len(rows))
+        return np.array(tops)
+
+
+def _rows(dataset: Dataset) -> Matrix:
+    """Return the training points as rows of doubles."""
+    return dataset.features.flatten(1).double().cpu().numpy()
