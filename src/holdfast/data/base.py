@@ -44,7 +44,7 @@ class Dataset:
             if len(features) != len(labels):
                 msg = f"{self.name}: {len(features)} {part} points have {len(labels)} labels"
                 raise DataError(msg)
-            if features.is_floating_point() and not bool(torch.isfinite(features).all()):
+            if features.is_floating_point() and features.numel() and not _finite(features):
                 msg = f"{self.name}: the {part} points hold NaN or Inf"
                 raise DataError(msg)
             if self.num_classes is not None:
@@ -89,6 +89,11 @@ class Dataset:
         if len(outside):
             msg = f"{self.name}: {part} labels must lie in 0 .. {num_classes - 1}, got {int(outside[0])}"
             raise DataError(msg)
+
+
+def _finite(values: Tensor) -> bool:
+    """Return whether all values are finite: NaN spreads to the extremes, Inf is one; no mask is formed."""
+    return all(bool(torch.isfinite(extreme)) for extreme in torch.aminmax(values))
 
 
 class DataSource(ValueObject, ABC):

@@ -40,13 +40,15 @@ class HuggingFace(DataSource):
     groups: Column | None = None
     """The column with the owner of each point; None if the points have no owners."""
     split: Column = "train"
-    """The part to train on."""
+    """The part to train on; a folder without parts is all of it."""
     test_split: Column | None = "test"
     """The part to test on; None for no test."""
 
     def load(self) -> Dataset:
         """Read the columns of both parts."""
         parts = self._parts()
+        if not isinstance(parts, dict):
+            parts = {self.split: parts}
         return from_hugging_face(
             _part(parts, self.split, self.path),
             None if self.test_split is None else _part(parts, self.test_split, self.path),
@@ -101,12 +103,10 @@ def from_hugging_face(
 
 
 def _part(parts: Any, split: str, path: str) -> Any:
-    """Return one part of a dictionary of parts, which both load_from_disk and load_dataset give."""
-    if not isinstance(parts, dict):
-        msg = f"{path} has no parts, so no {split!r}; save a DatasetDict, or give the object to from_hugging_face"
-        raise DataError(msg)
+    """Return one part of a dictionary of parts."""
     if split not in parts:
-        msg = f"{path} has no part {split!r}{nearest(split, parts)}; it has {', '.join(map(str, parts))}"
+        known = ", ".join(map(str, parts))
+        msg = f"{path} has no part {split!r}{nearest(split, parts)}; it has {known}; test_split may be None"
         raise DataError(msg)
     return parts[split]
 

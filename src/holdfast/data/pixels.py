@@ -14,7 +14,7 @@ def scaled(images: NDArray[np.uint8]) -> Tensor:
     >>> scaled(np.array([0, 255], dtype=np.uint8))
     tensor([0., 1.])
     """
-    return torch.from_numpy(images.astype(np.float32)).div_(255)
+    return torch.from_numpy(np.divide(images, np.float32(255), dtype=np.float32))
 
 
 def classes(labels: NDArray[np.integer]) -> Tensor:

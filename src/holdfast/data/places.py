@@ -145,7 +145,7 @@ class _Search:
     def give_up(self, looked_at: list[Path]) -> None:
         """Raise the error that says what is missing or wrong, and what can be done."""
         names = ", ".join(file.name for file in self.missing)
-        lines = [f"{self._wanted.name}: {names} (packed or not) cannot be found"]
+        lines = [f"{self._wanted.name}: no usable {names} (packed or not)"]
         lines += [f"  wrong: {text}" for text in self._wrong]
         lines += [f"  not used: {text}" for text in self._refused]
         lines += ["looked in:", *(f"  {place}{'' if _exists(place) else ' (does not exist)'}" for place in looked_at)]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.data.base import Dataset
+from holdfast.data.pixels import scaled
 from holdfast.errors import DataError
 
 
@@ -91,7 +92,7 @@ def _features(values: Any, name: str) -> Tensor:
         msg += f"shape {array.shape}"
         raise DataError(msg)
     if array.dtype == np.uint8:
-        return torch.from_numpy(array.astype(np.float32)).div_(255)
+        return scaled(array)
     kind = np.float32 if array.dtype.kind == "f" else np.int64
     with np.errstate(over="ignore"):  # what overflows is Inf, which the data set refuses
         return torch.from_numpy(array.astype(kind))
