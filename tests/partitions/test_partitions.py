@@ -46,7 +46,9 @@ VARIANTS: list[Partition] = [
     ExtremePartition(num_clients=3),
     ExtremePartition(num_clients=1000),
     DirichletPartition(num_clients=37),
-    DirichletPartition(num_clients=37, alpha=1e-3),
+    DirichletPartition(num_clients=37, alpha=1e-9),
+    DirichletPartition(num_clients=37, alpha=1e-9, equal_sizes=False),
+    DirichletPartition(num_clients=37, alpha=1e9),
     DirichletPartition(num_clients=37, alpha=1e3),
     DirichletPartition(num_clients=1000, alpha=0.1),
     DirichletPartition(num_clients=20, alpha=0.05, equal_sizes=False, min_points=32),
@@ -151,6 +153,8 @@ def test_natural_clients_are_the_owners_who_have_enough() -> None:
 def test_natural_refuses_what_has_no_owners_or_too_few() -> None:
     with pytest.raises(DataError, match="labelled names none"):
         NaturalPartition().split(labelled(10, 2), seed=0)
+    with pytest.raises(DataError, match="owners are counted from 0, labelled has -1"):
+        NaturalPartition().split(labelled(2, 2, groups=np.array([0, -1])), seed=0)
     with pytest.raises(DataError, match="40 owners with at least 1 points, asked for 41"):
         NaturalPartition(num_clients=41).split(labelled(1000, 10, groups=OWNERS), seed=0)
     with pytest.raises(DataError, match="0 owners with at least 500 points, asked for 1"):
@@ -245,7 +249,7 @@ def test_every_partition_says_where_it_comes_from() -> None:
 def test_wrong_names_and_parameters_are_refused() -> None:
     with pytest.raises(UnknownNameError, match="unknown partition 'dirichelt', did you mean 'dirichlet'"):
         build_partition("dirichelt")
-    with pytest.raises(ParameterError, match="alpha: input should be greater than 0, got -1"):
+    with pytest.raises(ParameterError, match="alpha: input should be greater than or equal to 1e-09, got -1"):
         DirichletPartition(alpha=-1)
     with pytest.raises(ParameterError, match=r"num_clients: input should be a whole number, got 1.5"):
         build_partition("iid", num_clients=1.5)

@@ -107,9 +107,8 @@ class LogisticProblem:
 
     def hessian(self, w: Vector) -> Matrix:
         """Return ∇²F(w)."""
-        slopes, rows = self._slopes(w), self.clients.rows
-        curvature: Matrix = (rows.T * (slopes * (1.0 - slopes) * self.clients.weights)) @ rows
-        return curvature + self.l2 * np.eye(rows.shape[1])
+        slopes = self._slopes(w)
+        return self.clients.moment(slopes * (1.0 - slopes)) + self.l2 * np.eye(len(w))
 
     def gradient_variance_at(self, w: Vector) -> float:
         """Return max_r E‖∇f_i(w) − ∇F_r(w)‖² over a random point i of r."""
@@ -129,8 +128,7 @@ class LogisticProblem:
         with p_i = 1/(R n_r); at w = 0 every s_i is ½ and equality holds for all v. So L = sup_w λ_max(∇²F(w)) is
         ¼ λ_max(Σ_i p_i z_i z_iᵀ) + ℓ, attained at 0; the same with one client. ∎ (z zᵀ = x xᵀ, whatever the label.)
         """
-        rows = self.clients.rows
-        pooled = float(np.linalg.eigvalsh((rows.T * self.clients.weights) @ rows)[-1])
+        pooled = float(np.linalg.eigvalsh(self.clients.moment(np.ones(len(self.clients.rows))))[-1])
         return 0.25 * pooled + self.l2, 0.25 * float(self.clients.top_moments().max()) + self.l2
 
     def gradient_variance_bound(self) -> float:
@@ -235,6 +233,12 @@ class _Clients:
         """Return the mean of a client's values, for every client."""
         sums = np.add.reduceat(values, self.starts, axis=0)
         return sums / self.sizes.reshape(-1, *[1] * (values.ndim - 1))
+
+    def moment(self, factors: Vector) -> Matrix:
+        """Return Σ_i p_i c_i z_i z_iᵀ for factors c ≥ 0 and p_i = 1 / (R n_r)."""
+        scaled = self.rows * np.sqrt(self.weights * factors)[:, None]
+        gram: Matrix = scaled.T @ scaled
+        return gram
 
     def top_moments(self) -> Vector:
         """Return λ_max of the mean of z zᵀ of every client, from the smaller of the two Gram matrices."""

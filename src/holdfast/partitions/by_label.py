@@ -18,7 +18,7 @@ from holdfast.values import real_number
 class ShardsPartition(Partition):
     """Sort by label, cut into R · s equal shards, and give every client s of them at random (McMahan et al. 2017).
 
-    Few clients hold more than s + 1 classes, because a shard that is shorter than a class holds at most two.
+    A shard no longer than the smallest class holds at most two classes, so a client at most 2 s; most hold s or fewer.
 
     >>> import torch
     >>> x, y = torch.rand(20, 1), torch.arange(4).repeat_interleave(5)

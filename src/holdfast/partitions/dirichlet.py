@@ -50,7 +50,7 @@ class DirichletPartition(Partition):
 
     num_clients: NumClients = 100
     """R, how many clients there are."""
-    alpha: Annotated[float, Field(gt=0.0), BeforeValidator(real_number)] = 0.5
+    alpha: Annotated[float, Field(ge=1e-9, le=1e9), BeforeValidator(real_number)] = 0.5
     """α, how alike the clients are: 0.1 is far from it, 100 nearly IID."""
     equal_sizes: bool = True
     """Whether all clients hold equally many points; if not, proportions are drawn per class."""

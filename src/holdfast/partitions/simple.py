@@ -118,4 +118,7 @@ class NaturalPartition(Partition):
         if dataset.groups is None:
             msg = f"the natural partition needs the owner of every point, {dataset.name} names none"
             raise DataError(msg)
+        if dataset.groups.min() < 0:
+            msg = f"owners are counted from 0, {dataset.name} has {dataset.groups.min()}"
+            raise DataError(msg)
         return dataset.groups
