@@ -28,10 +28,15 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     return toy_run(tmp_path_factory.mktemp("whole") / "run", ROUNDS)
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the disk take its time: what a process has written, the next one reads, with or without fsync."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+def left_by(path: Path) -> tuple[tuple[str, int], ...]:
+    """Return the files in a folder with their sizes."""
+    return tuple(sorted((str(each.relative_to(path)), each.stat().st_size) for each in path.rglob("*.*")))
 
 
 def write_round(path: Path, record: RoundRecord, after: Checkpoint) -> None:
@@ -40,7 +45,6 @@ def write_round(path: Path, record: RoundRecord, after: Checkpoint) -> None:
     folder.save_checkpoint(after)
 
 
-@pytest.mark.usefixtures("no_waiting")
 def test_a_round_killed_before_any_line_is_continued_exactly(tmp_path: Path, whole: RunFolder) -> None:
     start = tmp_path / "start"
     begun = RunFolder.create(start, "name = 'toy'\n")
@@ -48,7 +52,7 @@ def test_a_round_killed_before_any_line_is_continued_exactly(tmp_path: Path, who
     state = begun.latest_checkpoint()
     assert state is not None
     third = toy_round(state)
-    moments, killed, seen = 0, -9, set()
+    moments, killed, seen, remains = 0, -9, set(), set()
     while killed:
         moments += 1
         path = tmp_path / "run"
@@ -61,14 +65,18 @@ def test_a_round_killed_before_any_line_is_continued_exactly(tmp_path: Path, who
         assert state is not None
         assert state.round >= folder.num_rounds() - 1, "more than the round in progress was lost"
         seen.add((folder.num_rounds(), state.round))
+        if left_by(path) in remains:
+            continue
+        remains.add(left_by(path))
         go_on(folder, ROUNDS)
         assert same_results(folder, whole) == []
         assert not list(path.rglob("*.unfinished"))
     assert seen == {(2, 2), (3, 2), (3, 3)}
     assert moments > 60
+    # as before; the line; tensors opened, written, renamed; JSON opened, written, renamed; old JSON, old tensors gone
+    assert len(remains) == 10
 
 
-@pytest.mark.usefixtures("no_waiting")
 def test_a_start_killed_before_any_line_leaves_no_run_or_a_whole_one(tmp_path: Path, whole: RunFolder) -> None:
     moments, killed, outcomes = 0, -9, set()
     while killed:
@@ -87,7 +95,6 @@ def test_a_start_killed_before_any_line_leaves_no_run_or_a_whole_one(tmp_path: P
     assert outcomes == {"whole", "none"}
 
 
-@pytest.mark.usefixtures("no_waiting")
 def test_a_resumption_killed_before_any_line_is_resumed_itself(tmp_path: Path, whole: RunFolder) -> None:
     """The worst place to start from: a torn line, a broken checkpoint, one of the future, a file half written."""
     start = tmp_path / "start"
@@ -102,7 +109,7 @@ def test_a_resumption_killed_before_any_line_is_resumed_itself(tmp_path: Path, w
     (states / "000003.safetensors").write_bytes(b"")
     moments, killed = 0, -9
     while killed:
-        moments += 5  # every fifth moment: the steps of a round are tried one by one above
+        moments += 11  # every eleventh moment: the steps of a round are tried one by one above
         path = tmp_path / "run"
         shutil.rmtree(path, ignore_errors=True)
         shutil.copytree(start, path)
@@ -210,7 +217,7 @@ def filled_up(path: Path, size: int) -> str:
     return "no error"
 
 
-@pytest.mark.parametrize("size", [0, 1, 100, 300, 1000, 2000])
+@pytest.mark.parametrize("size", [0, 100, 1000, 2000])
 def test_a_limit_on_the_size_of_files_ends_in_a_run_that_can_go_on(tmp_path: Path, size: int) -> None:
     """The limit strikes as a full disk does: a write that takes only a part, and then none."""
     folder = toy_run(tmp_path / "run", 1)
