@@ -249,7 +249,7 @@ def test_every_partition_says_where_it_comes_from() -> None:
 def test_wrong_names_and_parameters_are_refused() -> None:
     with pytest.raises(UnknownNameError, match="unknown partition 'dirichelt', did you mean 'dirichlet'"):
         build_partition("dirichelt")
-    with pytest.raises(ParameterError, match="alpha: input should be greater than or equal to 1e-09, got -1"):
+    with pytest.raises(ParameterError, match=r"alpha: input should be greater than or equal to 0.000000001, got -1"):
         DirichletPartition(alpha=-1)
     with pytest.raises(ParameterError, match=r"num_clients: input should be a whole number, got 1.5"):
         build_partition("iid", num_clients=1.5)

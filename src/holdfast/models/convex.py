@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from holdfast.data.base import Dataset
 from holdfast.errors import DataError, ParameterError
+from holdfast.linalg.threads import one_blas_thread
 from holdfast.models.fitting import vector_length
 from holdfast.models.linear import LogisticRegression
 from holdfast.models.quadratic import Quadratic
@@ -70,7 +71,8 @@ def quadratic_constants(architecture: Quadratic, dataset: Dataset, shares: Share
 
 def logistic_constants(architecture: LogisticRegression, dataset: Dataset, shares: Shares) -> ProblemConstants:
     """Return the constants of logistic regression; see `LogisticProblem` for what is exact and what is a bound."""
-    return LogisticProblem.of(architecture, dataset, shares).constants()
+    with one_blas_thread():  # on a busy machine threads of BLAS wait for each other
+        return LogisticProblem.of(architecture, dataset, shares).constants()
 
 
 @dataclass(frozen=True, eq=False)
