@@ -19,7 +19,7 @@ _RESERVED = "__metadata__"
 def to_bytes(tensors: Mapping[str, Tensor]) -> bytes:
     """Return the tensors as the content of a safetensors file.
 
-    Views, tensors that share memory and those on another device are copied. The bytes depend on names, shapes, dtypes
+    Tensors with gaps, in shared memory or on another device are copied. The bytes depend on names, shapes, dtypes
     and values only, not on the order of the mapping.
 
     >>> memory = torch.arange(6.0)
@@ -29,7 +29,13 @@ def to_bytes(tensors: Mapping[str, Tensor]) -> bytes:
     >>> from_bytes(content)["rule/a b"]
     tensor([0., 2., 4.])
     """
-    plain = {_escaped(name): _plain(name, tensors[name]) for name in sorted(tensors)}
+    plain: dict[str, Tensor] = {}
+    taken: set[int] = set()
+    for name in sorted(tensors):
+        tensor = _plain(name, tensors[name])
+        place = tensor.untyped_storage().data_ptr()
+        plain[_escaped(name)] = tensor.clone() if place in taken else tensor  # the format refuses shared memory
+        taken.add(place)
     try:
         return save(plain)
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
@@ -58,9 +64,9 @@ def _escaped(name: str) -> str:
 
 
 def _plain(name: str, tensor: Tensor) -> Tensor:
-    """Return the tensor in memory of its own, dense and contiguous."""
+    """Return the tensor dense, contiguous and in main memory, without a copy where it is so already."""
     if not isinstance(tensor, Tensor) or tensor.layout is not torch.strided or tensor.device.type == "meta":
         what = f"{tensor.layout} on {tensor.device}" if isinstance(tensor, Tensor) else type(tensor).__name__
         msg = f"{name!r} must be a dense tensor with values, got {what}"
         raise ParameterError(msg)
-    return tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
+    return tensor.detach().cpu().contiguous()
