@@ -39,14 +39,14 @@ def put(path: Path, content: bytes = CONTENT) -> Path:
 def test_the_order_of_places_is_the_documented_one(empty_machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_DATA", "/mine")
     monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
-    found = places(file_set(system_folders=("/usr/share/datasets/toy",)))
+    found = places(file_set(system_folders=("/usr/toy",)))
     home = empty_machine / "home" / "data"
     assert [str(place) for place in found] == [
         *("/mine", "/mine/toy", "/mine/Toy/raw"),
-        "/usr/share/datasets/toy",
+        *("/usr/toy", "/usr/toy/toy", "/usr/toy/Toy/raw"),
         *("data", "data/toy", "data/Toy/raw"),
         *(str(home), str(home / "toy"), str(home / "Toy/raw")),
-        "/cache/holdfast/toy",
+        *("/cache/holdfast/toy", "/cache/holdfast/toy/toy", "/cache/holdfast/toy/Toy/raw"),
     ]
 
 
@@ -124,7 +124,7 @@ def test_missing_data_say_where_was_looked_and_what_gets_them(empty_machine: Pat
         read_files(wanted)
     message = str(caught.value)
     target = empty_machine / "home/.cache/holdfast/toy/points.gz"
-    assert "data/Toy/raw (does not exist)" in message
+    assert "looked in, and there in toy, Toy/raw:\n  data (does not exist)\n" in message
     assert "downloads are off (HOLDFAST_OFFLINE=1)" in message
     assert "  apt install toy\n" in message
     assert f"  curl -L --create-dirs -o {target} https://example.org/points.gz\n" in message

@@ -72,32 +72,28 @@ def read_files(wanted: FileSet, path: str | None = None) -> dict[str, bytes]:
     if path is None:
         search.download()
     if search.missing:
-        search.give_up(places(wanted, path))
+        search.give_up(_roots(wanted, path))
     return search.found
 
 
 def places(wanted: FileSet, path: str | None = None) -> list[Path]:
     """Return the folders in which the files of a set are looked for, first come first served."""
+    return [root / folder for root in _roots(wanted, path) for folder in ("", *wanted.folders)]
+
+
+def _roots(wanted: FileSet, path: str | None) -> list[Path]:
+    """Return the folders below which the sub-folders of the set are looked for."""
     if path is not None:
-        return _below(Path(path).expanduser(), wanted)
+        return [Path(path).expanduser()]
     own = os.environ.get(DATA_ROOT)
-    return [
-        *(_below(Path(own).expanduser(), wanted) if own else ()),
-        *map(Path, wanted.system_folders),
-        *_below(Path("data"), wanted),
-        *_below(Path("~/data").expanduser(), wanted),
-        cache_folder(wanted.name),
-    ]
+    roots = (*((own,) if own else ()), *wanted.system_folders, "data", "~/data", cache_folder(wanted.name))
+    return [Path(root).expanduser() for root in roots]
 
 
 def cache_folder(name: str) -> Path:
     """Return the folder in which downloads of a data set are kept."""
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(cache).expanduser() / "holdfast" / name
-
-
-def _below(root: Path, wanted: FileSet) -> list[Path]:
-    return [root, *(root / folder for folder in wanted.folders)]
 
 
 class _Search:
@@ -142,13 +138,14 @@ class _Search:
         else:
             self.look_at(folder)
 
-    def give_up(self, looked_at: list[Path]) -> None:
+    def give_up(self, roots: list[Path]) -> None:
         """Raise the error that says what is missing or wrong, and what can be done."""
         names = ", ".join(file.name for file in self.missing)
         lines = [f"{self._wanted.name}: no usable {names} (packed or not)"]
         lines += [f"  wrong: {text}" for text in self._wrong]
         lines += [f"  not used: {text}" for text in self._refused]
-        lines += ["looked in:", *(f"  {place}{'' if _exists(place) else ' (does not exist)'}" for place in looked_at)]
+        lines += [f"looked in, and there in {', '.join(self._wanted.folders)}:"]
+        lines += [f"  {root}{'' if _exists(root) else ' (does not exist)'}" for root in roots]
         if self._failure:
             lines += [f"download failed: {self._failure}"]
         lines += ["get it with:", *(f"  {command}" for command in self._commands())]
