@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from holdfast.errors import ParameterError, nearest
@@ -11,7 +15,8 @@ from holdfast.errors import ParameterError, nearest
 def imported(path: str, what: str) -> Any:
     """Return the object at "package.module:attribute"; attributes of attributes are joined with dots.
 
-    Importing runs the module's code, as `import` does; modules are found as Python finds them.
+    Importing runs the module's code, as `import` does; modules are found as Python finds them, and in the
+    current folder.
 
     >>> imported("math:floor", "a function")(2.5)
     2
@@ -45,7 +50,8 @@ def imported(path: str, what: str) -> Any:
 def _module(name: str, failure: str) -> Any:
     """Import a module; whatever its code raises is told in one line and kept as the cause."""
     try:
-        return importlib.import_module(name)
+        with _current_folder():
+            return importlib.import_module(name)
     except ModuleNotFoundError as error:
         hint = "" if error.name and name.startswith(error.name) else f" (imported by {name})"
         msg = f"{failure}: there is no module {error.name!r}{hint}; is it installed, or its folder in PYTHONPATH?"
@@ -53,3 +59,16 @@ def _module(name: str, failure: str) -> Any:
     except Exception as error:
         msg = f"{failure}: importing {name} failed with {type(error).__name__}: {error}"
         raise ParameterError(msg) from error
+
+
+@contextmanager
+def _current_folder() -> Iterator[None]:
+    """Let modules be found in the current folder too, as they are by `python -m`."""
+    folder = str(Path.cwd())
+    known = folder in sys.path or "" in sys.path
+    sys.path.extend([] if known else [folder])
+    try:
+        yield
+    finally:
+        if not known and folder in sys.path:
+            sys.path.remove(folder)

@@ -144,20 +144,14 @@ def test_a_torch_data_set_is_named_by_its_import_path(in_the_folder_of_mydata: N
     ("factory", "complaint"),
     [
         ("mydata:alon", "did you mean 'alone'"),
-        ("mydata:POINTS", "no function 'POINTS'"),
+        ("mydata:POINTS", "the data set 'mydata:POINTS' must be a function, got"),
         ("mydata:nothing", "must return a torch.utils.data.Dataset or a pair of them, got NoneType"),
-        ("no_such_module:f", "No module named"),
+        ("no_such_module:f", "there is no module 'no_such_module'"),
     ],
 )
 def test_import_paths_that_lead_nowhere_say_why(in_the_folder_of_mydata: None, factory: str, complaint: str) -> None:
-    with pytest.raises(DataError, match=complaint):
+    with pytest.raises((DataError, ParameterError), match=complaint):
         TorchDataset(factory=factory).load()
-
-
-@pytest.mark.parametrize("factory", ["mydata", "mydata.alone", "os; rm:f", "a:b:c", ""])
-def test_other_strings_are_no_import_paths(factory: str) -> None:
-    with pytest.raises(ParameterError, match="factory"):
-        TorchDataset(factory=factory)
 
 
 class _Stream(IterableDataset[Any]):

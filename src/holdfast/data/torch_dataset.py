@@ -12,9 +12,9 @@ from torch.utils.data import Dataset as TorchData
 from torch.utils.data import IterableDataset
 
 from holdfast.data.base import Dataset, DataSource
-from holdfast.data.imports import ImportPath, imported
 from holdfast.data.tensors import from_tensors
 from holdfast.errors import DataError
+from holdfast.importing import imported
 
 
 @final
@@ -30,12 +30,16 @@ class TorchDataset(DataSource):
 
     citation: ClassVar[str] = "the user's own data"
 
-    factory: ImportPath
+    factory: str
     """The function, as package.module:function; it is called without arguments."""
 
     def load(self) -> Dataset:
         """Call the function and stack what it returns."""
-        made = imported(self.factory)()
+        function = imported(self.factory, "the data set")
+        if not callable(function):
+            msg = f"the data set {self.factory!r} must be a function, got {type(function).__name__}"
+            raise DataError(msg)
+        made = function()
         train, test = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
         if not isinstance(train, TorchData) or not isinstance(test, TorchData | None):
             msg = f"{self.factory} must return a torch.utils.data.Dataset or a pair of them, got {type(made).__name__}"

@@ -102,7 +102,7 @@ def _data_warnings(setting: Setting) -> Iterator[str]:
     config = setting.config
     sizes = setting.shares.sizes[: setting.num_clients]
     if config.batch_size != "full" and (few := int((sizes < config.batch_size).sum())):
-        yield f"{few} clients hold fewer than batch_size = {config.batch_size} points; they use all of them in every step"
+        yield f"{few} clients hold fewer than batch_size = {config.batch_size} points and use all in every step"
     if len(setting.dataset.test_labels) == 0:
         yield "there are no test points; only training loss is recorded"
     if config.checkpoint_every > 1:
