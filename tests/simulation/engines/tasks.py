@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from tests.oracles.local_steps import local_steps
 from torch import Tensor, nn
 
 from holdfast.attacks.labels import DataAttack, LabelFlip
@@ -15,7 +16,6 @@ from holdfast.rng import stream
 from holdfast.simulation.engines.base import Engine
 from holdfast.simulation.layout import Layout
 from holdfast.simulation.local import Chunk, ClientData, LocalSteps, Task
-from tests.oracles.local_steps import local_steps
 
 SIZES = (20, 20, 7, 33, 20, 12, 7, 20)
 """Points of each client: some have fewer than a batch, some equally many."""
@@ -67,7 +67,7 @@ class Speaker(nn.Module):
     def __init__(self, kind: type[nn.RNNBase]) -> None:
         super().__init__()
         self.embedding = nn.Embedding(CLASSES, 5)
-        self.recurrent: nn.Module = kind(5, 6, batch_first=True)  # type: ignore[call-arg]
+        self.recurrent: nn.Module = kind(5, 6, batch_first=True)  # type: ignore[arg-type, call-arg]
         self.out = nn.Linear(6, CLASSES)
 
     def forward(self, tokens: Tensor) -> Tensor:

@@ -7,14 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
-
-from holdfast.models.losses import HalfSquares, Logistic
-from holdfast.simulation.engines.base import Engine
-from holdfast.simulation.engines.loop import LoopEngine
-from holdfast.simulation.engines.stacked import StackedEngine
-from holdfast.simulation.engines.vmapped import VmapEngine
-from holdfast.simulation.local import Chunk, Task
 from tests.simulation.engines.tasks import (
     Speaker,
     batch_norm,
@@ -31,6 +23,14 @@ from tests.simulation.engines.tasks import (
     trained,
     two_outputs,
 )
+from torch import nn
+
+from holdfast.models.losses import HalfSquares, Logistic
+from holdfast.simulation.engines.base import Engine
+from holdfast.simulation.engines.loop import LoopEngine
+from holdfast.simulation.engines.stacked import StackedEngine
+from holdfast.simulation.engines.vmapped import VmapEngine
+from holdfast.simulation.local import Chunk, Task
 
 Maker = Callable[..., Task]
 STEPS: dict[str, dict[str, Any]] = {
@@ -43,7 +43,7 @@ STEPS: dict[str, dict[str, Any]] = {
     "clip": {"clip": 0.5},
     "l2": {"l2": 0.2},
     "everything": {"momentum": 0.5, "weight_decay": 0.1, "clip": 0.7, "l2": 0.2},
-    "many steps": {"steps": 40, "weight_decay": 0.1},
+    "many steps": {"steps": 20, "weight_decay": 0.1},
 }
 TASKS: dict[str, Maker] = {
     "softmax": lambda **o: task_of(softmax(), **o),
@@ -69,8 +69,16 @@ PAIRS: list[tuple[type[Engine], str]] = [
 EVERY_TASK = TASKS | OTHER_TASKS | LOOPED_TASKS
 
 
-@pytest.mark.parametrize("steps", STEPS)
-@pytest.mark.parametrize(("engine", "name"), PAIRS)
+def steps_of(engine: type[Engine], name: str) -> list[str]:
+    """Return the kinds of steps that a pair is tried with: all where they are written out, few where torch works."""
+    if engine is StackedEngine:
+        return list(STEPS)
+    return (
+        ["plain", "everything"] if name in LOOPED_TASKS else ["plain", "full batch", "whole share", "l2", "everything"]
+    )
+
+
+@pytest.mark.parametrize(("engine", "name", "steps"), [(*pair, steps) for pair in PAIRS for steps in steps_of(*pair)])
 def test_every_engine_takes_the_steps_of_the_literal_loop(engine: type[Engine], name: str, steps: str) -> None:
     task = EVERY_TASK[name](**STEPS[steps])
     rows, buffers = expected(task)  # before the engine, which owns the module
@@ -88,8 +96,8 @@ def test_every_engine_works_in_single_precision(engine: type[Engine], name: str)
     torch.testing.assert_close(ours, rows, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("steps", ["plain", "full batch", "momentum", "clip", "many steps"])
-@pytest.mark.parametrize(("engine", "name"), [pair for pair in PAIRS if pair != (VmapEngine, "convolutions")])
+@pytest.mark.parametrize("steps", ["plain", "full batch", "everything"])
+@pytest.mark.parametrize(("engine", "name"), [pair for pair in PAIRS if not pair[0].company_matters])
 def test_the_bits_of_a_client_do_not_depend_on_its_company(engine: type[Engine], name: str, steps: str) -> None:
     task = EVERY_TASK[name](dtype=torch.float32, **STEPS[steps])
     start = start_of(task, task.data.shares.num_clients)
@@ -99,6 +107,15 @@ def test_the_bits_of_a_client_do_not_depend_on_its_company(engine: type[Engine],
         again, again_buffers = trained(built, largest, backwards=backwards, start=start)
         assert torch.equal(rows, again)
         assert torch.equal(buffers, again_buffers)
+
+
+@pytest.mark.parametrize(("engine", "name"), [pair for pair in PAIRS if pair[0].company_matters])
+def test_the_same_chunk_has_the_same_bits(engine: type[Engine], name: str) -> None:
+    task = EVERY_TASK[name](dtype=torch.float32)
+    start = start_of(task, task.data.shares.num_clients)
+    rows, _ = trained(engine(task), 3, start=start)
+    again, _ = trained(engine(task), 3, start=start)
+    assert torch.equal(rows, again)
 
 
 @pytest.mark.parametrize(("engine", "name"), [(StackedEngine, "mlp"), (VmapEngine, "mlp"), (LoopEngine, "lstm")])

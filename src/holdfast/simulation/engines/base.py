@@ -14,11 +14,14 @@ from holdfast.simulation.local import Chunk, Indices, Task
 class Engine(ABC):
     """A way to compute what Algorithm 1 defines; all engines agree to rounding.
 
-    An engine gives a client the same bits whoever else is in the chunk, on one thread.
+    On one thread an engine gives a client the same bits whoever else is in the chunk, unless it says that
+    `company_matters`; every engine gives the same chunk the same bits.
     """
 
     name: ClassVar[str]
     """What a configuration calls it."""
+    company_matters: ClassVar[bool] = False
+    """Whether a client's last bits depend on the chunk; the chunks must then be the same for any number of workers."""
     chunk_size: int
     """How many clients it likes to take at a time."""
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.simulation.engines.dense import Bound, Descent
-from holdfast.simulation.engines.points import Drawn, Scratch, points_at
+from holdfast.simulation.engines.points import ALIGNED, Drawn, Scratch, points_at
 from holdfast.simulation.local import Chunk, ClientData, Indices, Task
 
 GRAM_BUDGET = 2**28
@@ -21,7 +21,6 @@ _COPY = 12
 """Copying a number into a batch takes as long as so many multiplications (measured: 0.44 against 0.037 ns)."""
 _MARGIN = 1.3
 """Sample space must be so much less work: its products are of less convenient shapes."""
-_PAD = 16
 
 
 class FirstLayer(ABC):
@@ -80,7 +79,7 @@ class Grams:
     def of(cls, task: Task, features: Tensor, outputs: int, *, biased: bool) -> Grams:
         """Form them all, or none if they would not fit the budget."""
         sizes = task.data.shares.sizes
-        padded = -(-sizes // _PAD) * _PAD
+        padded = -(-sizes // ALIGNED) * ALIGNED
         width = features.shape[1]
         padded[~pays(sizes, task.local.batch_sizes(sizes), task.local.steps, width, outputs)] = 0
         if not task.local.is_plain or int((padded**2).sum()) * features.itemsize > GRAM_BUDGET:

@@ -1,4 +1,4 @@
-"""The loop: one client after the other, its parameters views of its row, updated in place."""
+"""The loop: one client after the other, parameters that are views of one row, updated in place."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ _DRAWING_AT_A_RATE = (nn.RNNBase, nn.MultiheadAttention)
 class LoopEngine(Engine):
     """Any module at all, and the fastest way for convolutions: their weights and images are channels-last.
 
+    Every client's row is copied to the same place, so that its bits do not depend on where the row lies.
     Modules that draw at random (dropout) draw from a stream of (seed, round, client). Buffers that are no floats, such
     as counts of batches, are put back before every client.
     """
@@ -31,13 +32,22 @@ class LoopEngine(Engine):
     chunk_size: int = 8
 
     def __init__(self, task: Task) -> None:
-        """Find the parameters once; each client's row is put in by changing where they point."""
+        """Make the module's parameters and buffers views of one row each, into which clients are copied."""
         super().__init__(task)
         self._module = task.module
-        self._parameters = list(task.module.parameters())
+        self._parameters: list[Tensor] = list(task.module.parameters())
         named = dict(task.module.named_buffers())
-        self._buffers = [named[place.name] for place in task.layout.buffers]
         self._counts = [(each, each.clone()) for each in named.values() if not each.is_floating_point()]
+        layout, some = task.layout, self._parameters[0]
+        self._row = layout.parameters_of(task.module, some.dtype).to(some.device)
+        self._buffers = layout.buffers_of(task.module, some.dtype).to(some.device)
+        for parameter, place in zip(self._parameters, layout.parameters, strict=True):
+            parameter.data = place.view(self._row)
+        for place in layout.buffers:
+            named[place.name].data = place.view(self._buffers)
+        self._velocity = torch.zeros_like(self._row) if task.local.momentum else None
+        self._into = torch.empty_like(self._row)
+        self._into_views = list(layout.parameter_views(self._into).values())
         convolves = any(isinstance(part, nn.Conv2d) for part in task.module.modules())
         self._channels_last = convolves and task.data.features.dim() == 4
         self._draws = may_draw(task.module)
@@ -54,53 +64,43 @@ class LoopEngine(Engine):
         """Take the steps of one client after the other."""
         drawn = Drawn.of(self.task, chunk)
         self._module.train()
+        pairs = [(self._row, rows), (self._buffers, buffers), (self._velocity, momentum)]
+        own = [(mine, theirs) for mine, theirs in pairs if mine is not None and theirs is not None]
         for i, client in enumerate(chunk.clients.tolist()):
-            self._point_at(rows[i], buffers[i] if buffers is not None else None)
-            velocities = None
-            if momentum is not None:
-                velocities = list(self.task.layout.parameter_views(momentum[i]).values())
+            for mine, theirs in own:
+                mine.copy_(theirs[i])
+            for count, start in self._counts:
+                count.copy_(start)
             randomness = _own_randomness(self.task.seed, chunk.round, client) if self._draws else nullcontext()
             with randomness:
-                self._train_one(drawn.points[i], drawn.labels[i], velocities, chunk.lr)
+                self._train_one(drawn.points[i], drawn.labels[i], chunk.lr)
+            for mine, theirs in own:
+                theirs[i] = mine
 
-    def _train_one(self, points: Tensor, labels: Tensor, velocities: list[Tensor] | None, lr: float) -> None:
+    def _train_one(self, points: Tensor, labels: Tensor, lr: float) -> None:
         number = len(points)
         for step in range(self.task.local.steps):
             if step < number:  # a full batch is gathered once
                 features = self._gathered(points[step])
             loss = self.task.loss.mean(self._module(features), labels[min(step, number - 1)])
-            self._step(list(torch.autograd.grad(loss, self._parameters)), velocities, lr)
+            self._step(list(torch.autograd.grad(loss, self._parameters)), lr)
 
     def _gathered(self, points: Tensor) -> Tensor:
         batch = self._batch.rows(self.task.data.features, points)
         return batch.contiguous(memory_format=torch.channels_last) if self._channels_last else batch
 
     @torch.no_grad()
-    def _step(self, gradients: list[Tensor], velocities: list[Tensor] | None, lr: float) -> None:
-        """Do what `Task.step_` does, tensor by tensor."""
-        parameters: list[Tensor] = list(self._parameters)
-        if self.task.decay:
-            torch._foreach_add_(gradients, parameters, alpha=self.task.decay)
-        if self.task.local.clip is not None:
-            length = float(torch.stack([g.double().square().sum() for g in gradients]).sum().sqrt())
-            if length > self.task.local.clip:
-                torch._foreach_mul_(gradients, self.task.local.clip / length)
-        if velocities is not None:
-            torch._foreach_mul_(velocities, self.task.local.momentum)
-            torch._foreach_add_(velocities, gradients)
-            gradients = velocities
-        torch._foreach_add_(parameters, gradients, alpha=-lr)
-
-    @torch.no_grad()
-    def _point_at(self, row: Tensor, buffers: Tensor | None) -> None:
-        """Make the module's parameters, and its buffers, views of a client's rows."""
-        for parameter, place in zip(self._parameters, self.task.layout.parameters, strict=True):
-            parameter.data = place.view(row)
-        if buffers is not None:
-            for buffer, place in zip(self._buffers, self.task.layout.buffers, strict=True):
-                buffer.data = place.view(buffers)
-        for count, start in self._counts:
-            count.copy_(start)
+    def _step(self, gradients: list[Tensor], lr: float) -> None:
+        """Take one step: tensor by tensor if it is a plain one, or else of the whole row."""
+        if self.task.local.is_plain:
+            if self.task.decay:
+                self._row.mul_(1.0 - lr * self.task.decay)
+            torch._foreach_add_(self._parameters, gradients, alpha=-lr)
+            return
+        for view, gradient in zip(self._into_views, gradients, strict=True):
+            view.copy_(gradient)
+        velocity = self._velocity[None] if self._velocity is not None else None
+        self.task.step_(self._row[None], self._into[None], velocity, lr)
 
 
 def may_draw(module: nn.Module) -> bool:

@@ -15,6 +15,8 @@ from holdfast.simulation.local import Chunk, ClientData, Indices, Task
 class Drawn:
     """The points of every step of a chunk; a full batch is there once."""
 
+    batch_size: int
+    """b, how many points a step has; what stands behind them is padding, repetitions of the first."""
     positions: Indices
     """Which of its own points a client draws: clients × H × b."""
     points: Tensor
@@ -23,19 +25,27 @@ class Drawn:
     """What the clients believe of them, likewise and × the shape of a label."""
 
     @classmethod
-    def of(cls, task: Task, chunk: Chunk) -> Drawn:
-        """Draw the points of all steps."""
+    def of(cls, task: Task, chunk: Chunk, multiple: int = 1) -> Drawn:
+        """Draw the points of all steps, padded to a multiple of some number."""
         positions, data = task.positions(chunk), task.data
+        batch_size = positions.shape[2]
+        if missing := -batch_size % multiple:
+            positions = np.concatenate([positions, np.repeat(positions[:, :, :1], missing, axis=2)], axis=2)
         points = points_at(data, chunk.clients, positions)
         labels = data.labels[points]
         for row in np.flatnonzero(chunk.poisoned):
             poisoned = data.poisoned_labels(int(chunk.clients[row]))
             labels[row] = poisoned[torch.from_numpy(positions[row].copy()).to(poisoned.device)]
-        return cls(positions, points, labels)
+        return cls(batch_size, positions, points, labels)
 
-    def number(self, step: int) -> int:
-        """Return under which number a step's points are found."""
-        return min(step, self.points.shape[1] - 1)
+    def labels_of(self, step: int) -> Tensor:
+        """Return the labels of a step: clients × b."""
+        return self.labels[:, min(step, self.labels.shape[1] - 1)]
+
+
+ALIGNED = 16
+"""A product of matrices may round differently if they begin elsewhere in a line of the cache, so engines let those of
+every client begin at a multiple of so many numbers."""
 
 
 class Scratch:
@@ -50,6 +60,15 @@ class Scratch:
         out = self.empty(shape, source)
         torch.index_select(source, 0, places.reshape(-1), out=out.view(-1, *source.shape[1:]))
         return out
+
+    def copied(self, rows: Tensor) -> Tensor:
+        """Return a copy of the rows in this memory, each of which begins at a multiple of `ALIGNED`."""
+        return self.empty_rows(rows).copy_(rows)
+
+    def empty_rows(self, like: Tensor) -> Tensor:
+        """Return rows of any content in this memory, each of which begins at a multiple of `ALIGNED`."""
+        number, width = like.shape
+        return self.empty((number, -(-width // ALIGNED) * ALIGNED), like)[:, :width]
 
     def empty(self, shape: tuple[int, ...], like: Tensor) -> Tensor:
         """Return a tensor of any content in this memory."""

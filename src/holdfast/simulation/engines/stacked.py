@@ -13,7 +13,7 @@ from holdfast.models.losses import CrossEntropy, HalfSquares, Logistic, Loss
 from holdfast.simulation.engines.base import Engine, EngineRefusal
 from holdfast.simulation.engines.dense import Bound, Descent, dense_layers
 from holdfast.simulation.engines.first_layer import FirstLayer, Gathered, Grams, SampleSpace, Space
-from holdfast.simulation.engines.points import Drawn, Scratch
+from holdfast.simulation.engines.points import ALIGNED, Drawn, Scratch
 from holdfast.simulation.local import Chunk, Indices, Task
 
 _BATCH_NUMBERS = 2**19
@@ -52,6 +52,9 @@ class StackedEngine(Engine):
     Forward and backward are written out as batched products. If a step is x ← x − η g and nothing else, the products
     that form the gradients add them to the rows right away; otherwise they fill gradient rows for `Task.step_`.
     Weight decay λ is the factor 1 − ηλ. The first layer works in sample space where that is less work.
+
+    The chunk's weights are copied to memory in which every client's begin at a multiple of `ALIGNED`, and batches are
+    padded to such a multiple with points whose gradient is set to 0: a client's bits do not depend on its place.
     """
 
     name: ClassVar[str] = "stacked"
@@ -73,7 +76,7 @@ class StackedEngine(Engine):
         self._space = Space(task, self._features, grams, Scratch(), Scratch())
         largest = int(task.local.batch_sizes(task.data.shares.sizes).max())
         self.chunk_size = max(1, min(32, _BATCH_NUMBERS // (largest * self._features.shape[1])))
-        self._gradients = Scratch()
+        self._rows, self._gradients = Scratch(), Scratch()
 
     def kinds(self, clients: Indices) -> Indices:
         """Group by the size of a batch, and by the size of the Gram matrix in sample space."""
@@ -90,31 +93,33 @@ class StackedEngine(Engine):
         buffers: Float[Tensor, "c m"] | None = None,
     ) -> None:
         """Take the steps of all clients together."""
-        drawn, plain = Drawn.of(self.task, chunk), self.task.local.is_plain
-        number = drawn.points.shape[2]
-        into = rows if plain else self._gradients.empty(tuple(rows.shape), rows)
-        by = Descent(1.0 - chunk.lr * self.task.decay, -chunk.lr / number) if plain else Descent(0.0, 1.0 / number)
-        layers = [Bound.to(layer, rows, into) for layer in self._layers]
+        drawn, plain = Drawn.of(self.task, chunk, ALIGNED), self.task.local.is_plain
+        own = self._rows.copied(rows)
+        into = own if plain else self._gradients.empty_rows(rows)
+        share = 1.0 / drawn.batch_size
+        by = Descent(1.0 - chunk.lr * self.task.decay, -chunk.lr * share) if plain else Descent(0.0, share)
+        layers = [Bound.to(layer, own, into) for layer in self._layers]
         first = self._first_layer(layers[0], chunk, drawn)
         for step in range(self.task.local.steps):
-            labels = drawn.labels[:, drawn.number(step)]
-            first.descend(step, self._backpropagated(layers, first.outputs(step), labels, by), by)
+            first.descend(step, self._backpropagated(layers, first.outputs(step), drawn, step, by), by)
             if not plain:
-                self.task.step_(rows, into, momentum, chunk.lr)
+                self.task.step_(own, into, momentum, chunk.lr)
         first.finish()
+        rows.copy_(own)
 
     def _first_layer(self, layer: Bound, chunk: Chunk, drawn: Drawn) -> FirstLayer:
         if self._space.grams.size_of(chunk.clients) == 0:
             return Gathered(layer, self._features, drawn, self._space.points)
         return SampleSpace(layer, chunk, drawn, self._space)
 
-    def _backpropagated(self, layers: list[Bound], outputs: Tensor, labels: Tensor, by: Descent) -> Tensor:
+    def _backpropagated(self, layers: list[Bound], outputs: Tensor, drawn: Drawn, step: int, by: Descent) -> Tensor:
         """Return the gradient by the outputs of the first layer; all other layers have taken theirs in."""
         inputs: list[Tensor] = []
         for dense, layer in zip(self._layers[1:], layers[1:], strict=True):
             inputs.append(outputs.relu_() if dense.rectified else outputs)
             outputs = layer.outputs(inputs[-1])
-        delta = self._gradient(outputs, labels)
+        delta = self._gradient(outputs, drawn.labels_of(step))
+        delta[:, :, drawn.batch_size :] = 0.0  # the padding has no loss
         for dense, layer in zip(self._layers[:0:-1], layers[:0:-1], strict=True):
             before = layer.backward(delta)  # by the weights as they are before the step
             given = inputs.pop()

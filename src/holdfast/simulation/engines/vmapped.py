@@ -23,13 +23,10 @@ Tensors = dict[str, Tensor]
 
 @final
 class VmapEngine(Engine):
-    """Any module that `torch.func.vmap` can take: no buffers that change, no dropout, no branch on data.
-
-    Over convolutions a client's last bits depend on the chunk, as grouped convolutions do; over everything else they
-    do not.
-    """
+    """Any module that `torch.func.vmap` can take: no buffers that change, no dropout, no branch on data."""
 
     name: ClassVar[str] = "vmap"
+    company_matters: ClassVar[bool] = True
 
     def __init__(self, task: Task) -> None:
         """Try one step of two clients; whatever goes wrong becomes a refusal."""
@@ -63,7 +60,7 @@ class VmapEngine(Engine):
         for step in range(steps):
             if step < drawn.points.shape[1]:  # a full batch is gathered once
                 features = self._batch.rows(self.task.data.features, drawn.points[:, step])
-            labels = drawn.labels[:, drawn.number(step)]
+            labels = drawn.labels_of(step)
             gradients = self._gradients(parameters, own, counts, features, labels)
             if into is None:
                 self._descend(parameters, gradients, chunk.lr)

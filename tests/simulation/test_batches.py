@@ -1,0 +1,75 @@
+"""Mini-batches: uniform subsets, reproducible, independent of the grouping."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from holdfast.rng import stream_keys, stream_words
+from holdfast.simulation import batches as module
+from holdfast.simulation.batches import batches
+
+Indices = NDArray[np.int64]
+
+
+def floyd(seed: int, number: int, client: int, size: int, steps: int, batch_size: int) -> list[list[int]]:
+    """Return the batches of one client by the literal algorithm."""
+    keys = stream_keys(seed, "batches", number, ids=np.array([client]))
+    words = iter((stream_words(keys, steps * batch_size)[0] >> np.uint64(32)).tolist())
+    drawn = []
+    for _ in range(steps):
+        taken: list[int] = []
+        for j in range(size - batch_size, size):
+            t = (next(words) * (j + 1)) >> 32
+            taken.append(j if t in taken else t)
+        drawn.append(taken)
+    return drawn
+
+
+@pytest.mark.parametrize(("size", "batch_size"), [(1, 1), (5, 2), (5, 5), (40, 32), (32, 32), (600, 32), (9, 8)])
+def test_the_batches_are_those_of_the_literal_algorithm(size: int, batch_size: int) -> None:
+    clients = np.array([3, 0, 11])
+    sizes = np.array([size, size + 4, size])
+    drawn = batches(7, 2, clients, sizes, steps=6, batch_size=batch_size)
+    for own, client, number in zip(drawn, clients, sizes, strict=True):
+        assert own.tolist() == floyd(7, 2, int(client), int(number), 6, batch_size)
+
+
+@pytest.mark.parametrize(("size", "batch_size"), [(5, 2), (5, 4), (4, 4), (6, 3)])
+def test_every_subset_is_equally_frequent(size: int, batch_size: int) -> None:
+    number = 4000
+    drawn = np.sort(batches(1, 0, np.arange(number), np.full(number, size), steps=5, batch_size=batch_size), axis=2)
+    subsets = list(combinations(range(size), batch_size))
+    counts = dict.fromkeys(subsets, 0)
+    for subset in drawn.reshape(-1, batch_size).tolist():
+        counts[tuple(subset)] += 1  # a KeyError if a point is there twice
+    expected = 5 * number / len(subsets)
+    chi_square = sum((count - expected) ** 2 / expected for count in counts.values())
+    freedom = len(subsets) - 1
+    assert chi_square < freedom + 5 * np.sqrt(2 * freedom) + 1e-9
+
+
+def test_a_batch_depends_on_its_client_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    clients, sizes = np.arange(20), np.arange(30, 50)
+    together = batches(1, 4, clients, sizes, steps=3, batch_size=8)
+    alone = [batches(1, 4, clients[i : i + 1], sizes[i : i + 1], steps=3, batch_size=8)[0] for i in range(20)]
+    assert np.array_equal(together, np.stack(alone))
+    assert np.array_equal(together[::-1], batches(1, 4, clients[::-1], sizes[::-1], steps=3, batch_size=8))
+    monkeypatch.setattr(module, "_TABLE", 400)
+    assert np.array_equal(together, batches(1, 4, clients, sizes, steps=3, batch_size=8))
+
+
+def test_steps_rounds_clients_and_seeds_draw_differently() -> None:
+    def draw(seed: int, number: int) -> Indices:
+        return batches(seed, number, np.arange(2), np.full(2, 1000), steps=2, batch_size=16)
+
+    seen = {tuple(batch) for drawn in (draw(0, 0), draw(0, 1), draw(1, 0)) for batch in drawn.reshape(-1, 16).tolist()}
+    assert len(seen) == 12
+
+
+def test_no_clients_have_no_batches() -> None:
+    none = np.empty(0, dtype=np.int64)
+    assert batches(0, 0, none, none, steps=3, batch_size=8).shape == (0, 3, 8)
