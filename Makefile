@@ -6,12 +6,13 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check format docs bench-filter bench-rules bench-agreement bench-memmap bench-gauntlet clean
+.PHONY: help demo test test-slow check format docs bench-filter bench-rules bench-agreement bench-memmap bench-gauntlet bench-simulator bench-training \
+	bench-convex clean
 
 help:  ## list the verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
-demo: $(VENV)/installed  ## filter one matrix of updates under several attacks and print who was removed
+demo: $(VENV)/installed  ## train digits with 20 % Byzantine clients: mean against RAGE, side by side
 	@$(BIN)/holdfast demo
 
 test: $(VENV)/installed-dev  ## run the test suite
@@ -47,6 +48,15 @@ bench-memmap: $(VENV)/installed-bench  ## filter a 12 GB matrix on disk (needs t
 
 bench-gauntlet: $(VENV)/installed  ## every rule against every attack (hours; resumable), records in benchmarks/results
 	$(BIN)/holdfast gauntlet --preset full --jobs 2 --out benchmarks/results/gauntlet.jsonl
+
+bench-simulator: $(VENV)/installed-bench  ## rounds per second against a plain loop and byzfl
+	$(BIN)/python -m benchmarks.simulator
+
+bench-training: $(VENV)/installed  ## accuracy of rules under attacks (hours; resumable; needs HOLDFAST_DATA)
+	$(BIN)/python -m benchmarks.training
+
+bench-convex: $(VENV)/installed  ## distance to the known minimum on a9a (needs HOLDFAST_DATA)
+	$(BIN)/python -m benchmarks.convex
 
 clean:  ## remove the environment and all caches
 	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
