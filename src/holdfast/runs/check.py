@@ -49,7 +49,7 @@ def _data_facts(setting: Setting) -> Iterator[tuple[str, str]]:
         "clients",
         f"R = {setting.num_clients:,}, with {sizes.min():,} to {sizes.max():,} points (median {np.median(sizes):,.0f})",
     )
-    mixed = heterogeneity(data, setting.shares)
+    mixed = heterogeneity(data, setting.client_shares)
     if mixed.mean_distance is not None:
         yield (
             "heterogeneity",

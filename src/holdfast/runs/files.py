@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import tomli_w
 
 from holdfast.errors import ParameterError
+from holdfast.naming import Names
 from holdfast.simulation import RunConfig, config_from_table, config_table
 from holdfast.simulation.tables import NAMED, OPTIONS
+from holdfast.values import ValueObject
 
 PROVENANCE = "provenance"
 """The table of a run's configuration that says what it was made with; it is not part of the configuration."""
@@ -77,12 +79,17 @@ def assignment(text: str) -> tuple[str, Any]:
         return key, value
 
 
+_ONE_OF = {"rounds": "total_steps", "total_steps": "rounds"}
+"""Keys that say the same in two ways; setting one takes the other out."""
+
+
 def _change(table: dict[str, Any], key: str, value: Any) -> None:
     """Put a value in its place; "rule=krum" begins the table [rule] anew with this name."""
     *path, last = key.split(".")
     if not path and last in NAMED and isinstance(value, str):
         table[last] = {"name": value}
         return
+    table.pop(_ONE_OF.get(key, ""), None)
     for part in path:
         table = table.setdefault(part, {})
         if not isinstance(table, dict):
@@ -101,21 +108,37 @@ def template(config: RunConfig) -> str:
     for key, value in table.items():
         if not isinstance(value, dict):
             lines += [*_comment(fields[key].description), tomli_w.dumps({key: value}).strip(), ""]
-    for key in NAMED:
-        known = ", ".join(NAMED[key].classes)
-        lines += [*_comment(f"{fields[key].description or ''} One of: {known}."), *_section(key, table[key]), ""]
+    for key, names in NAMED.items():
+        known = f"One of: {', '.join(names.classes)}."
+        lines += [*_comment(f"{fields[key].description or ''} {known}"), *_section(key, names, getattr(config, key))]
     for key, options in OPTIONS.items():
-        lines += [f"[{key}]"]
-        for name, field in options.model_fields.items():
-            value = table[key].get(name)
-            written = tomli_w.dumps({name: value}).strip() if value is not None else f"# {name} = ..."
-            lines += [*_comment(field.description), written]
-        lines += [""]
+        lines += [f"[{key}]", *_entries(options, table[key]), ""]
     return "\n".join(lines)
 
 
-def _section(key: str, table: Mapping[str, Any]) -> list[str]:
-    return tomli_w.dumps({key: table}).strip().splitlines()
+def _section(path: str, names: Names[Any], value: ValueObject) -> list[str]:
+    """Return the table of a named object with its parameters, and after it those of named objects inside."""
+    table = names.to_table(value, complete=True)
+    inside = {key: each for key, each in value if isinstance(table.get(key), Mapping)}
+    plain = {key: each for key, each in table.items() if key not in inside and key != "name"}
+    lines = [f"[{path}]", _written("name", table["name"]), *_entries(type(value), plain, leave_out=inside), ""]
+    for key, each in inside.items():
+        lines += [*_comment(type(value).model_fields[key].description), *_section(f"{path}.{key}", names, each)]
+    return lines
+
+
+def _entries(cls: type[ValueObject], table: Mapping[str, Any], leave_out: Collection[str] = ()) -> list[str]:
+    """Return every parameter with a comment before it; one that is not set is a comment as a whole."""
+    lines: list[str] = []
+    for name, field in cls.model_fields.items():
+        if name not in leave_out:
+            written = _written(name, table[name]) if name in table else f"# {name} = ..."
+            lines += [*_comment(field.description or name.replace("_", " ")), written]
+    return lines
+
+
+def _written(key: str, value: Any) -> str:
+    return tomli_w.dumps({key: value}).strip()
 
 
 def _comment(text: str | None, width: int = 116) -> list[str]:

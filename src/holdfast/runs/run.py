@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import final
 
 import torch
+from torch import Tensor
 
 from holdfast import __version__
 from holdfast.data import Dataset, GivenData
-from holdfast.errors import RunError
+from holdfast.errors import CorruptRunError, ParameterError, RunError, UnknownNameError
 from holdfast.records.folder import RunFolder
 from holdfast.records.round import RoundRecord
 from holdfast.runs.files import config_from_toml, config_to_toml, provenance
@@ -56,7 +57,7 @@ class Run:
             config = config.model_copy(update={"data": GivenData(title=dataset.name, checksum=dataset.checksum)})
         federation = Federation(config, dataset=dataset, jobs=jobs)
         config = config.model_copy(update={"engine": federation.setting.engine.name})
-        text = config_to_toml(config, _made_with(federation))
+        text = config_to_toml(config, _made_with(federation.setting.dataset))
         return cls(config, RunFolder.create(path, text), federation)
 
     @classmethod
@@ -69,9 +70,10 @@ class Run:
         """
         folder = RunFolder.open(path)
         text = folder.config_text()
-        config = config_from_toml(text)
-        federation = Federation(config, dataset=dataset, jobs=jobs)
-        return cls(config, folder, federation, _compared(provenance(text), _made_with(federation), folder))
+        config = _config_of(folder, text)
+        dataset = dataset if dataset is not None else config.data.load()
+        notes = _compared(provenance(text), _made_with(dataset), folder)
+        return cls(config, folder, Federation(config, dataset=dataset, jobs=jobs), notes)
 
     def play(self) -> Iterator[RoundRecord]:
         """Play the rounds that are left, and yield the record of each when it is on disk.
@@ -102,15 +104,26 @@ class Run:
         """Write the model and the summary, unless they are there."""
         if self.folder.summary() is not None:
             return
-        layout = self.federation.setting.layout
-        views = {**layout.parameter_views(state.model), **layout.buffer_views(state.buffers)}
-        self.folder.write_model({name: view.contiguous().cpu() for name, view in views.items()})
+        setting = self.federation.setting
+        module = self.config.model.build(setting.dataset, self.config.seed).to(state.model.dtype)
+        setting.layout.load(module, state.model, state.buffers)
+        tensors = {name: each for name, each in module.state_dict().items() if isinstance(each, Tensor)}
+        self.folder.write_model(tensors)
         self.folder.write_summary(summarised(self.folder.records()))
 
 
-def _made_with(federation: Federation) -> dict[str, str]:
+def _config_of(folder: RunFolder, text: str) -> RunConfig:
+    """Return the configuration of a run; `CorruptRunError` if it is none any more."""
+    try:
+        return config_from_toml(text)
+    except (ParameterError, UnknownNameError) as error:
+        msg = f"the config.toml of {str(folder.path)!r} is not what a run writes: {error}"
+        raise CorruptRunError(msg) from None
+
+
+def _made_with(dataset: Dataset) -> dict[str, str]:
     """Return what a result depends on besides the configuration."""
-    return {"holdfast": __version__, "torch": torch.__version__, "data_sha256": federation.setting.dataset.checksum}
+    return {"holdfast": __version__, "torch": torch.__version__, "data_sha256": dataset.checksum}
 
 
 def _compared(then: dict[str, str], now: dict[str, str], folder: RunFolder) -> list[str]:

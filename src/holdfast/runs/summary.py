@@ -20,12 +20,10 @@ def summarised(records: Iterable[RoundRecord]) -> dict[str, Any]:
     seconds: dict[str, float] = {}
     for record in records:
         scores = ("train_loss", "train_accuracy", "test_loss", "test_accuracy")
-        last |= {
-            name: getattr(record, name)
-            for name in scores
-            if record.train_loss is not None or record.test_loss is not None
-        }
-        if record.test_accuracy is not None and record.test_accuracy > (best["test_accuracy"] or -1.0):
+        seen = {name: getattr(record, name) for name in scores}
+        if any(score is not None for score in seen.values()):  # a loss that is not finite is None as well
+            last = seen
+        if record.test_accuracy is not None and (best["round"] is None or record.test_accuracy > best["test_accuracy"]):
             best = {"test_accuracy": record.test_accuracy, "round": record.round}
         liars, removed = set(record.byzantine), set(record.removed)
         counts["rounds"] += 1

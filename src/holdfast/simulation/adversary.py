@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
+from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.aggregators import Aggregator, ServerView
-from holdfast.attacks import AdversaryView, Attack, Forged, Honest, Knowledge, acting
+from holdfast.attacks import AdversaryView, Attack, Forged, Knowledge, acting
+from holdfast.attacks.base import sent_by_all
 from holdfast.attacks.labels import DataAttack
+from holdfast.errors import CohortTooSmallError, NoUsableRowError
 
 
 @dataclass(frozen=True)
@@ -30,16 +34,17 @@ class Adversary:
         """Tell whether the Byzantine clients train on wrong labels in a round."""
         return isinstance(acting(self.attack, round), DataAttack)
 
-    def trains(self) -> bool:
-        """Tell whether what its clients would honestly send is needed at all."""
+    def trains(self, num_honest: int) -> bool:
+        """Tell whether what its clients would honestly send is needed at all, in a cohort of so many honest clients."""
         known = {knowledge for attack in self.attack.chain() for knowledge in attack.needs | attack.uses}
-        return Knowledge.OWN in known or Knowledge.HONEST not in self.granted or self.poison() is not None
+        sees = Knowledge.HONEST in self.granted and num_honest > 0
+        return Knowledge.OWN in known or not sees or self.poison() is not None
 
     def forge(self, own: Float[Tensor, "f d"], honest: Float[Tensor, "n d"], rule: Aggregator, turn: Turn) -> Forged:
         """Return what the Byzantine clients send.
 
-        If every client of the cohort is the adversary's, an attack that must see honest rows has nothing to see, and
-        its clients send what they computed.
+        They send what they computed if the attack has nothing to work with: it must see honest rows and there are none,
+        or it tries the rule, which cannot aggregate so few rows, or training has diverged.
         """
         finite = torch.isfinite(honest.sum(1))
         view = AdversaryView(
@@ -48,16 +53,28 @@ class Adversary:
             own_rows=own,
             honest_rows=honest if bool(finite.all()) else honest[finite],
             server_rule=rule,
-            server_view=turn.server_view,
+            server_view=replace(turn.server_view, clients=self._senders(turn, finite)),
             granted=self.granted,
             round=turn.round,
             seed=self.seed,
             memory=turn.memory,
         )
         blind = Knowledge.HONEST in self.granted and not view.may(Knowledge.HONEST)
-        if blind and Knowledge.HONEST in self.attack.all_needs():
-            return Honest()(view)
-        return self.attack(view)
+        if (blind and Knowledge.HONEST in self.attack.all_needs()) or divergence(turn.server_view) is not None:
+            return _honest(view)
+        try:
+            return self.attack(view)
+        except (CohortTooSmallError, NoUsableRowError):
+            return _honest(view)
+
+    def _senders(self, turn: Turn, finite: Bool[Tensor, " n"]) -> list[int] | None:
+        """Return who sends the rows that the adversary tries the rule on; None if it has seen no honest row."""
+        seen = finite.cpu().numpy() | (Knowledge.HONEST not in self.granted)
+        if not seen.any():
+            return None
+        forged = np.ones(len(turn.clients) - len(seen), dtype=np.bool_)
+        senders: list[int] = turn.clients[np.concatenate([forged, seen])].tolist()
+        return senders
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,5 +83,20 @@ class Turn:
 
     round: int
     server_view: ServerView
+    clients: NDArray[np.int64]
+    """Who is at work: the adversary's clients first."""
     memory: Mapping[str, Tensor] = field(default_factory=dict)
     """What the attack asked to remember."""
+
+
+def _honest(view: AdversaryView) -> Forged:
+    """Return the own rows; what the attack remembers is kept for it."""
+    return sent_by_all(view.own_rows.clone(), view.memory)
+
+
+def divergence(view: ServerView) -> str | None:
+    """Return which of the server's own vectors is not finite any more, as a sentence; None if all are."""
+    for what, vector in (("the model", view.model), ("the server's own update", view.trusted_row)):
+        if vector is not None and not bool(torch.isfinite(vector).all()):
+            return f"{what} is not finite: training has diverged"
+    return None

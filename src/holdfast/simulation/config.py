@@ -115,10 +115,14 @@ class RunConfig(ValueObject):
         if "rounds" in rest:
             msg = f"give one of rounds and total_steps, got {rest['rounds']!r} and {total!r}"
             raise ValueError(msg)
-        if not isinstance(total, int) or not isinstance(steps, int) or total < 1 or steps < 1 or total % steps:
+        try:
+            rounds, left = divmod(whole_number(total), whole_number(steps))
+        except (ValueError, ZeroDivisionError):
+            rounds, left = 0, 0
+        if rounds < 1 or left:
             msg = f"total_steps must be a positive multiple of local_steps = {steps!r}, got {total!r}"
             raise ValueError(msg)
-        return {**rest, "rounds": total // steps}
+        return {**rest, "rounds": rounds}
 
     @property
     def total_steps(self) -> int:

@@ -29,7 +29,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from holdfast.errors import ParameterError, RunError
+from holdfast.errors import HoldfastError, ParameterError, RunError
 from holdfast.linalg.threads import one_blas_thread
 from holdfast.simulation.engines.base import Engine
 from holdfast.simulation.local import Chunk, Indices
@@ -59,13 +59,18 @@ class Crew:
     """
 
     def __init__(self, engine: Engine, cohort_size: int, jobs: int = 1) -> None:
-        """Set the memory aside and, for more than one job, start the workers."""
+        """Set the memory aside; workers, for more than one job, are started on entering."""
         if jobs < 1:
             msg = f"jobs must be at least 1, got {jobs}"
+            raise ParameterError(msg)
+        device = next(engine.task.module.parameters()).device
+        if jobs > 1 and device.type != "cpu":
+            msg = f"worker processes compute on the cpu only; on {device} use jobs = 1, got {jobs}"
             raise ParameterError(msg)
         self._engine, self._jobs = engine, min(jobs, cohort_size)
         self._memory = _Memory(engine, cohort_size)
         self._workers = [_Worker() for _ in range(self._jobs)] if self._jobs > 1 else []
+        self._momentum_is_fresh = True
         self.sampling_seconds = 0.0
         """Time that drawing batches took in the last call, of the slowest process."""
 
@@ -88,7 +93,15 @@ class Crew:
     @property
     def momentum(self) -> Float[Tensor, "R d"] | None:
         """Every client's momentum, if there is any."""
+        self._momentum_is_fresh = False  # whoever gets it may write to it
         return self._memory.start.momentum
+
+    def forget(self) -> None:
+        """Set every client's momentum to 0, without touching memory that was never written."""
+        momentum = self._memory.start.momentum
+        if momentum is not None and not self._momentum_is_fresh:
+            momentum.zero_()
+        self._momentum_is_fresh = True
 
     @property
     def matrix(self) -> Float[Tensor, "K d"]:
@@ -110,6 +123,7 @@ class Crew:
             cohort: the clients, those of one kind adjacent.
             first_row: the row of the first of them.
         """
+        self._momentum_is_fresh = False
         memory, last_row = self._memory, first_row + len(cohort)
         memory.clients[first_row:last_row] = cohort.clients
         memory.poisoned[first_row:last_row] = cohort.poisoned
@@ -134,9 +148,24 @@ class Crew:
 
     def _do_all(self, orders: deque[bytes]) -> float:
         with one_torch_thread():
-            return sum(_carry_out(order, self._engine, self._memory) for order in orders)
+            try:
+                return sum(_carry_out(order, self._engine, self._memory) for order in orders)
+            except HoldfastError:
+                raise
+            except Exception as error:
+                msg = f"a client's local steps failed: {type(error).__name__}: {error}"
+                raise RunError(msg) from error
 
     def _share_out(self, orders: deque[bytes]) -> float:
+        """Let the workers do all chunks. After a failure none is left running: its reply might be taken for another."""
+        try:
+            return self._handed_out(orders)
+        except BaseException:
+            for worker in self._workers:
+                worker.stop()
+            raise
+
+    def _handed_out(self, orders: deque[bytes]) -> float:
         """Hand out chunks, the next to whoever is done, until all are done."""
         busy: dict[Connection, _Worker] = {}
         for worker in self._workers:
@@ -181,16 +210,26 @@ class _Worker:
     """One process and the pipe to it."""
 
     def __init__(self) -> None:
-        self.pipe, self._far_end = multiprocessing.Pipe()
+        self._pipe: Connection | None = None
         self._process: ForkProcess | None = None
 
+    @property
+    def pipe(self) -> Connection:
+        """The near end of the pipe."""
+        if self._pipe is None:
+            msg = "no worker process is running; enter the `with` block of the federation (again) first"
+            raise RunError(msg)
+        return self._pipe
+
     def start(self, engine: Engine, memory: _Memory, crew: list[_Worker]) -> None:
-        near_ends = [worker.pipe for worker in crew]
+        """Fork. The pipe is made only now: a sibling that was forked before must not hold its far end open."""
+        self._pipe, far_end = multiprocessing.Pipe()
+        near_ends = [worker.pipe for worker in crew if worker._pipe is not None]  # noqa: SLF001  of the same class
         process = multiprocessing.get_context("fork").Process(
-            target=_work, args=(self._far_end, near_ends, engine, memory), daemon=True
+            target=_work, args=(far_end, near_ends, engine, memory), daemon=True
         )
         process.start()
-        self._far_end.close()
+        far_end.close()
         self._process = process
 
     def send(self, order: bytes) -> None:
@@ -205,12 +244,14 @@ class _Worker:
         except (EOFError, OSError):
             raise self._death() from None
         if len(reply) != _REPLY.size:
-            msg = f"a client's local steps failed: {reply.decode()}"
+            msg = f"a client's local steps failed: {reply.decode(errors='replace')}"
             raise RunError(msg)
         return float(_REPLY.unpack(reply)[0])
 
     def stop(self) -> None:
-        self.pipe.close()
+        if self._pipe is not None:
+            self._pipe.close()
+            self._pipe = None
         if self._process is not None:
             self._process.kill()
             self._process.join()
@@ -229,20 +270,23 @@ class _Worker:
 def _work(pipe: Connection, near_ends: list[Connection], engine: Engine, memory: _Memory) -> None:
     """Carry out orders until the pipe closes, which it does when the parent ends, however it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
-    for other in near_ends:  # or this process would keep its siblings' pipes open
+    for other in near_ends:  # or this process would keep its own pipe and its siblings' open
         other.close()
     torch.set_num_threads(1)
     with one_blas_thread():
         while True:
             try:
-                order = pipe.recv_bytes()
-            except EOFError:
-                os._exit(0)  # nothing of the parent's is to be cleaned up here
-            try:
-                reply = _REPLY.pack(_carry_out(order, engine, memory))
-            except BaseException:  # noqa: BLE001  whatever a user's model raises is told to the parent
-                reply = traceback.format_exc().encode()
-            pipe.send_bytes(reply)
+                pipe.send_bytes(_reply(pipe.recv_bytes(), engine, memory))
+            except (EOFError, OSError):
+                os._exit(0)  # nobody is left to work for, and nothing of the parent's is to be cleaned up here
+
+
+def _reply(order: bytes, engine: Engine, memory: _Memory) -> bytes:
+    """Return what the parent is told about an order: seconds, or what went wrong."""
+    try:
+        return _REPLY.pack(_carry_out(order, engine, memory))
+    except BaseException:  # noqa: BLE001  whatever a user's model raises is told to the parent
+        return traceback.format_exc().encode(errors="backslashreplace")
 
 
 def _carry_out(order: bytes, engine: Engine, memory: _Memory) -> float:

@@ -19,7 +19,7 @@ from holdfast.data import Dataset
 from holdfast.errors import CohortTooSmallError, NoUsableRowError
 from holdfast.records.round import RoundRecord
 from holdfast.rng import stream_keys, stream_words
-from holdfast.simulation.adversary import Adversary, Turn
+from holdfast.simulation.adversary import Adversary, Turn, divergence
 from holdfast.simulation.config import RunConfig
 from holdfast.simulation.crew import Crew, Start, one_torch_thread, take_steps
 from holdfast.simulation.local import Chunk, Indices
@@ -56,7 +56,9 @@ class Cohort:
     honest: Indices
     """The honest clients that send something."""
     erased: Indices
-    """The clients whose update is lost on the way."""
+    """The clients whose update is lost on the way; they take no steps."""
+    adversarial: Indices
+    """All of the adversary's clients that were sampled, the erased ones among them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +116,8 @@ class Federation:
         return self._crew.momentum
 
     def start(self) -> State:
-        """Return the state before the first round: the model as the architecture and the seed make it."""
+        """Return the state before the first round: the model as the architecture and the seed make it, no momentum."""
+        self._crew.forget()
         dtype, layout = dtype_of(self.config), self.setting.layout
         module = self.config.model.build(self.setting.dataset, self.config.seed).to(dtype)
         device = self.config.device
@@ -155,6 +158,7 @@ class Federation:
             byzantine=self._arranged(sampled[~lost & liars]),
             honest=self._arranged(sampled[~lost & ~liars]),
             erased=sampled[lost],
+            adversarial=sampled[liars],
         )
 
     def _arranged(self, clients: Indices) -> Indices:
@@ -163,7 +167,7 @@ class Federation:
 
     def _train(self, state: State, cohort: Cohort) -> None:
         """Fill the matrix with (x − x_r)/η: the Byzantine clients' rows first, then the honest ones'."""
-        num_liars, trains = len(cohort.byzantine), self._adversary.trains()
+        num_liars, trains = len(cohort.byzantine), self._adversary.trains(len(cohort.honest))
         self._crew.matrix[:num_liars].zero_()
         self._crew.buffer_matrix[:num_liars] = state.buffers
         clients = np.concatenate([cohort.byzantine, cohort.honest]) if trains else cohort.honest
@@ -191,8 +195,10 @@ class Federation:
         server = np.array([self.setting.num_clients])
         chunk = Chunk(state.round, self.config.lr_of(state.round), server, np.zeros(1, dtype=np.bool_))
         row, buffers = torch.empty_like(state.model)[None], torch.empty_like(state.buffers)[None]
-        momentum = torch.zeros_like(self._crew.momentum) if self._crew.momentum is not None else None
+        momentum = self._crew.momentum
         take_steps(self.setting.engine, chunk, Start(state.model, state.buffers, momentum), row, buffers)
+        if momentum is not None:
+            momentum[self.setting.num_clients].zero_()  # the server begins anew in every round
         return row[0]
 
     def _attacked(self, state: State, cohort: Cohort, view: ServerView) -> tuple[Received, Memory]:
@@ -200,7 +206,7 @@ class Federation:
         num_liars, number = len(cohort.byzantine), len(cohort.byzantine) + len(cohort.honest)
         own, honest = self._crew.matrix[:num_liars], self._crew.matrix[num_liars:number]
         clients = np.concatenate([cohort.byzantine, cohort.honest])
-        turn = Turn(cohort.round, replace(view, clients=clients.tolist()), state.attack_memory)
+        turn = Turn(cohort.round, view, clients, state.attack_memory)
         forged = self._adversary.forge(own, honest, self.config.rule, turn)
         first = int(forged.silent.sum())  # silent ones are left out at the front, so nothing is copied behind it
         self._crew.matrix[first:num_liars] = forged.sent
@@ -213,6 +219,8 @@ class Federation:
         """Return what the rule makes of the rows, or why it can make nothing of them."""
         if len(received.clients) == 0:
             return "no client sent an update"
+        if (diverged := divergence(view)) is not None:
+            return diverged
         try:
             return self.config.rule(received.updates, replace(view, clients=received.clients.tolist()))
         except (CohortTooSmallError, NoUsableRowError) as error:
@@ -230,9 +238,7 @@ class Federation:
                 else self.config.server.momentum * state.velocity + outcome.update
             )
             direction = velocity
-        buffers = state.buffers
-        if len(buffers):
-            buffers = Median()(received.buffers).update
+        buffers = _common(received.buffers, state.buffers)
         model = torch.sub(state.model, direction, alpha=lr)
         return State(state.round + 1, model, buffers, velocity, outcome.memory, state.attack_memory)
 
@@ -248,13 +254,22 @@ class Federation:
         return found
 
 
+def _common(rows: Float[Tensor, "n m"], before: Float[Tensor, " m"]) -> Float[Tensor, " m"]:
+    """Return the median of the clients' buffers: means stay within theirs, variances positive, whoever lies."""
+    if len(before) == 0:
+        return before
+    try:
+        return Median()(rows).update
+    except NoUsableRowError:
+        return before
+
+
 def _who(cohort: Cohort, received: Received) -> dict[str, Any]:
     """Return who was there, for the record."""
     silent = cohort.byzantine[~np.isin(cohort.byzantine, received.clients)]
-    liars = np.concatenate([cohort.byzantine, np.empty(0, dtype=np.int64)])
     return {
         "cohort": cohort.sampled.tolist(),
-        "byzantine": liars.tolist(),
+        "byzantine": cohort.adversarial.tolist(),
         "erased": [*cohort.erased.tolist(), *silent.tolist()],
         "received": received.clients.tolist(),
     }

@@ -42,12 +42,15 @@ class Setting:
 
     @classmethod
     def of(cls, config: RunConfig, dataset: Dataset) -> Setting:
-        """Deal the points out, build the model and choose the engine."""
+        """Deal the points out, build the model and choose the engine; refuse what would fail in some round."""
+        check_device(config)
         check_trust(config)
+        check_attack(config, dataset)
         shares, own = dealt(config, dataset)
         num_clients = shares.num_clients - (own is not None)
         config.cohorts.check(num_clients, config.cohort_size)
         config.rule.check_cohort(config.cohort_size)
+        config.byzantine.among(np.empty(0, dtype=np.int64), 0, num_clients, config.seed)  # names clients that exist
         task = _task(config, dataset, shares)
         engine, choice = choose(config.engine, task)
         held = np.sort(shares.order[: shares.offsets[num_clients]])
@@ -71,6 +74,12 @@ class Setting:
     def num_clients(self) -> int:
         """R."""
         return self.shares.num_clients - (self.trusted is not None)
+
+    @property
+    def client_shares(self) -> Shares:
+        """Who holds which points, without the server."""
+        offsets = self.shares.offsets[: self.num_clients + 1]
+        return Shares(self.shares.order[: offsets[-1]], offsets)
 
     @property
     def layout(self) -> Layout:
@@ -100,6 +109,35 @@ def check_trust(config: RunConfig) -> None:
         needs = " and ".join(sorted(map(str, wanted)))
         msg = f"{config.rule!r} needs {needs}; set server.trusted_points to at least 1, got 0"
         raise ParameterError(msg)
+
+
+def check_attack(config: RunConfig, dataset: Dataset) -> None:
+    """Raise `ParameterError` if the attack must know what is not granted, or changes labels that are no classes."""
+    missing = sorted(knowledge.name.lower() for knowledge in config.attack.all_needs() - config.granted())
+    if missing:
+        needed = sorted(knowledge.name.lower() for knowledge in config.attack.all_needs())
+        msg = (
+            f"{config.attack!r} must know {', '.join(map(repr, missing))}; adversary_knows must hold "
+            f"{', '.join(map(repr, needed))}, got {list(config.adversary_knows)}"
+        )
+        raise ParameterError(msg)
+    poison = Adversary(config.attack, config.granted(), config.seed).poison()
+    if poison is None:
+        return
+    if dataset.num_classes is None:
+        msg = f"{poison!r} changes classes, and the labels of {dataset.name} are no classes; choose another attack"
+        raise ParameterError(msg)
+    poison.corrupt(dataset.labels[:0], dataset.num_classes, stream(config.seed, "poison"))  # refuses unknown classes
+
+
+def check_device(config: RunConfig) -> None:
+    """Raise `ParameterError` if there is no such device."""
+    try:
+        torch.empty(0, device=config.device)
+    except (RuntimeError, AssertionError) as error:  # torch raises the latter if it was built without CUDA
+        why = str(error).partition("\n")[0]
+        msg = f"device must be one that torch can use, such as cpu or cuda; got {config.device!r}: {why}"
+        raise ParameterError(msg) from None
 
 
 def dtype_of(config: RunConfig) -> torch.dtype:
