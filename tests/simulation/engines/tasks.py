@@ -57,6 +57,16 @@ def convolutions() -> nn.Module:
     )
 
 
+def pooled() -> nn.Module:
+    return nn.Sequential(
+        nn.Unflatten(1, (1, 3, 4)),
+        nn.Conv2d(1, 6, 3, padding=1),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(12, CLASSES),
+    )
+
+
 def batch_norm() -> nn.Module:
     return nn.Sequential(nn.Linear(12, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Linear(5, CLASSES))
 

@@ -16,6 +16,7 @@ from tests.simulation.engines.tasks import (
     mlp,
     one_output,
     poisoned_task,
+    pooled,
     softmax,
     start_of,
     tanh,
@@ -55,6 +56,7 @@ TASKS: dict[str, Maker] = {
 OTHER_TASKS: dict[str, Maker] = {
     "tanh": lambda **o: task_of(tanh(), **o),
     "convolutions": lambda **o: task_of(convolutions(), **o),
+    "pooled convolutions": lambda **o: task_of(pooled(), **o),
 }
 LOOPED_TASKS: dict[str, Maker] = {
     "batch norm": lambda **o: task_of(batch_norm(), sizes=(20, 20, 12), **o),

@@ -16,8 +16,8 @@ from holdfast.simulation.engines.first_layer import FirstLayer, Gathered, Grams,
 from holdfast.simulation.engines.points import ALIGNED, Drawn, Scratch
 from holdfast.simulation.local import Chunk, Indices, Task
 
-_BATCH_NUMBERS = 2**19
-"""How many numbers the batches of a chunk may have: two megabytes of floats stay in cache between two products."""
+_CHUNK_NUMBERS = 3 * 2**19
+"""How many numbers the rows and batches of a chunk may have: some megabytes, which stay in cache between products."""
 
 
 def _by_classes(outputs: Tensor, labels: Tensor) -> Tensor:
@@ -75,7 +75,7 @@ class StackedEngine(Engine):
         grams = Grams.of(task, self._features, first.weight.shape[0], biased=first.bias is not None)
         self._space = Space(task, self._features, grams, Scratch(), Scratch())
         largest = int(task.local.batch_sizes(task.data.shares.sizes).max())
-        self.chunk_size = max(1, min(32, _BATCH_NUMBERS // (largest * self._features.shape[1])))
+        self.chunk_size = max(1, min(64, _CHUNK_NUMBERS // (task.layout.dim + largest * self._features.shape[1])))
         self._rows, self._gradients = Scratch(), Scratch()
 
     def kinds(self, clients: Indices) -> Indices:
