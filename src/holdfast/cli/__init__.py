@@ -9,7 +9,11 @@ from holdfast.errors import HoldfastError
 
 
 def main() -> None:
-    """Run the command line; an error that holdfast raises on purpose is one line on stderr and exit code 2."""
+    """Run the command line; an error that holdfast raises on purpose is one line on stderr and exit code 2.
+
+    Import paths in a configuration may name modules in the current folder; it comes last, so that it hides nothing.
+    """
+    sys.path.append("")
     try:
         app()
     except HoldfastError as error:

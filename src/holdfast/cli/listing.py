@@ -16,7 +16,7 @@ from holdfast.errors import find
 if TYPE_CHECKING:
     from holdfast.values import ValueObject
 
-app = typer.Typer(help="List the rules or the attacks.", no_args_is_help=True)
+app = typer.Typer(help="List what a configuration may name: rules, attacks, data sets, models, …", no_args_is_help=True)
 
 
 @app.command("rules")
@@ -48,6 +48,55 @@ def attacks(
         _show(key, attack, f"{needs}{uses}; {attack.citation}")
 
 
+@app.command("datasets")
+def datasets(name: Annotated[str | None, typer.Argument(help="Show this data set only.")] = None) -> None:
+    """List every data set: name, parameters, who made it and its licence."""
+    from holdfast.data import DATASETS  # noqa: PLC0415  loads torch
+
+    _show_all("data set", name, DATASETS)
+
+
+@app.command("models")
+def models(name: Annotated[str | None, typer.Argument(help="Show this model only.")] = None) -> None:
+    """List every model: name, parameters, and where it is defined."""
+    from holdfast.models import MODELS  # noqa: PLC0415  loads torch
+
+    _show_all("model", name, MODELS)
+
+
+@app.command("partitions")
+def partitions(name: Annotated[str | None, typer.Argument(help="Show this partition only.")] = None) -> None:
+    """List every way to deal points out to clients: name, parameters, and where it is defined."""
+    from holdfast.partitions import PARTITIONS  # noqa: PLC0415  loads torch
+
+    _show_all("partition", name, PARTITIONS)
+
+
+@app.command("cohorts")
+def cohorts(name: Annotated[str | None, typer.Argument(help="Show this way only.")] = None) -> None:
+    """List every way to choose the clients of a round."""
+    from holdfast.simulation.tables import COHORTS  # noqa: PLC0415  loads torch
+
+    _show_all("way to choose cohorts", name, COHORTS)
+
+
+@app.command("schedules")
+def schedules(name: Annotated[str | None, typer.Argument(help="Show this schedule only.")] = None) -> None:
+    """List every way in which the step size may change over the rounds."""
+    from holdfast.simulation.tables import SCHEDULES  # noqa: PLC0415  loads torch
+
+    _show_all("schedule", name, SCHEDULES)
+
+
+@app.command("memberships")
+def memberships(name: Annotated[str | None, typer.Argument(help="Show this membership only.")] = None) -> None:
+    """List every way to say who is Byzantine: what the table [byzantine] of a configuration may name."""
+    from holdfast.simulation.tables import MEMBERSHIPS  # noqa: PLC0415  loads torch
+
+    for key, membership in _chosen("membership", name, MEMBERSHIPS).items():
+        _show(key, membership, "")
+
+
 def summary(kind: type[ValueObject]) -> str:
     """Return the first paragraph of a class's docstring in one line."""
     return " ".join((kind.__doc__ or "").split("\n\n")[0].split())
@@ -67,8 +116,13 @@ def _chosen(what: str, name: str | None, table: Mapping[str, Any]) -> Mapping[st
     return table if name is None else {part: find(what, part, table) for part in name.split("+")}
 
 
+def _show_all(what: str, name: str | None, table: Mapping[str, Any]) -> None:
+    for key, kind in _chosen(what, name, table).items():
+        _show(key, kind, kind.citation)
+
+
 def _show(name: str, kind: type[ValueObject], facts: str) -> None:
-    lines = [Text(summary(kind)), Text(facts, style="dim")]
+    lines = [Text(summary(kind)), *([Text(facts, style="dim")] if facts else [])]
     for key, default, limits, meaning in parameters(kind):
         value = f" = {default}" if default else ""
         lines.append(Text.assemble((key, "bold"), f"{value}  ({limits})", f"  {meaning}" if meaning else ""))

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import groupby
 
+NOTHING = "–"
+"""What stands where there is no number."""
+
 
 def ranges(numbers: Iterable[int]) -> str:
     """Return ascending numbers with runs shortened.
@@ -17,3 +20,47 @@ def ranges(numbers: Iterable[int]) -> str:
         members = [number for _, number in run]
         texts += [f"{members[0]}-{members[-1]}"] if len(members) > 2 else [str(number) for number in members]
     return ", ".join(texts)
+
+
+def percent(share: float | None) -> str:
+    """Return a share in percent.
+
+    >>> percent(0.8829), percent(None)
+    ('88.3 %', '–')
+    """
+    return NOTHING if share is None else f"{100 * share:.1f} %"
+
+
+def number(value: float | None) -> str:
+    """Return a number with four digits.
+
+    >>> number(0.41234), number(1234.56), number(None)
+    ('0.4123', '1235', '–')
+    """
+    return NOTHING if value is None else f"{value:.4g}"
+
+
+def duration(seconds: float) -> str:
+    """Return a time in the two largest units that it has.
+
+    >>> duration(0.04), duration(12.3), duration(185), duration(7890)
+    ('0.0 s', '12 s', '3 min 5 s', '2 h 12 min')
+    """
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    minutes = round(seconds / 60)
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def plural(count: int, noun: str) -> str:
+    """Return a count with its noun.
+
+    >>> plural(1, "round"), plural(2000, "round")
+    ('1 round', '2,000 rounds')
+    """
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

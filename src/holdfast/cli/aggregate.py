@@ -1,0 +1,137 @@
+"""`holdfast aggregate`: one matrix of updates on disk, with the evidence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from holdfast.cli.text import ranges
+from holdfast.errors import ParameterError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from holdfast.aggregators import Aggregation, Aggregator, ServerView
+
+
+def aggregate(
+    file: Annotated[Path, typer.Argument(help="A .npy file with a K x d matrix: one row per client.")],
+    rule: Annotated[str, typer.Option(help="The rule; `holdfast list rules` names them all.")] = "rage",
+    byzantine_fraction: Annotated[
+        float | None, typer.Option(help="Assumed share of Byzantine clients (rage and krum need this or the number).")
+    ] = None,
+    num_byzantine: Annotated[int | None, typer.Option(help="Assumed number of Byzantine clients.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Any parameter of the rule (of nnm+krum: of krum), as KEY=VALUE; repeatable."),
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="A TOML file with a table [rule], instead of the above.")] = None,
+    trusted_row: Annotated[
+        Path | None, typer.Option(help="A .npy file with the server's own update, for fltrust.")
+    ] = None,
+    model: Annotated[Path | None, typer.Option(help="A .npy file with the current model, for rsa.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the update to this .npy file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the evidence as JSON.")] = False,
+) -> None:
+    """Aggregate a matrix of updates on disk, which may be larger than memory, and show the evidence.
+
+    Exit code 0, or 1 if the data contradict the assumption (promise broken), or 2 if nothing could be aggregated.
+    """
+    bounds = {"byzantine_fraction": byzantine_fraction, "num_byzantine": num_byzantine}
+    built = _rule(rule, {key: value for key, value in bounds.items() if value is not None}, set_ or [], config)
+    result = built(_read(file, "matrix"), _view(trusted_row, model))
+    if out is not None:
+        _write(out, result)
+    if as_json:
+        typer.echo(json.dumps(result.evidence()))
+    else:
+        _show(built, result, out)
+    if result.promise_broken:
+        raise typer.Exit(1)
+
+
+def _read(file: Path, what: str) -> Any:
+    """Return what a .npy file holds, where it lies on disk."""
+    import numpy as np  # noqa: PLC0415
+
+    try:
+        return np.load(file, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError) as error:
+        msg = f"cannot read {str(file)!r} as a .npy {what} of floats: {error}"
+        raise ParameterError(msg) from None
+
+
+def _view(trusted_row: Path | None, model: Path | None) -> ServerView:
+    """Return what the server knows besides the rows."""
+    import torch  # noqa: PLC0415
+
+    from holdfast.aggregators import ServerView  # noqa: PLC0415  loads torch
+
+    def vector(file: Path | None) -> Tensor | None:
+        return None if file is None else torch.tensor(_read(file, "vector"))
+
+    return ServerView(trusted_row=vector(trusted_row), model=vector(model))
+
+
+def _write(out: Path, result: Aggregation) -> None:
+    """Write the update as .npy."""
+    import numpy as np  # noqa: PLC0415
+
+    try:
+        with out.open("wb") as target:
+            np.save(target, result.update.numpy())
+    except OSError as error:
+        msg = f"cannot write the update to {str(out)!r}: {error.strerror}"
+        raise ParameterError(msg) from None
+
+
+def _rule(name: str, bounds: dict[str, Any], settings: list[str], config: Path | None) -> Aggregator:
+    """Return the rule that the options describe."""
+    from holdfast.aggregators import build_rule, rule_from_toml  # noqa: PLC0415  loads torch
+    from holdfast.runs.files import assignment  # noqa: PLC0415
+
+    if config is not None:
+        if bounds or settings or name != "rage":
+            msg = f"--config {str(config)!r} describes the whole rule; leave out the other options of the rule"
+            raise ParameterError(msg)
+        try:
+            return rule_from_toml(config.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            msg = f"cannot read {str(config)!r} as text: {error}"
+            raise ParameterError(msg) from None
+    parameters = dict(assignment(text) for text in settings)
+    for key, value in bounds.items():
+        if parameters.setdefault(key, value) != value:
+            msg = f"--{key.replace('_', '-')} {value} contradicts --set {key}={parameters[key]}"
+            raise ParameterError(msg)
+    return build_rule(name, **parameters)
+
+
+def _show(rule: Aggregator, result: Aggregation, out: Path | None) -> None:
+    """Print the evidence for people."""
+    console = Console()
+    facts = Table(title=str(rule), show_header=False)
+    facts.add_row("clients", f"{len(result.kept)}, of which {result.num_byzantine} assumed Byzantine at the most")
+    facts.add_row("stopped because", str(result.stop))
+    facts.add_row("unusable rows", _listed((~result.usable).nonzero().flatten().tolist()))
+    facts.add_row("removed clients", _listed(result.removed))
+    facts.add_row("half their weight lost", _listed([i for i in result.distrusted if bool(result.kept[i])]))
+    if result.spread is not None:
+        facts.add_row("spread of the kept rows", f"{result.spread:.6g} (largest variance in any direction)")
+    if result.certificate is not None:
+        bound = result.certificate.error_bound()
+        facts.add_row("error at most", f"{bound:.6g} if the honest spread σ₀ is {result.certificate.sigma0:.6g}")
+        facts.add_row("data rule out any σ₀ below", f"{result.certificate.smallest_sigma0():.6g}")
+    facts.add_row("steps, eigen-solves", f"{result.num_steps}, {result.num_eigensolves}")
+    if out is not None:
+        facts.add_row("update written to", str(out))
+    console.print(facts)
+
+
+def _listed(clients: list[int]) -> str:
+    return f"{len(clients)}: {ranges(clients)}" if clients else "none"

@@ -1,0 +1,66 @@
+"""Where the runs of the command line lie, and how many processes they get."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from pathlib import Path
+
+from holdfast.errors import CorruptRunError, RunError
+
+RUNS = Path("runs")
+"""The folder that holds the runs that were given no other place."""
+MOST_JOBS = 8
+"""More processes are used only if somebody asks for them."""
+
+
+def reserved(stem: str) -> Path:
+    """Make and return the first of runs/stem-1, runs/stem-2, … that does not exist.
+
+    Raises:
+        RunError: the folder cannot be made.
+    """
+    number = 1
+    while True:
+        path = RUNS / f"{stem}-{number}"
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError:
+            if not RUNS.is_dir():
+                msg = f"{str(RUNS)!r} is not a folder; give another place with --out"
+                raise RunError(msg) from None
+            number += 1
+        except OSError as error:
+            msg = f"cannot make the folder {str(path)!r}: {error.strerror}; give another place with --out"
+            raise RunError(msg) from None
+        else:
+            return path
+
+
+def runs_in(path: Path) -> list[Path]:
+    """Return the folder itself if it is a run, or else the runs in it and below.
+
+    Raises:
+        CorruptRunError: there is none.
+    """
+    if (path / "config.toml").is_file() or not path.is_dir():
+        return [path]
+    found = sorted(config.parent for config in path.rglob("config.toml"))
+    if not found:
+        msg = f"there is no run in {str(path)!r} or below; `holdfast run` makes one"
+        raise CorruptRunError(msg)
+    return found
+
+
+def usual_jobs(device: str = "cpu") -> int:
+    """Return how many processes to use if nobody says: one per core that this process may use, at most eight.
+
+    One on other devices than the CPU, and where processes cannot be forked.
+    """
+    if device != "cpu" or "fork" not in multiprocessing.get_all_start_methods():
+        return 1
+    try:
+        cores = len(os.sched_getaffinity(0))
+    except AttributeError:  # not on this system
+        cores = os.cpu_count() or 1
+    return min(MOST_JOBS, cores)

@@ -1,0 +1,104 @@
+"""`holdfast init` and `holdfast check`: a configuration to start from, and what one means before it runs."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from holdfast.cli.folders import usual_jobs
+from holdfast.cli.running import Jobs, Settings
+from holdfast.errors import ParameterError, find
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from holdfast.simulation import RunConfig
+
+ASSUMED = 0.3
+"""Share of Byzantine rows that a rule is told to expect where a fifth of the clients lie and the cohorts vary."""
+
+
+def init(
+    file: Annotated[Path, typer.Argument(help="The file to write.")] = Path("run.toml"),
+    data: Annotated[str, typer.Option(help="The data set; `holdfast list datasets` names them all.")] = "digits",
+    model: Annotated[str, typer.Option(help="The model; `holdfast list models`.")] = "mlp",
+    partition: Annotated[str, typer.Option(help="Who holds which points; `holdfast list partitions`.")] = "dirichlet",
+    rule: Annotated[str, typer.Option(help="How the server aggregates; `holdfast list rules`.")] = "rage",
+    attack: Annotated[str, typer.Option(help="What a fifth of the clients do; `holdfast list attacks`.")] = "alie",
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it exists.")] = False,
+) -> None:
+    """Write a configuration to start from, with a comment before every key.
+
+    Digits dealt out to 100 clients by Dirichlet 0.5, 40 of them in a round, 5 local steps, a fifth of the clients
+    Byzantine with "a little is enough", and RAGE; the options change what is trained, by whom and how.
+    """
+    from holdfast.runs import template  # noqa: PLC0415  loads torch
+
+    if file.exists() and not force:
+        msg = f"{str(file)!r} exists; choose another name, or overwrite it with --force"
+        raise ParameterError(msg)
+    text = template(_chosen({"data": data, "model": model, "partition": partition, "rule": rule, "attack": attack}))
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        msg = f"cannot write {str(file)!r}: {error.strerror}"
+        raise ParameterError(msg) from None
+    name = shlex.quote(str(file))
+    Console().print(
+        f"Wrote {file}. Next:\n"
+        f"  holdfast check {name}    # what it means, what it needs, what it cannot promise\n"
+        f"  holdfast run {name}      # runs it; Ctrl-C stops, holdfast resume continues",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _chosen(names: Mapping[str, str]) -> RunConfig:
+    """Return the demonstration's configuration with other parts, as far as they were named."""
+    from holdfast.demo import configs  # noqa: PLC0415  loads torch
+    from holdfast.simulation.tables import NAMED  # noqa: PLC0415
+
+    config = configs(rounds=100)["rage"]
+    changes = {key: _built(key, name) for key, name in names.items() if name != NAMED[key].name(getattr(config, key))}
+    return config.model_copy(update={"checkpoint_every": 1, **changes})
+
+
+def _built(key: str, name: str) -> Any:
+    """Return the named part; a rule that must be told a bound is told one."""
+    from holdfast.simulation.tables import NAMED  # noqa: PLC0415  loads torch
+
+    names = NAMED[key]
+    innermost = find(names.kind, name.rpartition("+")[2], names.classes)
+    told = {"byzantine_fraction": ASSUMED} if "byzantine_fraction" in innermost.model_fields else {}
+    return names.build(name, **told)
+
+
+def check(
+    config: Annotated[Path, typer.Argument(help="A TOML file; `holdfast init` writes one to start from.")],
+    set_: Settings = None,
+    jobs: Jobs = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with code 1 if there is a warning.")] = False,
+) -> None:
+    """Show what a configuration resolves to, the memory it will need, and what it cannot promise. Runs nothing.
+
+    Loads the data. Exit code 0, or 2 if the configuration cannot run.
+    """
+    from holdfast.runs import read_config  # noqa: PLC0415  loads torch
+    from holdfast.runs.check import check as look  # noqa: PLC0415
+
+    chosen = read_config(config, set_ or [])
+    report = look(chosen, jobs=jobs or usual_jobs(chosen.device))
+    table = Table(title=str(config), show_header=False, title_justify="left")
+    for heading, fact in report.facts:
+        table.add_row(heading, fact)
+    console = Console()
+    console.print(table)
+    for warning in report.warnings:
+        console.print(f"warning: {warning}", style="yellow", highlight=False, markup=False)
+    if strict and report.warnings:
+        raise typer.Exit(1)

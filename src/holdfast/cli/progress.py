@@ -1,0 +1,230 @@
+"""How far a run is: a bar in a terminal, lines elsewhere, nothing if nobody wants to know. All of it goes to stderr."""
+
+from __future__ import annotations
+
+import os
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, final
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.text import Text
+
+from holdfast.cli.text import duration, number, percent
+
+if TYPE_CHECKING:
+    from holdfast.records.round import RoundRecord
+
+STOPPING = "stopping after this round; once more stops at once, and nothing is lost"
+MOST_LINES = 20
+"""How many lines a run prints about where there is no terminal, unless it takes long."""
+LONGEST_SILENCE = 60.0
+"""After so many seconds a line is printed anyway."""
+
+
+@final
+class Lane:
+    """One run as it is seen from outside."""
+
+    def __init__(self, total: int, done: int = 0) -> None:
+        """Begin where the run begins."""
+        self.total, self.done = total, done
+        self.loss: float | None = None
+        self.accuracy: float | None = None
+        self.verdict = ""
+        self.evaluated = False
+        """Whether the last round looked at the model."""
+        self._before = time.monotonic()
+        self._pace: float | None = None
+
+    def saw(self, record: RoundRecord) -> None:
+        """Take note of a round."""
+        now = time.monotonic()
+        seconds, self._before = now - self._before, now
+        self._pace = seconds if self._pace is None else 0.9 * self._pace + 0.1 * seconds
+        self.done = record.round + 1
+        loss = record.train_loss if record.train_loss is not None else record.test_loss
+        self.evaluated = loss is not None
+        self.loss = self.loss if loss is None else loss
+        self.accuracy = self.accuracy if record.test_accuracy is None else record.test_accuracy
+        self.verdict = verdict(record)
+
+    def facts(self) -> list[str]:
+        """Return loss, accuracy and what the rule did in the last round."""
+        shown = [f"loss {number(self.loss)}"] if self.loss is not None else []
+        shown += [f"accuracy {percent(self.accuracy)}"] if self.accuracy is not None else []
+        return [*shown, self.verdict] if self.verdict else shown
+
+    def time_left(self) -> str:
+        """Return how long the rest will take at the pace of the last rounds."""
+        return "" if self._pace is None else duration(self._pace * (self.total - self.done))
+
+
+def verdict(record: RoundRecord) -> str:
+    """Return whom the rule removed in a round, as far as a line has room for it."""
+    if record.skipped:
+        return "skipped"
+    removed, liars = set(record.removed), set(record.byzantine) & set(record.received)
+    caught = f" ({len(removed & liars)} of {len(liars)} Byzantine)" if liars else ""
+    return f"removed {len(removed)}{caught}"
+
+
+class Watcher(ABC):
+    """Shows rounds as they come; a context manager."""
+
+    def __init__(self, lanes: Mapping[str, Lane]) -> None:
+        """Watch these runs, by their names."""
+        self.lanes = lanes
+
+    def __enter__(self) -> Self:
+        """Begin to show."""
+        return self
+
+    def __exit__(  # noqa: B027  most have nothing to end
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End it."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether every round of every run was seen."""
+        return all(lane.done >= lane.total for lane in self.lanes.values())
+
+    def saw(self, name: str, record: RoundRecord) -> None:
+        """Show a round."""
+        self.lanes[name].saw(record)
+        self.show(name)
+
+    @abstractmethod
+    def show(self, name: str) -> None:
+        """Show where a run is after a round."""
+
+    @abstractmethod
+    def note(self, text: str) -> None:
+        """Show what is worth telling."""
+
+    @abstractmethod
+    def stopping(self) -> None:
+        """Say that a signal was heard; called by its handler, in the middle of anything."""
+
+
+@final
+class Silent(Watcher):
+    """Shows nothing."""
+
+    def show(self, name: str) -> None:
+        """Show nothing."""
+
+    def note(self, text: str) -> None:
+        """Show nothing."""
+
+    def stopping(self) -> None:
+        """Show nothing."""
+
+
+@final
+class Lines(Watcher):
+    """Prints a line now and then: at most one a second and about twenty in all, and at least one a minute."""
+
+    def __init__(self, lanes: Mapping[str, Lane], console: Console) -> None:
+        """Print to the console."""
+        super().__init__(lanes)
+        self._console = console
+        self._last = {name: (-1.0, lane.done) for name, lane in lanes.items()}
+
+    def show(self, name: str) -> None:
+        """Print a line, if it is time."""
+        lane, (before, round_before) = self.lanes[name], self._last[name]
+        now = time.monotonic()
+        ends = before < 0 or lane.done == lane.total
+        steps = (lane.done - round_before) * MOST_LINES >= lane.total
+        if ends or (lane.evaluated and now - before >= 1.0 and steps) or now - before >= LONGEST_SILENCE:
+            self._last[name] = (now, lane.done)
+            width = len(str(lane.total))
+            head = f"{name + '  ' if len(self.lanes) > 1 else ''}round {lane.done:>{width}}/{lane.total}"
+            left = [f"{lane.time_left()} left"] if lane.done < lane.total else []
+            self._print("  ".join([head, *lane.facts(), *left]))
+
+    def note(self, text: str) -> None:
+        """Print the note."""
+        self._print(f"note: {text}")
+
+    def stopping(self) -> None:
+        """Write past all buffers: the signal may have come in the middle of a print."""
+        os.write(2, f"{STOPPING}\n".encode())
+
+    def _print(self, text: str) -> None:
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+@final
+class Bars(Watcher):
+    """Draws a bar for every run."""
+
+    def __init__(self, lanes: Mapping[str, Lane], console: Console) -> None:
+        """Draw on the console, which is a terminal."""
+        super().__init__(lanes)
+        self._stopping = False
+        name = [TextColumn("[bold]{task.description}")] if len(lanes) > 1 else []
+        bar = BarColumn(bar_width=8 if console.width < 100 else 24)
+        self._progress = Progress(*name, bar, _Facts(self), console=console)
+        self._tasks = {
+            name: self._progress.add_task(name, total=lane.total, completed=lane.done) for name, lane in lanes.items()
+        }
+
+    def __enter__(self) -> Self:
+        """Draw from now on."""
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave the bars as they are."""
+        self._stopping = False
+        self._progress.stop()
+
+    def show(self, name: str) -> None:
+        """Move the bar."""
+        self._progress.update(self._tasks[name], completed=self.lanes[name].done)
+
+    def note(self, text: str) -> None:
+        """Print the note above the bars."""
+        self._progress.console.print(f"note: {text}", style="yellow", highlight=False, markup=False)
+
+    def stopping(self) -> None:
+        """Let the next drawing say so."""
+        self._stopping = True
+
+    def facts(self, name: str, elapsed: float | None) -> Text:
+        """Return what stands behind a bar."""
+        lane = self.lanes[name]
+        if self._stopping:
+            return Text(f"{lane.done}/{lane.total} · {STOPPING}", style="yellow")
+        shown = [f"{lane.done}/{lane.total}", *lane.facts()]
+        shown += [f"{lane.time_left()} left"] if lane.done < lane.total and lane.time_left() else []
+        if not lane.facts() and elapsed is not None:
+            shown += [duration(elapsed)]
+        return Text(" · ".join(shown))
+
+
+class _Facts(ProgressColumn):
+    """The text behind a bar; drawn anew several times a second, so that it hears of signals."""
+
+    def __init__(self, bars: Bars) -> None:
+        super().__init__()
+        self._bars = bars
+
+    def render(self, task: Task) -> Text:
+        return self._bars.facts(task.description, task.elapsed)
+
+
+def watcher(lanes: Mapping[str, Lane], *, quiet: bool = False) -> Watcher:
+    """Return who shows these runs: bars if stderr is a terminal, lines if not."""
+    if quiet:
+        return Silent(lanes)
+    console = Console(stderr=True)
+    return Bars(lanes, console) if console.is_terminal else Lines(lanes, console)
