@@ -1,0 +1,44 @@
+"""What users might plug in: a module with running means, one that draws, one that counts, ones that fail."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import torch
+from torch import Tensor, nn
+
+
+def normalised() -> nn.Module:
+    return nn.Sequential(nn.Linear(5, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 3))
+
+
+def dropping() -> nn.Module:
+    return nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 3))
+
+
+class Failing(nn.Module):
+    """Fails on the points that a client trains on, if the process is not the one that built it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(5, 3)
+        self.home = os.getpid()
+
+    def forward(self, points: Tensor) -> Tensor:
+        if self.training and (os.getpid() != self.home or torch.is_grad_enabled()):
+            self.fail()
+        outputs: Tensor = self.layer(points)
+        return outputs
+
+    def fail(self) -> None:
+        msg = "the dog ate the gradient"
+        raise RuntimeError(msg)
+
+
+class Dying(Failing):
+    """Kills the process that trains it, unless that is the one that built it."""
+
+    def fail(self) -> None:
+        if os.getpid() != self.home:
+            os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,133 @@
+"""Configurations: total steps, and errors that show the value and say what is allowed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.simulation.attackers import Copycat
+from tests.simulation.small import classes, config, numbers
+
+from holdfast.aggregators import FlTrust, Krum, Zeno
+from holdfast.attacks import ClassFlip, FractionMembers, LabelFlip, Optimal, SignFlip, Sleeper
+from holdfast.errors import CohortTooSmallError, HoldfastError, ParameterError
+from holdfast.models import Quadratic
+from holdfast.simulation import ClientOptions, Evaluation, Federation, RunConfig, ServerOptions
+
+
+def test_total_steps_are_rounds_times_local_steps() -> None:
+    assert RunConfig(total_steps=60, local_steps=4).rounds == 15
+    assert RunConfig(total_steps=60, local_steps=4).total_steps == 60
+    assert RunConfig(total_steps=np.int64(20)).rounds == 4
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"total_steps": 7, "local_steps": 2},
+        {"total_steps": 0},
+        {"total_steps": -5},
+        {"total_steps": 2.5},
+        {"total_steps": "many"},
+        {"total_steps": True, "local_steps": 1},
+        {"total_steps": 10, "local_steps": 0},
+        {"total_steps": 10, "local_steps": -5},
+        {"total_steps": 10, "local_steps": "two"},
+    ],
+)
+def test_total_steps_that_are_no_multiple_are_refused(values: dict[str, Any]) -> None:
+    with pytest.raises(ParameterError, match=f"positive multiple of local_steps = .*got {values['total_steps']!r}"):
+        RunConfig(**values)
+
+
+def test_rounds_and_total_steps_together_are_refused() -> None:
+    with pytest.raises(ParameterError, match="one of rounds and total_steps, got 3 and 15"):
+        RunConfig(rounds=3, total_steps=15)
+
+
+@pytest.mark.parametrize(
+    ("cls", "key", "value", "allowed"),
+    [
+        (RunConfig, "rounds", 0, "greater than or equal to 1"),
+        (RunConfig, "seed", -1, "greater than or equal to 0"),
+        (RunConfig, "cohort_size", 2.5, "whole number"),
+        (RunConfig, "cohort_size", True, "whole number"),
+        (RunConfig, "lr", 0.0, "greater than 0"),
+        (RunConfig, "lr", float("nan"), "finite"),
+        (RunConfig, "lr", float("inf"), "finite"),
+        (RunConfig, "lr", "fast", "real number"),
+        (RunConfig, "batch_size", 0, "greater than or equal to 1"),
+        (RunConfig, "batch_size", "half", "'full'"),
+        (RunConfig, "dtype", "float16", "'float32' or 'float64'"),
+        (RunConfig, "engine", "fast", "'auto', 'stacked', 'vmap' or 'loop'"),
+        (RunConfig, "adversary_knows", ("everything",), "'own', 'honest' or 'rule'"),
+        (RunConfig, "checkpoint_every", 0, "greater than or equal to 1"),
+        (RunConfig, "rule", "krum", "instance of Aggregator"),
+        (ClientOptions, "momentum", 1.0, "less than 1"),
+        (ClientOptions, "erasure_rate", -0.1, "greater than or equal to 0"),
+        (ClientOptions, "clip", 0.0, "greater than 0"),
+        (ClientOptions, "weight_decay", -1.0, "greater than or equal to 0"),
+        (ServerOptions, "momentum", 1.5, "less than 1"),
+        (ServerOptions, "trusted_points", -1, "greater than or equal to 0"),
+        (Evaluation, "every", 0, "greater than or equal to 1"),
+        (Evaluation, "train_points", -1, "greater than or equal to 0"),
+        (Evaluation, "test_points", "some", "'all'"),
+    ],
+)
+def test_a_wrong_value_is_shown_with_what_is_allowed(cls: type, key: str, value: object, allowed: str) -> None:
+    with pytest.raises(ParameterError) as caught:
+        cls(**{key: value})
+    assert key in str(caught.value)
+    assert allowed in str(caught.value)
+    shown = value[0] if isinstance(value, tuple) else value
+    assert f"got {shown!r}" in str(caught.value)
+
+
+def test_an_unknown_key_is_refused_with_the_nearest() -> None:
+    with pytest.raises(ParameterError, match="no parameter 'cohort_sise', did you mean 'cohort_size'"):
+        RunConfig(cohort_sise=3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"attack": Copycat(), "adversary_knows": ("own",)}, "Copycat.. must know 'honest'.*got .'own'."),
+        ({"attack": Sleeper(attack=Copycat()), "adversary_knows": ("own", "rule")}, "must know 'honest'"),
+        ({"attack": Optimal(attack=SignFlip()), "adversary_knows": ("own", "honest")}, "must know 'rule'"),
+        ({"attack": SignFlip(), "adversary_knows": ()}, "must know 'own'; adversary_knows must hold 'own', got \\[\\]"),
+        ({"attack": ClassFlip(source=0, target=3)}, "target must lie in 0 .. 2 for 3 classes, got 3"),
+        ({"rule": FlTrust()}, "needs an update of the server's own.*trusted_points to at least 1, got 0"),
+        ({"rule": Zeno(num_byzantine=1)}, "needs the loss.*trusted_points to at least 1, got 0"),
+        ({"server": ServerOptions(trusted_points=120)}, "less than the 120 training points, got 120"),
+        ({"device": "abacus"}, "device must be one that torch can use.*got 'abacus'"),
+        ({"engine": "stacked", "model": Quadratic()}, "'stacked' cannot train this model"),
+    ],
+)
+def test_what_would_fail_in_some_round_is_refused_at_set_up(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ParameterError, match=words):
+        Federation(config(byzantine=FractionMembers(fraction=0.25), **changes), dataset=classes())
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_a_device_that_is_not_there_is_refused_at_set_up() -> None:
+    with pytest.raises(ParameterError, match=r"device must be one that torch can use.*got 'cuda'"):
+        Federation(config(device="cuda"), dataset=classes())
+
+
+def test_a_rule_that_needs_a_larger_cohort_is_refused_at_set_up() -> None:
+    with pytest.raises(CohortTooSmallError, match="at least"):
+        Federation(config(rule=Krum(num_byzantine=2)), dataset=classes())
+
+
+@pytest.mark.parametrize("attack", [LabelFlip(), Sleeper(attack=LabelFlip(), start=17)])
+def test_an_attack_on_labels_that_are_no_classes_is_refused_at_set_up(attack: Any) -> None:
+    with pytest.raises(ParameterError, match="changes classes, and the labels of numbers are no classes"):
+        Federation(config(attack=attack, model=Quadratic()), dataset=numbers())
+
+
+@pytest.mark.parametrize("jobs", [0, -1])
+def test_no_process_at_all_is_refused(jobs: int) -> None:
+    with pytest.raises(HoldfastError, match=f"jobs must be at least 1, got {jobs}"):
+        Federation(config(), dataset=classes(), jobs=jobs)

@@ -1,0 +1,179 @@
+"""Worker processes: the same bits, clear errors, no hang, nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from tests.simulation.small import classes, config, played, same_bits
+
+from holdfast.aggregators import Rage
+from holdfast.attacks import FractionMembers, LabelFlip
+from holdfast.errors import RunError
+from holdfast.models import Architecture, ConvolutionalNetwork, ImportedModel, MultilayerPerceptron, SoftmaxRegression
+from holdfast.partitions import UnequalPartition
+from holdfast.simulation import ClientOptions, Federation
+from holdfast.simulation.crew import Crew
+
+FAILING = ImportedModel(factory="tests.simulation.modules:Failing")
+DYING = ImportedModel(factory="tests.simulation.modules:Dying")
+
+
+def workers(federation: Federation) -> list[int]:
+    """Return the numbers of the worker processes."""
+    return [worker._process.pid for worker in federation._crew._workers if worker._process is not None]  # type: ignore[misc]  # noqa: SLF001
+
+
+def is_running(pid: int) -> bool:
+    """Tell whether a process runs; one that nobody has asked for its exit code does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in {"Z", "X"}
+    except FileNotFoundError:
+        return False
+
+
+def eventually(happens: Callable[[], bool], seconds: float = 10.0) -> bool:
+    """Wait until it happens, at most so long."""
+    end = time.monotonic() + seconds
+    while not happens():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+@pytest.mark.parametrize("model", [SoftmaxRegression(), MultilayerPerceptron(hidden=(6,))])
+@pytest.mark.parametrize("engine", ["auto", "vmap", "loop"])
+def test_any_number_of_processes_gives_the_same_bits(model: Architecture, engine: str) -> None:
+    what = config(
+        model=model,
+        engine=engine,
+        cohort_size=9,
+        batch_size=8,
+        dtype="float32",
+        partition=UnequalPartition(num_clients=12, spread=0.5),
+        attack=LabelFlip(),
+        byzantine=FractionMembers(fraction=0.25),
+        rule=Rage(byzantine_fraction=0.25),
+    )
+    alone = played(what)
+    for jobs in (2, 3, 20):
+        assert same_bits(alone, played(what, jobs=jobs))
+
+
+@pytest.mark.parametrize("engine", ["stacked", "vmap", "loop"])
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_any_chunk_size_gives_the_same_bits(engine: str, size: int) -> None:
+    what = config(engine=engine, model=MultilayerPerceptron(hidden=(6,)), dtype="float32", cohort_size=11)
+    states, _ = played(what)
+    with Federation(what, dataset=classes()) as federation:
+        federation.setting.engine.chunk_size = size
+        state = federation.start()
+        for number in range(what.rounds):
+            state, _ = federation.play(state)
+            assert torch.equal(state.model, states[number + 1].model)
+
+
+def test_convolutions_have_the_same_bits_in_any_number_of_processes() -> None:
+    images = classes(dim=64)
+    square = images.features.view(-1, 1, 8, 8)
+    from dataclasses import replace  # noqa: PLC0415
+
+    data = replace(images, features=square, test_features=images.test_features.view(-1, 1, 8, 8))
+    what = config(model=ConvolutionalNetwork(channels=(3, 4), kernel_size=3), rounds=2, dtype="float32")
+    assert same_bits(played(what, data), played(what, data, jobs=3))
+
+
+@pytest.mark.parametrize("victim", [0, 1, 2])
+def test_a_worker_that_was_killed_is_reported_and_not_waited_for(victim: int) -> None:
+    with Federation(config(), dataset=classes(), jobs=3) as federation:
+        state, _ = federation.play(federation.start())
+        os.kill(workers(federation)[victim], signal.SIGKILL)
+        with pytest.raises(RunError, match=r"worker process ended with exit code -9 \(killed"):
+            federation.play(state)
+        with pytest.raises(RunError, match="no worker process is running"):
+            federation.play(state)
+    with federation:
+        assert torch.equal(federation.play(state)[0].model, played(config())[0][2].model)
+
+
+def test_workers_that_die_in_the_middle_of_a_round_are_reported() -> None:
+    with (
+        Federation(config(model=DYING, engine="loop"), dataset=classes(), jobs=2) as federation,
+        pytest.raises(RunError, match="a worker process ended with exit code -9"),
+    ):
+        federation.play(federation.start())
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_model_that_fails_is_an_error_with_its_message(jobs: int) -> None:
+    with (
+        Federation(config(model=FAILING, engine="loop"), dataset=classes(), jobs=jobs) as federation,
+        pytest.raises(RunError, match=r"local steps failed: (.|\n)*the dog ate the gradient"),
+    ):
+        federation.play(federation.start())
+
+
+def test_workers_end_with_the_federation() -> None:
+    with Federation(config(), dataset=classes(), jobs=3) as federation:
+        pids = workers(federation)
+        assert len(pids) == 3
+        assert all(map(is_running, pids))
+    assert not any(map(is_running, pids))
+
+
+def test_playing_outside_of_the_with_block_says_so() -> None:
+    federation = Federation(config(), dataset=classes(), jobs=2)
+    with pytest.raises(RunError, match="enter the `with` block"):
+        federation.play(federation.start())
+    alone = Federation(config(), dataset=classes())
+    assert alone.play(alone.start())[0].round == 1
+
+
+def test_workers_end_when_the_parent_is_killed() -> None:
+    reader, writer = os.pipe()
+    parent = os.fork()
+    if parent == 0:
+        try:
+            with Federation(config(client=ClientOptions(momentum=0.1)), dataset=classes(), jobs=2) as federation:
+                federation.play(federation.start())
+                os.write(writer, " ".join(map(str, workers(federation))).encode() + b"\n")
+                signal.pause()
+        finally:
+            os._exit(1)
+    os.close(writer)
+    with os.fdopen(reader) as file:
+        pids = [int(word) for word in file.readline().split()]
+    assert len(pids) == 2
+    assert all(map(is_running, pids))
+    os.kill(parent, signal.SIGKILL)
+    os.waitpid(parent, 0)
+    assert eventually(lambda: not any(map(is_running, pids)))
+
+
+def test_shared_memory_has_no_name_and_no_file() -> None:
+    before = set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()  # noqa: PTH112, PTH208, S108
+    with Federation(config(client=ClientOptions(momentum=0.5)), dataset=classes(), jobs=2) as federation:
+        federation.play(federation.start())
+        for pid in (os.getpid(), *workers(federation)):
+            assert "/dev/shm" not in Path(f"/proc/{pid}/maps").read_text()  # noqa: S108
+        after = set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()  # noqa: PTH112, PTH208, S108
+        assert not {name for name in after - before if str(os.getpid()) in name}
+
+
+def test_orders_are_few_numbers_and_chunks_cover_the_cohort_once() -> None:
+    what = config(cohort_size=12, batch_size=8, partition=UnequalPartition(num_clients=12, spread=1.0))
+    for jobs in (1, 3):
+        federation = Federation(what, dataset=classes(), jobs=jobs)
+        crew: Crew = federation._crew  # noqa: SLF001
+        clients = federation._arranged(torch.arange(12).numpy())  # noqa: SLF001
+        chunks = list(crew._chunks(clients))  # noqa: SLF001
+        assert [row for first, last in chunks for row in range(first, last)] == list(range(12))
+        kinds = federation.setting.engine.kinds(clients)
+        assert all(len(set(kinds[first:last].tolist())) == 1 for first, last in chunks)
+        assert list(crew._chunks(clients[:0])) == []  # noqa: SLF001
