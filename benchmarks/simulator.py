@@ -1,11 +1,12 @@
 """Local steps of a cohort, and whole rounds: holdfast against a plain loop and byzfl's clients, in one run.
 
 Run it with ``python -m benchmarks.simulator``; ``--quick`` measures fewer rounds. Every competitor takes H steps of the
-same K clients from the same model, in rotating order inside a round, and ratios are formed inside rounds. The plain loop is a `torch.nn.Module`, `torch.optim.SGD` and one tensor of data, on one thread. byzfl's
-clients (`Client.compute_model_update`) have one thread, too, and are measured twice, never with images to decode: with
-batches that are gathered already, which the targets are about, and with torch's DataLoader over the client's tensors,
-which is what byzfl's constructor asks for. All but the latter, which shuffles for itself, see the same batches. What
-holdfast's steps leave is compared with what the loop leaves.
+same K clients from the same model, in rotating order inside a round, and ratios are formed inside rounds. The plain loop
+is a `torch.nn.Module`, `torch.optim.SGD` and one tensor of data, on one thread. byzfl's clients
+(`Client.compute_model_update`) have one thread, too, and are measured twice, never with images to decode: with batches
+that are gathered already, which the targets are about, and with torch's DataLoader over the client's tensors, which is
+what byzfl's constructor asks for. All but the latter, which shuffles for itself, see the same batches. What holdfast's
+steps leave is compared with what the loop leaves.
 
 Whole rounds are Algorithm 1 with 20 % Byzantine clients that send ALittleIsEnough, filtered by Rage, on two processes;
 what is shown is the share of each part.
