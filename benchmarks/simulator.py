@@ -1,7 +1,7 @@
 """Local steps of a cohort, and whole rounds: holdfast against a plain loop and byzfl's clients, in one run.
 
 Run it with ``python -m benchmarks.simulator``; ``--quick`` measures fewer rounds. Every competitor takes H steps of the
-same K clients from the same model, in rotating order inside a round, and ratios are formed inside rounds. The plain loop
+same K clients from the same model, in rotating order inside a round; ratios are formed inside rounds. The plain loop
 is a `torch.nn.Module`, `torch.optim.SGD` and one tensor of data, on one thread. byzfl's clients
 (`Client.compute_model_update`) have one thread, too, and are measured twice, never with images to decode: with batches
 that are gathered already, which the targets are about, and with torch's DataLoader over the client's tensors, which is
