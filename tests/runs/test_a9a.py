@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 import pytest
-
 from benchmarks.convex import MINIMUM, RUNS, TARGET, config_of
+
 from holdfast.simulation import Federation
 
 

@@ -12,7 +12,6 @@ import tomli_w
 from holdfast.errors import ParameterError, UnknownNameError
 from holdfast.simulation import RunConfig, config_from_table, config_table
 from holdfast.simulation.tables import NAMED
-from holdfast.values import ValueObject
 
 REQUIRED: dict[str, dict[str, Any]] = {
     "given": {"checksum": "0" * 64},
@@ -30,7 +29,7 @@ REQUIRED: dict[str, dict[str, Any]] = {
 """What has no default."""
 
 
-def built(key: str, name: str) -> ValueObject:
+def built(key: str, name: str) -> Any:
     """Return the object of this name with its defaults, with a bound or an object inside if it must have one."""
     names, given = NAMED[key], dict(REQUIRED.get(name, {}))
     fields = names.classes[name].model_fields

@@ -1,0 +1,206 @@
+"""Runs in folders: whatever interrupts them, they end the same."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tests.runs.small import ROUNDS, interrupted_run, remembering, whole_run
+from tests.simulation.small import classes, played
+
+from holdfast.data import LogisticPoints
+from holdfast.errors import CorruptRunError, MissingDataError, ParameterError, RunError
+from holdfast.models import SoftmaxRegression
+from holdfast.records.comparison import same_results
+from holdfast.records.folder import RunFolder
+from holdfast.runs import Run
+from holdfast.simulation import Federation, RunConfig
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the disk take its time."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    return whole_run(remembering(), tmp_path_factory.mktemp("whole") / "run")
+
+
+def resumed(folder: RunFolder, *, jobs: int = 1) -> Run:
+    run = Run.resume(folder.path, dataset=classes(), jobs=jobs)
+    list(run.play())
+    return run
+
+
+@pytest.mark.parametrize("rounds", range(ROUNDS + 1))
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_run_stopped_after_any_round_ends_as_if_it_had_not_been(
+    tmp_path: Path, whole: RunFolder, rounds: int, jobs: int
+) -> None:
+    folder = interrupted_run(remembering(), tmp_path / "run", rounds)
+    assert folder.summary() is None
+    run = resumed(folder, jobs=jobs)
+    assert run.notes == []
+    assert same_results(folder, whole) == []
+
+
+def test_a_run_in_a_folder_is_the_run_in_memory(whole: RunFolder) -> None:
+    states, records = played(remembering())
+    written = [record.model_copy(update={"seconds": {}}) for record in whole.records()]
+    assert written == [record.model_copy(update={"seconds": {}}) for record in records]
+    checkpoint = whole.latest_checkpoint()
+    assert checkpoint is not None
+    assert checkpoint.round == ROUNDS
+    assert torch.equal(checkpoint.tensors["model"], states[-1].model)
+
+
+def test_the_final_model_can_be_loaded_into_the_module(whole: RunFolder) -> None:
+    states, _ = played(remembering())
+    module = remembering().model.build(classes(), seed=99).double()
+    module.load_state_dict(load_file(whole.path / "model.safetensors"))
+    with Federation(remembering(), dataset=classes()) as federation:
+        layout = federation.setting.layout
+    assert torch.equal(layout.parameters_of(module, torch.float64), states[-1].model)
+    assert torch.equal(layout.buffers_of(module, torch.float64), states[-1].buffers)
+
+
+def test_a_complete_run_is_played_again_without_a_round(tmp_path: Path) -> None:
+    folder = whole_run(remembering(), tmp_path / "run")
+    before = {path: path.read_bytes() for path in folder.path.rglob("*.*")}
+    run = Run.resume(folder.path, dataset=classes())
+    assert list(run.play()) == []
+    assert {path: path.read_bytes() for path in folder.path.rglob("*.*")} == before
+    (folder.path / "summary.json").unlink()
+    resumed(folder)
+    assert folder.summary() is not None
+
+
+def test_one_run_object_can_be_played_in_parts(tmp_path: Path, whole: RunFolder) -> None:
+    run = Run.start(remembering(), tmp_path / "run", dataset=classes(), jobs=2)
+    for rounds in (0, 2, 1):
+        part = run.play()
+        list(islice(part, rounds))
+        part.close()  # type: ignore[attr-defined]
+    list(run.play())
+    assert same_results(run.folder, whole) == []
+
+
+def test_rounds_after_the_last_checkpoint_are_computed_again(tmp_path: Path) -> None:
+    seldom = remembering(checkpoint_every=3)
+    expected = whole_run(seldom, tmp_path / "expected")
+    for rounds in (2, 4):
+        folder = interrupted_run(seldom, tmp_path / f"run{rounds}", rounds)
+        assert folder.num_rounds() == rounds
+        run = Run.resume(folder.path, dataset=classes())
+        first = next(iter(run.play()))
+        assert first.round == (0 if rounds == 2 else 3)
+        resumed(folder)
+        assert same_results(folder, expected) == []
+    again = Run.start(seldom, tmp_path / "again", dataset=classes())
+    part = again.play()
+    list(islice(part, 2))
+    part.close()  # type: ignore[attr-defined]
+    list(again.play())  # the same federation starts anew, without what clients remember
+    assert same_results(again.folder, expected) == []
+
+
+def test_a_corrupt_checkpoint_is_passed_over_for_the_one_before(tmp_path: Path, whole: RunFolder) -> None:
+    folder = interrupted_run(remembering(), tmp_path / "run", 3)
+    newest = max((folder.path / "checkpoints").glob("*.safetensors"))
+    newest.write_bytes(newest.read_bytes()[:-5])
+    run = resumed(folder)
+    assert len(run.notes) == 1
+    assert "the checkpoint after 3 rounds is not whole" in run.notes[0]
+    assert same_results(folder, whole) == []
+
+
+def test_without_any_checkpoint_a_run_begins_again(tmp_path: Path, whole: RunFolder) -> None:
+    folder = interrupted_run(remembering(), tmp_path / "run", 3)
+    for path in (folder.path / "checkpoints").iterdir():
+        path.unlink()
+    run = resumed(folder)
+    assert "no checkpoint can be used" in run.notes[0]
+    assert same_results(folder, whole) == []
+
+
+def test_given_data_must_be_given_again(tmp_path: Path) -> None:
+    folder = interrupted_run(remembering(), tmp_path / "run", 1)
+    with pytest.raises(MissingDataError, match=r"'small' was given as an object.*Run.resume"):
+        Run.resume(folder.path)
+
+
+@pytest.mark.parametrize("number", [120, 5])
+def test_other_data_are_refused_even_if_they_could_not_be_dealt_out(tmp_path: Path, number: int) -> None:
+    folder = interrupted_run(remembering(), tmp_path / "run", 1)
+    data = classes()
+    changed = replace(data, features=data.features[:number] + 1.0, labels=data.labels[:number], groups=None)
+    with pytest.raises(RunError, match=r"had the SHA-256 .*, those found now have"):
+        Run.resume(folder.path, dataset=changed)
+
+
+def test_data_that_are_named_are_loaded_again(tmp_path: Path) -> None:
+    config = RunConfig(
+        **{**dict(remembering()), "data": LogisticPoints(num_points=100, dim=4), "model": SoftmaxRegression()}
+    )
+    expected = Run.start(config, tmp_path / "expected")
+    list(expected.play())
+    run = Run.start(config, tmp_path / "run")
+    list(islice(run.play(), 2))
+    again = Run.resume(tmp_path / "run")
+    assert again.config.data == LogisticPoints(num_points=100, dim=4)
+    del run
+    list(again.play())
+    assert same_results(again.folder, expected.folder) == []
+
+
+def test_other_versions_are_noted(tmp_path: Path) -> None:
+    folder = interrupted_run(remembering(), tmp_path / "run", 1)
+    path = folder.path / "config.toml"
+    path.write_text(path.read_text().replace(f'torch = "{torch.__version__}"', 'torch = "0.1"'))
+    run = Run.resume(folder.path, dataset=classes())
+    assert run.notes == [f"started with torch 0.1, continued with {torch.__version__}: bits may differ"]
+
+
+def test_the_engine_that_was_chosen_is_written_down(tmp_path: Path) -> None:
+    folder = interrupted_run(remembering(model=SoftmaxRegression()), tmp_path / "run", 0)
+    assert 'engine = "stacked"' in folder.config_text()
+    assert Run.resume(folder.path, dataset=classes()).config.engine == "stacked"
+
+
+def test_what_cannot_run_leaves_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="cohort_size"):
+        Run.start(remembering(cohort_size=13), tmp_path / "run", dataset=classes())
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_with_a_run_is_not_written_over(tmp_path: Path, whole: RunFolder) -> None:
+    with pytest.raises(RunError, match="holds a run already"):
+        Run.start(remembering(), whole.path, dataset=classes())
+    with pytest.raises(CorruptRunError, match="does not exist"):
+        Run.resume(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    "text", ["rounds = ", "rounds = 0", "rule = { name = 'krun' }", "[data]\nname = 'digits'\nx = 1"]
+)
+def test_a_configuration_that_was_spoiled_is_an_error_that_names_the_folder(tmp_path: Path, text: str) -> None:
+    folder = interrupted_run(remembering(), tmp_path / "run", 1)
+    (folder.path / "config.toml").write_text(text)
+    with pytest.raises(CorruptRunError, match=r"the config.toml of .*run' is not what a run writes"):
+        Run.resume(folder.path, dataset=classes())
+
+
+def test_two_processes_cannot_play_one_run(tmp_path: Path) -> None:
+    run = Run.start(remembering(), tmp_path / "run", dataset=classes())
+    rest = run.play()
+    next(iter(rest))
+    with pytest.raises(RunError, match="is working in"):
+        next(iter(Run.resume(tmp_path / "run", dataset=classes()).play()))
+    rest.close()  # type: ignore[attr-defined]
