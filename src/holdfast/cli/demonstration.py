@@ -20,7 +20,7 @@ from holdfast.cli.text import NOTHING, duration, percent
 
 def demo(
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
-    rounds: Annotated[int, typer.Option(min=1, help="How many rounds; the mean breaks down after some 150.")] = 250,
+    rounds: Annotated[int, typer.Option(min=1, help="How many rounds; the mean breaks down after some 100.")] = 200,
     jobs: Jobs = None,
 ) -> None:
     """Train on handwritten digits while a fifth of 100 clients lie: the plain mean against RAGE, side by side.

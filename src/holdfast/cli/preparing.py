@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 ASSUMED = 0.3
 """Share of Byzantine rows that a rule is told to expect where a fifth of the clients lie and the cohorts vary."""
 
+TRUSTED = 100
+"""Points that the server keeps for itself where the rule needs some."""
+
 
 def init(
     file: Annotated[Path, typer.Argument(help="The file to write.")] = Path("run.toml"),
@@ -60,12 +63,23 @@ def init(
 
 def _chosen(names: Mapping[str, str]) -> RunConfig:
     """Return the demonstration's configuration with other parts, as far as they were named."""
-    from holdfast.demo import configs  # noqa: PLC0415  loads torch
+    from holdfast.aggregators import Need  # noqa: PLC0415  loads torch
+    from holdfast.attacks import FractionMembers, Honest  # noqa: PLC0415
+    from holdfast.demo import configs  # noqa: PLC0415
+    from holdfast.simulation import RunConfig, ServerOptions  # noqa: PLC0415
     from holdfast.simulation.tables import NAMED  # noqa: PLC0415
 
-    config = configs(rounds=100)["rage"]
-    changes = {key: _built(key, name) for key, name in names.items() if name != NAMED[key].name(getattr(config, key))}
-    return config.model_copy(update={"checkpoint_every": 1, **changes})
+    config, usual = configs(rounds=100)["rage"], RunConfig()
+    changes: dict[str, Any] = {
+        key: _built(key, name) for key, name in names.items() if name != NAMED[key].name(getattr(config, key))
+    }
+    if "data" in changes:  # the demonstration's are for clients with a handful of points
+        changes |= {"lr": usual.lr, "batch_size": usual.batch_size}
+    if "rule" in changes and changes["rule"].all_needs() & {Need.TRUSTED_ROW, Need.TRUSTED_LOSS}:
+        changes["server"] = ServerOptions(trusted_points=TRUSTED)
+    if isinstance(changes.get("attack"), Honest):
+        changes["byzantine"] = FractionMembers(fraction=0.0)
+    return config.model_copy(update={"checkpoint_every": usual.checkpoint_every, **changes})
 
 
 def _built(key: str, name: str) -> Any:

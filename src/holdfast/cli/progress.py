@@ -5,19 +5,22 @@ from __future__ import annotations
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, final
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.table import Column
 from rich.text import Text
 
-from holdfast.cli.text import duration, number, percent
+from holdfast.cli.text import NOTHING, clock, duration, number, percent
 
 if TYPE_CHECKING:
     from holdfast.records.round import RoundRecord
 
+WIDE = 100
+"""Columns of a terminal from which words are written out."""
 STOPPING = "stopping after this round; once more stops at once, and nothing is lost"
 MOST_LINES = 20
 """How many lines a run prints about where there is no terminal, unless it takes long."""
@@ -37,7 +40,7 @@ class Lane:
         self.verdict = ""
         self.evaluated = False
         """Whether the last round looked at the model."""
-        self._before = time.monotonic()
+        self._began = self._before = time.monotonic()
         self._pace: float | None = None
 
     def saw(self, record: RoundRecord) -> None:
@@ -58,9 +61,16 @@ class Lane:
         shown += [f"accuracy {percent(self.accuracy)}"] if self.accuracy is not None else []
         return [*shown, self.verdict] if self.verdict else shown
 
-    def time_left(self) -> str:
-        """Return how long the rest will take at the pace of the last rounds."""
-        return "" if self._pace is None else duration(self._pace * (self.total - self.done))
+    def time_left(self) -> float | None:
+        """Return how many seconds the rest will take at the pace of the last rounds."""
+        return None if self._pace is None else self._pace * (self.total - self.done)
+
+    def clock(self) -> str:
+        """Return the time left; after the last round, and before the first, the time passed."""
+        left = self.time_left()
+        if left is None or self.done == self.total:
+            return clock(self._before - self._began if self.done == self.total else time.monotonic() - self._began)
+        return f"{clock(left)} left"
 
 
 def verdict(record: RoundRecord) -> str:
@@ -68,7 +78,7 @@ def verdict(record: RoundRecord) -> str:
     if record.skipped:
         return "skipped"
     removed, liars = set(record.removed), set(record.byzantine) & set(record.received)
-    caught = f" ({len(removed & liars)} of {len(liars)} Byzantine)" if liars else ""
+    caught = f" ({len(removed & liars)}/{len(liars)} Byzantine)" if liars else ""
     return f"removed {len(removed)}{caught}"
 
 
@@ -145,7 +155,7 @@ class Lines(Watcher):
             self._last[name] = (now, lane.done)
             width = len(str(lane.total))
             head = f"{name + '  ' if len(self.lanes) > 1 else ''}round {lane.done:>{width}}/{lane.total}"
-            left = [f"{lane.time_left()} left"] if lane.done < lane.total else []
+            left = [f"{duration(lane.time_left() or 0.0)} left"] if lane.done < lane.total else []
             self._print("  ".join([head, *lane.facts(), *left]))
 
     def note(self, text: str) -> None:
@@ -167,12 +177,20 @@ class Bars(Watcher):
     def __init__(self, lanes: Mapping[str, Lane], console: Console) -> None:
         """Draw on the console, which is a terminal."""
         super().__init__(lanes)
-        self._stopping = False
-        name = [TextColumn("[bold]{task.description}")] if len(lanes) > 1 else []
-        bar = BarColumn(bar_width=8 if console.width < 100 else 24)
-        self._progress = Progress(*name, bar, _Facts(self), console=console)
+        wide, several = console.width >= WIDE, len(lanes) > 1
+        cells: list[ProgressColumn] = [
+            *([TextColumn("[bold]{task.description}")] if several else []),
+            BarColumn(bar_width=24 if wide else 8),
+            _Cell(lambda lane: f"{lane.done}/{lane.total}"),
+            *([_Cell(lambda lane: f"loss {_digits(lane.loss)}")] if wide or not several else []),
+            _Cell(lambda lane: f"{'accuracy' if wide else 'acc.'} {percent(lane.accuracy)}"),
+            _Cell(lambda lane: lane.verdict if wide else lane.verdict.replace("Byzantine", "Byz."), 28 if wide else 23),
+            _Cell(Lane.clock),
+        ]
+        self._progress = _Drawing(*cells, console=console)
         self._tasks = {
-            name: self._progress.add_task(name, total=lane.total, completed=lane.done) for name, lane in lanes.items()
+            name: self._progress.add_task(name, total=lane.total, completed=lane.done, lane=lane)
+            for name, lane in lanes.items()
         }
 
     def __enter__(self) -> Self:
@@ -184,7 +202,7 @@ class Bars(Watcher):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Leave the bars as they are."""
-        self._stopping = False
+        self._progress.warning = ""
         self._progress.stop()
 
     def show(self, name: str) -> None:
@@ -197,29 +215,38 @@ class Bars(Watcher):
 
     def stopping(self) -> None:
         """Let the next drawing say so."""
-        self._stopping = True
-
-    def facts(self, name: str, elapsed: float | None) -> Text:
-        """Return what stands behind a bar."""
-        lane = self.lanes[name]
-        if self._stopping:
-            return Text(f"{lane.done}/{lane.total} · {STOPPING}", style="yellow")
-        shown = [f"{lane.done}/{lane.total}", *lane.facts()]
-        shown += [f"{lane.time_left()} left"] if lane.done < lane.total and lane.time_left() else []
-        if not lane.facts() and elapsed is not None:
-            shown += [duration(elapsed)]
-        return Text(" · ".join(shown))
+        self._progress.warning = STOPPING
 
 
-class _Facts(ProgressColumn):
-    """The text behind a bar; drawn anew several times a second, so that it hears of signals."""
+@final
+class _Drawing(Progress):
+    """The bars, and a warning below them; drawn several times a second, so that they hear of signals."""
 
-    def __init__(self, bars: Bars) -> None:
-        super().__init__()
-        self._bars = bars
+    warning = ""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """Draw the bars and the warning."""
+        yield from super().get_renderables()
+        if self.warning:
+            yield Text(self.warning, style="yellow")
+
+
+@final
+class _Cell(ProgressColumn):
+    """A part of the line of a run."""
+
+    def __init__(self, content: Callable[[Lane], str], width: int | None = None) -> None:
+        super().__init__(Column(no_wrap=True, min_width=width))
+        self._content = content
 
     def render(self, task: Task) -> Text:
-        return self._bars.facts(task.description, task.elapsed)
+        """Return what the run says now."""
+        return Text(self._content(task.fields["lane"]))
+
+
+def _digits(loss: float | None) -> str:
+    """Return a loss with three digits after the point, so that it does not jump about."""
+    return NOTHING if loss is None else f"{loss:.3f}" if abs(loss) < 1e3 else f"{loss:.1e}"
 
 
 def watcher(lanes: Mapping[str, Lane], *, quiet: bool = False) -> Watcher:

@@ -145,11 +145,11 @@ class Look:
             return "complete"
         return "being played" if self.at_work else "interrupted" if self.done else "not begun"
 
-    def name(self, key: str) -> str:
-        """Return what the configuration says under a key, as short as it can be said."""
+    def name(self, key: str, *, complete: bool = False) -> str:
+        """Return what the configuration says under a key; what is at its default only in a complete answer."""
         from holdfast.simulation.tables import NAMED  # noqa: PLC0415  loads torch
 
-        return _short(NAMED[key].to_table(getattr(self.config, key)))
+        return _short(NAMED[key].to_table(getattr(self.config, key), complete=complete))
 
     def last(self, key: str) -> float | None:
         """Return a loss or an accuracy of the last round that was evaluated."""
@@ -200,7 +200,8 @@ def _state(look: Look) -> Iterator[tuple[str, str]]:
 
 def _setting(look: Look) -> Iterator[tuple[str, str]]:
     config = look.config
-    yield "data", f"{look.name('data')}, {look.name('partition')}"
+    yield "data", look.name("data")
+    yield "clients", look.name("partition", complete=True)
     yield "model", look.name("model")
     steps = f"K = {config.cohort_size}, H = {config.local_steps}, batch {config.batch_size}, lr {config.lr:g}"
     yield "rounds", f"{steps}, seed {config.seed}"
@@ -243,13 +244,12 @@ def _verdicts(look: Look) -> Iterator[tuple[str, str]]:
 
 
 def _side_by_side(looks: list[Look]) -> Table:
-    """Return a line for every run; where the names are long, under the part of their paths that all share."""
+    """Return a line for every run, named by the part of its path that they do not share."""
     shared = Path(os.path.commonpath([look.folder.path.parent for look in looks]))
     table = Table(title=f"in {shared}", title_justify="left")
-    table.add_column("run", overflow="fold", min_width=8)
-    for heading in ("rule", "attack"):
-        table.add_column(heading, overflow="fold", min_width=6)
-    for heading in ("rounds", "loss", "accuracy", "best", "Byz.\nkept", "honest\nlost"):
+    for heading, width in (("run", 8), ("rule", 6), ("attack", 6)):
+        table.add_column(heading, overflow="fold", min_width=width)
+    for heading in ("rounds", "loss", "accuracy", "Byz.\nkept", "honest\nlost"):
         table.add_column(heading, justify="right", no_wrap=True)
     for look in looks:
         tally = look.tally
@@ -258,14 +258,15 @@ def _side_by_side(looks: list[Look]) -> Table:
             look.name("rule").partition("(")[0],
             look.name("attack").partition("(")[0],
             f"{look.done}" if look.complete else f"{look.done}/{look.config.rounds}",
-            number(look.last("test_loss") or look.last("train_loss")),
+            number(look.last("train_loss") if look.last("test_loss") is None else look.last("test_loss")),
             percent(look.last("test_accuracy")),
-            percent(look.summary["best"]["test_accuracy"]),
-            percent(tally.byzantine_kept / tally.byzantine) if tally.byzantine else NOTHING,
-            percent(tally.honest_removed / tally.honest) if tally.honest else NOTHING,
+            f"{tally.byzantine_kept / tally.byzantine:.0%}" if tally.byzantine else NOTHING,
+            f"{tally.honest_removed / tally.honest:.0%}" if tally.honest else NOTHING,
         )
-    table.caption = "accuracy and loss on test points after the last round; which rows of Byzantine clients were kept, "
-    table.caption += "and which of honest ones removed"
+    table.caption = (
+        "loss and accuracy: on the test points, after the last round. Byz. kept: share of the Byzantine rows; honest "
+        "lost: share of the honest rows."
+    )
     return table
 
 

@@ -57,6 +57,16 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
+def clock(seconds: float) -> str:
+    """Return a time as a clock shows it.
+
+    >>> clock(5), clock(185), clock(7890)
+    ('0:05', '3:05', '2:11:30')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02}" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
+
+
 def plural(count: int, noun: str) -> str:
     """Return a count with its noun.
 
