@@ -24,7 +24,7 @@ def remembering(**changes: Any) -> RunConfig:
     options: dict[str, Any] = {
         "rounds": ROUNDS,
         "rule": CenteredClipping(),
-        "attack": Mimic(),
+        "attack": Mimic(warm_up=4),
         "byzantine": FractionMembers(fraction=0.3),
         "model": ImportedModel(factory="tests.simulation.modules:normalised"),
         "client": ClientOptions(momentum=0.5, erasure_rate=0.1),

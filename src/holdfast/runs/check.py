@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import hypergeom
 
 from holdfast.aggregators import rule_name
@@ -14,8 +15,12 @@ from holdfast.attacks import Honest, attack_name
 from holdfast.data import Dataset
 from holdfast.partitions import heterogeneity
 from holdfast.simulation import RunConfig
+from holdfast.simulation.cohorts import UniformCohorts
 from holdfast.simulation.crew import one_torch_thread
 from holdfast.simulation.setting import Setting, dtype_of
+
+_ROUNDS_LOOKED_AT = 1_000
+"""In how many rounds at most Byzantine clients are counted one by one."""
 
 
 @dataclass(frozen=True)
@@ -69,11 +74,19 @@ def _round_facts(setting: Setting) -> Iterator[tuple[str, str]]:
     yield "rule", f"{rule_name(config.rule)}; assumes at most {assumed} Byzantine of K = {config.cohort_size} rows"
     liars = _num_liars(setting)
     yield "adversary", f"{attack_name(config.attack)} by {liars:,} of {setting.num_clients:,} clients"
-    if liars:
+    if liars and isinstance(config.cohorts, UniformCohorts):
         law = _law(setting, liars)
-        average = f"{law.mean():.1f} on average, at most {int(law.support()[1])}"
+        mean, most = config.cohort_size * liars / setting.num_clients, min(config.cohort_size, liars)
+        average = f"{mean:.1f} on average, at most {most}"
         chance = f"more than the assumed {assumed} in a round with probability {law.sf(assumed):.3g}"
         yield "Byzantine in a cohort", f"{average}; {chance}"
+    elif liars:
+        counts, bounds = _counts(setting)
+        average = f"{counts.mean():.1f} on average, at most {counts.max()}"
+        yield (
+            "Byzantine in a cohort",
+            f"{average}; more than assumed in {(counts > bounds).sum()} of {len(counts)} rounds",
+        )
 
 
 def _byzantine_warnings(setting: Setting) -> Iterator[str]:
@@ -89,13 +102,17 @@ def _byzantine_warnings(setting: Setting) -> Iterator[str]:
             f"ε = {liars / clients:.3g} > K/4R = {cohort / (4 * clients):.3g}: in the worst cohort more than a quarter "
             f"of the rows are Byzantine, which the paper's theorems exclude"
         )
-    if liars:
+    if liars and isinstance(config.cohorts, UniformCohorts):
         chance = -np.expm1(config.rounds * np.log1p(-min(_law(setting, liars).sf(assumed), 1.0 - 1e-16)))
         if chance > 0.01:
             yield (
                 f"with probability {chance:.2g} some of the {config.rounds} rounds has more than the {assumed} "
                 f"Byzantine rows that the rule assumes; assume more or sample a larger cohort"
             )
+    elif liars:
+        counts, bounds = _counts(setting)
+        if excess := int((counts > bounds).sum()):
+            yield f"{excess} of {len(counts)} rounds have more Byzantine rows than the rule assumes; assume more"
 
 
 def _data_warnings(setting: Setting) -> Iterator[str]:
@@ -147,6 +164,16 @@ def _num_liars(setting: Setting) -> int:
 def _law(setting: Setting, liars: int) -> hypergeom:
     """Return the distribution of the number of Byzantine clients in a cohort drawn uniformly."""
     return hypergeom(setting.num_clients, liars, setting.config.cohort_size)
+
+
+def _counts(setting: Setting) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return how many Byzantine clients each cohort has that is not left to chance, and how many the rule assumes."""
+    config, counts, bounds = setting.config, [], []
+    for number in range(min(config.rounds, _ROUNDS_LOOKED_AT)):
+        cohort = config.cohorts.cohort(number, setting.num_clients, config.cohort_size, config.seed)
+        counts.append(int(config.byzantine.among(cohort, number, setting.num_clients, config.seed).sum()))
+        bounds.append(config.rule.assumed_byzantine(len(cohort)))
+    return np.array(counts), np.array(bounds)
 
 
 def _size(number: float) -> str:
