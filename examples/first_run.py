@@ -1,0 +1,15 @@
+"""A first run in ten lines: RAGE against a fifth of clients that lie. `python examples/first_run.py [FOLDER]`."""
+
+import sys
+
+from holdfast.aggregators import Rage
+from holdfast.attacks import ALittleIsEnough, FractionMembers
+from holdfast.runs import Run
+from holdfast.simulation import RunConfig
+
+liars = {"byzantine": FractionMembers(fraction=0.2), "attack": ALittleIsEnough(z=1.5)}
+config = RunConfig(rounds=30, lr=0.3, batch_size=4, rule=Rage(byzantine_fraction=0.3), **liars)
+run = Run.start(config, sys.argv[1] if len(sys.argv) > 1 else "runs/first")
+for record in run.play():
+    print(f"round {record.round + 1}: accuracy {record.test_accuracy:.1%}, removed {len(record.removed)} clients")
+print(run.folder.path, run.folder.summary()["last"])
