@@ -27,7 +27,7 @@ def demo(
 
     40 of the 100 clients take part in a round, with 5 local steps each; their data differ (Dirichlet 0.5). The liars
     send "a little is enough" (Baruch et al. 2019, z = 1.5). Takes about half a minute on two cores and needs no
-    download; the runs stay in runs/demo-<number>.
+    download; the runs stay in runs/demo-1 (or -2, …).
     """
     console = Console(stderr=True)
     console.print("Loading torch and the data …", highlight=False)

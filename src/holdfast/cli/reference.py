@@ -45,7 +45,7 @@ def _paragraphs(text: str) -> list[str]:
 def _row(parameter: click.Parameter) -> str:
     names = ", ".join(f"`{option}`" for option in parameter.opts)
     if isinstance(parameter, click.Argument):
-        names = f"`{(parameter.name or '').upper()}`"
+        names = f"`{parameter.metavar or (parameter.name or '').upper()}`"
     default = "" if parameter.default is None or parameter.default is False else f"`{parameter.default}`"
     return f"| {names} | {default} | {getattr(parameter, 'help', '') or ''} |"
 

@@ -45,7 +45,7 @@ def run(
     set_: Settings = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="The folder of the run; the first free one of runs/<name of CONFIG>-<number> if left out."),
+        typer.Option(help="The folder of the run; runs/NAME-1 (or -2, …) after the name of CONFIG if left out."),
     ] = None,
     jobs: Jobs = None,
     quiet: Quiet = False,

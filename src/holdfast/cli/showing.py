@@ -151,6 +151,12 @@ class Look:
 
         return _short(NAMED[key].to_table(getattr(self.config, key), complete=complete))
 
+    def title(self, key: str) -> str:
+        """Return the bare name of what the configuration says under a key."""
+        from holdfast.simulation.tables import NAMED  # noqa: PLC0415  loads torch
+
+        return NAMED[key].name(getattr(self.config, key))
+
     def last(self, key: str) -> float | None:
         """Return a loss or an accuracy of the last round that was evaluated."""
         value = self.summary["last"].get(key)
@@ -255,8 +261,8 @@ def _side_by_side(looks: list[Look]) -> Table:
         tally = look.tally
         table.add_row(
             str(look.folder.path.relative_to(shared)),
-            look.name("rule").partition("(")[0],
-            look.name("attack").partition("(")[0],
+            look.title("rule"),
+            look.title("attack"),
             f"{look.done}" if look.complete else f"{look.done}/{look.config.rounds}",
             number(look.last("train_loss") if look.last("test_loss") is None else look.last("test_loss")),
             percent(look.last("test_accuracy")),

@@ -1,0 +1,64 @@
+"""`holdfast gauntlet`, as a user meets it."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from tests.cli.commands import refused, run
+
+from holdfast.cli.gauntlet import _ranking
+from holdfast.gauntlet import read_records, standings
+
+
+def test_gauntlet_ranks_rules_and_says_where_rage_is_not_the_best(tmp_path: Path) -> None:
+    out = tmp_path / "records.jsonl"
+    options = ("--rules", "rage,median,krum", "--attacks", "none,nan,alie", "--models", "iso", "--dims", "5,50")
+    cohort = ("--cohort-sizes", "12", "--byzantine-fractions", "0.25")
+    output = run("gauntlet", *options, *cohort, "--out", str(out))
+    for word in ("worst", "d=50", "krum", "rage", "18 records"):
+        assert word in output
+    again = json.loads(run("gauntlet", *options, *cohort, "--out", str(out), "--json"))
+    assert {standing["rule"] for standing in again} == {"rage", "median", "krum"}
+    assert len(out.read_text().splitlines()) == 18
+    assert json.loads(run("gauntlet", "--show", str(out), "--json")) == again
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--preset", "ful"), "did you mean 'full'"),
+        (("--rules", "krumm"), "did you mean 'krum'"),
+        (("--dims", "ten"), "--dims takes whole numbers"),
+        (("--byzantine-fractions", "0.7"), "less than 0.5"),
+        (("--out", "/nowhere/records.jsonl"), "cannot write records"),
+        (("--models", "file:nowhere.npy"), "cannot read 'nowhere.npy'"),
+    ],
+)
+def test_gauntlet_refuses_what_it_cannot_run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], message: str
+) -> None:
+    assert message in refused(capsys, monkeypatch, "gauntlet", *options)
+
+
+def test_gauntlet_fits_a_narrow_terminal_and_says_what_is_not_there(tmp_path: Path) -> None:
+    out = tmp_path / "out.jsonl"
+    options = ("--rules", "rage,krum", "--attacks", "alie", "--models", "iso", "--dims", "4,1000")
+    run("gauntlet", *options, "--cohort-sizes", "4", "--byzantine-fractions", "0.25", "--out", str(out))
+    records = read_records(out)
+    narrow = Console(width=80, record=True, file=io.StringIO())
+    narrow.print(_ranking(standings(records), narrow.width))
+    text = narrow.export_text()
+    assert "…" not in text
+    assert "nan" not in text
+    assert "refused every matrix" in text
+    assert "worst case of" not in run("gauntlet", "--rules", "rage", *options[2:6], "--dims", "4")
+
+    def no_such(name: str) -> None:
+        pytest.fail(f"{name} is no JSON")
+
+    krum = json.loads(run("gauntlet", "--show", str(out), "--json"), parse_constant=no_such)[1]
+    assert (krum["rule"], krum["mean_error"], krum["num_refused"]) == ("krum", None, 2)

@@ -1,0 +1,89 @@
+"""Progress: what is shown, how often, and what a signal does."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+
+import pytest
+from rich.console import Console
+
+from holdfast.cli import progress
+from holdfast.cli.following import Stopper
+from holdfast.cli.progress import Bars, Lane, Lines, verdict
+from holdfast.records.round import RoundRecord
+
+
+def record(number: int, **facts: object) -> RoundRecord:
+    given = {"cohort": (1, 2, 3), "received": (1, 2, 3), "kept": (1, 2), "weights": (0.5, 0.5, 0.0), **facts}
+    return RoundRecord(round=number, step=number + 1, lr=0.1, train_loss=0.5, test_accuracy=0.25, **given)  # type: ignore[arg-type]
+
+
+class Clock:
+    """A clock that is moved by hand."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    moved = Clock()
+    monkeypatch.setattr(progress, "time", moved)
+    return moved
+
+
+def test_a_verdict_counts_whom_the_rule_removed() -> None:
+    assert verdict(record(0)) == "removed 1"
+    assert verdict(record(0, byzantine=(2, 3))) == "removed 1 (1/2 Byzantine)"
+    assert verdict(record(0, skipped=True, kept=(), weights=())) == "skipped"
+
+
+def lines_of(clock: Clock, rounds: int, seconds: float) -> list[str]:
+    console = Console(file=io.StringIO(), width=200)
+    watcher = Lines({"": Lane(rounds)}, console)
+    for number in range(rounds):
+        clock.now += seconds
+        watcher.saw("", record(number))
+    assert watcher.complete
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue().splitlines()
+
+
+def test_lines_are_few_whether_rounds_are_fast_or_slow(clock: Clock) -> None:
+    fast, slow = lines_of(clock, rounds=5000, seconds=0.001), lines_of(clock, rounds=1000, seconds=2.0)
+    assert len(fast) == 2 + 4
+    assert 20 <= len(slow) <= 1000 * 2 / 60 + 2
+    assert fast[0] == "round    1/5000  loss 0.5  accuracy 25.0 %  removed 1  5.0 s left"
+    assert fast[-1].startswith("round 5000/5000")
+
+
+def test_bars_fit_eighty_columns_and_say_that_they_stop(clock: Clock) -> None:
+    file = io.StringIO()
+    lanes = {name: Lane(1000) for name in ("mean", "rage", "oracle")}
+    bars = Bars(lanes, Console(file=file, width=80, force_terminal=True, color_system=None))
+    with bars:
+        for name in lanes:
+            clock.now += 2.0
+            bars.saw(name, record(432, byzantine=(2, 3)))
+        bars.stopping()
+    shown = [line for line in file.getvalue().replace("\r", "\n").splitlines() if "oracle" in line]
+    assert "433/1000 acc. 25.0 % removed 1 (1/2 Byz.)" in shown[-1]
+    assert "…" not in file.getvalue()
+    assert "stopping after this round" not in shown[-1]
+
+
+def test_the_first_signal_is_a_wish_and_the_second_an_interrupt() -> None:
+    heard: list[str] = []
+    before = signal.getsignal(signal.SIGINT)
+    with Stopper(lambda: heard.append("wish")) as stopper:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert (heard, stopper.signal) == (["wish"], signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
+    assert signal.getsignal(signal.SIGINT) is before

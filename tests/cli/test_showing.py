@@ -1,0 +1,87 @@
+"""`holdfast show`, as a user meets it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.cli.commands import refused, run, small_config
+
+from holdfast.records.folder import RunFolder
+from holdfast.runs import Run, config_to_toml, read_config
+
+
+@pytest.fixture
+def complete(tmp_path: Path) -> Path:
+    """Return the folder of a run that is complete."""
+    config = read_config(small_config(tmp_path))
+    played = Run.start(config, tmp_path / "runs" / "complete")
+    for _ in played.play():
+        pass
+    return played.folder.path
+
+
+def test_show_has_the_summary_and_the_clients_who_were_removed_most(complete: Path) -> None:
+    output = run("show", str(complete), "--limit", "2")
+    for word in ("complete, 6 rounds", "iid(num_clients=12)", "softmax-regression", "kept (0.0 %)", "2 of 12 clients"):
+        assert word in output
+    lines = [line.split("│")[1:-1] for line in output.splitlines() if line.count("│") == 7]
+    assert {int(line[0]) for line in lines} == {0, 5}
+    assert all(int(line[1]) == int(line[2]) == int(line[5]) for line in lines)  # sampled, removed, Byzantine
+
+
+@pytest.mark.parametrize("order", ["removed", "weight", "rank", "client"])
+def test_clients_are_sorted_as_asked(complete: Path, order: str) -> None:
+    output = run("show", str(complete), "--clients", "--sort", order)
+    clients = [int(line.split("│")[1]) for line in output.splitlines() if line.count("│") == 7]
+    assert sorted(clients) == list(range(12))
+    if order == "client":
+        assert clients == sorted(clients)
+    else:
+        assert set(clients[:2]) == {0, 5}
+
+
+def test_json_holds_everything(complete: Path) -> None:
+    shown = json.loads(run("show", str(complete), "--json"))
+    assert (shown["state"], shown["rounds"], shown["summary"]["rounds"]) == ("complete", 6, 6)
+    assert [client["client"] for client in shown["clients"]] == list(range(12))
+    assert (shown["updates"]["byzantine_kept"], shown["updates"]["honest_removed"]) == (0, 0)
+    assert shown["config"]["rule"]["name"] == "rage"
+
+
+def test_runs_that_are_not_complete_say_so(tmp_path: Path) -> None:
+    config = read_config(small_config(tmp_path))
+    empty = RunFolder.create(tmp_path / "empty", config_to_toml(config))
+    assert "not begun; continue with: holdfast resume" in " ".join(run("show", str(empty.path)).split())
+    half = Run.start(config, tmp_path / "half")
+    rounds = half.play()
+    next(rounds)
+    assert "being played, 1 of 6 rounds" in run("show", str(half.folder.path))
+    del rounds
+    assert "interrupted after 1 of 6 rounds" in run("show", str(half.folder.path))
+    with (half.folder.path / "rounds.jsonl").open("ab") as file:
+        file.write(b'{"round": 1, "ste')
+    assert "interrupted after 1 of 6 rounds" in run("show", str(half.folder.path))
+
+
+def test_several_runs_stand_side_by_side(complete: Path, tmp_path: Path) -> None:
+    config = read_config(small_config(tmp_path), ["rule=median"])
+    next(Run.start(config, complete.parent / "other").play())
+    output = run("show", str(complete.parent))
+    rows = {line.split("│")[1].strip(): line for line in output.splitlines() if line.startswith("│")}
+    assert set(rows) == {"complete", "other"}
+    assert "median" in rows["other"]
+    assert "1/6" in rows["other"]
+    assert "0%" in rows["complete"]
+    assert [each["state"] for each in json.loads(run("show", str(complete.parent), "--json"))] == [
+        "complete",
+        "interrupted",
+    ]
+
+
+def test_show_refuses_what_is_no_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "there is no run in" in refused(capsys, monkeypatch, "show", str(tmp_path))
+    assert "does not exist" in refused(capsys, monkeypatch, "show", str(tmp_path / "nowhere"))

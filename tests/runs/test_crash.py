@@ -1,0 +1,93 @@
+"""A run that is killed again and again ends with the same bytes as one that was left alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from holdfast.records.comparison import same_results
+from holdfast.records.durable import sole_holder
+from holdfast.records.folder import RunFolder
+from holdfast.rng import stream
+
+ROOT = Path(__file__).parents[2]
+KILLS = 20
+CONFIG = """
+rounds = 100
+cohort_size = 16
+local_steps = 20
+checkpoint_every = 2
+partition = { name = "iid", num_clients = 20 }
+model = { name = "mlp", hidden = [64, 64] }
+rule = { name = "rage", num_byzantine = 5 }
+byzantine = { name = "fraction", fraction = 0.2 }
+attack = { name = "alie" }
+client = { momentum = 0.5 }
+server = { momentum = 0.5 }
+"""
+"""Everything that a checkpoint must hold is in use."""
+
+
+class Killer:
+    """Runs commands of holdfast and kills them."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def __call__(self, seconds: float | None, *arguments: str) -> int:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps([seconds, *arguments]) + "\n")
+        self._process.stdin.flush()
+        return int(self._process.stdout.readline())
+
+
+@contextmanager
+def killer() -> Iterator[Killer]:
+    command = [sys.executable, "-m", "tests.runs.killing"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(  # noqa: S603  the project's own program
+        command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        yield Killer(process)
+
+
+def wait_for_workers(folder: Path) -> None:
+    """Wait until nobody holds the lock, which workers inherit: none of them may outlive the process that was killed."""
+    last = time.monotonic() + 20.0
+    while time.monotonic() < last:
+        try:
+            with sole_holder(folder / "lock"):
+                return
+        except BlockingIOError:
+            time.sleep(0.001)
+    pytest.fail("20 s after the run was killed, a worker of it still holds the lock")
+
+
+def test_a_run_killed_at_twenty_random_moments_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
+    config, whole, killed = tmp_path / "run.toml", tmp_path / "whole", tmp_path / "killed"
+    config.write_text(CONFIG, encoding="utf-8")
+    rounds = []
+    with killer() as command:
+        began = time.monotonic()
+        assert command(None, "run", str(config), "--out", str(whole), "--jobs", "2", "-q") == 0
+        seconds = time.monotonic() - began
+        for moment in stream(0, "moments").uniform(0.0, 0.1 * seconds, KILLS):
+            begun = (killed / "config.toml").exists()
+            words = ("resume", str(killed)) if begun else ("run", str(config), "--out", str(killed))
+            assert command(float(moment), *words, "--jobs", "2", "-q") == -signal.SIGKILL
+            if (killed / "config.toml").exists():
+                wait_for_workers(killed)
+                rounds.append(RunFolder.open(killed).num_rounds())
+        assert command(None, "resume", str(killed), "--jobs", "1", "-q") == 0
+    assert len(set(rounds)) >= 5, f"the kills came after {rounds} rounds, not all over the run"
+    assert same_results(RunFolder.open(killed), RunFolder.open(whole)) == []

@@ -1,0 +1,34 @@
+"""The demonstration: the same federation for three servers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.cli.commands import run
+
+from holdfast.demo import configs
+from holdfast.records.folder import RunFolder
+
+
+def test_the_servers_differ_in_nothing_but_the_rule_and_what_the_oracle_hears() -> None:
+    chosen = configs()
+    mean, rage, oracle = (dict(chosen[name]) for name in ("mean", "rage", "oracle"))
+    assert {key for key in mean if mean[key] != rage[key]} == {"rule"}
+    assert {key for key in mean if mean[key] != oracle[key]} == {"attack"}
+
+
+def test_the_demonstration_ends_with_a_table_and_the_place_of_its_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    output = run("demo", "--rounds", "12", "--jobs", "1")
+    rows = {line.split("│")[1].strip(): line.split("│") for line in output.splitlines() if line.startswith("│")}
+    assert list(rows) == ["mean", "rage", "oracle"]
+    kept = {name: int(row[4].split("of")[0]) for name, row in rows.items() if name != "oracle"}
+    assert kept["rage"] < kept["mean"]
+    assert "The runs are in runs/demo-1" in output
+    folders = [RunFolder.open(tmp_path / "runs" / "demo-1" / name) for name in rows]
+    assert [folder.num_rounds() for folder in folders] == [12, 12, 12]
+    cohorts = [[record.cohort for record in folder.records()] for folder in folders]
+    assert cohorts[0] == cohorts[1] == cohorts[2]
