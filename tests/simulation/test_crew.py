@@ -153,7 +153,11 @@ def test_workers_end_when_the_parent_is_killed() -> None:
     assert all(map(is_running, pids))
     os.kill(parent, signal.SIGKILL)
     os.waitpid(parent, 0)
-    assert eventually(lambda: not any(map(is_running, pids)))
+    try:
+        assert eventually(lambda: not any(map(is_running, pids)))
+    finally:
+        for pid in filter(is_running, pids):  # a failure must leave nobody behind
+            os.kill(pid, signal.SIGKILL)
 
 
 def test_shared_memory_has_no_name_and_no_file() -> None:
