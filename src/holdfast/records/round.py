@@ -86,9 +86,9 @@ class RoundRecord(ValueObject):
 
     @property
     def removed(self) -> tuple[Client, ...]:
-        """Those whose updates arrived and got no weight."""
+        """Those whose updates arrived and got no weight; nobody in a round that was skipped."""
         kept = set(self.kept)
-        return tuple(client for client in self.received if client not in kept)
+        return () if self.skipped else tuple(client for client in self.received if client not in kept)
 
     def to_line(self) -> str:
         """Return the record as one line of JSON, without what is at its default."""

@@ -25,7 +25,7 @@ def summarised(records: Iterable[RoundRecord]) -> dict[str, Any]:
             last = seen
         if record.test_accuracy is not None and (best["round"] is None or record.test_accuracy > best["test_accuracy"]):
             best = {"test_accuracy": record.test_accuracy, "round": record.round}
-        liars, removed = set(record.byzantine), set(record.removed if not record.skipped else ())
+        liars, removed = set(record.byzantine), set(record.removed)
         counts["rounds"] += 1
         counts["skipped"] += record.skipped
         counts["promise_broken"] += record.promise_broken

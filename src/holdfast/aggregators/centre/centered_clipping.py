@@ -55,6 +55,7 @@ class CenteredClipping(MinorityAggregator):
     num_iterations: Annotated[int, Field(ge=1), BeforeValidator(whole_number)] = 3
     """L, the number of steps."""
     start: Literal["previous", "origin", "median"] = "previous"
+    """Where the first step starts: the centre of the last round, 0, or the coordinate-wise median."""
 
     def breaks(self) -> frozenset[Claim]:
         """Return what a starting point that does not move with the rows, and a given radius, destroy."""

@@ -38,8 +38,11 @@ class GeometricMedian(MinorityAggregator):
     citation: ClassVar[str] = "Chen, Su, Xu 2017; Weiszfeld 1937"
 
     smoothing: Annotated[float, Field(gt=0.0, le=1.0), BeforeValidator(real_number)] = SMOOTHING
+    """ν, the length below which a distance counts as this, in typical distances."""
     tolerance: Annotated[float, Field(gt=0.0, lt=1.0), BeforeValidator(real_number)] = TOLERANCE
+    """Stop when a step moves the point by less than this, in typical distances."""
     max_iterations: Annotated[int, Field(ge=1), BeforeValidator(whole_number)] = MAX_ITERATIONS
+    """Stop after so many steps."""
 
     def aggregate(self, columns: Columns, num_byzantine: int, view: ServerView) -> Aggregation:
         """Iterate in the Gram matrix, combine once; the score of a row is its distance to the update."""

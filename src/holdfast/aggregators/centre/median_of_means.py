@@ -41,6 +41,7 @@ class MedianOfMeans(BoundedAggregator):
     num_groups: Annotated[int, Field(ge=1), BeforeValidator(whole_number)] | None = None
     """k, at most n; None is 2f + 1, the fewest of which a majority is honest."""
     seed: Annotated[int, Field(ge=0), BeforeValidator(whole_number)] = 0
+    """The root seed of the groups, which are drawn anew in every round."""
 
     @model_validator(mode="after")
     def _a_majority_of_honest_groups(self) -> MedianOfMeans:

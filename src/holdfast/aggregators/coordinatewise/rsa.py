@@ -47,7 +47,9 @@ class Rsa(MinorityAggregator):
     citation: ClassVar[str] = "Li et al. 2019, equation (8)"
 
     penalty: Annotated[float, Field(gt=0.0, lt=1e30), BeforeValidator(real_number)] = 0.005
+    """λ, how strongly the model is pulled towards each client's."""
     weight_decay: Annotated[float, Field(ge=0.0, lt=1e30), BeforeValidator(real_number)] = 0.0
+    """μ of the server's own term; where it is not 0, the view must hold the model."""
 
     def breaks(self) -> frozenset[Claim]:
         """Return all but that clients are alike: only the signs of the rows count."""

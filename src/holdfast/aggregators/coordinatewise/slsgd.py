@@ -39,6 +39,7 @@ class Slsgd(BoundedAggregator):
     citation: ClassVar[str] = "Xie, Koyejo, Gupta 2019, Algorithm 1"
 
     moving_average: Annotated[float, Field(gt=0.0, le=1.0), BeforeValidator(real_number)] = 0.5
+    """α, the share of the new update; 1 is the trimmed mean itself."""
 
     def breaks(self) -> frozenset[Claim]:
         """Return what the trimmed mean breaks, and that a share of it stays behind the rows."""

@@ -55,7 +55,9 @@ class Zeno(BoundedAggregator):
     needs: ClassVar[frozenset[Need]] = frozenset({Need.MODEL, Need.TRUSTED_LOSS})
 
     rho: Annotated[float, Field(ge=0.0, lt=1e10), BeforeValidator(real_number)] = 0.0005
+    """ρ, the weight of a row's length in its score."""
     lr: Annotated[float, Field(gt=0.0, lt=1e30), BeforeValidator(real_number)] = 0.1
+    """γ, the step with which a row is tried."""
 
     def breaks(self) -> frozenset[Claim]:
         """Return that the loss is measured at the model and with steps of the rows' own size."""

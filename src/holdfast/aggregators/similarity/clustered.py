@@ -67,6 +67,7 @@ class Clustered(Aggregator):
     rule: InstanceOf[Aggregator]
     """The rule inside; may be a wrapper itself."""
     num_clusters: Annotated[int, Field(ge=1), BeforeValidator(whole_number)] = 2
+    """How many clusters of clients are looked for."""
     max_iterations: Annotated[int, Field(ge=1), BeforeValidator(whole_number)] = MAX_ITERATIONS
     """Iterations of the clustering."""
 

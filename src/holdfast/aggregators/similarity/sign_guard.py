@@ -51,6 +51,7 @@ class SignGuard(MinorityAggregator):
     share: Annotated[float, Field(gt=0.0, le=1.0), BeforeValidator(real_number)] = 0.1
     """The share of the coordinates whose signs are counted; at least one is."""
     seed: Annotated[int, Field(ge=0), BeforeValidator(whole_number)] = 0
+    """The root seed of the drawn coordinates, anew in every round."""
 
     def breaks(self) -> frozenset[Claim]:
         """Return what cannot hold of rows clipped about the origin, whose signs depend on the axes."""

@@ -41,6 +41,7 @@ class Bucketing(MixingWrapper):
     size: Annotated[int, Field(ge=1), BeforeValidator(whole_number)] = 2
     """s, rows per bucket."""
     seed: Annotated[int, Field(ge=0), BeforeValidator(whole_number)] = 0
+    """The root seed of the buckets, which are drawn anew in every round."""
 
     def breaks(self) -> frozenset[Claim]:
         """Return that who shares a bucket depends on the order of the rows."""
