@@ -17,7 +17,7 @@ from holdfast.records.round import RoundRecord
 
 def record(number: int, **facts: object) -> RoundRecord:
     given = {"cohort": (1, 2, 3), "received": (1, 2, 3), "kept": (1, 2), "weights": (0.5, 0.5, 0.0), **facts}
-    return RoundRecord(round=number, step=number + 1, lr=0.1, train_loss=0.5, test_accuracy=0.25, **given)  # type: ignore[arg-type]
+    return RoundRecord(round=number, step=number + 1, lr=0.1, train_loss=0.5, test_accuracy=0.25, **given)
 
 
 class Clock:

@@ -15,7 +15,7 @@ from holdfast.cli.app import app
 from holdfast.records.comparison import same_results
 from holdfast.records.folder import RunFolder
 
-LONG = ("--set", "rounds=400", "--set", "local_steps=20")
+LONG = ("--set", "rounds=100", "--set", "local_steps=20")
 """Rounds enough for a signal to come in between."""
 
 
@@ -112,27 +112,35 @@ def test_resume_tells_what_it_passed_over(config: str) -> None:
     assert (folder / "summary.json").exists()
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_stops_between_rounds_and_resuming_ends_as_if_nothing_had_happened(
-    config: str, number: signal.Signals, code: int
-) -> None:
+def stopped_by(number: signal.Signals, config: str) -> RunFolder:
+    """Return what is left of a run that hears a signal after its first round."""
     command = [*PROGRAM, "run", config, "--out", "stopped", "--jobs", "2", *LONG]
     with subprocess.Popen(  # noqa: S603  the project's own program
         command, stderr=subprocess.PIPE, text=True, env=ONE_THREAD, start_new_session=True
     ) as process:
         assert process.stderr is not None
-        seen = [process.stderr.readline(), process.stderr.readline()]
-        assert seen[1].startswith("round   1/400")
+        assert "100 rounds" in process.stderr.readline()
+        assert process.stderr.readline().startswith("round   1/100")
         os.killpg(process.pid, number)  # as a terminal does: the workers hear it too
         said = process.stderr.read()
-    assert process.returncode == code, said
+    assert process.returncode == 128 + number, said
     assert "stopping after this round" in said
     assert "holdfast resume stopped" in said
-    stopped = RunFolder.open("stopped")
-    assert 1 <= stopped.num_rounds() < 400
+    folder = RunFolder.open("stopped")
+    assert 1 <= folder.num_rounds() < 100
+    return folder
+
+
+def test_ctrl_c_stops_between_rounds_and_resuming_ends_as_if_nothing_had_happened(config: str) -> None:
+    stopped = stopped_by(signal.SIGINT, config)
     run("resume", "stopped", "-q", "--jobs", "1")
     run("run", config, "--out", "whole", "-q", "--jobs", "1", *LONG)
     assert same_results(stopped, RunFolder.open("whole")) == []
+
+
+def test_sigterm_stops_between_rounds(config: str) -> None:
+    with stopped_by(signal.SIGTERM, config).locked():
+        pass  # nobody works in it any more
 
 
 def test_a_model_in_the_current_folder_is_found(config: str, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from holdfast.records.comparison import same_results
@@ -20,19 +21,19 @@ from holdfast.records.folder import RunFolder
 from holdfast.rng import stream
 
 ROOT = Path(__file__).parents[2]
-KILLS = 20
-CONFIG = """
-rounds = 100
+KILLS, ROUNDS, LONGEST_DELAY = 20, 60, 0.05
+CONFIG = f"""
+rounds = {ROUNDS}
 cohort_size = 16
 local_steps = 20
 checkpoint_every = 2
-partition = { name = "iid", num_clients = 20 }
-model = { name = "mlp", hidden = [64, 64] }
-rule = { name = "rage", num_byzantine = 5 }
-byzantine = { name = "fraction", fraction = 0.2 }
-attack = { name = "alie" }
-client = { momentum = 0.5 }
-server = { momentum = 0.5 }
+partition = {{ name = "iid", num_clients = 20 }}
+model = {{ name = "mlp", hidden = [64, 64] }}
+rule = {{ name = "rage", num_byzantine = 5 }}
+byzantine = {{ name = "fraction", fraction = 0.2 }}
+attack = {{ name = "alie" }}
+client = {{ momentum = 0.5 }}
+server = {{ momentum = 0.5 }}
 """
 """Everything that a checkpoint must hold is in use."""
 
@@ -43,10 +44,11 @@ class Killer:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
 
-    def __call__(self, seconds: float | None, *arguments: str) -> int:
+    def __call__(self, folder: Path, *arguments: str, rounds: int | None = None, seconds: float = 0.0) -> int:
+        """Return the exit code of a command that is killed so many seconds after so many rounds are in the folder."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps([seconds, *arguments]) + "\n")
+        self._process.stdin.write(json.dumps([str(folder), rounds, seconds, *arguments]) + "\n")
         self._process.stdin.flush()
         return int(self._process.stdout.readline())
 
@@ -76,18 +78,17 @@ def wait_for_workers(folder: Path) -> None:
 def test_a_run_killed_at_twenty_random_moments_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
     config, whole, killed = tmp_path / "run.toml", tmp_path / "whole", tmp_path / "killed"
     config.write_text(CONFIG, encoding="utf-8")
-    rounds = []
+    draws = stream(0, "moments")
+    moments = zip(np.sort(draws.integers(0, ROUNDS - 10, KILLS)), draws.uniform(0.0, LONGEST_DELAY, KILLS), strict=True)
     with killer() as command:
-        began = time.monotonic()
-        assert command(None, "run", str(config), "--out", str(whole), "--jobs", "2", "-q") == 0
-        seconds = time.monotonic() - began
-        for moment in stream(0, "moments").uniform(0.0, 0.1 * seconds, KILLS):
+        assert command(whole, "run", str(config), "--out", str(whole), "--jobs", "2", "-q") == 0
+        for rounds, seconds in moments:
             begun = (killed / "config.toml").exists()
             words = ("resume", str(killed)) if begun else ("run", str(config), "--out", str(killed))
-            assert command(float(moment), *words, "--jobs", "2", "-q") == -signal.SIGKILL
-            if (killed / "config.toml").exists():
+            code = command(killed, *words, "--jobs", "2", "-q", rounds=int(rounds), seconds=float(seconds))
+            assert code == -signal.SIGKILL
+            if (killed / "lock").exists():
                 wait_for_workers(killed)
-                rounds.append(RunFolder.open(killed).num_rounds())
-        assert command(None, "resume", str(killed), "--jobs", "1", "-q") == 0
-    assert len(set(rounds)) >= 5, f"the kills came after {rounds} rounds, not all over the run"
+        assert ROUNDS / 2 < RunFolder.open(killed).num_rounds() < ROUNDS
+        assert command(killed, "resume", str(killed), "--jobs", "1", "-q") == 0
     assert same_results(RunFolder.open(killed), RunFolder.open(whole)) == []
