@@ -1,8 +1,8 @@
 """How near full-batch runs come to the known minimum of logistic regression on a9a.
 
 Run it with ``python -m benchmarks.convex`` and $HOLDFAST_DATA set. The objective is the mean of log(1 + exp(−y x·w))
-plus (λ/2) ‖w‖² with λ = 1e-3, no intercept; its minimum 0.333340752069 was found by Newton's method in float64 and agrees
-with scikit-learn to 12 digits. Ten clients hold the points in an IID split, all take part, nobody attacks.
+plus (λ/2) ‖w‖² with λ = 1e-3, no intercept; its minimum 0.333340752069 was found by Newton's method in float64 and
+agrees with scikit-learn to 12 digits. Ten clients hold the points in an IID split, all take part, nobody attacks.
 """
 
 import time
