@@ -17,6 +17,34 @@ def dropping() -> nn.Module:
     return nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 3))
 
 
+def hooked() -> nn.Module:
+    """Return a stack whose layer does more than its type says."""
+    layer = nn.Linear(5, 3)
+    layer.register_forward_hook(lambda _, __, outputs: 2.0 * outputs)
+    return nn.Sequential(layer)
+
+
+def sharing() -> nn.Module:
+    """Return a stack of which two layers have one bias."""
+    first, second = nn.Linear(5, 5), nn.Linear(5, 5)
+    second.bias = first.bias
+    return nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), nn.Linear(5, 3))
+
+
+class Tempered(nn.Module):
+    """Has a parameter that is a number, and one that it does not use."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(5, 3)
+        self.temperature = nn.Parameter(torch.tensor(2.0))
+        self.unused = nn.Parameter(torch.ones(2))
+
+    def forward(self, points: Tensor) -> Tensor:
+        outputs: Tensor = self.layer(points) / self.temperature
+        return outputs
+
+
 class Failing(nn.Module):
     """Fails on the points that a client trains on, if the process is not the one that built it."""
 

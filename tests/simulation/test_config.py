@@ -15,6 +15,7 @@ from holdfast.attacks import ClassFlip, FractionMembers, LabelFlip, Optimal, Sig
 from holdfast.errors import CohortTooSmallError, HoldfastError, ParameterError
 from holdfast.models import Quadratic
 from holdfast.simulation import ClientOptions, Evaluation, Federation, RunConfig, ServerOptions
+from holdfast.simulation.schedules import ExponentialSchedule
 
 
 def test_total_steps_are_rounds_times_local_steps() -> None:
@@ -102,6 +103,12 @@ def test_an_unknown_key_is_refused_with_the_nearest() -> None:
         ({"rule": Zeno(num_byzantine=1)}, "needs the loss.*trusted_points to at least 1, got 0"),
         ({"server": ServerOptions(trusted_points=120)}, "less than the 120 training points, got 120"),
         ({"device": "abacus"}, "device must be one that torch can use.*got 'abacus'"),
+        ({"device": "meta"}, "device must be one that torch can use.*got 'meta'"),
+        ({"device": "hpu"}, "device must be one that torch can use.*got 'hpu'"),
+        (
+            {"rounds": 300, "schedule": ExponentialSchedule(decay=0.01)},
+            r"step size of the last round must be at least 2.*got 0 with lr = 0.1 and Exp.* after 300 rounds",
+        ),
         ({"engine": "stacked", "model": Quadratic()}, "'stacked' cannot train this model"),
     ],
 )
@@ -125,9 +132,3 @@ def test_a_rule_that_needs_a_larger_cohort_is_refused_at_set_up() -> None:
 def test_an_attack_on_labels_that_are_no_classes_is_refused_at_set_up(attack: Any) -> None:
     with pytest.raises(ParameterError, match="changes classes, and the labels of numbers are no classes"):
         Federation(config(attack=attack, model=Quadratic()), dataset=numbers())
-
-
-@pytest.mark.parametrize("jobs", [0, -1])
-def test_no_process_at_all_is_refused(jobs: int) -> None:
-    with pytest.raises(HoldfastError, match=f"jobs must be at least 1, got {jobs}"):
-        Federation(config(), dataset=classes(), jobs=jobs)

@@ -198,3 +198,13 @@ def test_a_global_random_state_changes_nothing() -> None:
     stream(0, "unrelated").random(5)
     assert same_bits(first, played(what))
     assert isinstance(what.rule, Mean)
+
+
+@pytest.mark.parametrize("factory", ["hooked", "sharing", "Tempered"])
+@pytest.mark.parametrize("engine", ["auto", "vmap"])
+def test_unusual_modules_are_trained_as_they_compute(factory: str, engine: str) -> None:
+    model = ImportedModel(factory=f"tests.simulation.modules:{factory}")
+    looped, _ = played(config(model=model, engine="loop"))
+    states, _ = played(config(model=model, engine=engine))
+    assert not torch.equal(looped[0].model, looped[-1].model)
+    assert torch.allclose(looped[-1].model, states[-1].model, rtol=0.0, atol=1e-12)

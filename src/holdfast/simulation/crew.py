@@ -38,6 +38,9 @@ _ORDER = struct.Struct("<qdqq")
 """Round, step size, first and last row of a chunk."""
 _REPLY = struct.Struct("<d")
 """Seconds spent on drawing batches; anything longer is the text of an error."""
+_COMPANY = 8
+"""How many clients are taken together at least, to which company matters; a cohort of many makes four chunks or more,
+so that a few workers have something to do."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +63,8 @@ class Crew:
 
     def __init__(self, engine: Engine, cohort_size: int, jobs: int = 1) -> None:
         """Set the memory aside; workers, for more than one job, are started on entering."""
-        if jobs < 1:
-            msg = f"jobs must be at least 1, got {jobs}"
+        if not isinstance(jobs, int) or jobs < 1:
+            msg = f"jobs must be a whole number of at least 1, got {jobs!r}"
             raise ParameterError(msg)
         device = next(engine.task.module.parameters()).device
         if jobs > 1 and device.type != "cpu":
@@ -136,10 +139,15 @@ class Crew:
         self.sampling_seconds = self._share_out(orders) if self._workers else self._do_all(orders)
 
     def _chunks(self, clients: Indices) -> Iterator[tuple[int, int]]:
-        """Yield the first and last row of chunks of one kind each, small enough that every worker gets two."""
-        size = self._engine.chunk_size
-        if self._workers:
-            size = max(1, min(size, -(-len(clients) // (2 * self._jobs))))
+        """Yield the first and last row of chunks of one kind each, small enough that every worker gets two.
+
+        If company matters to the engine, they are the same for any number of workers, as the result must be.
+        """
+        size, number = self._engine.chunk_size, len(clients)
+        if self._engine.company_matters:
+            size = min(size, max(_COMPANY, -(-number // 4)))
+        elif self._workers:
+            size = max(1, min(size, -(-number // (2 * self._jobs))))
         kinds = self._engine.kinds(clients)
         borders = [0, *(np.flatnonzero(np.diff(kinds)) + 1).tolist(), len(clients)]
         for first, last in pairwise(borders):
@@ -272,6 +280,7 @@ def _work(pipe: Connection, near_ends: list[Connection], engine: Engine, memory:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     for other in near_ends:  # or this process would keep its own pipe and its siblings' open
         other.close()
+    _close_files(pipe.fileno())
     torch.set_num_threads(1)
     with one_blas_thread():
         while True:
@@ -279,6 +288,12 @@ def _work(pipe: Connection, near_ends: list[Connection], engine: Engine, memory:
                 pipe.send_bytes(_reply(pipe.recv_bytes(), engine, memory))
             except (EOFError, OSError):
                 os._exit(0)  # nobody is left to work for, and nothing of the parent's is to be cleaned up here
+
+
+def _close_files(but: int) -> None:
+    """Close all that the parent has open: a lock on a folder would outlive it while a worker is still at work."""
+    os.closerange(3, but)
+    os.closerange(max(3, but + 1), 2**16)
 
 
 def _reply(order: bytes, engine: Engine, memory: _Memory) -> bytes:

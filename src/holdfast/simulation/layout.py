@@ -33,7 +33,7 @@ class Place:
         """Return the tensor as a view of one row, or the tensors of many rows stacked."""
         flat = rows[..., self.offset : self.offset + self.size]
         if len(self.shape) != 4:
-            return flat.view(*rows.shape[:-1], *self.shape)
+            return flat.view((*rows.shape[:-1], *self.shape))  # a tuple, which may be empty
         outputs, inputs, height, width = self.shape
         return flat.view(*rows.shape[:-1], outputs, height, width, inputs).movedim(-1, -3)
 

@@ -44,6 +44,7 @@ class Setting:
     def of(cls, config: RunConfig, dataset: Dataset) -> Setting:
         """Deal the points out, build the model and choose the engine; refuse what would fail in some round."""
         check_device(config)
+        check_schedule(config)
         check_trust(config)
         check_attack(config, dataset)
         shares, own = dealt(config, dataset)
@@ -131,13 +132,24 @@ def check_attack(config: RunConfig, dataset: Dataset) -> None:
 
 
 def check_device(config: RunConfig) -> None:
-    """Raise `ParameterError` if there is no such device."""
+    """Raise `ParameterError` if there is no such device, or one that does not compute, such as "meta"."""
     try:
-        torch.empty(0, device=config.device)
-    except (RuntimeError, AssertionError) as error:  # torch raises the latter if it was built without CUDA
-        why = str(error).partition("\n")[0]
+        torch.zeros(1, device=config.device).item()
+    except Exception as error:  # noqa: BLE001  torch raises errors of many kinds for devices that it was not built for
+        why = str(error).partition("\n")[0].partition(". ")[0]
         msg = f"device must be one that torch can use, such as cpu or cuda; got {config.device!r}: {why}"
         raise ParameterError(msg) from None
+
+
+def check_schedule(config: RunConfig) -> None:
+    """Raise `ParameterError` if the step size, which the server divides by, vanishes before the last round."""
+    last, least = config.lr_of(config.rounds - 1), torch.finfo(dtype_of(config)).tiny
+    if last < least:
+        msg = (
+            f"the step size of the last round must be at least {least:.3g} in {config.dtype}, got {last:.3g} "
+            f"with lr = {config.lr} and {config.schedule!r} after {config.rounds} rounds"
+        )
+        raise ParameterError(msg)
 
 
 def dtype_of(config: RunConfig) -> torch.dtype:

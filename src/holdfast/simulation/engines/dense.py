@@ -90,8 +90,8 @@ def dense_layers(task: Task) -> list[Dense]:
         elif type(part) is nn.ReLU and layers:
             rectified = True
         elif type(part) is nn.Linear:
-            if f"{name}.weight" not in places:
-                msg = f"the layer {name} shares its weight with another one"
+            if not {f"{name}.{own}" for own, _ in part.named_parameters()} <= places.keys():
+                msg = f"the layer {name} shares its weight or bias with another one"
                 raise EngineRefusal(msg)
             layers.append(Dense(places[f"{name}.weight"], places.get(f"{name}.bias"), rectified))
             rectified = False
@@ -115,4 +115,7 @@ def _check_points(task: Task, module: nn.Sequential) -> None:
         raise EngineRefusal(msg)
     if len(list(module.named_children())) != len(module):
         msg = "a layer stands in two places of the model"
+        raise EngineRefusal(msg)
+    if any(part._forward_hooks or part._forward_pre_hooks or part._backward_hooks for part in module.modules()):  # noqa: SLF001  torch has no other way to ask
+        msg = "a layer has a hook, which only a call of it would run"
         raise EngineRefusal(msg)

@@ -91,7 +91,8 @@ class LoopEngine(Engine):
             if step < number:  # a full batch is gathered once
                 features = self._gathered(points[step])
             loss = self.task.loss.mean(self._module(features), labels[min(step, number - 1)])
-            self._step(list(torch.autograd.grad(loss, self._parameters)), lr)
+            gradients = torch.autograd.grad(loss, self._parameters, materialize_grads=True)  # 0 for what is not used
+            self._step(list(gradients), lr)
 
     def _gathered(self, points: Tensor) -> Tensor:
         batch = self._batch.rows(self.task.data.features, points)
