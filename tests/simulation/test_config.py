@@ -12,7 +12,7 @@ from tests.simulation.small import classes, config, numbers
 
 from holdfast.aggregators import FlTrust, Krum, Zeno
 from holdfast.attacks import ClassFlip, FractionMembers, LabelFlip, Optimal, SignFlip, Sleeper
-from holdfast.errors import CohortTooSmallError, HoldfastError, ParameterError
+from holdfast.errors import CohortTooSmallError, ParameterError
 from holdfast.models import Quadratic
 from holdfast.simulation import ClientOptions, Evaluation, Federation, RunConfig, ServerOptions
 from holdfast.simulation.schedules import ExponentialSchedule

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,12 +17,14 @@ from tests.simulation.small import classes, config, played, same_bits
 from holdfast.aggregators import Rage
 from holdfast.attacks import FractionMembers, LabelFlip
 from holdfast.errors import ParameterError, RunError
+from holdfast.linalg import threads
 from holdfast.models import Architecture, ConvolutionalNetwork, ImportedModel, MultilayerPerceptron, SoftmaxRegression
 from holdfast.partitions import UnequalPartition
 from holdfast.simulation import ClientOptions, Federation
-from holdfast.simulation.crew import Crew
+from holdfast.simulation.crew import Crew, _shared, _work
 
 FAILING = ImportedModel(factory="tests.simulation.modules:Failing")
+DROPPING = ImportedModel(factory="tests.simulation.modules:dropping")
 DYING = ImportedModel(factory="tests.simulation.modules:Dying")
 
 
@@ -207,3 +211,48 @@ def test_orders_are_few_numbers_and_chunks_cover_the_cohort_once() -> None:
         kinds = federation.setting.engine.kinds(clients)
         assert all(len(set(kinds[first:last].tolist())) == 1 for first, last in chunks)
         assert list(crew._chunks(clients[:0])) == []  # noqa: SLF001
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_federations_in_threads_do_not_disturb_each_other(jobs: int) -> None:
+    configs = [config(model=DROPPING, seed=seed, dtype="float32") for seed in range(3)]
+    alone = [played(each) for each in configs]
+    with ThreadPoolExecutor(3) as executor:
+        for _ in range(3):
+            together = executor.map(lambda each: played(each, jobs=jobs), configs)
+            assert all(map(same_bits, alone, together))
+
+
+def test_workers_do_not_wait_for_a_lock_that_a_thread_held() -> None:
+    with threads._lock, ThreadPoolExecutor(1) as executor:  # noqa: SLF001  as another federation may at any moment
+        reader, writer = multiprocessing.Pipe(duplex=False)
+        process = multiprocessing.get_context("fork").Process(target=_work, args=(reader, [], None, None), daemon=True)
+        executor.submit(process.start).result()
+    reader.close()
+    writer.close()
+    process.join(10.0)
+    code = process.exitcode
+    process.kill()
+    assert code == 0
+
+
+def test_more_memory_than_there_is_is_an_error_that_says_for_what() -> None:
+    with pytest.raises(RunError, match=r"bytes of memory for 1000000 × 1000000000000 numbers cannot be had"):
+        _shared((10**6, 10**12), torch.float32)
+
+
+def test_processes_that_may_not_start_others_are_told_so() -> None:
+    reader, writer = multiprocessing.Pipe(duplex=False)
+
+    def start() -> None:
+        try:
+            with Federation(config(), dataset=classes(), jobs=2):
+                writer.send("started")
+        except ParameterError as error:
+            writer.send(str(error))
+
+    process = multiprocessing.get_context("fork").Process(target=start, daemon=True)
+    process.start()
+    assert reader.poll(20.0)
+    assert "may not start others; use jobs = 1, got 2" in reader.recv()
+    process.join(10.0)

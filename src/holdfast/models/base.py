@@ -5,13 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Annotated, ClassVar
 
-import torch
 from pydantic import BeforeValidator, Field
 from torch import nn
 
 from holdfast.data.base import Dataset
+from holdfast.models.drawing import drawing_from
 from holdfast.models.losses import Loss
-from holdfast.rng import stream
 from holdfast.values import ValueObject, real_number, whole_number
 
 Width = Annotated[int, Field(ge=1), BeforeValidator(whole_number)]
@@ -43,7 +42,6 @@ class Architecture(ValueObject, ABC):
 
         Its parameters have the dtype of the points, if these are floats.
         """
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(int(stream(seed, "model").integers(2**63)))
+        with drawing_from(seed, "model"):
             module = self.module(dataset)
         return module.to(dataset.features.dtype) if dataset.features.is_floating_point() else module

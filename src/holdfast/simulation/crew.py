@@ -82,8 +82,12 @@ class Crew:
         if self._workers and "fork" not in multiprocessing.get_all_start_methods():
             msg = f"worker processes need a system that can fork; use jobs = 1, got {self._jobs}"
             raise ParameterError(msg)
-        for worker in self._workers:
-            worker.start(self._engine, self._memory, self._workers)
+        if self._workers and multiprocessing.current_process().daemon:
+            msg = f"a daemonic process, such as one of a pool, may not start others; use jobs = 1, got {self._jobs}"
+            raise ParameterError(msg)
+        with one_blas_thread():  # the workers inherit it; the lock behind it may be held by a thread they do not have
+            for worker in self._workers:
+                worker.start(self._engine, self._memory, self._workers)
         return self
 
     def __exit__(
@@ -282,12 +286,11 @@ def _work(pipe: Connection, near_ends: list[Connection], engine: Engine, memory:
         other.close()
     _close_files(pipe.fileno())
     torch.set_num_threads(1)
-    with one_blas_thread():
-        while True:
-            try:
-                pipe.send_bytes(_reply(pipe.recv_bytes(), engine, memory))
-            except (EOFError, OSError):
-                os._exit(0)  # nobody is left to work for, and nothing of the parent's is to be cleaned up here
+    while True:
+        try:
+            pipe.send_bytes(_reply(pipe.recv_bytes(), engine, memory))
+        except (EOFError, OSError):
+            os._exit(0)  # nobody is left to work for, and nothing of the parent's is to be cleaned up here
 
 
 def _close_files(but: int) -> None:
@@ -350,5 +353,13 @@ def _shared(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
     number = int(np.prod(shape, dtype=np.int64))
     if number == 0:
         return torch.zeros(shape, dtype=dtype)
-    pages = mmap.mmap(-1, number * dtype.itemsize)
+    try:
+        pages = mmap.mmap(-1, number * dtype.itemsize)
+    except (OSError, OverflowError) as error:
+        size = " × ".join(map(str, shape))
+        msg = (
+            f"{number * dtype.itemsize:,} bytes of memory for {size} numbers cannot be had: {error}; clients × "
+            f"parameters are kept for a cohort, and for all clients if they have momentum"
+        )
+        raise RunError(msg) from None
     return torch.frombuffer(pages, dtype=dtype, count=number).view(shape)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from typing import ClassVar, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from holdfast.rng import stream
+from holdfast.models.drawing import drawing_from
 from holdfast.simulation.engines.base import Engine
 from holdfast.simulation.engines.points import Drawn, Scratch
 from holdfast.simulation.local import Chunk, Task
@@ -77,7 +76,7 @@ class LoopEngine(Engine):
                 count.copy_(start)
             if self._apart:
                 _copy(self._parameters, self._views)
-            randomness = _own_randomness(self.task.seed, chunk.round, client) if self._draws else nullcontext()
+            randomness = drawing_from(self.task.seed, "module", chunk.round, client) if self._draws else nullcontext()
             with randomness:
                 self._train_one(drawn.points[i], drawn.labels[i], chunk.lr)
             if self._apart:
@@ -140,14 +139,3 @@ def may_draw(module: nn.Module) -> bool:
         if isinstance(part, _DRAWING_AT_A_RATE) and part.dropout > 0.0:
             return True
     return False
-
-
-@contextmanager
-def _own_randomness(seed: int, round: int, client: int) -> Iterator[None]:  # noqa: A002  the one word for it
-    """Let a module draw from a stream of its client and round, and put torch's generator back."""
-    before = torch.default_generator.get_state()
-    torch.default_generator.manual_seed(int(stream(seed, "module", round, client).integers(2**63)))
-    try:
-        yield
-    finally:
-        torch.default_generator.set_state(before)
