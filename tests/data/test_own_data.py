@@ -56,6 +56,7 @@ def test_the_tensors_of_the_user_are_not_changed() -> None:
         ({"features": [[object()], [None]]}, "must be numbers, got object"),
         ({"features": [[1.0], [float("nan")]]}, "NaN or Inf"),
         ({"features": [[1.0], [1e300]]}, "NaN or Inf"),
+        ({"labels": [1.0, float("nan")]}, "training labels hold NaN or Inf"),
         ({"features": torch.empty(0, 3), "labels": []}, "no training point"),
         ({"labels": [0]}, "2 training points have 1 labels"),
         ({"labels": ["cat", "dog"]}, "labels must be numbers"),

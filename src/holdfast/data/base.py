@@ -47,6 +47,9 @@ class Dataset:
             if features.is_floating_point() and features.numel() and not _finite(features):
                 msg = f"{self.name}: the {part} points hold NaN or Inf"
                 raise DataError(msg)
+            if labels.is_floating_point() and labels.numel() and not _finite(labels):
+                msg = f"{self.name}: the {part} labels hold NaN or Inf"
+                raise DataError(msg)
             if self.num_classes is not None:
                 self._check_classes(part, labels, self.num_classes)
         if len(self.features) == 0:

@@ -46,8 +46,9 @@ class ImportedModel(Architecture):
             DataError: the module does not fit the data and the loss.
         """
         factory = imported(self.factory, "the model")
+        arguments = (dataset,) if self._wants_data(factory) else ()
         try:
-            module = factory(dataset) if self._wants_data(factory) else factory()
+            module = factory(*arguments)
         except Exception as error:
             msg = f"{self.factory} failed with {type(error).__name__}: {error}"
             raise ParameterError(msg) from error

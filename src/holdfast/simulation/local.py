@@ -74,15 +74,6 @@ class ClientData:
         offsets = self.shares.offsets
         return offsets[clients + 1] - offsets[clients]
 
-    def gather(self, chunk: Chunk, positions: Indices) -> tuple[Tensor, Tensor]:
-        """Return the points at the positions (clients × b) of each client's own: clients × b × point, and labels."""
-        places = torch.from_numpy(self.shares.offsets[chunk.clients][:, None] + positions)
-        points = self.order[places.to(self.order.device)]
-        labels = self.labels[points]
-        for row in np.flatnonzero(chunk.poisoned):
-            labels[row] = self.poisoned_labels(int(chunk.clients[row]))[torch.from_numpy(positions[row])]
-        return self.features[points], labels
-
     def poisoned_labels(self, client: int) -> Tensor:
         """Return the labels that an attacking client trains on, the same in every round."""
         if client not in self._poisoned:
