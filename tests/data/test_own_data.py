@@ -22,7 +22,9 @@ from holdfast.errors import CorruptDataError, DataError, MissingDataError, Param
 def test_bytes_are_pixels_floats_are_floats_and_other_integers_are_tokens() -> None:
     pixels = from_tensors(np.array([[0, 255]], dtype=np.uint8), [0])
     assert pixels.features.tolist() == [[0.0, 1.0]]
-    assert from_tensors(np.array([[0.5]]), [0]).features.dtype == torch.float32
+    assert from_tensors(np.array([[0.5]], dtype=np.float32), [0]).features.dtype == torch.float32
+    assert from_tensors(np.array([[0.5]]), [0]).features.dtype == torch.float64
+    assert from_tensors(np.array([[0.5]], dtype=np.float16), [0]).features.dtype == torch.float32
     tokens = from_tensors([[1, 2], [7, 3]], [[2, 3], [3, 4]])
     assert tokens.features.dtype == torch.int64
     assert tokens.num_classes == 8

@@ -9,6 +9,7 @@ from holdfast.data.hugging_face import HuggingFace, from_hugging_face
 from holdfast.data.libsvm import A9a, Libsvm
 from holdfast.data.mnist import FashionMnist, Mnist, MnistByWriter
 from holdfast.data.npz import Npz
+from holdfast.data.places import found_in
 from holdfast.data.registry import DATASETS, build_dataset, dataset_from_table, dataset_name, dataset_table
 from holdfast.data.shakespeare import TinyShakespeare
 from holdfast.data.synthetic import LogisticPoints, QuadraticPoints
@@ -38,6 +39,7 @@ __all__ = [
     "dataset_from_table",
     "dataset_name",
     "dataset_table",
+    "found_in",
     "from_hugging_face",
     "from_tensors",
     "from_torch",

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from holdfast.data.places import FileSet
 from holdfast.errors import DataError
 from holdfast.values import ValueObject
 
@@ -104,6 +105,8 @@ class DataSource(ValueObject, ABC):
 
     citation: ClassVar[str]
     """Who made the data, and its licence."""
+    files: ClassVar[tuple[FileSet, ...]] = ()
+    """The files it is read from, if they are known ones; `found_in` says where they are."""
 
     @abstractmethod
     def load(self) -> Dataset:

@@ -58,6 +58,7 @@ class Cifar10(DataSource):
     """
 
     citation: ClassVar[str] = "Krizhevsky 2009 (CIFAR-10); no licence stated, to be cited"
+    files: ClassVar[tuple[FileSet, ...]] = (CIFAR_FILES,)
 
     path: Location | None = None
     """The binary version: its folder or its archive; None looks in the usual places and then downloads."""

@@ -64,6 +64,7 @@ class HeartDisease(DataSource):
         "Janosi, Steinbrunn, Pfisterer, Detrano 1989 (UCI heart disease); CC BY 4.0. "
         "Recipe: Ogier du Terrail et al. 2022 (FLamby)"
     )
+    files: ClassVar[tuple[FileSet, ...]] = (HEART_FILES,)
 
     path: Location | None = None
     """The folder with the four files processed.*.data; None looks in the usual places and then downloads."""

@@ -50,6 +50,7 @@ class A9a(DataSource):
     """
 
     citation: ClassVar[str] = "Becker, Kohavi 1996 (UCI Adult); Platt 1998 and LIBSVM's encoding; CC BY 4.0"
+    files: ClassVar[tuple[FileSet, ...]] = (A9A_FILES,)
 
     path: Location | None = None
     """The folder with a9a and a9a.t; None looks in the usual places and then downloads."""

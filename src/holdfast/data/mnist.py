@@ -74,6 +74,7 @@ class Mnist(DataSource):
     """
 
     citation: ClassVar[str] = "LeCun, Cortes, Burges 1998 (MNIST); CC BY-SA 3.0"
+    files: ClassVar[tuple[FileSet, ...]] = (MNIST_FILES,)
 
     path: Location | None = None
     """The folder with the four idx files, packed or not; None looks in the usual places and then downloads."""
@@ -92,6 +93,7 @@ class FashionMnist(DataSource):
     """
 
     citation: ClassVar[str] = "Xiao, Rasul, Vollgraf 2017 (Fashion-MNIST); MIT"
+    files: ClassVar[tuple[FileSet, ...]] = (FASHION_MNIST_FILES,)
 
     path: Location | None = None
     """The folder with the four idx files, packed or not; None looks in the usual places and then downloads."""
@@ -115,6 +117,7 @@ class MnistByWriter(DataSource):
     citation: ClassVar[str] = (
         "LeCun, Cortes, Burges 1998 (MNIST); CC BY-SA 3.0. Writers: Yadav, Bottou 2019 (QMNIST); BSD-3-Clause"
     )
+    files: ClassVar[tuple[FileSet, ...]] = (MNIST_FILES, WRITER_FILES)
 
     path: Location | None = None
     """The folder with MNIST and QMNIST's labels, or with folders of them; None looks in the usual places."""

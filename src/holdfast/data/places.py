@@ -65,15 +65,19 @@ def read_files(wanted: FileSet, path: str | None = None) -> dict[str, bytes]:
         CorruptDataError: the only files of these names have another content.
     """
     search = _Search(wanted)
-    for place in places(wanted, path):
-        search.look_at(place)
-        if not search.missing:
-            return search.found
-    if path is None:
+    if search.look_everywhere(path) is None and path is None:
         search.download()
     if search.missing:
         search.give_up(_roots(wanted, path))
     return search.found
+
+
+def found_in(wanted: FileSet, path: str | None = None) -> Path | None:
+    """Return the folder at which the search for the files ends, their content checked; None if some are nowhere.
+
+    Nothing is downloaded.
+    """
+    return _Search(wanted).look_everywhere(path)
 
 
 def places(wanted: FileSet, path: str | None = None) -> list[Path]:
@@ -110,6 +114,14 @@ class _Search:
     def missing(self) -> list[DataFile]:
         """The files that are not found yet."""
         return [file for file in self._wanted.files if file.name not in self.found]
+
+    def look_everywhere(self, path: str | None) -> Path | None:
+        """Read what is missing from one place after the other; return the place after which nothing is missing."""
+        for place in places(self._wanted, path):
+            self.look_at(place)
+            if not self.missing:
+                return place
+        return None
 
     def look_at(self, place: Path) -> None:
         """Read what is missing from a folder, or from a place that is itself the file or the archive."""

@@ -48,6 +48,7 @@ class TinyShakespeare(DataSource):
     """
 
     citation: ClassVar[str] = "Karpathy 2015 (char-rnn, tiny Shakespeare); public domain"
+    files: ClassVar[tuple[FileSet, ...]] = (SHAKESPEARE_FILES,)
 
     path: Location | None = None
     """The text or its folder; None looks in the usual places and then downloads."""

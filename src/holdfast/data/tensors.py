@@ -26,8 +26,9 @@ def from_tensors(
 ) -> Dataset:
     """Return a data set of tensors, arrays or nested lists, one point per entry of the first dimension.
 
-    Features: floating numbers become float32, bytes (uint8) are pixels and become float32 in [0, 1], other integers
-    are tokens and become int64. Labels: integers are classes, floating numbers are targets of a regression.
+    Features: float32 and float64 stay (a run has a dtype of its own), other floats become float32, bytes (uint8) are
+    pixels and become float32 in [0, 1], other integers are tokens and become int64. Labels: integers are classes,
+    floating numbers are targets of a regression.
 
     Args:
         features: The points to train on.
@@ -93,7 +94,11 @@ def _features(values: Any, name: str) -> Tensor:
         raise DataError(msg)
     if array.dtype == np.uint8:
         return scaled(array)
-    kind = np.float32 if array.dtype.kind == "f" else np.int64
+    kind = _kind(array)
+    largest = float(np.finfo(np.float32).max)
+    if kind is np.float64 and bool((np.isfinite(array) & (np.abs(array) > largest)).any()):
+        msg = f"{name}: a point exceeds ±{largest:.3g} and would be NaN or Inf in a run with float32"
+        raise DataError(msg)
     with np.errstate(over="ignore"):  # what overflows is Inf, which the data set refuses
         return torch.from_numpy(array.astype(kind))
 
@@ -103,7 +108,14 @@ def _labels(values: Any, name: str) -> Tensor:
     if array.ndim < 1 or array.dtype.kind == "U":
         msg = f"{name}: labels must be numbers, one or more for each point, got {array.dtype} of shape {array.shape}"
         raise DataError(msg)
-    return torch.from_numpy(array.astype(np.float32 if array.dtype.kind == "f" else np.int64))
+    return torch.from_numpy(array.astype(_kind(array)))
+
+
+def _kind(array: NDArray[Any]) -> type[np.generic]:
+    """Return the dtype in which numbers are kept."""
+    if array.dtype.kind != "f":
+        return np.int64
+    return np.float64 if array.dtype == np.float64 else np.float32
 
 
 def _count(points: Tensor, labels: Tensor, *tests: Tensor) -> int | None:
