@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+from pathlib import Path
+
 import pytest
 from tests.cli.commands import refused, run
 
 from holdfast.aggregators import RULES
 from holdfast.attacks import ATTACKS
+from holdfast.data import A9a
+from holdfast.data.files import DataFile
+from holdfast.data.places import FileSet
 
 
 def test_list_names_parameters_knowledge_and_citation_of_every_rule_and_attack() -> None:
@@ -65,3 +71,28 @@ def test_every_table_of_a_configuration_is_listed(
 ) -> None:
     for kind in ("datasets", "models", "partitions", "cohorts", "schedules", "memberships"):
         assert "known: " in refused(capsys, monkeypatch, "list", kind, "no-such")
+
+
+def test_list_says_which_data_sets_are_on_this_machine_without_a_download(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for variable in ("HOME", "XDG_CACHE_HOME", "HOLDFAST_DATA"):
+        monkeypatch.setenv(variable, str(tmp_path))
+    assert "always there" in run("list", "datasets", "digits")
+    assert "on this machine" not in run("list", "datasets", "npz")
+    assert "not on this machine" in run("list", "datasets", "a9a")
+    content = b"+1 1:1\n"
+    known = [
+        DataFile(name=name, size=len(content), sha256=hashlib.sha256(content).hexdigest(), url="")
+        for name in ("a", "b")
+    ]
+    monkeypatch.setattr(A9a, "files", (FileSet(name="a9a", files=tuple(known), folders=("a9a",)),))
+    (tmp_path / "a9a").mkdir()
+    (tmp_path / "a9a" / "a").write_bytes(content)
+    (tmp_path / "a9a" / "b").write_bytes(b"+1 1:2\n")
+    assert "not on this machine" in run("list", "datasets", "a9a")
+    (tmp_path / "a9a" / "b").write_bytes(content)
+    assert f"found in {tmp_path / 'a9a'}" in "".join(
+        line.strip() for line in run("list", "datasets", "a9a").split("\n")
+    )

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from tests.cli.commands import refused, run, small_config
 
-from holdfast.records.folder import RunFolder
-from holdfast.runs import Run, config_to_toml, read_config
+from holdfast.runs import Run, read_config
 
 
 @pytest.fixture
@@ -52,7 +51,7 @@ def test_json_holds_everything(complete: Path) -> None:
 
 def test_runs_that_are_not_complete_say_so(tmp_path: Path) -> None:
     config = read_config(small_config(tmp_path))
-    empty = RunFolder.create(tmp_path / "empty", config_to_toml(config))
+    empty = Run.start(config, tmp_path / "empty").folder
     assert "not begun; continue with: holdfast resume" in " ".join(run("show", str(empty.path)).split())
     half = Run.start(config, tmp_path / "half")
     rounds = half.play()
@@ -85,3 +84,14 @@ def test_show_refuses_what_is_no_run(
 ) -> None:
     assert "there is no run in" in refused(capsys, monkeypatch, "show", str(tmp_path))
     assert "does not exist" in refused(capsys, monkeypatch, "show", str(tmp_path / "nowhere"))
+
+
+def test_a_complete_run_that_lost_rounds_is_an_error_that_says_how_many(
+    complete: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = (complete / "rounds.jsonl").read_bytes().splitlines(keepends=True)
+    (complete / "rounds.jsonl").write_bytes(b"".join(lines[:2]))
+    for command in ("show", "resume"):
+        assert "rounds.jsonl holds 2 of 6 rounds" in refused(capsys, monkeypatch, command, str(complete))
+    (complete / "summary.json").unlink()
+    assert "complete, 6 rounds" in run("resume", str(complete), "--jobs", "1")

@@ -95,6 +95,18 @@ def test_settings_change_a_configuration(settings: list[str], expected: dict[str
     assert config_from_toml(template(RunConfig()), settings) == RunConfig(**expected)
 
 
+def test_setting_the_number_of_byzantine_rows_takes_their_share_out_and_back() -> None:
+    config = config_from_toml(template(RunConfig(rule=Rage(byzantine_fraction=0.3))), ["rule.num_byzantine=3"])
+    assert config.rule == Rage(num_byzantine=3)
+    assert config_from_toml(template(config), ["rule.byzantine_fraction=0.1"]).rule == Rage(byzantine_fraction=0.1)
+
+
+def test_a_file_that_is_not_toml_is_named(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text("lr = ")
+    with pytest.raises(ParameterError, match=r"cannot read the configuration '.*mine.toml': not valid TOML"):
+        read_config(tmp_path / "mine.toml")
+
+
 def test_settings_work_on_what_a_file_leaves_out() -> None:
     assert config_from_toml("", ["client.momentum=0.5"]) == RunConfig(client=ClientOptions(momentum=0.5))
     assert config_from_toml("total_steps = 20", ["rounds=3"]) == RunConfig(rounds=3)

@@ -197,6 +197,31 @@ def test_a_configuration_that_was_spoiled_is_an_error_that_names_the_folder(tmp_
         Run.resume(folder.path, dataset=classes())
 
 
+def test_a_configuration_that_was_cut_off_or_changed_is_an_error_although_it_could_be_read(tmp_path: Path) -> None:
+    folder = interrupted_run(remembering(), tmp_path / "run", 1)
+    path, text = folder.path / "config.toml", folder.config_text()
+    lines = text.splitlines(keepends=True)
+    for length in range(len(lines)):
+        path.write_text("".join(lines[:length]))
+        with pytest.raises(CorruptRunError, match=r"the config.toml of .*run' is (cut off|not what a run writes)"):
+            Run.resume(folder.path, dataset=classes())
+    path.write_text(text.replace("lr = ", "lr = 1"))
+    with pytest.raises(CorruptRunError, match=r"was changed after the run had started.*holdfast run .*config.toml"):
+        Run.resume(folder.path, dataset=classes())
+    path.write_text(text)
+    assert Run.resume(folder.path, dataset=classes()).notes == []
+
+
+def test_a_model_whose_code_changed_is_an_error_that_shows_both_sizes(tmp_path: Path) -> None:
+    folder = interrupted_run(remembering(), tmp_path / "run", 2)
+    state = folder.latest_checkpoint()
+    assert state is not None
+    with folder.locked():
+        folder.save_checkpoint(replace(state, tensors={**state.tensors, "model": torch.zeros(7)}))
+    with pytest.raises(RunError, match=r"holds \(7,\); a run continues only with the model it was started with"):
+        list(Run.resume(folder.path, dataset=classes()).play())
+
+
 def test_two_processes_cannot_play_one_run(tmp_path: Path) -> None:
     run = Run.start(remembering(), tmp_path / "run", dataset=classes())
     rest = run.play()

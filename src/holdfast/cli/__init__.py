@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 
 from holdfast.cli.app import app
@@ -11,9 +12,13 @@ from holdfast.errors import HoldfastError
 def main() -> None:
     """Run the command line; an error that holdfast raises on purpose is one line on stderr and exit code 2.
 
-    Import paths in a configuration may name modules in the current folder; it comes last, so that it hides nothing.
+    Letters that the terminal cannot show become question marks. Import paths in a configuration may name modules in the
+    current folder; it comes last, so that it hides nothing.
     """
     sys.path.append("")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         app()
     except HoldfastError as error:

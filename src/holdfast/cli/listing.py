@@ -14,6 +14,7 @@ from rich.text import Text
 from holdfast.errors import find
 
 if TYPE_CHECKING:
+    from holdfast.data import DataSource
     from holdfast.values import ValueObject
 
 app = typer.Typer(help="List what a configuration may name: rules, attacks, data sets, models, …", no_args_is_help=True)
@@ -50,10 +51,28 @@ def attacks(
 
 @app.command("datasets")
 def datasets(name: Annotated[str | None, typer.Argument(help="Show this data set only.")] = None) -> None:
-    """List every data set: name, parameters, who made it and its licence."""
+    """List every data set: name, parameters, who made it and its licence, and whether this machine has it.
+
+    Files count as found if their content is right; nothing is downloaded.
+    """
     from holdfast.data import DATASETS  # noqa: PLC0415  loads torch
 
-    _show_all("data set", name, DATASETS)
+    for key, source in _chosen("data set", name, DATASETS).items():
+        _show(key, source, f"{source.citation}{_whereabouts(source)}")
+
+
+def _whereabouts(source: type[DataSource]) -> str:
+    """Return where this machine has a data set; nothing for data of the user's own, which are where he says."""
+    from holdfast.data import found_in  # noqa: PLC0415  loads torch
+
+    if any(field.is_required() for field in source.model_fields.values()):
+        return ""
+    if not source.files:
+        return "\nalways there"
+    found = [found_in(wanted) for wanted in source.files]
+    if None in found:
+        return "\nnot on this machine: it is downloaded when it is first used"
+    return f"\nfound in {' and '.join(dict.fromkeys(map(str, found)))}"
 
 
 @app.command("models")

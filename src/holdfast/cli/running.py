@@ -70,11 +70,12 @@ def resume(
 ) -> None:
     """Continue a run that was stopped or killed; it ends with the same results as if it had not been.
 
+    Relative paths and import paths in its configuration start at the current folder, as they did for `holdfast run`.
+
     Exit codes are those of `holdfast run`; a run that is complete is shown, with exit code 0.
     """
     from holdfast.records.folder import RunFolder  # noqa: PLC0415
-    from holdfast.runs import Run  # noqa: PLC0415  loads torch
-    from holdfast.runs.files import parsed  # noqa: PLC0415
+    from holdfast.runs import Run, config_of  # noqa: PLC0415  loads torch
 
     folder = RunFolder.open(path)
     if folder.summary() is not None:
@@ -82,8 +83,7 @@ def resume(
             Console(stderr=True).print(f"{path} is complete.", highlight=False, soft_wrap=True)
         report(folder.path, quiet=quiet)
         return
-    device = str(parsed(folder.config_text()).get("device", "cpu"))
-    watch(Run.resume(path, jobs=jobs or usual_jobs(device)), quiet=quiet)
+    watch(Run.resume(path, jobs=jobs or usual_jobs(config_of(folder).device)), quiet=quiet)
 
 
 def _started(config: RunConfig, out: Path | None, stem: str, jobs: int) -> Run:

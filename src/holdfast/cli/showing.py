@@ -18,6 +18,7 @@ from rich.table import Table
 
 from holdfast.cli.folders import runs_in
 from holdfast.cli.text import NOTHING, duration, number, percent, plural
+from holdfast.errors import CorruptRunError
 
 if TYPE_CHECKING:
     from holdfast.records.clients import ClientSummary
@@ -121,12 +122,18 @@ class Look:
     def at(cls, path: Path) -> Look:
         """Read the folder of a run."""
         from holdfast.records.folder import RunFolder  # noqa: PLC0415
-        from holdfast.runs import config_from_toml, summarised  # noqa: PLC0415  loads torch
+        from holdfast.runs import config_of, summarised  # noqa: PLC0415  loads torch
 
         folder, tally = RunFolder.open(path), Tally()
-        complete, at_work = folder.summary() is not None, _at_work(folder)
+        config, written, at_work = config_of(folder), folder.summary(), _at_work(folder)
         summary = summarised(tally.through(folder.records()))
-        return cls(folder, config_from_toml(folder.config_text()), summary, tally, complete, at_work)
+        if written is not None and summary["rounds"] != config.rounds:
+            msg = (
+                f"{str(path)!r} is complete by its summary.json, and its rounds.jsonl holds {summary['rounds']} of "
+                f"{plural(config.rounds, 'round')}; restore that file, or delete summary.json and resume the run"
+            )
+            raise CorruptRunError(msg)
+        return cls(folder, config, summary, tally, written is not None, at_work)
 
     @property
     def done(self) -> int:

@@ -37,7 +37,7 @@ class Npz(DataSource):
 
     def load(self) -> Dataset:
         """Read the arrays."""
-        path = Path(self.path).expanduser()
+        path = Path(self.path).expanduser().absolute()
         if not path.is_file():
             msg = f"there is no file {path}; write one with numpy.savez({str(path)!r}, features=…, labels=…)"
             raise MissingDataError(msg)

@@ -31,7 +31,10 @@ def config_to_toml(config: RunConfig, provenance: Mapping[str, str] | None = Non
 
 def config_from_toml(text: str, settings: Iterable[str] = ()) -> RunConfig:
     """Return the configuration that a TOML text describes, changed by settings such as "lr=0.5" or "rule.kappa=2.8"."""
-    table = parsed(text)
+    return _config(parsed(text), settings)
+
+
+def _config(table: dict[str, Any], settings: Iterable[str]) -> RunConfig:
     table.pop(PROVENANCE, None)
     for setting in settings:
         _change(table, *assignment(setting))
@@ -44,6 +47,16 @@ def provenance(text: str) -> dict[str, str]:
     return {key: str(value) for key, value in found.items()} if isinstance(found, Mapping) else {}
 
 
+def part_of_configuration(text: str) -> str:
+    """Return what stands in the configuration of a run before the table that says what it was made with.
+
+    >>> text = config_to_toml(RunConfig(lr=0.5), {"torch": "2.0"})
+    >>> part_of_configuration(text) == config_to_toml(RunConfig(lr=0.5))
+    True
+    """
+    return text.rpartition(f"\n[{PROVENANCE}]\n")[0]
+
+
 def read_config(path: Path, settings: Iterable[str] = ()) -> RunConfig:
     """Return the configuration in a file, changed by settings."""
     try:
@@ -51,7 +64,12 @@ def read_config(path: Path, settings: Iterable[str] = ()) -> RunConfig:
     except (OSError, UnicodeDecodeError) as error:
         msg = f"cannot read the configuration {str(path)!r}: {error}; `holdfast init` writes one to start from"
         raise ParameterError(msg) from None
-    return config_from_toml(text, settings)
+    try:
+        table = parsed(text)
+    except ParameterError as error:
+        msg = f"cannot read the configuration {str(path)!r}: {error}"
+        raise ParameterError(msg) from None
+    return _config(table, settings)
 
 
 def parsed(text: str) -> dict[str, Any]:
@@ -79,8 +97,13 @@ def assignment(text: str) -> tuple[str, Any]:
         return key, value
 
 
-_ONE_OF = {"rounds": "total_steps", "total_steps": "rounds"}
-"""Keys that say the same in two ways; setting one takes the other out."""
+_ONE_OF = {
+    "rounds": "total_steps",
+    "total_steps": "rounds",
+    "num_byzantine": "byzantine_fraction",
+    "byzantine_fraction": "num_byzantine",
+}
+"""Keys that say the same in two ways; setting one takes the other out of the same table."""
 
 
 def _change(table: dict[str, Any], key: str, value: Any) -> None:
@@ -89,12 +112,12 @@ def _change(table: dict[str, Any], key: str, value: Any) -> None:
     if not path and last in NAMED and isinstance(value, str):
         table[last] = {"name": value}
         return
-    table.pop(_ONE_OF.get(key, ""), None)
     for part in path:
         table = table.setdefault(part, {})
         if not isinstance(table, dict):
             msg = f"--set {key}: {part} is a value, not a table"
             raise ParameterError(msg)
+    table.pop(_ONE_OF.get(last, ""), None)
     table[last] = value
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,9 +14,10 @@ from torch import Tensor
 from holdfast import __version__
 from holdfast.data import Dataset, GivenData
 from holdfast.errors import CorruptRunError, ParameterError, RunError, UnknownNameError
+from holdfast.records.checkpoint import Checkpoint
 from holdfast.records.folder import RunFolder
 from holdfast.records.round import RoundRecord
-from holdfast.runs.files import config_from_toml, config_to_toml, provenance
+from holdfast.runs.files import config_from_toml, config_to_toml, part_of_configuration, provenance
 from holdfast.runs.states import from_checkpoint, to_checkpoint
 from holdfast.runs.summary import summarised
 from holdfast.simulation import Federation, RunConfig, State
@@ -57,7 +59,8 @@ class Run:
             config = config.model_copy(update={"data": GivenData(title=dataset.name, checksum=dataset.checksum)})
         federation = Federation(config, dataset=dataset, jobs=jobs)
         config = config.model_copy(update={"engine": federation.setting.engine.name})
-        text = config_to_toml(config, _made_with(federation.setting.dataset))
+        seal = {"config_sha256": _sha256(config_to_toml(config))}
+        text = config_to_toml(config, seal | _made_with(federation.setting.dataset))
         return cls(config, RunFolder.create(path, text), federation)
 
     @classmethod
@@ -69,8 +72,7 @@ class Run:
             RunError: the data are not those the run was started with.
         """
         folder = RunFolder.open(path)
-        text = folder.config_text()
-        config = _config_of(folder, text)
+        config, text = config_of(folder), folder.config_text()
         dataset = dataset if dataset is not None else config.data.load()
         notes = _compared(provenance(text), _made_with(dataset), folder)
         return cls(config, folder, Federation(config, dataset=dataset, jobs=jobs), notes)
@@ -98,6 +100,7 @@ class Run:
         self.folder.rewind(checkpoint.round if checkpoint is not None else 0)
         if checkpoint is None:
             return self.federation.start()
+        _check_model(checkpoint, self.federation.setting.layout.dim, self.folder)
         return from_checkpoint(checkpoint, self.federation.client_momentum, self.config.device)
 
     def _finish(self, state: State) -> None:
@@ -112,13 +115,45 @@ class Run:
         self.folder.write_summary(summarised(self.folder.records()))
 
 
-def _config_of(folder: RunFolder, text: str) -> RunConfig:
-    """Return the configuration of a run; `CorruptRunError` if it is none any more."""
+def config_of(folder: RunFolder) -> RunConfig:
+    """Return the configuration of a run.
+
+    Raises:
+        CorruptRunError: it is not the one that the run was started with, as its checksum tells.
+    """
+    text, where = folder.config_text(), f"the config.toml of {str(folder.path)!r}"
     try:
-        return config_from_toml(text)
+        config, seal = config_from_toml(text), provenance(text)
     except (ParameterError, UnknownNameError) as error:
-        msg = f"the config.toml of {str(folder.path)!r} is not what a run writes: {error}"
+        msg = f"{where} is not what a run writes: {error}"
         raise CorruptRunError(msg) from None
+    if "data_sha256" not in seal:
+        msg = (
+            f"{where} is cut off: it does not end with the table [provenance] that a run writes; restore it from a copy"
+        )
+        raise CorruptRunError(msg)
+    if seal.get("config_sha256", found := _sha256(part_of_configuration(text))) != found:
+        msg = (
+            f"{where} was changed after the run had started; restore it, or start another run with what it says now: "
+            f"`holdfast run {folder.path / 'config.toml'}`"
+        )
+        raise CorruptRunError(msg)
+    return config
+
+
+def _check_model(checkpoint: Checkpoint, dim: int, folder: RunFolder) -> None:
+    """Refuse a checkpoint of another model: code of the user's own may have changed since."""
+    found = tuple(checkpoint.tensors["model"].shape) if "model" in checkpoint.tensors else "none"
+    if found != (dim,):
+        msg = (
+            f"the model of the configuration has {dim:,} parameters, the checkpoint after {checkpoint.round} rounds in "
+            f"{str(folder.path)!r} holds {found}; a run continues only with the model it was started with"
+        )
+        raise RunError(msg)
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _made_with(dataset: Dataset) -> dict[str, str]:
@@ -128,8 +163,8 @@ def _made_with(dataset: Dataset) -> dict[str, str]:
 
 def _compared(then: dict[str, str], now: dict[str, str], folder: RunFolder) -> list[str]:
     """Return notes on versions that changed; raise `RunError` if the data did."""
-    old, new = then.get("data_sha256"), now["data_sha256"]
-    if old is not None and old != new:
+    old, new = then["data_sha256"], now["data_sha256"]
+    if old != new:
         msg = (
             f"the data of {str(folder.path)!r} had the SHA-256 {old[:12]}…, those found now have {new[:12]}…; "
             f"a run continues only on the data it was started with"
