@@ -68,6 +68,10 @@ def test_init_gives_the_server_points_if_the_rule_needs_them() -> None:
         (("--rule", "rags"), "did you mean 'rage'"),
         (("--data", "digit"), "did you mean 'digits'"),
         (("nowhere/run.toml",), "cannot write 'nowhere/run.toml'"),
+        (
+            ("--data", "npz"),
+            "npz needs path: leave --data out, then `holdfast run FILE --set data=npz --set data.path=",
+        ),
     ],
 )
 def test_init_refuses_what_it_cannot_write(

@@ -87,7 +87,12 @@ def _built(key: str, name: str) -> Any:
     from holdfast.simulation.tables import NAMED  # noqa: PLC0415  loads torch
 
     names = NAMED[key]
-    innermost = find(names.kind, name.rpartition("+")[2], names.classes)
+    *around, innermost = [find(names.kind, part, names.classes) for part in name.split("+")]
+    missing = [field for field, each in innermost.model_fields.items() if each.is_required()]
+    if missing and not around:
+        wanted = " ".join(f"--set {key}.{field}=…" for field in missing)
+        msg = f"{name} needs {', '.join(missing)}: leave --{key} out, then `holdfast run FILE --set {key}={name} {wanted}`"
+        raise ParameterError(msg)
     told = {"byzantine_fraction": ASSUMED} if "byzantine_fraction" in innermost.model_fields else {}
     return names.build(name, **told)
 
