@@ -91,7 +91,8 @@ def _built(key: str, name: str) -> Any:
     missing = [field for field, each in innermost.model_fields.items() if each.is_required()]
     if missing and not around:
         wanted = " ".join(f"--set {key}.{field}=…" for field in missing)
-        msg = f"{name} needs {', '.join(missing)}: leave --{key} out, then `holdfast run FILE --set {key}={name} {wanted}`"
+        advice = f"leave --{key} out, then `holdfast run FILE --set {key}={name} {wanted}`"
+        msg = f"{name} needs {', '.join(missing)}: {advice}"
         raise ParameterError(msg)
     told = {"byzantine_fraction": ASSUMED} if "byzantine_fraction" in innermost.model_fields else {}
     return names.build(name, **told)
