@@ -54,15 +54,27 @@ class ValueObject(BaseModel):
 
     @classmethod
     def _explain(cls, error: ValidationError) -> str:
+        """Return every problem once: a value that fits none of several kinds is told what each of them wants."""
+        wanted: dict[str, list[str]] = {}
+        got: dict[str, str] = {}
         problems = []
         for detail in error.errors():
-            key = ".".join(str(part) for part in detail["loc"])
+            key = ".".join(str(part) for part in detail["loc"] if _is_name(part))
+            text = detail["msg"].removeprefix("Value error, ")
             if detail["type"] == "extra_forbidden":
                 known = sorted(cls.model_fields)
                 problems.append(f"no parameter {key!r}{nearest(key, known)}; known: {', '.join(known) or 'none'}")
             elif key:
-                text = detail["msg"].removeprefix("Value error, ")
-                problems.append(f"{key}: {text[:1].lower()}{text[1:]}, got {detail['input']!r}")
+                inside = isinstance(detail.get("ctx", {}).get("error"), ParameterError)  # has shown its value already
+                wanted.setdefault(key, []).append(text if inside else f"{text[:1].lower()}{text[1:]}")
+                got.setdefault(key, "" if inside else f", got {detail['input']!r}")
             else:
-                problems.append(detail["msg"].removeprefix("Value error, "))
+                problems.append(text)
+        for key, texts in wanted.items():
+            problems.append(f"{key}: {' or '.join(dict.fromkeys(texts))}{got[key]}")
         return f"{cls.__name__}: " + "; ".join(problems)
+
+
+def _is_name(part: object) -> bool:
+    """Tell a field or an index from what pydantic calls one of several kinds, such as literal['full']."""
+    return isinstance(part, int) or str(part).isidentifier()

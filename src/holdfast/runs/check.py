@@ -64,7 +64,7 @@ def _data_facts(setting: Setting) -> Iterator[tuple[str, str]]:
             ),
         )
     yield "model", f"{setting.config.model!r}, d = {setting.layout.dim:,} parameters, {setting.config.dtype}"
-    yield "engine", setting.engine_choice
+    yield "engine", f"{setting.engine.name}: {setting.engine_choice}"
 
 
 def _round_facts(setting: Setting) -> Iterator[tuple[str, str]]:

@@ -48,7 +48,7 @@ class Evaluation(ValueObject):
 
     every: Number = 1
     """After every so many rounds, and always after the last."""
-    train_points: Annotated[int, Field(ge=0), BeforeValidator(whole_number)] | Literal["all"] = 10_000
+    train_points: Annotated[int, Field(ge=0), BeforeValidator(whole_number)] | Literal["all"] = 2_000
     """On at most so many of the clients' points, evenly spread; "all" for every one."""
     test_points: Annotated[int, Field(ge=0), BeforeValidator(whole_number)] | Literal["all"] = "all"
     """On at most so many of the test points."""
