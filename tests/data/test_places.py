@@ -59,7 +59,7 @@ def test_files_are_found_below_the_root_packed_or_not(
     empty_machine: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     monkeypatch.setenv("HOLDFAST_DATA", str(empty_machine / "root"))
-    put(empty_machine / place, gzip.compress(CONTENT) if place.endswith(".gz") else CONTENT)
+    put(empty_machine / place, gzip.compress(CONTENT, mtime=0) if place.endswith(".gz") else CONTENT)
     assert read_files(file_set()) == {"points": CONTENT}
 
 
@@ -98,8 +98,8 @@ def test_an_explicit_path_is_the_only_place(empty_machine: Path) -> None:
         (b"THE RIGHT CONTENT", "expected the SHA-256"),
         (CONTENT[:-1], "expected 17 bytes unpacked, got 16"),
         (CONTENT + b"!", "expected 17 bytes unpacked, got more"),
-        (gzip.compress(CONTENT)[:-9], "cannot be read"),
-        (gzip.compress(CONTENT)[:10] + b"\xff" * 9, "cannot be read"),
+        (gzip.compress(CONTENT, mtime=0)[:-9], "cannot be read"),
+        (gzip.compress(CONTENT, mtime=0)[:10] + b"\xff" * 9, "cannot be read"),
         (gzip.compress(bytes(10**6)), "got more"),
         (b"", "got 0"),
     ],
@@ -156,7 +156,7 @@ class _Silent(SimpleHTTPRequestHandler):
 
 
 def test_what_is_nowhere_is_downloaded_once(empty_machine: Path, server: str) -> None:
-    served = put(empty_machine / "served/points.gz", gzip.compress(CONTENT))
+    served = put(empty_machine / "served/points.gz", gzip.compress(CONTENT, mtime=0))
     wanted = file_set(data_file(url=f"{server}/points.gz"))
     assert read_files(wanted) == {"points": CONTENT}
     served.unlink()
@@ -165,7 +165,7 @@ def test_what_is_nowhere_is_downloaded_once(empty_machine: Path, server: str) ->
 
 
 def test_a_download_with_the_wrong_hash_is_not_kept(empty_machine: Path, server: str) -> None:
-    put(empty_machine / "served/points.gz", gzip.compress(b"THE RIGHT CONTENT"))
+    put(empty_machine / "served/points.gz", gzip.compress(b"THE RIGHT CONTENT", mtime=0))
     with pytest.raises(MissingDataError, match="does not match the known hash"):
         read_files(file_set(data_file(url=f"{server}/points.gz")))
     assert not list(cache_folder("toy").iterdir())
@@ -230,7 +230,7 @@ def test_archives_that_are_not_what_they_should_be_are_refused(tmp_path: Path, m
         read_archive(packed_folder(tmp_path / "toy.tar.gz", members), FILES)
 
 
-@pytest.mark.parametrize("content", [b"", b"garbage" * 100, gzip.compress(b"garbage" * 100)])
+@pytest.mark.parametrize("content", [b"", b"garbage" * 100, gzip.compress(b"garbage" * 100, mtime=0)])
 def test_garbage_is_no_archive(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(CorruptDataError, match="cannot be read as a packed folder"):
         read_archive(put(tmp_path / "toy.tar.gz", content), FILES)
