@@ -74,6 +74,7 @@ def in_child(work: Callable[[], Any]) -> tuple[int, str]:
         pid = os.fork()
     if not pid:
         code = 1
+        torch.set_num_threads(1)  # threads of the parent's do not exist here, and a sum on two would wait for them
         try:
             os.write(writer, str(work()).encode())
             code = 0

@@ -154,6 +154,7 @@ def test_workers_end_when_the_parent_is_killed() -> None:
     reader, writer = os.pipe()
     parent = os.fork()
     if parent == 0:
+        torch.set_num_threads(1)  # threads of the parent's do not exist here
         try:
             with Federation(config(client=ClientOptions(momentum=0.1)), dataset=classes(), jobs=2) as federation:
                 federation.play(federation.start())
