@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 from pathlib import Path
 
 from holdfast.errors import CorruptRunError, RunError
+from holdfast.linalg.threads import num_workers
 
 RUNS = Path("runs")
 """The folder that holds the runs that were given no other place."""
@@ -59,8 +59,4 @@ def usual_jobs(device: str = "cpu") -> int:
     """
     if device != "cpu" or "fork" not in multiprocessing.get_all_start_methods():
         return 1
-    try:
-        cores = len(os.sched_getaffinity(0))
-    except AttributeError:  # not on this system
-        cores = os.cpu_count() or 1
-    return min(MOST_JOBS, cores)
+    return min(MOST_JOBS, num_workers())

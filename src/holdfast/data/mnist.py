@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar, final
 
 import numpy as np
@@ -131,13 +132,9 @@ class MnistByWriter(DataSource):
             msg = f"{file.name}: its classes are not those of the MNIST labels, so its writers are not theirs"
             raise CorruptDataError(msg)
         writers, owners = np.unique(table[:, 2], return_inverse=True)
-        return Dataset(
+        return replace(
+            digits,
             name="mnist-by-writer",
-            features=digits.features,
-            labels=digits.labels,
-            test_features=digits.test_features,
-            test_labels=digits.test_labels,
-            num_classes=10,
             groups=owners.astype(np.int64),
             group_names=tuple(str(writer) for writer in writers),
         )

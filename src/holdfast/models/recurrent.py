@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from typing import ClassVar, final
 
 from torch import Tensor, nn
@@ -12,8 +13,34 @@ from holdfast.models.fitting import num_symbols
 from holdfast.models.losses import CrossEntropy, Loss
 
 
+class CharacterModel(Architecture, ABC):
+    """Embedding, recurrent layers, one linear output per symbol at every place."""
+
+    kind: ClassVar[str]
+    """What messages call it."""
+    recurrent: ClassVar[type[nn.GRU | nn.LSTM]]
+    """The layers that have a state."""
+
+    embedding: Width = 8
+    """Length of the vector that stands for a symbol."""
+    hidden: Width = 256
+    """Length of the state."""
+    layers: Width = 2
+    """How many recurrent layers lie on each other."""
+
+    def module(self, dataset: Dataset) -> nn.Module:
+        """Return the network."""
+        symbols = num_symbols(dataset, self.kind)
+        recurrent = self.recurrent(self.embedding, self.hidden, self.layers, batch_first=True)
+        return _Characters(symbols, self.embedding, recurrent)
+
+    def loss(self) -> Loss:
+        """Return the cross-entropy, the mean over all places."""
+        return CrossEntropy()
+
+
 @final
-class GatedRecurrent(Architecture):
+class GatedRecurrent(CharacterModel):
     """A GRU over characters: embedding, recurrent layers, one linear output per symbol at every place.
 
     >>> import torch
@@ -26,26 +53,12 @@ class GatedRecurrent(Architecture):
 
     citation: ClassVar[str] = "Cho, van Merrienboer, Gulcehre, Bahdanau, Bougares, Schwenk, Bengio 2014"
 
-    embedding: Width = 8
-    """Length of the vector that stands for a symbol."""
-    hidden: Width = 256
-    """Length of the state."""
-    layers: Width = 2
-    """How many recurrent layers lie on each other."""
-
-    def module(self, dataset: Dataset) -> nn.Module:
-        """Return the network."""
-        symbols = num_symbols(dataset, "gru")
-        recurrent = nn.GRU(self.embedding, self.hidden, self.layers, batch_first=True)
-        return _Characters(symbols, self.embedding, recurrent)
-
-    def loss(self) -> Loss:
-        """Return the cross-entropy, the mean over all places."""
-        return CrossEntropy()
+    kind: ClassVar[str] = "gru"
+    recurrent: ClassVar[type[nn.GRU | nn.LSTM]] = nn.GRU
 
 
 @final
-class LongShortTermMemory(Architecture):
+class LongShortTermMemory(CharacterModel):
     """An LSTM over characters; the default is the one of McMahan et al. 2017 for Shakespeare.
 
     Embedding, recurrent layers, one linear output per symbol at every place.
@@ -60,22 +73,8 @@ class LongShortTermMemory(Architecture):
 
     citation: ClassVar[str] = "Hochreiter, Schmidhuber 1997; as in McMahan et al. 2017, section 3"
 
-    embedding: Width = 8
-    """Length of the vector that stands for a symbol."""
-    hidden: Width = 256
-    """Length of the state."""
-    layers: Width = 2
-    """How many recurrent layers lie on each other."""
-
-    def module(self, dataset: Dataset) -> nn.Module:
-        """Return the network."""
-        symbols = num_symbols(dataset, "lstm")
-        recurrent = nn.LSTM(self.embedding, self.hidden, self.layers, batch_first=True)
-        return _Characters(symbols, self.embedding, recurrent)
-
-    def loss(self) -> Loss:
-        """Return the cross-entropy, the mean over all places."""
-        return CrossEntropy()
+    kind: ClassVar[str] = "lstm"
+    recurrent: ClassVar[type[nn.GRU | nn.LSTM]] = nn.LSTM
 
 
 class _Characters(nn.Module):

@@ -42,14 +42,14 @@ def check(config: RunConfig, *, dataset: Dataset | None = None, jobs: int = 1) -
     with one_torch_thread():
         setting = Setting.of(config, dataset if dataset is not None else config.data.load())
     facts = [*_data_facts(setting), *_round_facts(setting), *_memory_facts(setting, jobs)]
-    return Report(facts, [*_byzantine_warnings(setting), *_data_warnings(setting), *_memory_warnings(setting, jobs)])
+    return Report(facts, [*_byzantine_warnings(setting), *_data_warnings(setting), *_memory_warnings(setting)])
 
 
 def _data_facts(setting: Setting) -> Iterator[tuple[str, str]]:
     data = setting.dataset
     classes = f", {data.num_classes} classes" if data.num_classes else ""
     yield "data", f"{data.name}: {len(data.labels):,} training and {len(data.test_labels):,} test points{classes}"
-    sizes = setting.shares.sizes[: setting.num_clients]
+    sizes = setting.client_shares.sizes
     yield (
         "clients",
         f"R = {setting.num_clients:,}, with {sizes.min():,} to {sizes.max():,} points (median {np.median(sizes):,.0f})",
@@ -117,7 +117,7 @@ def _byzantine_warnings(setting: Setting) -> Iterator[str]:
 
 def _data_warnings(setting: Setting) -> Iterator[str]:
     config = setting.config
-    sizes = setting.shares.sizes[: setting.num_clients]
+    sizes = setting.client_shares.sizes
     if config.batch_size != "full" and (few := int((sizes < config.batch_size).sum())):
         yield f"{few} clients hold fewer than batch_size = {config.batch_size} points and use all in every step"
     if len(setting.dataset.test_labels) == 0:
@@ -137,8 +137,7 @@ def _memory_facts(setting: Setting, jobs: int) -> Iterator[tuple[str, str]]:
     yield "disk", f"{_size(state + parts['client momentum'])} per checkpoint, of which two are kept"
 
 
-def _memory_warnings(setting: Setting, jobs: int) -> Iterator[str]:
-    del jobs
+def _memory_warnings(setting: Setting) -> Iterator[str]:
     needed = sum(_memory(setting).values())
     there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if needed > 0.8 * there:
