@@ -7,7 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow check format docs bench-filter bench-rules bench-agreement bench-memmap bench-gauntlet bench-simulator bench-training \
-	bench-convex clean
+	bench-convex theory clean
 
 help:  ## list the verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -58,19 +58,22 @@ bench-training: $(VENV)/installed  ## accuracy of rules under attacks (hours; re
 bench-convex: $(VENV)/installed  ## distance to the known minimum on a9a (needs HOLDFAST_DATA)
 	$(BIN)/python -m benchmarks.convex
 
+theory: $(VENV)/installed  ## the theorems against measured runs: tables and figures under docs/theory (about an hour)
+	$(BIN)/python -m benchmarks.theory
+
 clean:  ## remove the environment and all caches
 	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable .
+	$(BIN)/pip install --quiet --editable '.[plot]'
 	touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed
-	$(BIN)/pip install --quiet --editable '.[dev]'
+	$(BIN)/pip install --quiet --editable '.[plot,dev]'
 	touch $@
 
 $(VENV)/installed-bench: $(VENV)/installed
-	$(BIN)/pip install --quiet --editable '.[bench]'
+	$(BIN)/pip install --quiet --editable '.[plot,bench]'
 	$(BIN)/pip install --quiet --no-deps byzfl==0.0.11 torchjd==0.18.0
 	touch $@
