@@ -9,8 +9,17 @@ import math
 
 import numpy as np
 
+from holdfast.errors import find
+from holdfast.linalg.spectrum import BOUND_SLACK, DENSE_UP_TO
+
 EXACT_LIMIT = 1.0 - (math.sqrt(57.0) - 5.0) / 4.0
 """ε up to which the proof for Algorithm 2 holds (0.3625): beyond it t ≤ 1/2. The paper states 1/4."""
+
+REUSE = 0.5
+"""Without a threshold that is known to be right, mode "auto" steps only along directions with at least this share of
+λ_max; otherwise it could spend its steps on directions in which only honest rows spread."""
+KAPPA = 3.0
+"""κ of mode "auto" unless it is set."""
 
 
 def theta(epsilon: float) -> float:
@@ -56,3 +65,36 @@ def exact_constant(epsilon: float) -> float:
         return math.inf
     second = math.sqrt(1.0 / t - 1.0)
     return math.sqrt(8.0) / ((1.0 - second) * math.sqrt((t + epsilon) * t)) + math.sqrt(2.0 / (3.0 - epsilon))
+
+
+def auto_constant(epsilon: float, *, kappa: float = KAPPA, num_rows: int = DENSE_UP_TO) -> float:
+    r"""Return C such that mode "auto" errs by at most C σ₀ √ε: Theorem 2 of docs/theory/filter.md.
+
+    C = max(C₁, C₂), C₁ = √((2κ/(1 − 2ε) + 1)/(1 − 2ε)), C₂ = C_known + 2 √(1 − ε)/(1 − 2ε). Above 128 rows κ is divided
+    by 0.495/1.01 in C₁ and C₂ by √0.495; the bound then rests on Ritz values being within 1 % (section 5.2 there).
+
+    >>> round(auto_constant(0.25), 2), round(auto_constant(0.25, num_rows=1000), 2)
+    (6.16, 8.75)
+    """
+    if epsilon >= 0.5:
+        return math.inf
+    left, exact = 1.0 - 2.0 * epsilon, num_rows <= DENSE_UP_TO
+    reuse = 1.0 if exact else REUSE / (1.0 + BOUND_SLACK)
+    kappa = kappa if exact else (1.0 + BOUND_SLACK) * kappa / reuse
+    before = math.sqrt((2.0 * kappa / left + 1.0) / left)
+    after = (known_constant(epsilon) + 2.0 * math.sqrt(1.0 - epsilon) / left) / math.sqrt(reuse)
+    return max(before, after)
+
+
+def filter_constant(mode: str, epsilon: float, *, kappa: float = KAPPA, num_rows: int = DENSE_UP_TO) -> float:
+    """Return C of a mode: its error is at most C σ₀ √ε if the promise holds; infinite beyond what is proved.
+
+    >>> [round(filter_constant(mode, 0.2), 2) for mode in ("known", "auto", "exact")]
+    [2.39, 5.37, 11.16]
+    """
+    constants = {
+        "auto": lambda: auto_constant(epsilon, kappa=kappa, num_rows=num_rows),
+        "known": lambda: known_constant(epsilon) if epsilon < 0.5 else math.inf,
+        "exact": lambda: exact_constant(epsilon),
+    }
+    return float(find("mode", mode, constants)())

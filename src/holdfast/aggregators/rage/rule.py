@@ -19,7 +19,7 @@ from holdfast.aggregators.base import (
 )
 from holdfast.aggregators.evidence import Aggregation, Stop
 from holdfast.aggregators.rage.certificate import SLACK, Certificate
-from holdfast.aggregators.rage.constants import EXACT_LIMIT, theta
+from holdfast.aggregators.rage.constants import EXACT_LIMIT, KAPPA, REUSE, theta
 from holdfast.aggregators.rage.exact import run_exact
 from holdfast.aggregators.rage.filtering import Filtering, Step, confirmed, run_filter, scatter_along
 from holdfast.aggregators.view import ServerView
@@ -29,9 +29,6 @@ from holdfast.linalg.sketch import sketched_gram
 from holdfast.linalg.spectrum import eigen_directions, leading_directions, negligible_scatter
 from holdfast.values import real_number, whole_number
 
-REUSE = 0.5
-"""Without a threshold that is known to be right, mode "auto" steps only along directions with at least this share of
-λ_max; otherwise it could spend its steps on directions in which only honest rows spread."""
 SKETCH_FROM = 500
 """Rows from which a sketch pays (measured); below it the Gram matrix is computed exactly."""
 
@@ -70,7 +67,7 @@ class Rage(BoundedAggregator):
     """Whether σ₀ is learned or given, and whether Algorithm 2 is run as printed."""
     sigma0: Annotated[float, Field(gt=0.0, lt=1e100), BeforeValidator(real_number)] | None = None
     """σ₀, the honest spread as a standard deviation; for "known" and "exact" only."""
-    kappa: Annotated[float, Field(ge=1.0), BeforeValidator(real_number)] = 3.0
+    kappa: Annotated[float, Field(ge=1.0), BeforeValidator(real_number)] = KAPPA
     """κ of mode "auto". Larger keeps more honest clients, smaller removes more attackers."""
     sketch: Annotated[int, Field(ge=5), BeforeValidator(whole_number)] | None = None
     """Buckets per client of a count-sketch for cohorts of 500 rows and more; None computes the Gram matrix exactly.
