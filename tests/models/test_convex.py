@@ -17,9 +17,9 @@ from holdfast.data.base import Dataset
 from holdfast.errors import DataError, ParameterError
 from holdfast.models import Architecture, LogisticRegression, Quadratic
 from holdfast.models.convex import LogisticProblem, logistic_constants, quadratic_constants
+from holdfast.models.layout import Layout
 from holdfast.partitions import DirichletPartition, IidPartition, Shares, UnequalPartition
 from holdfast.rng import stream
-from holdfast.simulation.layout import Layout
 
 LOGISTIC = points(4, num_classes=2, num_points=40, dtype=torch.float64)
 LOGISTIC_SHARES = DirichletPartition(num_clients=6, alpha=0.3, equal_sizes=False, min_points=2).split(LOGISTIC, seed=0)

@@ -30,9 +30,9 @@ from holdfast.models import (
     model_name,
     model_table,
 )
+from holdfast.models.layout import Layout
 from holdfast.partitions.base import Shares
 from holdfast.simulation.engines.loop import LoopEngine
-from holdfast.simulation.layout import Layout
 from holdfast.simulation.local import Chunk, ClientData, LocalSteps, Task
 
 VARIANTS: list[tuple[Architecture, Dataset]] = [

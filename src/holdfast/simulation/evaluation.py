@@ -11,8 +11,8 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from holdfast.models.layout import Layout
 from holdfast.models.losses import Loss
-from holdfast.simulation.layout import Layout
 
 _BATCH = 1_000
 

@@ -16,11 +16,11 @@ from pydantic import BeforeValidator, Field
 from torch import Tensor, nn
 
 from holdfast.attacks.labels import DataAttack
+from holdfast.models.layout import Layout
 from holdfast.models.losses import Loss
 from holdfast.partitions.base import Shares
 from holdfast.rng import stream
 from holdfast.simulation.batches import batches
-from holdfast.simulation.layout import Layout
 from holdfast.values import ValueObject, real_number, whole_number
 
 Indices = NDArray[np.int64]

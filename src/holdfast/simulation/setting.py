@@ -13,6 +13,7 @@ from torch import Tensor
 from holdfast.aggregators import Need
 from holdfast.data import Dataset
 from holdfast.errors import ParameterError
+from holdfast.models.layout import Layout
 from holdfast.partitions import Shares
 from holdfast.rng import stream
 from holdfast.simulation.adversary import Adversary
@@ -20,7 +21,6 @@ from holdfast.simulation.config import RunConfig
 from holdfast.simulation.engines.base import Engine
 from holdfast.simulation.engines.choice import choose
 from holdfast.simulation.evaluation import Examiner, evenly
-from holdfast.simulation.layout import Layout
 from holdfast.simulation.local import ClientData, Task
 
 

@@ -10,11 +10,11 @@ from tests.oracles.local_steps import local_steps
 from torch import Tensor, nn
 
 from holdfast.attacks.labels import DataAttack, LabelFlip
+from holdfast.models.layout import Layout
 from holdfast.models.losses import CrossEntropy, HalfSquares, Logistic, Loss
 from holdfast.partitions.base import Shares
 from holdfast.rng import stream
 from holdfast.simulation.engines.base import Engine
-from holdfast.simulation.layout import Layout
 from holdfast.simulation.local import Chunk, ClientData, LocalSteps, Task
 
 SIZES = (20, 20, 7, 33, 20, 12, 7, 20)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from holdfast.models.layout import Place
 from holdfast.simulation.engines.base import EngineRefusal
-from holdfast.simulation.layout import Place
 from holdfast.simulation.local import Task
 
 
