@@ -1,0 +1,230 @@
+r"""Sharper bounds than the paper's, proved without its gaps: docs/theory/convergence.md.
+
+Between two synchronisations compare every client with gradient descent on F itself: z⁰ = x_k, zᵗ⁺¹ = zᵗ − η ∇F(zᵗ), and
+a_k = Σ_{t<H} ∇F(zᵗ), which no client's batches touch. An honest client's accumulated gradient is y = a_k + p + n
+with ‖p‖ ≤ A₁ κ surely and E‖n‖² ≤ A₂ σ_b², where A₁ = Σ_{j<H} qʲ, A₂ = Σ_{j<H} q²ʲ, q is a Lipschitz constant of
+x ↦ x − η ∇F(x), and σ_b² the variance of a mini-batch gradient. So the honest rows are concentrated about a_k whatever
+the dimension, the single F_r need not be smooth, and the honest rows to look at may be chosen after the fact.
+
+`noise` is σ_b² throughout: σ²/b, (n − b)/(b(n − 1)) σ², or 0 for full batches. All rates hold at synchronisations.
+
+**Deviations from the paper.** Everything here: the paper's own formulas are in `holdfast.theory.paper`, and each of its
+bounds is at least the one here, which is how it is known to be true (docs/theory/deviations.md).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaincinv
+from scipy.stats import binom
+
+from holdfast.errors import ParameterError
+from holdfast.theory.ranges import not_negative, positive, probability, step_size, whole, within
+
+Vector = NDArray[np.float64]
+
+
+def lipschitz(*, lr: float, smoothness: float, strong_convexity: float = 0.0) -> float:
+    """Return q: the map x ↦ x − η ∇F(x) takes points to at most q times their distance.
+
+    1 − ημ if F is μ-strongly convex and η ≤ 2/(L + μ) (Lemma 1 of docs/theory/convergence.md), else 1 + ηL, which needs
+    nothing but L-smoothness.
+
+    >>> round(lipschitz(lr=0.1, smoothness=1.0, strong_convexity=0.5), 3), lipschitz(lr=0.5, smoothness=1.0)
+    (0.95, 1.5)
+    """
+    curvature, strength = positive("smoothness", smoothness), _strength(strong_convexity, smoothness)
+    if not strength:
+        return 1.0 + positive("lr", lr) * curvature
+    return 1.0 - step_size(lr, 2.0 / (curvature + strength), "2/(L + μ)") * strength
+
+
+def growth(factor: float, steps: int) -> float:
+    """Return 1 + factor + … + factor^(steps − 1).
+
+    >>> growth(1.0, 5), growth(0.5, 3)
+    (5.0, 1.75)
+    """
+    rate, number = not_negative("factor", factor), whole("steps", steps, least=0)
+    if rate in {0.0, 1.0} or number == 0:
+        return float(number if rate else min(number, 1))
+    return math.expm1(number * math.log(rate)) / (rate - 1.0)  # expm1 keeps digits for a rate near 1
+
+
+def client_deviation(
+    *, local_steps: int, lr: float, smoothness: float, strong_convexity: float = 0.0, dissimilarity: float, noise: float
+) -> float:
+    r"""Return v = A₁ κ + √A₂ σ_b, for which E‖y − a_k‖² ≤ v² for every honest client (Lemma 2).
+
+    Hence E λ_max(Cov) ≤ v² for the covariance of all honest rows: an honest spread without d/K, ε′ and 1/ε′.
+
+    >>> client_deviation(local_steps=4, lr=1e-12, smoothness=1.0, dissimilarity=9.0, noise=1.0)
+    14.0...
+    """
+    rate = lipschitz(lr=lr, smoothness=smoothness, strong_convexity=strong_convexity)
+    apart, spread = math.sqrt(not_negative("dissimilarity", dissimilarity)), math.sqrt(not_negative("noise", noise))
+    return growth(rate, local_steps) * apart + math.sqrt(growth(rate**2, local_steps)) * spread
+
+
+def mean_deviation(
+    *,
+    local_steps: int,
+    lr: float,
+    smoothness: float,
+    strong_convexity: float = 0.0,
+    dissimilarity: float,
+    noise: float,
+    num_honest: int,
+) -> float:
+    r"""Return v̄ with E‖ȳ − a_k‖² ≤ v̄² for the mean ȳ of all m honest rows (Lemma 3).
+
+    v̄ = A₁ κ + (√(H/m) + ηL Σ_{0<t<H} √A₂(t)) σ_b: independent batches average out, up to the curvature of F.
+    """
+    rate = lipschitz(lr=lr, smoothness=smoothness, strong_convexity=strong_convexity)
+    apart, spread = math.sqrt(not_negative("dissimilarity", dissimilarity)), math.sqrt(not_negative("noise", noise))
+    steps, honest = whole("local_steps", local_steps), whole("num_honest", num_honest)
+    bent = lr * smoothness * sum(math.sqrt(growth(rate**2, t)) for t in range(1, steps))
+    return growth(rate, steps) * apart + (math.sqrt(steps / honest) + bent) * spread
+
+
+def likely_deviation(
+    *,
+    local_steps: int,
+    lr: float,
+    smoothness: float,
+    strong_convexity: float = 0.0,
+    dissimilarity: float,
+    noise: float,
+    outlier_probability: float,
+) -> float:
+    r"""Return τ = A₁ κ + √(A₂ σ_b² / p): a client has ‖y − a_k‖ > τ with a probability of at most p (Markov)."""
+    rate = lipschitz(lr=lr, smoothness=smoothness, strong_convexity=strong_convexity)
+    apart, variance = math.sqrt(not_negative("dissimilarity", dissimilarity)), not_negative("noise", noise)
+    chance = within("outlier_probability", outlier_probability, 0.0, 1.0, "above 0 and at most 1", open_below=True)
+    return growth(rate, local_steps) * apart + math.sqrt(growth(rate**2, local_steps) * variance / chance)
+
+
+def concentration_failure(*, num_honest: int, spare: int, outlier_probability: float) -> float:
+    """Return P(more than `spare` of m honest clients are outliers) ≤ P(Bin(m, p) > spare).
+
+    >>> f"{concentration_failure(num_honest=85, spare=10, outlier_probability=0.01):.1e}"
+    '1.1e-09'
+    """
+    honest = whole("num_honest", num_honest)
+    room = whole("spare", spare, least=0, most=honest)
+    chance = within("outlier_probability", outlier_probability, 0.0, 1.0, "a number from 0 to 1")
+    return float(binom.sf(room, honest, chance))
+
+
+def largest_outlier_probability(*, num_honest: int, spare: int, failure: float) -> float:
+    """Return the largest p with P(Bin(m, p) > spare) ≤ failure: the inverse of an incomplete beta function.
+
+    >>> chance = largest_outlier_probability(num_honest=85, spare=10, failure=1e-4)
+    >>> abs(concentration_failure(num_honest=85, spare=10, outlier_probability=chance) / 1e-4 - 1) < 1e-9
+    True
+    """
+    honest = whole("num_honest", num_honest)
+    room = whole("spare", spare, least=0, most=honest)
+    allowed = probability("failure", failure)
+    return 1.0 if room == honest else float(betaincinv(room + 1, honest - room, allowed))
+
+
+def decoding_error(*, constant: float, fraction: float, deviation: float, mean: float | None = None) -> float:
+    r"""Return s with (E‖ĝ − a_k‖²)^½ ≤ s, for a filter that errs by at most C √ε̃ λ_max(Cov)^½ (Lemma 4).
+
+    s = √(1 + C² ε̃) v; if a bound v̄ of the honest mean is known too, the smaller of that and C √ε̃ v + v̄.
+    """
+    pull = constant * math.sqrt(fraction)
+    together = math.sqrt(1.0 + pull**2) * deviation
+    return together if mean is None else min(together, pull * deviation + mean)
+
+
+def distance_floor(*, error: float, lr: float, local_steps: int, smoothness: float, strong_convexity: float) -> float:
+    """Return the limit (η s / (1 − ρᴴ))² of `distance_bound`, ρ = 1 − ημ."""
+    rate = _contraction(lr, smoothness, strong_convexity)
+    return (lr * not_negative("error", error) / _shrunk(rate, whole("local_steps", local_steps))) ** 2
+
+
+def distance_bound(
+    rounds: Any,
+    *,
+    distance: float,
+    error: float,
+    lr: float,
+    local_steps: int,
+    smoothness: float,
+    strong_convexity: float,
+) -> Vector:
+    r"""Return (ϑ D₀ + (1 − ϑ) η s/(1 − ρᴴ))², ϑ = ρ^{Hk}: a bound of E‖x_k − x*‖² after each number k of rounds.
+
+    Theorem 1 of docs/theory/convergence.md; D₀² = ‖x_0 − x*‖². The same for ‖x_k − x*‖² itself if s bounds every error.
+    """
+    rate, number = _contraction(lr, smoothness, strong_convexity), np.asarray(rounds, dtype=np.float64)
+    start = math.sqrt(not_negative("distance", distance))
+    limit = math.sqrt(
+        distance_floor(
+            error=error,
+            lr=lr,
+            local_steps=local_steps,
+            smoothness=smoothness,
+            strong_convexity=strong_convexity,
+        )
+    )
+    left = rate ** (local_steps * number)
+    return np.square(left * start + (1.0 - left) * limit)
+
+
+def descent_constant(*, lr: float, local_steps: int, smoothness: float) -> float:
+    r"""Return c = h + (B + 1 − h)² / (1 − h − B²), h = ηHL, B = β/(1 − β), β = A₁/H − 1 with q = 1 + ηL (Lemma 5).
+
+    One round lowers F by at least (ηH/2)(‖∇F(x_k)‖² − c ‖ĝ − a_k‖²/H²); 1.16 for η = 1/(8HL), 1.28 for 1/(5HL).
+
+    Raises:
+        ParameterError: ηHL is so large that a round need not lower F at all.
+    """
+    steps, curvature = whole("local_steps", local_steps), positive("smoothness", smoothness)
+    reach = positive("lr", lr) * steps * curvature
+    bend = growth(1.0 + lr * curvature, steps) / steps - 1.0
+    ratio = bend / (1.0 - bend) if bend < 1.0 else math.inf
+    if reach >= 1.0 or ratio**2 >= 1.0 - reach:
+        msg = f"ηHL must be small enough for a round to lower F (0.6 is enough for every H), got {reach:.6g}"
+        raise ParameterError(msg)
+    return reach + (ratio + 1.0 - reach) ** 2 / (1.0 - reach - ratio**2)
+
+
+def gradient_floor(*, error: float, lr: float, local_steps: int, smoothness: float) -> float:
+    """Return the limit c s²/H² of `gradient_bound`."""
+    constant = descent_constant(lr=lr, local_steps=local_steps, smoothness=smoothness)
+    return constant * (not_negative("error", error) / local_steps) ** 2
+
+
+def gradient_bound(rounds: Any, *, gap: float, error: float, lr: float, local_steps: int, smoothness: float) -> Vector:
+    r"""Return 2 (F(x_0) − F*)/(ηHN) + c s²/H²: a bound of (1/N) Σ_{k<N} E‖∇F(x_k)‖² for each number N of rounds.
+
+    Theorem 2 of docs/theory/convergence.md; infinite for N = 0. For any L-smooth F.
+    """
+    number = np.asarray(rounds, dtype=np.float64)
+    limit = gradient_floor(error=error, lr=lr, local_steps=local_steps, smoothness=smoothness)
+    with np.errstate(divide="ignore"):
+        return np.where(number > 0, 2.0 * not_negative("gap", gap) / (lr * local_steps * number) + limit, np.inf)
+
+
+def _contraction(lr: float, smoothness: float, strong_convexity: float) -> float:
+    if not _strength(strong_convexity, smoothness):
+        msg = f"strong_convexity must be above 0 for a bound of the distance, got {strong_convexity!r}"
+        raise ParameterError(msg)
+    return lipschitz(lr=lr, smoothness=smoothness, strong_convexity=strong_convexity)
+
+
+def _shrunk(rate: float, steps: int) -> float:
+    """Return 1 − rate^steps, accurately for a rate near 1."""
+    return -math.expm1(steps * math.log(rate)) if rate > 0.0 else 1.0
+
+
+def _strength(strong_convexity: Any, smoothness: float) -> float:
+    allowed = f"from 0 to smoothness = {smoothness:g}"
+    return within("strong_convexity", strong_convexity, 0.0, smoothness, allowed)
