@@ -1,0 +1,237 @@
+"""How many Byzantine clients a cohort has that is drawn by chance, and how large a cohort must be.
+
+A cohort of K clients, drawn uniformly without replacement from R of which B are Byzantine, holds X Byzantine ones with
+the hypergeometric law P(X = x) = C(B, x) C(R − B, K − x) / C(R, K). The paper's condition ε < K/4R, that is B < K/4
+(thm:LocalSGD_convergence), is the worst case: all B are in the same cohort. What is here needs no worst case: it asks
+how probable a bad cohort is, in one round or in any of N rounds with independent cohorts.
+
+The probabilities are relative to the clients' choice of sides before the cohorts are drawn: an adversary who may
+corrupt clients after seeing the cohort is not covered, nor are cohorts that anybody but the server chooses.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import hypergeom
+
+from holdfast.errors import ParameterError
+from holdfast.theory.ranges import probability, whole, within
+
+_MOST_CLIENTS = 1_000_000_000
+"""Above it the hypergeometric law is not known to be evaluated accurately."""
+_BLOCK = 1 << 20
+"""How many cohort sizes are looked at together at most."""
+_WHOLE = 1e-12
+"""A product of a fraction and a size that is less than a whole number by this part of itself counts as that number."""
+
+Array = NDArray[Any]
+
+
+def excess_probability(*, num_clients: int, num_byzantine: int, cohort_size: int, tolerated: int) -> float:
+    """Return P(X > f): the probability that a cohort holds more than `tolerated` Byzantine clients.
+
+    The upper tail is summed as such, not as 1 − P(X ≤ f), so that tiny probabilities keep their digits: all of them up
+    to thousands of clients, ten for a million. Below 10⁻³⁰⁰ use `log_excess_probability`.
+
+    >>> excess_probability(num_clients=4, num_byzantine=2, cohort_size=2, tolerated=1)  # 1 of 6 cohorts
+    0.16666666666666666
+    """
+    clients, liars, cohort = _population(num_clients, num_byzantine, cohort_size)
+    return float(_tail(whole("tolerated", tolerated, 0, cohort), clients, liars, cohort))
+
+
+def log_excess_probability(*, num_clients: int, num_byzantine: int, cohort_size: int, tolerated: int) -> float:
+    """Return log P(X > f), finite wherever the probability is above 0 however small, −∞ where it is 0.
+
+    Beyond the mean, P(X > f) = P(X = f+1) (1 + r₁ + r₁r₂ + …) with the ratios of neighbouring probabilities
+    r = (B − x)(K − x) / ((x + 1)(R − B − K + x + 1)), which fall; the sum is taken in this form.
+
+    >>> round(log_excess_probability(num_clients=9_000, num_byzantine=900, cohort_size=900, tolerated=890), 6)
+    -2804.909301
+    """
+    clients, liars, cohort = _population(num_clients, num_byzantine, cohort_size)
+    bound = whole("tolerated", tolerated, 0, cohort)
+    chance = float(_tail(bound, clients, liars, cohort))
+    if chance > 1e-300:
+        return math.log(chance)
+    if bound >= min(liars, cohort):
+        return -math.inf
+    x = np.arange(bound + 1, min(liars, cohort), dtype=np.float64)
+    ratios = (liars - x) * (cohort - x) / ((x + 1.0) * (clients - liars - cohort + x + 1.0))
+    first = float(hypergeom.logpmf(bound + 1, clients, liars, cohort))
+    return first + math.log1p(float(np.cumprod(ratios).sum()))
+
+
+def run_excess_probability(
+    *, num_clients: int, num_byzantine: int, cohort_size: int, tolerated: int, rounds: int
+) -> float:
+    """Return the probability that at least one of N independent cohorts holds more than `tolerated`: 1 − (1 − p)^N.
+
+    >>> run_excess_probability(num_clients=4, num_byzantine=2, cohort_size=2, tolerated=1, rounds=2)  # 11 of 36
+    0.3055555555555556
+    """
+    chance = excess_probability(
+        num_clients=num_clients, num_byzantine=num_byzantine, cohort_size=cohort_size, tolerated=tolerated
+    )
+    return float(_any_of(chance, whole("rounds", rounds, 0)))
+
+
+def tolerated_of(*, cohort_size: int, fraction: float) -> int:
+    """Return ⌊αK⌋, the largest number of clients that is no more than the fraction α of a cohort.
+
+    Products of floating-point numbers miss whole numbers by a bit: 0.29 · 100 gives 28.999999999999996. A product that
+    is below a whole number by less than one part in 10¹² therefore counts as that number.
+
+    >>> tolerated_of(cohort_size=40, fraction=0.25), tolerated_of(cohort_size=100, fraction=0.29)
+    (10, 29)
+    """
+    return int(_floor(_share(fraction), whole("cohort_size", cohort_size)))
+
+
+def fraction_excess_probability(
+    *, num_clients: int, num_byzantine: int, cohort_size: int, fraction: float, rounds: int = 1
+) -> float:
+    """Return the probability that in any of N rounds more than a fraction α of the cohort is Byzantine: X > ⌊αK⌋.
+
+    >>> fraction_excess_probability(num_clients=1_000, num_byzantine=100, cohort_size=100, fraction=0.25) < 1e-6
+    True
+    """
+    clients, liars, cohort = _population(num_clients, num_byzantine, cohort_size)
+    bound = tolerated_of(cohort_size=cohort, fraction=fraction)
+    return float(_any_of(_tail(bound, clients, liars, cohort), whole("rounds", rounds, 0)))
+
+
+def smallest_cohort(
+    *, num_clients: int, num_byzantine: int, fraction: float, rounds: int = 1, failure: float = 0.01
+) -> int:
+    """Return the smallest K such that, with probability 1 − failure, no cohort of N has more than αK Byzantine clients.
+
+    Larger cohorts are not always better, because ⌊αK⌋ grows in steps: between two steps P(X > ⌊αK⌋) grows with K. So
+    within the sizes that share a value of ⌊αK⌋ the first is the best, and the answer is the first of these first sizes
+    that fulfils the condition; all of them are looked at, in order. A larger K may fail it again: ask
+    `fraction_excess_probability`. Where αR ≥ B, the whole population fulfils it. Where αR < B, Hoeffding's inequality
+    (which holds without replacement) gives P(X > ⌊αK⌋) ≥ 1 − exp(−2K(B/R − α)²), so the search ends at a finite K.
+
+    Raises:
+        ParameterError: no K up to R does; then more than the fraction α of all clients are Byzantine.
+
+    >>> smallest_cohort(num_clients=10_000, num_byzantine=1_000, fraction=0.25, rounds=1_000, failure=0.01)
+    92
+    """
+    clients = whole("num_clients", num_clients, most=_MOST_CLIENTS)
+    liars = whole("num_byzantine", num_byzantine, 0, clients)
+    alpha, number, allowed = _share(fraction), whole("rounds", rounds, 0), probability("failure", failure)
+    for sizes in _blocks(_last_worth_looking_at(clients, liars, alpha, number, allowed)):
+        bounds = _floor(alpha, sizes)
+        first = bounds > _floor(alpha, sizes - 1)
+        first[0] |= sizes[0] == 1
+        chances = _any_of(_tail(bounds[first], clients, liars, sizes[first]), number)
+        if (good := np.flatnonzero(chances <= allowed)).size:
+            return int(sizes[first][good[0]])
+    raise ParameterError(_impossible(clients, liars, alpha, number, allowed))
+
+
+def most_byzantine(
+    *, num_clients: int, cohort_size: int, tolerated: int, rounds: int = 1, failure: float = 0.01
+) -> int:
+    """Return the largest B such that, with probability 1 − failure, no cohort of N has more than `tolerated` of them.
+
+    P(X > f) grows with B, and is 0 for B = f: bisection. For B = f the statement is certain, the paper's worst case.
+
+    >>> most_byzantine(num_clients=10_000, cohort_size=100, tolerated=25, rounds=1_000, failure=0.01)
+    1058
+    """
+    clients, _, cohort = _population(num_clients, 0, cohort_size)
+    bound, number = whole("tolerated", tolerated, 0, cohort), whole("rounds", rounds, 0)
+    allowed = probability("failure", failure)
+
+    def fulfilled(liars: int) -> bool:
+        return bool(_any_of(_tail(bound, clients, liars, cohort), number) <= allowed)
+
+    return _last(fulfilled, bound, clients)
+
+
+def tolerated_for(
+    *, num_clients: int, num_byzantine: int, cohort_size: int, rounds: int = 1, failure: float = 0.01
+) -> int:
+    """Return the smallest f a rule must be told so that, with probability 1 − failure, no cohort of N exceeds it.
+
+    P(X > f) falls with f, and is 0 for f = min(B, K): bisection.
+
+    >>> tolerated_for(num_clients=10_000, num_byzantine=1_000, cohort_size=100, rounds=1_000, failure=0.01)
+    25
+    """
+    clients, liars, cohort = _population(num_clients, num_byzantine, cohort_size)
+    number, allowed = whole("rounds", rounds, 0), probability("failure", failure)
+    most = min(liars, cohort)
+
+    def fulfilled(below_most: int) -> bool:
+        return bool(_any_of(_tail(most - below_most, clients, liars, cohort), number) <= allowed)
+
+    return most - _last(fulfilled, 0, most)
+
+
+def _population(num_clients: Any, num_byzantine: Any, cohort_size: Any) -> tuple[int, int, int]:
+    """Return R, B and K with 0 ≤ B ≤ R and 1 ≤ K ≤ R."""
+    clients = whole("num_clients", num_clients, most=_MOST_CLIENTS)
+    liars = whole("num_byzantine", num_byzantine, 0, clients)
+    return clients, liars, whole("cohort_size", cohort_size, most=clients)
+
+
+def _share(fraction: Any) -> float:
+    return within("fraction", fraction, 0.0, 1.0, "a number from 0 to 1")
+
+
+def _floor(fraction: float, sizes: Any) -> Any:
+    return np.floor(np.multiply(fraction * (1.0 + _WHOLE), sizes)).astype(np.int64)
+
+
+def _tail(bounds: Any, clients: int, liars: int, cohorts: Any) -> Any:
+    """Return P(X > bound) for numbers or arrays of cohorts."""
+    return np.clip(hypergeom.sf(bounds, clients, liars, cohorts), 0.0, 1.0)
+
+
+def _any_of(chances: Any, rounds: int) -> Any:
+    """Return 1 − (1 − p)^N without losing small p."""
+    with np.errstate(divide="ignore"):
+        return -np.expm1(rounds * np.log1p(-np.asarray(chances))) if rounds else np.zeros_like(chances)
+
+
+def _last(fulfilled: Callable[[int], bool], low: int, high: int) -> int:
+    """Return the largest number from `low`, where the condition holds, to `high` with it, for one that ends once."""
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fulfilled(middle) else (low, middle - 1)
+    return low
+
+
+def _blocks(last: int) -> Iterator[NDArray[np.int64]]:
+    """Yield the numbers from 1 to `last` in order, few at first."""
+    start, length = 1, 1 << 12
+    while start <= last:
+        stop = min(start + length, last + 1)
+        yield np.arange(start, stop, dtype=np.int64)
+        start, length = stop, min(2 * length, _BLOCK)
+
+
+def _last_worth_looking_at(clients: int, liars: int, fraction: float, rounds: int, failure: float) -> int:
+    """Return a cohort size beyond which Hoeffding's inequality rules the condition out, or R."""
+    if liars <= _floor(fraction, clients) or not rounds:
+        return clients
+    gap = max(liars / clients - fraction * (1.0 + _WHOLE), 1e-16)
+    enough = -math.log1p(-failure) / rounds / (2.0 * gap * gap)  # exp(−2K gap²) < (1 − failure)^(1/N) from there on
+    return clients if enough >= clients else max(1, math.ceil(enough))
+
+
+def _impossible(clients: int, liars: int, fraction: float, rounds: int, failure: float) -> str:
+    return (
+        f"no cohort_size from 1 to num_clients = {clients} keeps the probability of more than a fraction {fraction:g} "
+        f"of Byzantine clients in any of {rounds} rounds at or below failure = {failure:g}: num_byzantine = {liars} "
+        f"exceeds this fraction of all clients, so that larger cohorts only come closer to what they should not hold; "
+        f"allowed is num_byzantine up to {int(_floor(fraction, clients))}"
+    )
