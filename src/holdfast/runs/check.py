@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import hypergeom
 
 from holdfast.aggregators import rule_name
 from holdfast.attacks import Honest, attack_name
@@ -18,6 +17,7 @@ from holdfast.simulation import RunConfig
 from holdfast.simulation.cohorts import UniformCohorts
 from holdfast.simulation.crew import one_torch_thread
 from holdfast.simulation.setting import Setting, dtype_of
+from holdfast.theory.sampling import excess_probability, run_excess_probability
 
 _ROUNDS_LOOKED_AT = 1_000
 """In how many rounds at most Byzantine clients are counted one by one."""
@@ -41,8 +41,27 @@ def check(config: RunConfig, *, dataset: Dataset | None = None, jobs: int = 1) -
     """
     with one_torch_thread():
         setting = Setting.of(config, dataset if dataset is not None else config.data.load())
-    facts = [*_data_facts(setting), *_round_facts(setting), *_memory_facts(setting, jobs)]
-    return Report(facts, [*_byzantine_warnings(setting), *_data_warnings(setting), *_memory_warnings(setting)])
+    liars = _liars(setting)
+    facts = [*_data_facts(setting), *_round_facts(setting, liars), *_memory_facts(setting, jobs)]
+    return Report(facts, [*_byzantine_warnings(setting, liars), *_data_warnings(setting), *_memory_warnings(setting)])
+
+
+@dataclass(frozen=True)
+class _Liars:
+    """The Byzantine clients, and how often more of them than the rule assumes meet in a cohort."""
+
+    number: int
+    mean: float = 0.0
+    """How many a cohort has on average."""
+    most: int = 0
+    """How many it has at most."""
+    chance: float | None = None
+    """For cohorts drawn uniformly: the probability of too many in one round."""
+    run_chance: float | None = None
+    """For cohorts drawn uniformly: the probability of too many in any round."""
+    excess: int = 0
+    """For other cohorts: how many of those looked at have too many."""
+    looked_at: int = 0
 
 
 def _data_facts(setting: Setting) -> Iterator[tuple[str, str]]:
@@ -67,52 +86,42 @@ def _data_facts(setting: Setting) -> Iterator[tuple[str, str]]:
     yield "engine", f"{setting.engine.name}: {setting.engine_choice}"
 
 
-def _round_facts(setting: Setting) -> Iterator[tuple[str, str]]:
+def _round_facts(setting: Setting, liars: _Liars) -> Iterator[tuple[str, str]]:
     config = setting.config
     yield "rounds", f"{config.rounds:,} of H = {config.local_steps} local steps: T = {config.total_steps:,}"
     assumed = config.rule.assumed_byzantine(config.cohort_size)
     yield "rule", f"{rule_name(config.rule)}; assumes at most {assumed} Byzantine of K = {config.cohort_size} rows"
-    liars = _num_liars(setting)
-    yield "adversary", f"{attack_name(config.attack)} by {liars:,} of {setting.num_clients:,} clients"
-    if liars and isinstance(config.cohorts, UniformCohorts):
-        law = _law(setting, liars)
-        mean, most = config.cohort_size * liars / setting.num_clients, min(config.cohort_size, liars)
-        average = f"{mean:.1f} on average, at most {most}"
-        chance = f"more than the assumed {assumed} in a round with probability {law.sf(assumed):.3g}"
-        yield "Byzantine in a cohort", f"{average}; {chance}"
-    elif liars:
-        counts, bounds = _counts(setting)
-        average = f"{counts.mean():.1f} on average, at most {counts.max()}"
-        yield (
-            "Byzantine in a cohort",
-            f"{average}; more than assumed in {(counts > bounds).sum()} of {len(counts)} rounds",
-        )
+    yield "adversary", f"{attack_name(config.attack)} by {liars.number:,} of {setting.num_clients:,} clients"
+    if liars.number:
+        average = f"{liars.mean:.1f} on average, at most {liars.most}"
+        often = f"more than assumed in {liars.excess} of {liars.looked_at} rounds"
+        if liars.chance is not None:
+            often = f"more than the assumed {assumed} in a round with probability {liars.chance:.3g}"
+        yield "Byzantine in a cohort", f"{average}; {often}"
 
 
-def _byzantine_warnings(setting: Setting) -> Iterator[str]:
+def _byzantine_warnings(setting: Setting, liars: _Liars) -> Iterator[str]:
     config = setting.config
-    liars, clients, cohort = _num_liars(setting), setting.num_clients, config.cohort_size
-    assumed = config.rule.assumed_byzantine(cohort)
-    if liars and isinstance(config.attack, Honest):
-        yield f"{liars} clients are Byzantine and attack.name is 'none': they behave like honest ones"
-    if not liars and not isinstance(config.attack, Honest):
+    clients, cohort = setting.num_clients, config.cohort_size
+    if liars.number and isinstance(config.attack, Honest):
+        yield f"{liars.number} clients are Byzantine and attack.name is 'none': they behave like honest ones"
+    if not liars.number and not isinstance(config.attack, Honest):
         yield f"attack.name is {attack_name(config.attack)!r} and no client is Byzantine: nobody attacks"
-    if liars > cohort / 4:
+    if liars.number > cohort / 4:
         yield (
-            f"ε = {liars / clients:.3g} > K/4R = {cohort / (4 * clients):.3g}: in the worst cohort more than a quarter "
-            f"of the rows are Byzantine, which the paper's theorems exclude"
+            f"ε = {liars.number / clients:.3g} > K/4R = {cohort / (4 * clients):.3g}: in the worst cohort more than a "
+            f"quarter of the rows are Byzantine, which the paper's theorems exclude"
         )
-    if liars and isinstance(config.cohorts, UniformCohorts):
-        chance = -np.expm1(config.rounds * np.log1p(-min(_law(setting, liars).sf(assumed), 1.0 - 1e-16)))
-        if chance > 0.01:
-            yield (
-                f"with probability {chance:.2g} some of the {config.rounds} rounds has more than the {assumed} "
-                f"Byzantine rows that the rule assumes; assume more or sample a larger cohort"
-            )
-    elif liars:
-        counts, bounds = _counts(setting)
-        if excess := int((counts > bounds).sum()):
-            yield f"{excess} of {len(counts)} rounds have more Byzantine rows than the rule assumes; assume more"
+    if liars.run_chance is not None and liars.run_chance > 0.01:
+        yield (
+            f"with probability {liars.run_chance:.2g} some of the {config.rounds} rounds has more than the "
+            f"{config.rule.assumed_byzantine(cohort)} Byzantine rows that the rule assumes; assume more or sample a "
+            f"larger cohort"
+        )
+    if liars.excess:
+        yield (
+            f"{liars.excess} of {liars.looked_at} rounds have more Byzantine rows than the rule assumes; assume more"
+        )
 
 
 def _data_warnings(setting: Setting) -> Iterator[str]:
@@ -156,13 +165,18 @@ def _memory(setting: Setting) -> dict[str, int]:
     }
 
 
-def _num_liars(setting: Setting) -> int:
-    return int(setting.config.byzantine.members(0, setting.num_clients, setting.config.seed).sum())
-
-
-def _law(setting: Setting, liars: int) -> hypergeom:
-    """Return the distribution of the number of Byzantine clients in a cohort drawn uniformly."""
-    return hypergeom(setting.num_clients, liars, setting.config.cohort_size)
+def _liars(setting: Setting) -> _Liars:
+    config, clients = setting.config, setting.num_clients
+    number = int(config.byzantine.members(0, clients, config.seed).sum())
+    if not number:
+        return _Liars(0)
+    if not isinstance(config.cohorts, UniformCohorts):
+        counts, bounds = _counts(setting)
+        return _Liars(number, counts.mean(), counts.max(), excess=int((counts > bounds).sum()), looked_at=len(counts))
+    cohort, assumed = config.cohort_size, config.rule.assumed_byzantine(config.cohort_size)
+    law = {"num_clients": clients, "num_byzantine": number, "cohort_size": cohort, "tolerated": assumed}
+    chances = excess_probability(**law), run_excess_probability(**law, rounds=config.rounds)
+    return _Liars(number, cohort * number / clients, min(cohort, number), *chances)
 
 
 def _counts(setting: Setting) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
