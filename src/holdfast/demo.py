@@ -19,7 +19,7 @@ from holdfast.data import Digits
 from holdfast.models import MultilayerPerceptron
 from holdfast.partitions import DirichletPartition
 from holdfast.runs import Run
-from holdfast.simulation import RunConfig
+from holdfast.simulation import Evaluation, RunConfig
 
 ROUNDS = 200
 
@@ -41,6 +41,7 @@ def configs(seed: int = 0, rounds: int = ROUNDS) -> dict[str, RunConfig]:
         model=MultilayerPerceptron(hidden=(64, 64)),
         byzantine=FractionMembers(fraction=0.2),
         attack=ALittleIsEnough(z=1.5),
+        evaluation=Evaluation(measured_rounds=40),
         checkpoint_every=10,
     )
     return {

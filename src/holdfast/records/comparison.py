@@ -19,14 +19,16 @@ TIMINGS = "seconds"
 def same_results(first: RunFolder, second: RunFolder) -> list[str]:
     """Return in what two runs differ, a sentence each; an empty list if they are the same.
 
-    Configuration, model and tensors of checkpoints are compared byte for byte; records, summary and facts key by key,
-    with numbers as they are written, without timings. Of the checkpoints, the newest and those that both have count:
-    which older ones are there depends on where a run was interrupted.
+    Configuration, model, snapshots and tensors of checkpoints are compared byte for byte; records, summary and facts
+    key by key, with numbers as they are written, without timings. Of the checkpoints, the newest and those that both
+    have count: which older ones are there depends on where a run was interrupted. So does, until a run is done, whether
+    there is a snapshot after the last round that is written down.
     """
     return [
         *_files("config.toml", first, second),
         *_rounds(first, second),
         *_checkpoints(first, second),
+        *_snapshots(first, second),
         *_files("model.safetensors", first, second),
         *_files("summary.json", first, second),
     ]
@@ -54,6 +56,15 @@ def _checkpoints(first: RunFolder, second: RunFolder) -> Iterator[str]:
     for number in sorted(set(one) & set(other)):
         for ending in ("safetensors", "json"):
             yield from _files(f"checkpoints/{number:06d}.{ending}", first, second)
+
+
+def _snapshots(first: RunFolder, second: RunFolder) -> Iterator[str]:
+    one, other = set(first.snapshots()), set(second.snapshots())
+    done = (first.path / "summary.json").exists() or (second.path / "summary.json").exists()
+    settled = max(first.num_rounds(), second.num_rounds()) + done
+    for number in sorted(one | other):
+        if number < settled or number in one & other:
+            yield from _files(f"snapshots/{number:06d}.safetensors", first, second)
 
 
 def _files(name: str, first: RunFolder, second: RunFolder) -> Iterator[str]:

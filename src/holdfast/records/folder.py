@@ -3,6 +3,7 @@
     config.toml     the resolved configuration; written last of what `create` makes, so with it there is a run
     rounds.jsonl    one `RoundRecord` a line, appended
     checkpoints/    NNNNNN.safetensors and NNNNNN.json: the state after N rounds; the last two
+    snapshots/      NNNNNN.safetensors: the model after N rounds, for those that are measured and at the end
     model.safetensors, summary.json    written at the end, in this order
     lock            held by the process that works in the folder
 
@@ -22,9 +23,11 @@ from typing import TYPE_CHECKING, Any, final
 
 from holdfast.errors import CorruptRunError, ParameterError, RunError
 from holdfast.records import checkpoint as checkpoints
+from holdfast.records import snapshots
 from holdfast.records.checkpoint import Checkpoint
 from holdfast.records.durable import append_lines, cut_file, ends_with_a_line, replace_file, sole_holder, whole_lines
 from holdfast.records.round import RoundRecord, finite
+from holdfast.records.snapshots import Snapshot
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,8 +38,9 @@ if TYPE_CHECKING:
 class RunFolder:
     """The folder of one run: `create` it or `open` it, and hold `locked()` while writing.
 
-    A round is written as `append(record)`, then `save_checkpoint(checkpoint)`. To go on after a crash, take
-    `latest_checkpoint()` and `rewind` to its round, or to 0 if there is none.
+    A round is written as `save_snapshot(snapshot)` if it is measured, `append(record)`, then
+    `save_checkpoint(checkpoint)`. To go on after a crash, take `latest_checkpoint()` and `rewind` to its round, or to 0
+    if there is none.
 
     >>> import tempfile
     >>> folder = RunFolder.create(Path(tempfile.mkdtemp()) / "run", config="rounds = 2")
@@ -168,8 +172,40 @@ class RunFolder:
             self.notes.append(f"no checkpoint can be used, so the {written} rounds written down are computed again")
         return None
 
+    def save_snapshot(self, snapshot: Snapshot) -> None:
+        """Keep the model after some rounds, for good; it is on disk as a whole when this returns.
+
+        Raises:
+            RunError: it could not be written; the message says what is safe and how to go on.
+        """
+        with self._reporting(f"write the snapshot after {snapshot.round} rounds"):
+            snapshots.write_snapshot(self._snapshots, snapshot)
+
+    def snapshots(self) -> list[int]:
+        """Return after how many rounds the model was kept, in ascending order; none for a run that measures nothing."""
+        return snapshots.numbers(self._snapshots)
+
+    def snapshot(self, rounds: int) -> Snapshot:
+        """Return the model after so many rounds, which must be among `snapshots()`.
+
+        Raises:
+            ParameterError: no model was kept there.
+            CorruptRunError: the file is damaged; the message names it and says what to do.
+        """
+        if rounds not in (kept := self.snapshots()):
+            msg = f"{str(self.path)!r} holds snapshots after {kept or 'no'} rounds, got {rounds!r}"
+            raise ParameterError(msg)
+        try:
+            return snapshots.read_snapshot(self._snapshots, rounds)
+        except CorruptRunError as error:
+            msg = (
+                f"the snapshot {snapshots.path_of(self._snapshots, rounds)} is damaged: {error}. Restore it from a "
+                f"copy, or run the same again, which writes the same bytes elsewhere: `holdfast run {self._config}`"
+            )
+            raise CorruptRunError(msg) from None
+
     def rewind(self, rounds: int) -> None:
-        """Forget everything after so many rounds: their records, a torn line, the checkpoints beyond, the results.
+        """Forget all after so many rounds: their records, a torn line, checkpoints and snapshots beyond, the results.
 
         Raises:
             RunError: fewer rounds are written down, or the folder cannot be written.
@@ -184,6 +220,7 @@ class RunFolder:
                 self._model.unlink(missing_ok=True)
             self._checkpoints.mkdir(exist_ok=True)
             checkpoints.drop_beyond(self._checkpoints, rounds)
+            snapshots.drop_beyond(self._snapshots, rounds)
             cut_file(self._rounds, sum(map(len, islice(whole_lines(self._rounds), rounds))))
 
     def write_model(self, tensors: Mapping[str, Tensor]) -> None:
@@ -230,6 +267,10 @@ class RunFolder:
         return self.path / "checkpoints"
 
     @property
+    def _snapshots(self) -> Path:
+        return self.path / "snapshots"
+
+    @property
     def _model(self) -> Path:
         return self.path / "model.safetensors"
 
@@ -268,6 +309,7 @@ class RunFolder:
         found = [part.name for part in parts if part.exists()]
         found += [self._rounds.name] if self._rounds.exists() and self._rounds.stat().st_size else []
         found += [self._checkpoints.name] if checkpoints.numbers(self._checkpoints) else []
+        found += [self._snapshots.name] if self.snapshots() else []
         if found:
             msg = (
                 f"{str(self.path)!r} holds a run already ({', '.join(found)}); "

@@ -76,6 +76,12 @@ class RoundRecord(ValueObject):
     """‖ĝ‖, the length of the aggregated update."""
     error: Figure = None
     """‖ĝ − mean of the honest rows‖; only a simulation knows."""
+    honest_spread: Figure = None
+    """λ_max of the covariance of the honest rows, σ₀² at its smallest; None in rounds that are not measured."""
+    honest_scatter: Figure = None
+    """The trace of that covariance: the mean squared distance of the honest rows to their mean."""
+    honest_error_bound: Figure = None
+    """What the certificate proves of `error` if σ₀² is `honest_spread`; None without one, or if it proves nothing."""
     train_loss: Figure = None
     """The objective on training points after the round, l2 included; None in rounds without evaluation."""
     train_accuracy: Figure = None

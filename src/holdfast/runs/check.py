@@ -143,7 +143,15 @@ def _memory_facts(setting: Setting, jobs: int) -> Iterator[tuple[str, str]]:
         f"about {_size(sum(parts.values()))}: {listed}; shared by {jobs} {'process' if jobs == 1 else 'processes'}",
     )
     state = (2 if setting.config.server.momentum else 1) * setting.layout.dim * dtype_of(setting.config).itemsize
-    yield "disk", f"{_size(state + parts['client momentum'])} per checkpoint, of which two are kept"
+    checkpoints = f"{_size(state + parts['client momentum'])} per checkpoint, of which two are kept"
+    yield "disk", "; ".join([checkpoints, *_snapshots(setting)])
+
+
+def _snapshots(setting: Setting) -> Iterator[str]:
+    """Say how many models are kept for good, if any."""
+    if number := min(setting.config.evaluation.measured_rounds, setting.config.rounds):
+        row = (setting.layout.dim + setting.layout.buffer_dim) * dtype_of(setting.config).itemsize
+        yield f"{number + 1} snapshots of {_size(row)} each"
 
 
 def _memory_warnings(setting: Setting) -> Iterator[str]:

@@ -18,7 +18,7 @@ from holdfast.records.checkpoint import Checkpoint
 from holdfast.records.folder import RunFolder
 from holdfast.records.round import RoundRecord
 from holdfast.runs.files import config_from_toml, config_to_toml, part_of_configuration, provenance
-from holdfast.runs.states import from_checkpoint, to_checkpoint
+from holdfast.runs.states import from_checkpoint, to_checkpoint, to_snapshot
 from holdfast.runs.summary import summarised
 from holdfast.simulation import Federation, RunConfig, State
 
@@ -86,8 +86,11 @@ class Run:
         with self.folder.locked(), self.federation as federation:
             state = self._state()
             while state.round < self.config.rounds:
-                state, record = federation.play(state)
+                following, record = federation.play(state)
+                if self.config.measures(state.round):
+                    self.folder.save_snapshot(to_snapshot(state))
                 self.folder.append(record)
+                state = following
                 if state.round % self.config.checkpoint_every == 0 or state.round == self.config.rounds:
                     self.folder.save_checkpoint(to_checkpoint(state, federation.client_momentum))
                 yield record
@@ -104,13 +107,15 @@ class Run:
         return from_checkpoint(checkpoint, self.federation.client_momentum, self.config.device)
 
     def _finish(self, state: State) -> None:
-        """Write the model and the summary, unless they are there."""
+        """Write the last snapshot, the model and the summary, unless they are there."""
         if self.folder.summary() is not None:
             return
         setting = self.federation.setting
         module = self.config.model.build(setting.dataset, self.config.seed).to(state.model.dtype)
         setting.layout.load(module, state.model, state.buffers)
         tensors = {name: each for name, each in module.state_dict().items() if isinstance(each, Tensor)}
+        if self.config.evaluation.measured_rounds:
+            self.folder.save_snapshot(to_snapshot(state))
         self.folder.write_model(tensors)
         self.folder.write_summary(summarised(self.folder.records()))
 

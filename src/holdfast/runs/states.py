@@ -1,4 +1,4 @@
-"""The state of a federation as a checkpoint, and back."""
+"""The state of a federation as a checkpoint, and back; its model as a snapshot."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from holdfast.records.checkpoint import Checkpoint
+from holdfast.records.snapshots import Snapshot
 from holdfast.simulation import State
 
 _RULE, _ATTACK = "rule/", "attack/"
@@ -40,6 +41,11 @@ def from_checkpoint(checkpoint: Checkpoint, momentum: Float[Tensor, "R d"] | Non
         rule_memory=_below(_RULE, tensors),
         attack_memory=_below(_ATTACK, tensors),
     )
+
+
+def to_snapshot(state: State) -> Snapshot:
+    """Return the model that a state holds."""
+    return Snapshot(round=state.round, model=state.model, buffers=state.buffers)
 
 
 def _below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

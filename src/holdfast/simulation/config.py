@@ -14,6 +14,7 @@ from holdfast.models import Architecture, MultilayerPerceptron
 from holdfast.partitions import DirichletPartition, Partition
 from holdfast.simulation.cohorts import Cohorts, UniformCohorts
 from holdfast.simulation.local import LocalSteps
+from holdfast.simulation.measuring import measured
 from holdfast.simulation.schedules import ConstantSchedule, Schedule
 from holdfast.values import ValueObject, real_number, whole_number
 
@@ -52,6 +53,9 @@ class Evaluation(ValueObject):
     """On at most so many of the clients' points, evenly spread; "all" for every one."""
     test_points: Annotated[int, Field(ge=0), BeforeValidator(whole_number)] | Literal["all"] = "all"
     """On at most so many of the test points."""
+    measured_rounds: Annotated[int, Field(ge=0), BeforeValidator(whole_number)] = 10
+    """In so many rounds, evenly spread and the first among them, what the theorems speak of is measured, and the model
+    the round starts from is kept, for `holdfast certify`; 0 for none."""
 
 
 class RunConfig(ValueObject):
@@ -146,3 +150,7 @@ class RunConfig(ValueObject):
     def lr_of(self, round: int) -> float:  # noqa: A002  the one word for it
         """Return η of a round."""
         return self.lr * self.schedule.factor(round, self.rounds)
+
+    def measures(self, round: int) -> bool:  # noqa: A002  the one word for it
+        """Return whether a round is measured, and the model it starts from is kept."""
+        return measured(round, self.rounds, self.evaluation.measured_rounds)

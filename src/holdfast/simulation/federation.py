@@ -23,6 +23,7 @@ from holdfast.simulation.adversary import Adversary, Turn, divergence
 from holdfast.simulation.config import RunConfig
 from holdfast.simulation.crew import Crew, Start, one_torch_thread, take_steps
 from holdfast.simulation.local import Chunk, Indices
+from holdfast.simulation.measuring import honest_figures
 from holdfast.simulation.setting import Setting, dtype_of
 
 Memory = Mapping[str, Tensor]
@@ -138,11 +139,12 @@ class Federation:
             with timer.part("aggregation"):
                 outcome = self._aggregated(received, view)
                 following = replace(self._stepped(state, cohort.lr, received, outcome), attack_memory=attack_memory)
+            measured = self._measured(cohort.round, received, outcome, timer)
             with timer.part("evaluation"):
                 scores = self._looked_at(following)
-        facts = {**_who(cohort, received), **_what(received, outcome), **scores, "seconds": timer.rounded()}
+        facts = {**_who(cohort, received), **_what(received, outcome), **measured, **scores}
         step = following.round * self.config.local_steps
-        return following, RoundRecord(round=state.round, step=step, lr=cohort.lr, **facts)
+        return following, RoundRecord(round=state.round, step=step, lr=cohort.lr, **facts, seconds=timer.rounded())
 
     def _cohort(self, round_number: int) -> Cohort:
         """Sample K clients; find who is lost on the way and who is Byzantine."""
@@ -241,6 +243,15 @@ class Federation:
         buffers = _common(received.buffers, state.buffers)
         model = torch.sub(state.model, direction, alpha=lr)
         return State(state.round + 1, model, buffers, velocity, outcome.memory, state.attack_memory)
+
+    def _measured(
+        self, round_number: int, received: Received, outcome: Aggregation | str, timer: _Timer
+    ) -> dict[str, float | None]:
+        """Return how far the honest rows spread, in the rounds in which that is measured."""
+        if not self.config.measures(round_number):
+            return {}
+        with timer.part("measuring"):
+            return honest_figures(received.honest, None if isinstance(outcome, str) else outcome.certificate)
 
     def _looked_at(self, state: State) -> dict[str, Any]:
         """Return losses and accuracies, in the rounds in which the model is looked at."""
