@@ -228,3 +228,23 @@ def _shrunk(rate: float, steps: int) -> float:
 def _strength(strong_convexity: Any, smoothness: float) -> float:
     allowed = f"from 0 to smoothness = {smoothness:g}"
     return within("strong_convexity", strong_convexity, 0.0, smoothness, allowed)
+
+
+def largest_reach(local_steps: int) -> float:
+    """Return the largest h such that `descent_constant` exists for every ηHL below it; it is at most 1.
+
+    1 − h falls and B(h) grows with h, so there is one crossing, found by bisection to the last bit.
+
+    >>> largest_reach(1), round(largest_reach(100), 3)
+    (1.0, 0.622)
+    """
+    steps = whole("local_steps", local_steps)
+
+    def lowers(reach: float) -> bool:
+        bend = growth(1.0 + reach / steps, steps) / steps - 1.0
+        return bend < 1.0 and (bend / (1.0 - bend)) ** 2 < 1.0 - reach
+
+    low, high = 0.0, 1.0
+    while (middle := (low + high) / 2.0) not in {low, high}:
+        low, high = (middle, high) if lowers(middle) else (low, middle)
+    return high
