@@ -134,7 +134,7 @@ def largest_outlier_probability(*, num_honest: int, spare: int, failure: float) 
 
 
 def decoding_error(*, constant: float, fraction: float, deviation: float, mean: float | None = None) -> float:
-    r"""Return s with (E‖ĝ − a_k‖²)^½ ≤ s, for a filter that errs by at most C √ε̃ λ_max(Cov)^½ (Lemma 4).
+    r"""Return s with (E‖ĝ − a_k‖²)^½ ≤ s, for a filter that errs by at most C √ε̃ λ_max(Cov)^½ (Lemma 5).
 
     s = √(1 + C² ε̃) v; if a bound v̄ of the honest mean is known too, the smaller of that and C √ε̃ v + v̄.
     """
@@ -179,7 +179,7 @@ def distance_bound(
 
 
 def descent_constant(*, lr: float, local_steps: int, smoothness: float) -> float:
-    r"""Return c = h + (B + 1 − h)² / (1 − h − B²), h = ηHL, B = β/(1 − β), β = A₁/H − 1 with q = 1 + ηL (Lemma 5).
+    r"""Return c = h + (B + 1 − h)² / (1 − h − B²), h = ηHL, B = β/(1 − β), β = A₁/H − 1 with q = 1 + ηL (Theorem 2).
 
     One round lowers F by at least (ηH/2)(‖∇F(x_k)‖² − c ‖ĝ − a_k‖²/H²); 1.16 for η = 1/(8HL), 1.28 for 1/(5HL).
 
