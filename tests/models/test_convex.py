@@ -8,16 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 from tests.models.points import dataset as data_set
 from tests.models.points import numbers, points
-from torch import Tensor
+from tests.oracles.gradients import measured
 
-from holdfast.data.base import Dataset
 from holdfast.errors import DataError, ParameterError
-from holdfast.models import Architecture, LogisticRegression, Quadratic
+from holdfast.models import LogisticRegression, Quadratic
 from holdfast.models.convex import LogisticProblem, logistic_constants, quadratic_constants
-from holdfast.models.layout import Layout
 from holdfast.partitions import DirichletPartition, IidPartition, Shares, UnequalPartition
 from holdfast.rng import stream
 
@@ -25,33 +22,6 @@ LOGISTIC = points(4, num_classes=2, num_points=40, dtype=torch.float64)
 LOGISTIC_SHARES = DirichletPartition(num_clients=6, alpha=0.3, equal_sizes=False, min_points=2).split(LOGISTIC, seed=0)
 QUADRATIC = numbers(5, num_points=40, dtype=torch.float64)
 QUADRATIC_SHARES = UnequalPartition(num_clients=6).split(QUADRATIC, seed=0)
-
-
-def gradients(model: Architecture, dataset: Dataset, w: NDArray[np.float64]) -> tuple[Tensor, Tensor]:
-    """Return value and gradient of the objective at w for every single point."""
-    module = model.build(dataset, seed=0)
-    layout = Layout.of(module)
-    layout.load(module, torch.from_numpy(w), torch.zeros(0, dtype=torch.float64))
-    values, rows = [], []
-    for i in range(len(dataset.features)):
-        loss = model.loss().mean(module(dataset.features[i : i + 1]), dataset.labels[i : i + 1])
-        loss = loss + 0.5 * model.l2 * sum(each.square().sum() for each in module.parameters())
-        rows.append(torch.cat([each.reshape(-1) for each in torch.autograd.grad(loss, list(module.parameters()))]))
-        values.append(loss.detach())
-    return torch.stack(values), torch.stack(rows)
-
-
-def measured(
-    model: Architecture, dataset: Dataset, shares: Shares, w: NDArray[np.float64]
-) -> tuple[float, Tensor, float, float]:
-    """Return F, its gradient, the largest variance and the largest dissimilarity at w, by the definitions."""
-    values, rows = gradients(model, dataset, w)
-    owned = [rows[shares.points(r)] for r in range(shares.num_clients)]
-    means = torch.stack([own.mean(0) for own in owned])
-    variance = max(float((own - own.mean(0)).square().sum(1).mean()) for own in owned)
-    apart = float((means - means.mean(0)).square().sum(1).max())
-    value = float(np.mean([float(values[shares.points(r)].mean()) for r in range(shares.num_clients)]))
-    return value, means.mean(0), variance, apart
 
 
 @pytest.mark.parametrize("l2", [0.0, 0.3])

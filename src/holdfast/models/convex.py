@@ -5,18 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast.data.base import Dataset
-from holdfast.errors import DataError, ParameterError
 from holdfast.linalg.threads import one_blas_thread
+from holdfast.models.client_rows import ClientRows, Matrix, Vector, point_rows
 from holdfast.models.fitting import vector_length
 from holdfast.models.linear import LogisticRegression
+from holdfast.models.newton import Minimisable
 from holdfast.models.quadratic import Quadratic
 from holdfast.partitions.base import Shares
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -27,7 +24,7 @@ class ProblemConstants:
     """
 
     smoothness: float
-    """L of F: the least bound of its largest curvature."""
+    """L of F: a bound of its largest curvature, the least one unless the problem says otherwise."""
     client_smoothness: float
     """The largest L of an F_r."""
     strong_convexity: float
@@ -37,7 +34,7 @@ class ProblemConstants:
     dissimilarity: float
     """κ²: an upper bound over clients r and all w of ‖∇F_r(w) − ∇F(w)‖²."""
     minimiser: Vector
-    """The w that makes F least; a bias comes last."""
+    """The w that makes F least, in the order of the model's row: biases come last."""
     minimum: float
     """F there."""
 
@@ -51,7 +48,7 @@ def quadratic_constants(architecture: Quadratic, dataset: Dataset, shares: Share
     and ∇F(w) = 0 at w_j = λ_j ā_j / (λ_j + ℓ).
     """
     vector_length(dataset, "quadratic")
-    clients = _Clients.of(_rows(dataset)[shares.order], shares)
+    clients = ClientRows.of(point_rows(dataset)[shares.order], shares)
     curvatures, decay = architecture.curvatures(clients.rows.shape[1]).numpy(), architecture.l2
     means = clients.means(clients.rows)
     centre = means.mean(axis=0)
@@ -76,14 +73,14 @@ def logistic_constants(architecture: LogisticRegression, dataset: Dataset, share
 
 
 @dataclass(frozen=True, eq=False)
-class LogisticProblem:
+class LogisticProblem(Minimisable):
     r"""F(w) = (1/R) Σ_r (1/n_r) Σ_{i of r} log(1 + exp(⟨z_i, w⟩)) + (ℓ/2)‖w‖², in double precision.
 
     z_i = −y_i x_i with y = ±1, and with x_i followed by a 1 if there is a bias. With s_i(w) = 1 / (1 + exp(−⟨z_i, w⟩)),
     which lies in (0, 1), ∇f_i(w) = s_i z_i + ℓ w and ∇²f_i(w) = s_i (1 − s_i) z_i z_iᵀ + ℓ I.
     """
 
-    clients: _Clients
+    clients: ClientRows
     """The rows z_i, by client."""
     l2: float
 
@@ -92,11 +89,9 @@ class LogisticProblem:
         """Return the problem that clients with these shares of the data have."""
         vector_length(dataset, "logistic-regression")
         architecture.loss().num_outputs(dataset)
-        rows = _rows(dataset)
-        if architecture.bias:
-            rows = np.concatenate([rows, np.ones((len(rows), 1))], axis=1)
+        rows = point_rows(dataset, bias=architecture.bias)
         rows = rows * (1.0 - 2.0 * dataset.labels.cpu().numpy())[:, None]
-        return cls(_Clients.of(rows[shares.order], shares), architecture.l2)
+        return cls(ClientRows.of(rows[shares.order], shares), architecture.l2)
 
     def value(self, w: Vector) -> float:
         """Return F(w)."""
@@ -159,27 +154,18 @@ class LogisticProblem:
         apart = np.linalg.norm(means - means.mean(axis=0), axis=1)
         return float(np.square(0.5 * (apart + (1 - 2 / num_clients) * longest + longest.mean())).max())
 
-    def minimiser(self, *, tolerance: float = 1e-12, iterations: int = 100) -> Vector:
-        r"""Return the w of ‖∇F(w)‖ < tolerance that Newton's method with halved steps finds from 0.
+    def newton_direction(self, w: Vector, gradient: Vector) -> Vector:
+        """Return ∇²F(w)⁻¹ gradient."""
+        return np.linalg.solve(self.hessian(w), gradient).astype(np.float64)
 
-        F(w) − F* ≤ ‖∇F(w)‖² / (2 ℓ), because F is ℓ-strongly convex.
+    def minimiser(self, *, tolerance: float = 1e-12, iterations: int = 100) -> Vector:
+        """Return the w of ‖∇F(w)‖ < tolerance that Newton's method finds from 0; see `Minimisable.minimised`.
 
         Raises:
             ParameterError: l2 is 0, so there may be no minimiser.
             DataError: rounding keeps the gradient above the tolerance.
         """
-        if self.l2 <= 0:
-            msg = f"a minimiser is sure to exist only with l2 > 0, got {self.l2}"
-            raise ParameterError(msg)
-        w = np.zeros(self.clients.rows.shape[1])
-        for _ in range(iterations):
-            gradient = self.gradient(w)
-            if np.linalg.norm(gradient) < tolerance:
-                return w
-            direction: Vector = np.linalg.solve(self.hessian(w), gradient).astype(np.float64)
-            w = self._descended(w, direction, gradient)
-        msg = f"Newton's method stopped at a gradient of length {np.linalg.norm(self.gradient(w))}, not {tolerance}"
-        raise DataError(msg)
+        return self.minimised(np.zeros(self.clients.rows.shape[1]), tolerance=tolerance, iterations=iterations)
 
     def constants(self) -> ProblemConstants:
         """Return all constants: L, μ = ℓ and the minimum exact, variance and dissimilarity as bounds over all w.
@@ -202,55 +188,3 @@ class LogisticProblem:
     def _slopes(self, w: Vector) -> Vector:
         """Return s_i(w), without overflow."""
         return np.exp(-np.logaddexp(0.0, -(self.clients.rows @ w)))
-
-    def _descended(self, w: Vector, direction: Vector, gradient: Vector) -> Vector:
-        """Return w − t · direction for the first t = 1, ½, ¼, … that lowers F enough, up to rounding (Armijo)."""
-        value, slope = self.value(w), float(gradient @ direction)
-        rounding = 1e-15 * abs(value)
-        for halvings in range(60):
-            t = 0.5**halvings
-            if self.value(w - t * direction) <= value - 1e-4 * t * slope + rounding:
-                return w - t * direction
-        return w
-
-
-@dataclass(frozen=True, eq=False)
-class _Clients:
-    """Rows of numbers sorted by client."""
-
-    rows: Matrix
-    starts: NDArray[np.int64]
-    sizes: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, rows: Matrix, shares: Shares) -> _Clients:
-        return cls(rows, shares.offsets[:-1], shares.sizes)
-
-    @property
-    def weights(self) -> Vector:
-        """1 / (R n_r) for every row, so that every client counts the same."""
-        return np.repeat(1.0 / (len(self.sizes) * self.sizes), self.sizes)
-
-    def means(self, values: Matrix) -> Matrix:
-        """Return the mean of a client's values, for every client."""
-        sums = np.add.reduceat(values, self.starts, axis=0)
-        return sums / self.sizes.reshape(-1, *[1] * (values.ndim - 1))
-
-    def moment(self, factors: Vector) -> Matrix:
-        """Return Σ_i p_i c_i z_i z_iᵀ for factors c ≥ 0 and p_i = 1 / (R n_r)."""
-        scaled = self.rows * np.sqrt(self.weights * factors)[:, None]
-        gram: Matrix = scaled.T @ scaled
-        return gram
-
-    def top_moments(self) -> Vector:
-        """Return λ_max of the mean of z zᵀ of every client, from the smaller of the two Gram matrices."""
-        tops = []
-        for rows in np.split(self.rows, self.starts[1:]):
-            gram = rows @ rows.T if len(rows) < rows.shape[1] else rows.T @ rows
-            tops.append(np.linalg.eigvalsh(gram)[-1] / len(rows))
-        return np.array(tops)
-
-
-def _rows(dataset: Dataset) -> Matrix:
-    """Return the training points as rows of doubles."""
-    return dataset.features.flatten(1).double().cpu().numpy()
