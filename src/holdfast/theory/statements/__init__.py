@@ -1,0 +1,23 @@
+"""From numbers to guarantees: the paper's theorem and holdfast's own, for one problem and one protocol."""
+
+from __future__ import annotations
+
+from holdfast.theory.guarantee import Guarantee
+from holdfast.theory.problem import Problem, Protocol
+from holdfast.theory.statements.papers import papers
+from holdfast.theory.statements.sharpened import expected, likely
+
+__all__ = ["expected", "guarantees", "likely", "papers"]
+
+
+def guarantees(problem: Problem, protocol: Protocol) -> tuple[Guarantee, ...]:
+    """Return the paper's guarantee and holdfast's own: in expectation, and with high probability if there is chance.
+
+    >>> problem = Problem(smoothness=1.0, strong_convexity=0.1, gradient_variance=1.0, dissimilarity=0.1, distance=9.0)
+    >>> protocol = Protocol(num_clients=100, cohort_size=40, assumed_byzantine=8, num_byzantine=8, lr=0.1, rounds=400)
+    >>> [f"{each.source}: {each.floor:.3g}" for each in guarantees(problem, protocol)]
+    ['the paper: 2.13e+04', 'holdfast: 67.7']
+    """
+    if protocol.noise(problem.gradient_variance) == 0.0:
+        return (papers(problem, protocol), expected(problem, protocol))
+    return (papers(problem, protocol), expected(problem, protocol), likely(problem, protocol))
