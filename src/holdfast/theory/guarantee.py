@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, final
+from operator import ge, gt, le, lt
+from typing import Any, Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,34 +14,54 @@ from numpy.typing import NDArray
 Vector = NDArray[np.float64]
 
 
+Relation = Literal["≤", "<", "≥", ">"]
+_HOLDS: Mapping[Relation, Callable[[float, float], bool]] = {"≤": le, "<": lt, "≥": ge, ">": gt}
+_OTHERWISE: Mapping[Relation, str] = {"≤": ">", "<": "≥", "≥": "<", ">": "≤"}
+
+
 @final
 @dataclass(frozen=True, kw_only=True)
 class Condition:
     """One thing that a theorem asks for, and whether it is so.
 
-    >>> Condition(name="step size", requirement="η ≤ 1/(8HL)", value=0.1, limit=0.025).passed
-    False
+    >>> condition = Condition(name="step size", requirement="η ≤ 1/(8HL)", value=0.1, limit=0.025)
+    >>> condition.passed, condition.margin
+    (False, 0.25)
+    >>> str(condition)
+    'η ≤ 1/(8HL): 0.1 > 0.025, too large by a factor of 4'
     """
 
     name: str
     requirement: str
     value: float
     limit: float
-    """The largest value that passes."""
-    strict: bool = False
-    """Whether the limit itself is excluded."""
+    relation: Relation = "≤"
+    """How the value must stand to the limit."""
 
     @property
     def passed(self) -> bool:
-        """Whether the value keeps to the limit; the last bit of rounding is forgiven where the limit is allowed."""
-        return self.value < self.limit if self.strict else self.value <= self.limit + 1e-12 * abs(self.limit)
+        """Whether it is so; the last bit of rounding is forgiven where the limit itself is allowed."""
+        rounding = {"≤": 1e-12, "≥": -1e-12}.get(self.relation, 0.0) * abs(self.limit)
+        return _HOLDS[self.relation](self.value, self.limit + rounding)
 
     @property
-    def margin(self) -> float:
-        """How many times larger the value could be; below 1 if it is too large."""
-        if self.value <= 0.0:
-            return math.inf if self.passed else 0.0
-        return self.limit / self.value
+    def margin(self) -> float | None:
+        """By which factor the value keeps away from the limit, below 1 if it does not; None if a factor says nothing."""
+        if not (0.0 < self.value < math.inf and 0.0 < self.limit < math.inf):
+            return None
+        return self.limit / self.value if self.relation in {"≤", "<"} else self.value / self.limit
+
+    def __str__(self) -> str:
+        """Return the requirement with its numbers."""
+        sign = self.relation if self.passed else _OTHERWISE[self.relation]
+        shown = f"{self.requirement}: {self.value:.4g} {sign} {self.limit:.4g}"
+        if self.margin is None:
+            return shown
+        if self.passed:
+            return f"{shown}, with a factor of {self.margin:.3g} to spare"
+        return (
+            f"{shown}, too {'large' if self.relation in {'≤', '<'} else 'small'} by a factor of {1 / self.margin:.3g}"
+        )
 
 
 @final
@@ -95,7 +116,7 @@ class Guarantee:
     def rows(self, rounds: int) -> list[tuple[str, str]]:
         """Return the guarantee as a table of two columns, for a run of so many rounds."""
         rows = [("bounds", f"{self.quantity}, {self.reading}")]
-        rows += [(f"{_mark(each)} {each.name}", _described(each)) for each in self.conditions]
+        rows += [(f"{'✓' if each.passed else '✗'} {each.name}", str(each)) for each in self.conditions]
         rows.append(("step size at most", f"{self.lr_limit:.4g}"))
         rows.append(("honest spread σ₀, filter's error Υ", f"{self.sigma0:.4g}, {self.filter_error:.4g}"))
         rows.append((f"bound after {rounds:,} rounds", f"{float(self.bound(rounds)):.4g}"))
@@ -104,22 +125,3 @@ class Guarantee:
         chances = "; ".join(f"{cause}: {value:.3g}" for cause, value in self.failures.items())
         rows.append(("may fail with probability", f"{self.failure:.3g}" + (f" ({chances})" if chances else "")))
         return rows
-
-
-def _mark(condition: Condition) -> str:
-    return "✓" if condition.passed else "✗"
-
-
-def _described(condition: Condition) -> str:
-    sign = "<" if condition.strict else "≤"
-    shown = f"{condition.requirement}: {condition.value:.4g} {sign if condition.passed else '>'} {condition.limit:.4g}"
-    factor = condition.margin
-    if math.isinf(factor):
-        return shown
-    return (
-        f"{shown}, {factor:.3g} times"
-        if condition.passed
-        else f"{shown}, too large by a factor {1 / factor:.3g}"
-        if factor
-        else shown
-    )

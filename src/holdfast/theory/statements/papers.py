@@ -63,7 +63,7 @@ def _conditions(problem: Problem, protocol: Protocol) -> tuple[tuple[Condition, 
         Condition(name="distrusted rows", requirement="ε̃ = f/K ≤ 1/4", value=protocol.fraction, limit=0.25),
     ]
     if not full:
-        aside = Condition(name="rows set aside", requirement="ε′ > 0, as −ε′ < 0", value=-slack, limit=0.0, strict=True)
+        aside = Condition(name="rows set aside", requirement="ε′ > 0", value=slack, limit=0.0, relation=">")
         needed.append(aside)
     share = protocol.num_byzantine / protocol.num_clients
     tolerated = protocol.cohort_size / (4.0 * protocol.num_clients) - (0.0 if full else slack)
@@ -73,7 +73,7 @@ def _conditions(problem: Problem, protocol: Protocol) -> tuple[tuple[Condition, 
 
 
 def _failures(protocol: Protocol) -> dict[str, float]:
-    failures = cohort_failure(protocol)
+    failures = cohort_failure(protocol, protocol.assumed_byzantine if _is_full(protocol) else protocol.tolerated)
     if not _is_full(protocol) and 0.0 < protocol.slack and protocol.fraction <= 0.25:
         failures[SPREAD] = paper.failure_probability(
             total_steps=protocol.rounds * protocol.local_steps,

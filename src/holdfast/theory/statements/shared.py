@@ -32,16 +32,16 @@ def nothing(rounds: Vector) -> Vector:
     return np.full(np.shape(rounds), np.inf)
 
 
-def cohort_failure(protocol: Protocol) -> dict[str, float]:
-    """Return how likely some cohort of the run has too many Byzantine rows."""
+def cohort_failure(protocol: Protocol, tolerated: int) -> dict[str, float]:
+    """Return how likely some cohort of the run has more Byzantine rows than tolerated."""
     if not protocol.uniform:
-        return {COHORTS: float(min(protocol.num_byzantine, protocol.cohort_size) > protocol.tolerated)}
+        return {COHORTS: float(min(protocol.num_byzantine, protocol.cohort_size) > tolerated)}
     return {
         COHORTS: run_excess_probability(
             num_clients=protocol.num_clients,
             num_byzantine=protocol.num_byzantine,
             cohort_size=protocol.cohort_size,
-            tolerated=protocol.tolerated,
+            tolerated=tolerated,
             rounds=protocol.rounds,
         )
     }

@@ -31,12 +31,15 @@ def expected(problem: Problem, protocol: Protocol) -> Guarantee:
     conditions = [*_conditions(problem, protocol)]
     sigma0 = sharp.client_deviation(**_numbers(problem, protocol))
     if noisy:
-        adapts = float(protocol.mode != "auto")
-        conditions.append(Condition(name="the rule adapts", requirement="mode auto", value=adapts, limit=0.0))
+        told = float(protocol.mode != "auto")
+        conditions.append(Condition(name="the rule adapts", requirement="modes told a σ₀", value=told, limit=0.0))
     else:
         conditions += _told_enough(protocol, sigma0)
     reading = EXPECTED if noisy else SURELY
-    return _guarantee(problem, protocol, tuple(conditions), _expected_error, sigma0=sigma0, reading=reading)
+    failures = cohort_failure(protocol, protocol.assumed_byzantine)
+    return _guarantee(
+        problem, protocol, tuple(conditions), _expected_error, sigma0=sigma0, reading=reading, failures=failures
+    )
 
 
 def likely(problem: Problem, protocol: Protocol) -> Guarantee:
@@ -62,7 +65,7 @@ def likely(problem: Problem, protocol: Protocol) -> Guarantee:
 
     sigma0 = deviation(problem, protocol)
     conditions = (*_conditions(problem, protocol), *_told_enough(protocol, sigma0))
-    failures = {SPREAD: protocol.failure}
+    failures = {**cohort_failure(protocol, protocol.tolerated), SPREAD: protocol.failure}
     return _guarantee(problem, protocol, conditions, error, sigma0=sigma0, reading=LIKELY, failures=failures)
 
 
@@ -88,14 +91,14 @@ def _conditions(problem: Problem, protocol: Protocol) -> tuple[Condition, Condit
             requirement="η ≤ 2/(L + μ)" if strong else f"η < {reach:.3g}/(HL)",
             value=protocol.lr,
             limit=limit,
-            strict=not strong,
+            relation="≤" if strong else "<",
         ),
         Condition(
             name="distrusted rows",
             requirement=f"ε̃ = f/K < {most:.4g}",
             value=protocol.fraction,
             limit=most,
-            strict=True,
+            relation="<",
         ),
     )
 
@@ -110,7 +113,7 @@ def _told_enough(protocol: Protocol, sigma0: float) -> tuple[Condition, ...]:
     """Return that a σ₀ given to the rule is not too small."""
     if protocol.sigma0 is None:
         return ()
-    return (Condition(name="σ₀ of the rule", requirement="at least σ₀", value=sigma0, limit=protocol.sigma0),)
+    return (Condition(name="σ₀ of the rule", requirement="σ₀ ≥ τ", value=protocol.sigma0, limit=sigma0, relation="≥"),)
 
 
 def _numbers(problem: Problem, protocol: Protocol) -> dict[str, Any]:
@@ -133,7 +136,7 @@ def _guarantee(
     *,
     sigma0: float,
     reading: str,
-    failures: Mapping[str, float] | None = None,
+    failures: Mapping[str, float],
 ) -> Guarantee:
     def floor(problem: Problem, protocol: Protocol) -> float:
         level = sharp.distance_floor if problem.strong_convexity else sharp.gradient_floor
@@ -157,7 +160,7 @@ def _guarantee(
         lr_limit=conditions[0].limit,
         floor=floor(problem, protocol) if sound else math.inf,
         floors=floors_without(problem, protocol, floor) if sound else {},
-        failures={**cohort_failure(protocol), **(failures or {})},
+        failures=failures,
         curve=curve if sound else nothing,
     )
 
