@@ -34,25 +34,30 @@ class Condition:
     name: str
     requirement: str
     value: float
-    limit: float
+    """A number; or 1 for yes and 0 for no, if there is no limit."""
+    limit: float = math.nan
     relation: Relation = "≤"
     """How the value must stand to the limit."""
 
     @property
     def passed(self) -> bool:
         """Whether it is so; the last bit of rounding is forgiven where the limit itself is allowed."""
+        if math.isnan(self.limit):
+            return bool(self.value)
         rounding = {"≤": 1e-12, "≥": -1e-12}.get(self.relation, 0.0) * abs(self.limit)
         return _HOLDS[self.relation](self.value, self.limit + rounding)
 
     @property
     def margin(self) -> float | None:
-        """By which factor the value keeps away from the limit, below 1 if it does not; None if a factor says nothing."""
+        """By which factor the value keeps to the limit, below 1 if it does not; None if a factor says nothing."""
         if not (0.0 < self.value < math.inf and 0.0 < self.limit < math.inf):
             return None
         return self.limit / self.value if self.relation in {"≤", "<"} else self.value / self.limit
 
     def __str__(self) -> str:
         """Return the requirement with its numbers."""
+        if math.isnan(self.limit):
+            return f"{self.requirement}: {'yes' if self.passed else 'no'}"
         sign = self.relation if self.passed else _OTHERWISE[self.relation]
         shown = f"{self.requirement}: {self.value:.4g} {sign} {self.limit:.4g}"
         if self.margin is None:

@@ -31,8 +31,8 @@ def expected(problem: Problem, protocol: Protocol) -> Guarantee:
     conditions = [*_conditions(problem, protocol)]
     sigma0 = sharp.client_deviation(**_numbers(problem, protocol))
     if noisy:
-        told = float(protocol.mode != "auto")
-        conditions.append(Condition(name="the rule adapts", requirement="modes told a σ₀", value=told, limit=0.0))
+        learns = float(protocol.mode == "auto")
+        conditions.append(Condition(name="the rule adapts", requirement="it learns σ₀, mode auto", value=learns))
     else:
         conditions += _told_enough(protocol, sigma0)
     reading = EXPECTED if noisy else SURELY
