@@ -1,0 +1,29 @@
+"""Measuring the constants: exactly where they are known, locally with their sampling error elsewhere."""
+
+from holdfast.theory.estimate.along import Peak, Trajectory, along
+from holdfast.theory.estimate.curvature import Curvature, curvature, relative_gap, segment, steepest
+from holdfast.theory.estimate.estimates import Estimate
+from holdfast.theory.estimate.exact import exact_constants, exact_smoothness
+from holdfast.theory.estimate.gradients import GradientStatistics, gradient_statistics
+from holdfast.theory.estimate.objective import Objective, Point
+from holdfast.theory.estimate.spread import Spread, honest_spread
+
+__all__ = [
+    "Curvature",
+    "Estimate",
+    "GradientStatistics",
+    "Objective",
+    "Peak",
+    "Point",
+    "Spread",
+    "Trajectory",
+    "along",
+    "curvature",
+    "exact_constants",
+    "exact_smoothness",
+    "gradient_statistics",
+    "honest_spread",
+    "relative_gap",
+    "segment",
+    "steepest",
+]

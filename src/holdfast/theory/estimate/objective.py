@@ -1,0 +1,272 @@
+"""F = (1/R) Σ_r F_r as a function of a flat row: values, gradients of groups of points, products with the Hessian."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+
+from holdfast.data.base import Dataset
+from holdfast.errors import DataError, ParameterError
+from holdfast.models.base import Architecture
+from holdfast.models.layout import Layout
+from holdfast.models.losses import Loss
+from holdfast.partitions.base import Shares
+from holdfast.theory.ranges import whole
+
+Indices = NDArray[np.int64]
+Tensors = dict[str, Tensor]
+
+POINTS_AT_ONCE = 512
+"""How many points go through the model together."""
+NUMBERS_AT_ONCE = 2**22
+"""How many numbers a matrix of gradients may have."""
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """A model to look at, and what to call it."""
+
+    where: str
+    """Such as "round 40"."""
+    model: Float[Tensor, " d"]
+    buffers: Float[Tensor, " m"] | None = None
+    """Its running statistics, if it has any."""
+
+
+@dataclass(frozen=True, eq=False)
+class Objective:
+    r"""F = (1/R) Σ_r F_r, where F_r is the mean loss over the points of client r plus (ℓ/2)‖x‖².
+
+    Every client counts the same, however many points it holds, as in the paper. Everything is computed in double
+    precision and in evaluation mode: dropout is off, and batch-norm layers use the running statistics they are given,
+    frozen, so that F is one differentiable function of x.
+
+    >>> x = torch.tensor([[1.0], [3.0], [8.0]])
+    >>> data = Dataset(name="x", features=x, labels=x, test_features=x, test_labels=x)
+    >>> from holdfast.models import Quadratic
+    >>> objective = Objective.of(Quadratic(), data, Shares(np.arange(3), np.array([0, 2, 3])))
+    >>> value, gradient = objective.at(torch.zeros(1)).mean_loss_and_gradient()
+    >>> value, gradient.tolist()  # ½(½(1 + 9)/2 + ½ 64) and −½(2 + 8)
+    (17.25, [-5.0])
+    """
+
+    module: nn.Module
+    layout: Layout
+    loss: Loss
+    l2: float
+    dataset: Dataset
+    shares: Shares
+    vectorised: bool
+    """Whether the gradients of many groups of points can be formed together; else one after the other."""
+    points_at_once: int = POINTS_AT_ONCE
+    """How many points go through the model together; bounds memory, changes results by rounding only."""
+    numbers_at_once: int = NUMBERS_AT_ONCE
+    """How many numbers a matrix of gradients may have; one gradient is formed in any case."""
+
+    @classmethod
+    def of(
+        cls,
+        architecture: Architecture,
+        dataset: Dataset,
+        shares: Shares,
+        *,
+        points_at_once: int = POINTS_AT_ONCE,
+        numbers_at_once: int = NUMBERS_AT_ONCE,
+    ) -> Objective:
+        """Return the objective of a model whose data are dealt out in these shares.
+
+        Raises:
+            DataError: the model does not fit the data, or the shares are those of another data set.
+        """
+        if shares.order.min() < 0 or shares.order.max() >= len(dataset.features):
+            have = f"{dataset.name} has {len(dataset.features)} training points"
+            msg = f"shares must name points of the data set: {have}, the shares name point {shares.order.max()}"
+            raise DataError(msg)
+        module = architecture.build(dataset, seed=0).to(dataset.features.device, torch.float64).eval()
+        alone = cls(
+            module,
+            Layout.of(module),
+            architecture.loss(),
+            architecture.l2,
+            dataset,
+            shares,
+            vectorised=False,
+            points_at_once=whole("points_at_once", points_at_once),
+            numbers_at_once=whole("numbers_at_once", numbers_at_once),
+        )
+        return replace(alone, vectorised=alone._can_be_vectorised())
+
+    @property
+    def dim(self) -> int:
+        """d, the number of parameters."""
+        return self.layout.dim
+
+    def at(self, model: Any, buffers: Any = None) -> Located:
+        """Return the objective at a model, a row of d numbers; models with buffers need these too.
+
+        Raises:
+            ParameterError: the row has another length, or holds NaN or Inf.
+        """
+        device = self.dataset.features.device
+        x = _row("model", model, self.dim).to(device)
+        own = _row("buffers", torch.empty(0) if buffers is None else buffers, self.layout.buffer_dim).to(device)
+        return Located(self, x, self.layout.parameter_views(x), self.layout.buffer_views(own))
+
+    def batch(self, points: Int[Tensor, "..."]) -> tuple[Tensor, Tensor]:
+        """Return the features and labels of points, floats as doubles."""
+        features, labels = self.dataset.features[points], self.dataset.labels[points]
+        return (
+            features.double() if features.is_floating_point() else features,
+            labels.double() if labels.is_floating_point() else labels,
+        )
+
+    def mean_loss(self, parameters: Tensors, buffers: Tensors, features: Tensor, labels: Tensor) -> Tensor:
+        """Return the mean loss of a batch."""
+        return self.loss.mean(functional_call(self.module, (parameters, buffers), (features,)), labels)
+
+    def weighted_batches(self) -> Iterator[tuple[float, Int[Tensor, " b"]]]:
+        """Yield all points in batches of one weight: F is the sum of weight · mean loss of the batch.
+
+        The points of clients that hold equally many, n, weigh the same, 1/(R n), so they may share batches.
+        """
+        sizes = self.shares.sizes
+        for size, clients in by_size(np.arange(self.shares.num_clients), sizes):
+            points = self.points_of(clients, size).reshape(-1)
+            for part in batches(points, self.points_at_once):
+                yield len(part) / (size * len(sizes)), part
+
+    def points_of(self, clients: Indices, size: int) -> Int[Tensor, "c n"]:
+        """Return the points of clients that hold `size` each, one row per client."""
+        places = self.shares.offsets[clients][:, None] + np.arange(size)
+        return torch.from_numpy(self.shares.order[places])
+
+    def gradients_at_once(self, size: int = 1) -> int:
+        """Return how many groups of `size` points may have their gradients formed together."""
+        return max(1, min(self.points_at_once // size, self.numbers_at_once // self.dim))
+
+    def _can_be_vectorised(self) -> bool:
+        """Try two points; whatever goes wrong, or warns that it is slow, means no."""
+        every = replace(self, vectorised=True)
+        x = self.layout.parameters_of(self.module, torch.float64)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                located = every.at(x, self.layout.buffers_of(self.module, torch.float64))
+                located.group_gradients(torch.from_numpy(self.shares.order[:1]).repeat(2)[:, None])
+        except Exception:  # noqa: BLE001  whatever a module does that vmap cannot take
+            return False
+        return True
+
+
+@dataclass(frozen=True, eq=False)
+class Located:
+    """The objective at one model x."""
+
+    objective: Objective
+    x: Float[Tensor, " d"]
+    parameters: Tensors
+    buffers: Tensors
+
+    def value_and_gradient(self) -> tuple[float, Float[Tensor, " d"]]:
+        """Return F(x) and ∇F(x), over all clients.
+
+        Raises:
+            DataError: they are not finite.
+        """
+        value, gradient = self.mean_loss_and_gradient()
+        l2 = self.objective.l2
+        return value + 0.5 * l2 * float(self.x @ self.x), gradient + l2 * self.x
+
+    def mean_loss_and_gradient(self) -> tuple[float, Float[Tensor, " d"]]:
+        """Return F(x) and ∇F(x) without the term (ℓ/2)‖x‖².
+
+        Raises:
+            DataError: they are not finite.
+        """
+        value, total = 0.0, torch.zeros_like(self.x)
+        for weight, points in self.objective.weighted_batches():
+            row = self.x.clone().requires_grad_()
+            loss = self._loss(row, points)
+            total.add_(torch.autograd.grad(loss, row)[0], alpha=weight)
+            value += weight * float(loss.detach())
+        if not (np.isfinite(value) and bool(total.isfinite().all())):
+            msg = f"the loss or its gradient is not finite at this model, whose norm is {float(self.x.norm()):.6g}"
+            raise DataError(msg)
+        return value, total
+
+    def hessian_product(self, v: Float[Tensor, " d"]) -> Float[Tensor, " d"]:
+        """Return ∇²F(x) v, over all clients, by differentiating ⟨∇F, v⟩."""
+        total = self.objective.l2 * v
+        for weight, points in self.objective.weighted_batches():
+            row = self.x.clone().requires_grad_()
+            (gradient,) = torch.autograd.grad(self._loss(row, points), row, create_graph=True)
+            if gradient.requires_grad:  # else the loss is linear
+                (product,) = torch.autograd.grad(gradient @ v, row, materialize_grads=True)
+                total.add_(product, alpha=weight)
+        return total
+
+    @torch.no_grad()
+    def group_gradients(self, points: Int[Tensor, "g n"]) -> Float[Tensor, "g d"]:
+        """Return the gradient of the mean loss of each of g groups of n points, without the l2 term."""
+        features, labels = self.objective.batch(points)
+        one = grad(self._mean_loss)
+        if self.objective.vectorised:
+            found = vmap(one, in_dims=(None, 0, 0))(self.parameters, features, labels)
+        else:
+            each = [one(self.parameters, *pair) for pair in zip(features, labels, strict=True)]
+            found = {name: torch.stack([gradients[name] for gradients in each]) for name in self.parameters}
+        rows = self.x.new_empty(len(points), len(self.x))
+        for name, view in self.objective.layout.parameter_views(rows).items():
+            view.copy_(found[name])
+        return rows
+
+    def client_gradients(self, clients: Indices, size: int) -> Float[Tensor, "c d"]:
+        """Return ∇F_r(x), without the l2 term, of clients that hold `size` points each."""
+        points = self.objective.points_of(clients, size)
+        if size <= self.objective.points_at_once:
+            return self.group_gradients(points)
+        total = self.x.new_zeros(len(clients), len(self.x))
+        for part in batches(points.T, self.objective.points_at_once):
+            total.add_(self.group_gradients(part.T), alpha=len(part) / size)
+        return total
+
+    def _loss(self, row: Tensor, points: Tensor) -> Tensor:
+        parameters = self.objective.layout.parameter_views(row)
+        return self.objective.mean_loss(parameters, self.buffers, *self.objective.batch(points))
+
+    def _mean_loss(self, parameters: Tensors, features: Tensor, labels: Tensor) -> Tensor:
+        return self.objective.mean_loss(parameters, self.buffers, features, labels)
+
+
+def by_size(clients: Indices, sizes: Indices) -> Iterator[tuple[int, Indices]]:
+    """Yield every size with the clients that hold so many points, given sizes[i] of clients[i]."""
+    order = np.argsort(sizes, kind="stable")
+    found, starts = np.unique(sizes[order], return_index=True)
+    yield from zip(found.tolist(), np.split(clients[order], starts[1:]), strict=True)
+
+
+def batches(items: Tensor, size: int) -> Iterator[Tensor]:
+    """Yield consecutive parts of at most `size` items."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+def _row(name: str, values: Any, length: int) -> Tensor:
+    row = torch.as_tensor(values).detach().double()
+    if tuple(row.shape) != (length,):
+        msg = f"{name} must be a row of {length} numbers, as the model has, got shape {tuple(row.shape)}"
+        raise ParameterError(msg)
+    bad = int((~row.isfinite()).sum())
+    if bad:
+        msg = f"{name} must be finite numbers, {bad} of {length} are NaN or Inf"
+        raise ParameterError(msg)
+    return row
