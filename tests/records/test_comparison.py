@@ -44,6 +44,9 @@ def flipped(content: bytes) -> bytes:
         (edited("checkpoints/000004.safetensors", flipped), "checkpoints/000004.safetensors differs"),
         (edited("checkpoints/000003.json", lambda text: text.replace(b"3", b"4")), "000003.json differs in round"),
         (edited("summary.json", lambda text: text.replace(b"4", b"5", 1)), "summary.json differs in rounds"),
+        (edited("snapshots/000002.safetensors", flipped), "snapshots/000002.safetensors differs"),
+        (lambda path: (path / "snapshots/000000.safetensors").unlink(), "snapshots/000000.safetensors is missing in"),
+        (lambda path: (path / "snapshots/000004.safetensors").unlink(), "snapshots/000004.safetensors is missing in"),
         (lambda path: (path / "summary.json").unlink(), "summary.json is missing in"),
         (lambda path: shutil.rmtree(path / "checkpoints"), "the newest is after 4 rounds against none"),
     ],
@@ -61,6 +64,18 @@ def test_an_older_checkpoint_that_only_one_has_does_not_count(run: RunFolder, tm
     shutil.copytree(run.path, tmp_path / "run")
     (tmp_path / "run/checkpoints/000003.json").unlink()
     assert same_results(run, RunFolder(tmp_path / "run")) == []
+
+
+def test_a_snapshot_after_the_last_round_of_an_unfinished_run_does_not_count(run: RunFolder, tmp_path: Path) -> None:
+    folders = [RunFolder(tmp_path / name) for name in ("one", "other")]
+    for folder in folders:
+        shutil.copytree(run.path, folder.path)
+        (folder.path / "summary.json").unlink()
+    last = folders[1].path / "snapshots/000004.safetensors"
+    last.write_bytes(b"")
+    assert same_results(*folders) == ["snapshots/000004.safetensors differs"]
+    last.unlink()
+    assert same_results(*folders) == []
 
 
 def test_times_inside_tables_do_not_count(run: RunFolder, tmp_path: Path) -> None:

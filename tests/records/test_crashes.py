@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.records.toy import go_on, in_child, kill_at_line, toy_round, toy_run
+from tests.records.toy import go_on, in_child, kill_at_line, toy_round, toy_run, write_round
 
 from holdfast.errors import RunError
 from holdfast.records.checkpoint import Checkpoint
@@ -39,19 +39,14 @@ def left_by(path: Path) -> tuple[tuple[str, int], ...]:
     return tuple(sorted((str(each.relative_to(path)), each.stat().st_size) for each in path.rglob("*.*")))
 
 
-def write_round(path: Path, record: RoundRecord, after: Checkpoint) -> None:
-    folder = RunFolder(path)
-    folder.append(record)
-    folder.save_checkpoint(after)
-
-
 def test_a_round_killed_before_any_line_is_continued_exactly(tmp_path: Path, whole: RunFolder) -> None:
     start = tmp_path / "start"
     begun = RunFolder.create(start, "name = 'toy'\n")
     go_on(begun, 2)
     state = begun.latest_checkpoint()
     assert state is not None
-    third = toy_round(state)
+    (start / "snapshots" / "000002.safetensors").unlink()  # left by the end of two rounds, which is none of four
+    third = state, *toy_round(state)
     moments, killed, seen, remains = 0, -9, set(), set()
     while killed:
         moments += 1
@@ -59,7 +54,7 @@ def test_a_round_killed_before_any_line_is_continued_exactly(tmp_path: Path, who
         shutil.rmtree(path, ignore_errors=True)
         shutil.copytree(start, path)
         folder = RunFolder.open(path)
-        killed = kill_at_line(moments, partial(write_round, path, *third))
+        killed = kill_at_line(moments, partial(write_round, folder, *third))
         assert folder.num_rounds() >= 2
         state = folder.latest_checkpoint()
         assert state is not None
@@ -71,10 +66,12 @@ def test_a_round_killed_before_any_line_is_continued_exactly(tmp_path: Path, who
         go_on(folder, ROUNDS)
         assert same_results(folder, whole) == []
         assert not list(path.rglob("*.unfinished"))
+        assert folder.snapshots() == [0, 2, 4]
     assert seen == {(2, 2), (3, 2), (3, 3)}
     assert moments > 60
-    # as before; the line; tensors opened, written, renamed; JSON opened, written, renamed; old JSON, old tensors gone
-    assert len(remains) == 10
+    # as before; snapshot opened, written, renamed; the line; tensors opened, written, renamed; JSON opened, written,
+    # renamed; old JSON, old tensors gone
+    assert len(remains) == 13
 
 
 def test_a_start_killed_before_any_line_leaves_no_run_or_a_whole_one(tmp_path: Path, whole: RunFolder) -> None:
@@ -106,6 +103,8 @@ def test_a_resumption_killed_before_any_line_is_resumed_itself(tmp_path: Path, w
         content = (states / f"000003.{ending}").read_bytes()
         (states / f"000009.{ending}").write_bytes(content)
         (states / f"000004.{ending}.unfinished").write_bytes(content[:20])
+    for name in ("000004.safetensors", "000009.safetensors", "000002.safetensors.unfinished"):
+        (start / "snapshots" / name).write_bytes(b"of the future, or torn")
     (states / "000003.safetensors").write_bytes(b"")
     moments, killed = 0, -9
     while killed:

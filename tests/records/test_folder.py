@@ -162,6 +162,7 @@ def test_rewinding_forgets_what_came_after(tmp_path: Path) -> None:
     folder.rewind(3)
     assert folder.num_rounds() == 3
     assert {path.stem for path in (folder.path / "checkpoints").iterdir()} == {"000003"}
+    assert folder.snapshots() == [0, 2]
     assert folder.summary() is None
     assert not (folder.path / "model.safetensors").exists()
     for rounds in (4, -1):

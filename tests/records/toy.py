@@ -18,8 +18,9 @@ import torch
 from holdfast.records.checkpoint import Checkpoint
 from holdfast.records.folder import RunFolder
 from holdfast.records.round import RoundRecord
+from holdfast.records.snapshots import Snapshot
 
-WATCHED = ("records/folder.py", "records/checkpoint.py", "records/durable.py")
+WATCHED = ("records/folder.py", "records/checkpoint.py", "records/snapshots.py", "records/durable.py")
 """The files between whose lines a child is killed."""
 
 
@@ -43,6 +44,20 @@ def toy_round(state: Checkpoint) -> tuple[RoundRecord, Checkpoint]:
     return toy_record(state.round, float(model[0])), after
 
 
+def write_round(folder: RunFolder, before: Checkpoint, record: RoundRecord, after: Checkpoint) -> None:
+    """Write down a round that was played."""
+    keep_some(folder, before)
+    folder.append(record)
+    folder.save_checkpoint(after)
+
+
+def keep_some(folder: RunFolder, state: Checkpoint) -> None:
+    """Keep the model after every second round."""
+    if state.round % 2 == 0:
+        model = state.tensors["model"]
+        folder.save_snapshot(Snapshot(round=state.round, model=model, buffers=model[:1]))
+
+
 def go_on(folder: RunFolder, rounds: int) -> None:
     """Do what is left of the rounds, as after any interruption, and write the results."""
     with folder.locked():
@@ -52,9 +67,10 @@ def go_on(folder: RunFolder, rounds: int) -> None:
             tensors = {"model": torch.ones(3), "rule/sum of models": torch.zeros((), dtype=torch.float64)}
             state = Checkpoint(round=0, tensors=tensors, facts={"weights": []})
         while state.round < rounds:
-            record, state = toy_round(state)
-            folder.append(record)
-            folder.save_checkpoint(state)
+            record, after = toy_round(state)
+            write_round(folder, state, record, after)
+            state = after
+        keep_some(folder, state)
         folder.write_model({"layer.weight": state.tensors["model"]})
         folder.write_summary({"rounds": rounds, "loss": float("nan"), "seconds": time.perf_counter()})
 

@@ -15,7 +15,7 @@ from holdfast.errors import ParameterError
 from holdfast.models import Quadratic
 from holdfast.partitions import ExtremePartition, IidPartition, UnequalPartition
 from holdfast.runs.check import Report, check
-from holdfast.simulation import ClientOptions, RunConfig, ServerOptions
+from holdfast.simulation import ClientOptions, Evaluation, RunConfig, ServerOptions
 from holdfast.simulation.cohorts import ListedCohorts, RoundRobinCohorts
 
 
@@ -42,6 +42,10 @@ def test_what_a_configuration_resolves_to_is_said() -> None:
     assert facts["adversary"] == "none by 0 of 12 clients"
     assert "Byzantine in a cohort" not in facts
     assert "about" in facts["memory"]
+    assert facts["disk"] == "144 B per checkpoint, of which two are kept; 6 snapshots of 144 B each"
+    few, none = (dict(looked_at(rounds=5, evaluation=Evaluation(measured_rounds=each)).facts) for each in (2, 0))
+    assert few["disk"].endswith("; 3 snapshots of 144 B each")
+    assert none["disk"].endswith("two are kept")
 
 
 def test_heterogeneity_is_that_of_the_clients_without_the_server() -> None:

@@ -92,3 +92,4 @@ def test_a_run_killed_at_twenty_random_moments_ends_as_if_nothing_had_happened(t
         assert ROUNDS / 2 < RunFolder.open(killed).num_rounds() < ROUNDS
         assert command(killed, "resume", str(killed), "--jobs", "1", "-q") == 0
     assert same_results(RunFolder.open(killed), RunFolder.open(whole)) == []
+    assert RunFolder.open(killed).snapshots() == list(range(0, ROUNDS + 1, 6))

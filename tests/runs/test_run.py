@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import replace
 from itertools import islice
@@ -19,7 +20,8 @@ from holdfast.models import SoftmaxRegression
 from holdfast.records.comparison import same_results
 from holdfast.records.folder import RunFolder
 from holdfast.runs import Run
-from holdfast.simulation import Federation, RunConfig
+from holdfast.runs.files import part_of_configuration
+from holdfast.simulation import Evaluation, Federation, RunConfig
 
 
 @pytest.fixture(autouse=True)
@@ -59,6 +61,49 @@ def test_a_run_in_a_folder_is_the_run_in_memory(whole: RunFolder) -> None:
     assert checkpoint is not None
     assert checkpoint.round == ROUNDS
     assert torch.equal(checkpoint.tensors["model"], states[-1].model)
+
+
+def test_snapshots_hold_the_models_that_measured_rounds_start_from_and_the_last(tmp_path: Path) -> None:
+    config = remembering(evaluation=Evaluation(measured_rounds=2))
+    states, records = played(config)
+    folder = whole_run(config, tmp_path / "run")
+    assert folder.snapshots() == [0, 3, 5]
+    for rounds in folder.snapshots():
+        found = folder.snapshot(rounds)
+        assert torch.equal(found.model, states[rounds].model)
+        assert torch.equal(found.buffers, states[rounds].buffers)
+        assert len(found.buffers) > 0
+    assert [record.round for record in records if record.honest_spread is not None] == [0, 3]
+
+
+def test_a_run_that_measures_nothing_keeps_no_snapshots(tmp_path: Path) -> None:
+    folder = whole_run(remembering(evaluation=Evaluation(measured_rounds=0)), tmp_path / "run")
+    assert folder.snapshots() == []
+    assert not (folder.path / "snapshots").exists()
+    assert all(record.honest_spread is None for record in folder.records())
+
+
+@pytest.mark.parametrize("left", [0, 20])
+def test_a_snapshot_that_a_crash_left_is_written_again(tmp_path: Path, whole: RunFolder, left: int) -> None:
+    folder = interrupted_run(remembering(), tmp_path / "run", 3)
+    torn = folder.path / "snapshots" / "000003.safetensors.unfinished"
+    torn.write_bytes((whole.path / "snapshots" / "000003.safetensors").read_bytes()[:left])
+    resumed(folder)
+    assert same_results(folder, whole) == []
+    assert not torn.exists()
+
+
+def test_a_run_from_before_there_were_snapshots_is_read_and_continued(tmp_path: Path) -> None:
+    folder = interrupted_run(remembering(evaluation=Evaluation(measured_rounds=0)), tmp_path / "run", 3)
+    path, text = folder.path / "config.toml", folder.config_text()
+    older = text.replace("measured_rounds = 0\n", "")
+    seals = (hashlib.sha256(part_of_configuration(each).encode()).hexdigest() for each in (text, older))
+    path.write_text(older.replace(next(seals), next(seals)))
+    assert RunFolder.open(folder.path).snapshots() == []
+    run = resumed(folder)
+    assert run.notes == []
+    assert folder.snapshots() == [3, 4, 5]
+    assert folder.summary() is not None
 
 
 def test_the_final_model_can_be_loaded_into_the_module(whole: RunFolder) -> None:

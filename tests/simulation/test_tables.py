@@ -63,7 +63,7 @@ def test_a_table_is_complete() -> None:
     table = config_table(RunConfig())
     assert set(table) == set(RunConfig.model_fields)
     assert table["rule"] == {"name": "rage", "byzantine_fraction": 0.25, "mode": "auto", "kappa": 3.0}
-    assert table["evaluation"] == {"every": 1, "train_points": 2_000, "test_points": "all"}
+    assert table["evaluation"] == {"every": 1, "train_points": 2_000, "test_points": "all", "measured_rounds": 10}
 
 
 def test_what_is_left_out_is_at_its_default() -> None:

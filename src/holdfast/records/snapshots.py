@@ -67,7 +67,7 @@ def read_snapshot(folder: Path, rounds: int) -> Snapshot:
         msg = f"it must hold the rows {', '.join(_PARTS)} and {_SEAL}, it holds {shapes}"
         raise CorruptRunError(msg)
     model, buffers = (tensors[name] for name in _PARTS)
-    if _digest({"model": model, "buffers": buffers}) != bytes(tensors[_SEAL].tolist()):
+    if tensors[_SEAL].tolist() != list(_digest({"model": model, "buffers": buffers})):
         msg = "its content does not have the SHA-256 that it was written with"
         raise CorruptRunError(msg)
     return Snapshot(round=rounds, model=model, buffers=buffers)
