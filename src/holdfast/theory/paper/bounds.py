@@ -9,7 +9,7 @@ r"""Theorems 1 and 2: the floors Γ, the four bounds as functions of T, and the 
 * The bounds speak about synchronisation indices, T a multiple of H: between them x^t averages iterates that Byzantine
   clients do not have.
 * Several steps of the proofs of Theorem 1 are not justified. With the explicit C the displayed bounds hold all the
-  same, since `holdfast.theory.sharp` proves smaller ones in another way (docs/theory/deviations.md). In that form they
+  same: section 1 of docs/theory/deviations.md proves them with the tools of `holdfast.theory.sharp`. In that form they
   are pathwise: with probability at least 1 − `failure_probability(...)` the squared distance itself, not an expectation
   of it, is below the bound at all synchronisation indices at once.
 """

@@ -48,7 +48,7 @@ def accumulated_variance(*, noise: float, local_steps: int) -> float:
 
     **Deviations from the paper.** None in the formula, but the claim is false for general F_r: its proof drops the
     variance of the conditional mean. What holds instead is `holdfast.theory.sharp.client_deviation`;
-    docs/theory/deviations.md, 11.
+    docs/theory/deviations.md, 13.
 
     >>> accumulated_variance(noise=2.0, local_steps=5)
     50.0
@@ -125,7 +125,7 @@ def honest_spread(
 
     **Deviations from the paper.** None in the formula. The factor d/K comes from taking a total for a directional
     variance: for large models it makes σ₀² useless as a threshold. `holdfast.theory.sharp` proves a spread without it.
-    docs/theory/deviations.md, 4 and 11.
+    docs/theory/deviations.md, 9 and 13.
 
     >>> honest_spread(noise=1.0, dissimilarity=2.0, local_steps=1, slack=0.25, dim=3, cohort_size=4)
     256.0

@@ -5,7 +5,7 @@ r"""The claims and recurrences behind Theorems 1 and 2: what one step adds to th
 
 **Deviations from the paper.** These are its formulas, not corrected: the step of eq. convex_local-0 that leads to them
 holds for full batches only, and with mini-batches "E ≤ … with probability" is not a statement that can be iterated. The
-bounds that follow are true for another reason. docs/theory/deviations.md, 12, 13 and 17.
+bounds that follow are true for another reason. docs/theory/deviations.md, 1 and 14 to 16.
 """
 
 from __future__ import annotations
