@@ -12,24 +12,19 @@ corrupt clients after seeing the cohort is not covered, nor are cohorts that any
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import hypergeom
 
 from holdfast.errors import ParameterError
 from holdfast.theory.ranges import probability, whole, within
+from holdfast.theory.search import first_of_all, last_holding
 
 _MOST_CLIENTS = 1_000_000_000
 """Above it the hypergeometric law is not known to be evaluated accurately."""
-_BLOCK = 1 << 20
-"""How many cohort sizes are looked at together at most."""
 _WHOLE = 1e-12
 """A product of a fraction and a size that is less than a whole number by this part of itself counts as that number."""
-
-Array = NDArray[Any]
 
 
 def excess_probability(*, num_clients: int, num_byzantine: int, cohort_size: int, tolerated: int) -> float:
@@ -126,14 +121,18 @@ def smallest_cohort(
     clients = whole("num_clients", num_clients, most=_MOST_CLIENTS)
     liars = whole("num_byzantine", num_byzantine, 0, clients)
     alpha, number, allowed = _share(fraction), whole("rounds", rounds, 0), probability("failure", failure)
-    for sizes in _blocks(_last_worth_looking_at(clients, liars, alpha, number, allowed)):
+
+    def fulfilled(sizes: Any) -> Any:
         bounds = _floor(alpha, sizes)
-        first = bounds > _floor(alpha, sizes - 1)
-        first[0] |= sizes[0] == 1
-        chances = _any_of(_tail(bounds[first], clients, liars, sizes[first]), number)
-        if (good := np.flatnonzero(chances <= allowed)).size:
-            return int(sizes[first][good[0]])
-    raise ParameterError(_impossible(clients, liars, alpha, number, allowed))
+        first = (bounds > _floor(alpha, sizes - 1)) | (sizes == 1)
+        good = np.zeros(sizes.shape, dtype=bool)
+        good[first] = _any_of(_tail(bounds[first], clients, liars, sizes[first]), number) <= allowed
+        return good
+
+    size = first_of_all(fulfilled, _last_worth_looking_at(clients, liars, alpha, number, allowed))
+    if size is None:
+        raise ParameterError(_impossible(clients, liars, alpha, number, allowed))
+    return size
 
 
 def most_byzantine(
@@ -153,7 +152,7 @@ def most_byzantine(
     def fulfilled(liars: int) -> bool:
         return bool(_any_of(_tail(bound, clients, liars, cohort), number) <= allowed)
 
-    return _last(fulfilled, bound, clients)
+    return last_holding(fulfilled, bound, clients)
 
 
 def tolerated_for(
@@ -173,7 +172,7 @@ def tolerated_for(
     def fulfilled(below_most: int) -> bool:
         return bool(_any_of(_tail(most - below_most, clients, liars, cohort), number) <= allowed)
 
-    return most - _last(fulfilled, 0, most)
+    return most - last_holding(fulfilled, 0, most)
 
 
 def _population(num_clients: Any, num_byzantine: Any, cohort_size: Any) -> tuple[int, int, int]:
@@ -200,23 +199,6 @@ def _any_of(chances: Any, rounds: int) -> Any:
     """Return 1 − (1 − p)^N without losing small p."""
     with np.errstate(divide="ignore"):
         return -np.expm1(rounds * np.log1p(-np.asarray(chances))) if rounds else np.zeros_like(chances)
-
-
-def _last(fulfilled: Callable[[int], bool], low: int, high: int) -> int:
-    """Return the largest number from `low`, where the condition holds, to `high` with it, for one that ends once."""
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if fulfilled(middle) else (low, middle - 1)
-    return low
-
-
-def _blocks(last: int) -> Iterator[NDArray[np.int64]]:
-    """Yield the numbers from 1 to `last` in order, few at first."""
-    start, length = 1, 1 << 12
-    while start <= last:
-        stop = min(start + length, last + 1)
-        yield np.arange(start, stop, dtype=np.int64)
-        start, length = stop, min(2 * length, _BLOCK)
 
 
 def _last_worth_looking_at(clients: int, liars: int, fraction: float, rounds: int, failure: float) -> int:
