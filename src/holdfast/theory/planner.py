@@ -135,7 +135,9 @@ def _liars(protocol: Protocol, number: int, source: str, because: str) -> Answer
 def paper_cohort(protocol: Protocol, *, failure: float) -> Answer:
     """Return the smallest K with (T/H) exp(−ε′²(1 − ε)K/16) ≤ failure: ⌈16 ln(N/δ) / (ε′²(1 − ε))⌉.
 
-    ε is the share of a cohort that the protocol tolerates, ε′ its slack. Paper: Theorem 1 (thm:LocalSGD_convergence).
+    ε is the share of a cohort that the protocol tolerates, ε′ its slack; of mini-batches, as full ones cannot fail.
+
+    Paper: Theorem 1 (thm:LocalSGD_convergence).
     """
     allowed, share = probability("failure", failure), protocol.tolerated / protocol.cohort_size
 

@@ -12,7 +12,9 @@ Numbers = NDArray[np.int64]
 
 _FEW, _MANY = 1 << 12, 1 << 20
 """How many numbers are looked at together, at first and at most."""
-_SECTIONS = 64
+_SECTIONS = 1 << 10
+_POWERS = 1 << np.arange(62, dtype=np.int64)
+"""Numbers are often small compared with the largest that they might be."""
 
 
 def last_holding(holds: Callable[[int], bool], low: int, high: int) -> int:
@@ -36,7 +38,8 @@ def first_holding(holds: Callable[[Numbers], Any], low: int, high: int) -> int:
     15
     """
     while high - low > 1:
-        inside = np.unique(np.linspace(low, high, _SECTIONS + 1).astype(np.int64))
+        evenly = np.linspace(low, high, _SECTIONS + 1).astype(np.int64)
+        inside = np.unique(np.concatenate([evenly, low + _POWERS[_POWERS < high - low]]))
         inside = inside[(inside > low) & (inside < high)]
         good = np.flatnonzero(holds(inside))
         place = int(good[0]) if good.size else len(inside)
