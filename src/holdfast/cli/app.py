@@ -11,6 +11,7 @@ from holdfast.cli import listing
 from holdfast.cli.aggregate import aggregate
 from holdfast.cli.demonstration import demo
 from holdfast.cli.gauntlet import gauntlet
+from holdfast.cli.planning import plan
 from holdfast.cli.preparing import check, init
 from holdfast.cli.running import resume, run
 from holdfast.cli.showing import show
@@ -21,7 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for command in (demo, init, check, run, resume, show):
+for command in (demo, init, check, plan, run, resume, show):
     app.command()(command)
 app.add_typer(listing.app, name="list")
 app.command()(gauntlet)

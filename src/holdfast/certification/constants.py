@@ -1,0 +1,220 @@
+"""The constants of a run's objective, each with where it comes from: exact, a bound over all x, or measured somewhere."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from holdfast.errors import DataError
+from holdfast.models.convex import ProblemConstants
+from holdfast.simulation.setting import Setting, dtype_of
+from holdfast.theory import Problem
+from holdfast.theory.estimate import (
+    Curvature,
+    Estimate,
+    Objective,
+    Point,
+    Trajectory,
+    exact_constants,
+    exact_smoothness,
+)
+
+Vector = NDArray[np.float64]
+
+SYMBOLS = {
+    "smoothness": "L",
+    "strong_convexity": "μ",
+    "gradient_variance": "σ²",
+    "dissimilarity": "κ²",
+    "distance": "‖x_0 − x*‖²",
+    "gap": "F(x_0) − F*",
+    "dim": "d",
+}
+"""The paper's letter for every number of a problem."""
+
+_AFFORDABLE = 5e8
+"""How many numbers all gradients of single points may have to be looked at one by one."""
+_FEWEST_STEPS, _MOST_STEPS = 16, 64
+"""Products with the Hessian, for large problems and for others."""
+_CLIENTS, _POINTS = 100, 32
+"""How many clients are looked at, and points of each, where all would be too many."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Constant:
+    """One number of a problem, and where it comes from."""
+
+    name: str
+    """The field of `Problem`."""
+    value: float
+    origin: str
+    everywhere: bool
+    """Whether it is exact, or a bound for all x; not if it was measured at some models only."""
+
+    @property
+    def symbol(self) -> str:
+        """The paper's letter."""
+        return SYMBOLS[self.name]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Effort:
+    """How much is looked at to measure constants; F and ∇F are always those of all clients and points."""
+
+    clients: int | Literal["all"] = "all"
+    """So many clients, drawn at random, for σ² and κ²."""
+    points: int | Literal["all"] = "all"
+    """So many points of a client at most, for σ²."""
+    steps: int = _MOST_STEPS
+    """Products with the Hessian at a model, for L."""
+
+    @classmethod
+    def usual(cls, setting: Setting) -> Effort:
+        """Return all where it is affordable, else a sample."""
+        if len(setting.client_shares.order) * setting.layout.dim <= _AFFORDABLE:
+            return cls()
+        return cls(clients=min(_CLIENTS, setting.num_clients), points=_POINTS, steps=_FEWEST_STEPS)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Known:
+    """What is known of the objective of a run."""
+
+    constants: tuple[Constant, ...]
+    minimiser: Vector | None = None
+    """x*, if it is known."""
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether all constants hold for all x."""
+        return all(constant.everywhere for constant in self.constants)
+
+    def __getitem__(self, name: str) -> float:
+        """Return the value of a constant."""
+        return next(constant.value for constant in self.constants if constant.name == name)
+
+    def changed(self, changes: dict[str, float]) -> Known:
+        """Return the constants with some of them given."""
+        kept = [constant for constant in self.constants if constant.name not in changes]
+        given = [
+            Constant(name=name, value=float(value), origin="given", everywhere=True) for name, value in changes.items()
+        ]
+        order = list(SYMBOLS)
+        together = sorted([*kept, *given], key=lambda each: order.index(each.name))
+        return Known(constants=tuple(together), minimiser=self.minimiser)
+
+    def problem(self) -> Problem:
+        """Return the constants as the theorems ask for them.
+
+        Raises:
+            ParameterError: a constant is missing, or they contradict each other.
+        """
+        values = {constant.name: constant.value for constant in self.constants}
+        if "dim" in values:
+            values["dim"] = int(values["dim"])
+        return Problem(**values)
+
+
+def objective_of(setting: Setting) -> Objective:
+    """Return F of a run: of all its clients, without the server's own points."""
+    return Objective.of(setting.config.model, setting.dataset, setting.client_shares)
+
+
+def start_of(setting: Setting) -> Point:
+    """Return the model that a run starts from."""
+    config, dtype = setting.config, dtype_of(setting.config)
+    module = config.model.build(setting.dataset, config.seed).to(dtype)
+    layout = setting.layout
+    return Point("the start of the run", layout.parameters_of(module, dtype), layout.buffers_of(module, dtype))
+
+
+def exactly(setting: Setting, objective: Objective) -> Known | None:
+    """Return the constants of a problem of which everything is known; None for others, such as networks."""
+    try:
+        found = exact_constants(setting.config.model, setting.dataset, setting.client_shares)
+    except DataError:  # the minimiser could not be computed to the last digits
+        return None
+    if found is None:
+        return None
+    start = start_of(setting)
+    value, _ = objective.at(start.model, start.buffers).value_and_gradient()
+    away = start.model.double().cpu().numpy() - found.minimiser
+    constants = (
+        *_proved(found),
+        Constant(name="distance", value=float(away @ away), origin="exact, by Newton's method", everywhere=True),
+        Constant(
+            name="gap", value=max(0.0, value - found.minimum), origin="exact, by Newton's method", everywhere=True
+        ),
+        _dim(objective),
+    )
+    return Known(constants=constants, minimiser=found.minimiser)
+
+
+def locally(setting: Setting, objective: Objective, trajectory: Trajectory) -> Known:
+    """Return the largest constants that were measured at some models, of which the first is the start of the run.
+
+    Losses are not negative, so F* ≥ 0 and F(x_0) − F* ≤ F(x_0). μ = 0: nothing is claimed about convexity.
+    """
+    variance, apart = trajectory.gradient_variance, trajectory.dissimilarity
+    first = trajectory.statistics[0]
+    constants = (
+        _smoothness(setting, trajectory.steepest),
+        Constant(name="strong_convexity", value=0.0, origin="not known to be convex", everywhere=True),
+        Constant(
+            name="gradient_variance",
+            value=variance.estimate.value,
+            origin=_measured(variance.estimate, variance.where),
+            everywhere=False,
+        ),
+        Constant(
+            name="dissimilarity",
+            value=apart.estimate.value,
+            origin=_measured(apart.estimate, apart.where),
+            everywhere=False,
+        ),
+        Constant(name="gap", value=max(0.0, first.value), origin="bound: F(x_0), as F* ≥ 0", everywhere=True),
+        _dim(objective),
+    )
+    return Known(constants=constants)
+
+
+def _proved(found: ProblemConstants) -> tuple[Constant, ...]:
+    bound = "bound over all x"
+    return (
+        Constant(name="smoothness", value=found.smoothness, origin=bound, everywhere=True),
+        Constant(name="strong_convexity", value=found.strong_convexity, origin="exact", everywhere=True),
+        Constant(name="gradient_variance", value=found.gradient_variance, origin=bound, everywhere=True),
+        Constant(name="dissimilarity", value=found.dissimilarity, origin=bound, everywhere=True),
+    )
+
+
+def _dim(objective: Objective) -> Constant:
+    return Constant(name="dim", value=float(objective.dim), origin="exact", everywhere=True)
+
+
+def _smoothness(setting: Setting, found: Curvature | None) -> Constant:
+    known = exact_smoothness(setting.config.model, setting.dataset, setting.client_shares)
+    if known is not None:
+        return Constant(name="smoothness", value=known[0], origin="bound over all x", everywhere=True)
+    if found is None:
+        msg = "the curvature must be measured at one model at least"
+        raise DataError(msg)
+    largest = max(found.largest, -found.smallest)
+    most = max(found.at_most, -found.at_least)
+    sure = f"; at most {most:.4g} with {100 * found.confidence:.0f} % confidence" if math.isfinite(most) else ""
+    origin = f"local, at {found.where}: Lanczos, {found.steps} products{'' if found.exact else sure}"
+    return Constant(name="smoothness", value=max(largest, torch.finfo().tiny), origin=origin, everywhere=False)
+
+
+def _measured(estimate: Estimate, where: str) -> str:
+    error = f" ± {estimate.standard_error:.2g}" if estimate.standard_error else ""
+    note = "" if estimate.exact else f" ({estimate.note})"
+    return f"local, at {where}{error}{note}"

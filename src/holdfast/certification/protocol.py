@@ -1,0 +1,109 @@
+"""A run as the theorems see it: its protocol as numbers, and what in its configuration they do not cover."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import final
+
+from holdfast.aggregators import Rage, rule_name
+from holdfast.aggregators.rage.rule import SKETCH_FROM
+from holdfast.simulation import RunConfig
+from holdfast.simulation.cohorts import ListedCohorts, UniformCohorts
+from holdfast.simulation.schedules import ConstantSchedule
+from holdfast.simulation.setting import Setting
+from holdfast.theory import Protocol, sampling
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Outside:
+    """Something that a run does and the theorems do not cover."""
+
+    name: str
+    because: str
+
+
+def protocol_of(setting: Setting) -> Protocol:
+    """Return Algorithm 1 as a run carries it out, with nothing set aside; for another rule, as if it were RAGE."""
+    config, cohort = setting.config, setting.config.cohort_size
+    most = int(setting.client_shares.sizes.max())
+    full = config.batch_size == "full" or config.batch_size >= most
+    rule = config.rule
+    told = {"mode": rule.mode, "sigma0": rule.sigma0, "kappa": rule.kappa} if isinstance(rule, Rage) else {}
+    return Protocol(
+        num_clients=setting.num_clients,
+        cohort_size=cohort,
+        num_byzantine=int(config.byzantine.members(0, setting.num_clients, config.seed).sum()),
+        assumed_byzantine=min(rule.assumed_byzantine(cohort), (cohort - 1) // 2),
+        local_steps=config.local_steps,
+        batch_size="full" if full else config.batch_size,
+        num_points=most,
+        lr=config.lr,
+        rounds=config.rounds,
+        uniform=isinstance(config.cohorts, UniformCohorts),
+        **told,
+    )
+
+
+def with_slack(protocol: Protocol, *, slack: float | None, failure: float) -> tuple[Protocol, str]:
+    """Return the protocol with rows set aside for unlucky honest ones, and how many and why, as a sentence.
+
+    Half of the allowed failure probability is that of cohorts with too many Byzantine clients, half that of batches.
+    Unless `slack` is given, of the f rows that the rule distrusts as many are set aside as the cohorts do not need:
+    f minus the smallest f′ that all of them keep to but with probability `failure`/2.
+    """
+    half = failure / 2.0
+    if slack is not None:
+        chosen = protocol.changed(slack=slack, failure=half)
+        return chosen, f"ε′ = {slack:g} was given: {chosen.set_aside} of the f = {chosen.assumed_byzantine} rows"
+    needed = min(protocol.num_byzantine, protocol.cohort_size)
+    if protocol.uniform:
+        needed = sampling.tolerated_for(
+            num_clients=protocol.num_clients,
+            num_byzantine=protocol.num_byzantine,
+            cohort_size=protocol.cohort_size,
+            rounds=protocol.rounds,
+            failure=half,
+        )
+    aside = max(0, protocol.assumed_byzantine - needed)
+    chosen = protocol.changed(slack=aside / protocol.cohort_size, failure=half)
+    sure = f"with probability {1.0 - half:.4g}" if protocol.uniform else "even in the worst case"
+    said = f"no cohort of {protocol.rounds:,} has more than {needed} Byzantine rows {sure}"
+    return chosen, f"{said}, so {aside} of the f = {chosen.assumed_byzantine} distrusted rows are set aside: ε′K"
+
+
+def outside(setting: Setting) -> tuple[Outside, ...]:
+    """Return what a run does beyond Algorithm 1."""
+    config = setting.config
+    found = [Outside(name=name, because=because) for name, because in (*_rule(config), *_options(config))]
+    if isinstance(config.cohorts, ListedCohorts) and min(map(len, config.cohorts.rounds)) < config.cohort_size:
+        found.append(Outside(name="cohorts", because=f"some listed cohorts have fewer than K = {config.cohort_size}"))
+    if setting.layout.buffer_dim:
+        because = f"{setting.layout.buffer_dim} running statistics change F from round to round"
+        found.append(Outside(name="buffers", because=because))
+    return tuple(found)
+
+
+def _rule(config: RunConfig) -> Iterator[tuple[str, str]]:
+    rule = config.rule
+    if not isinstance(rule, Rage):
+        yield "rule", f"nothing is proved for {rule_name(rule)}; the numbers are those that RAGE would have"
+    elif rule.sketch is not None and config.cohort_size >= SKETCH_FROM:
+        yield "sketch", f"with {rule.sketch} buckets a certificate holds up to the error of the sketch only"
+
+
+def _options(config: RunConfig) -> Iterator[tuple[str, str]]:
+    client = config.client
+    if client.momentum:
+        yield "client momentum", f"β = {client.momentum:g}; the theorems are about plain SGD"
+    if config.server.momentum:
+        yield "server momentum", f"β = {config.server.momentum:g}; the theorems are about x − η ĝ"
+    if client.weight_decay:
+        yield "weight decay", f"{client.weight_decay:g} is not part of F; the model's l2 would be"
+    if client.clip is not None:
+        yield "clipping", f"gradients are cut to {client.clip:g}, so they are biased"
+    if client.erasure_rate:
+        yield "erasures", f"{client.erasure_rate:g} of the rows are lost, so a cohort has fewer than K"
+    if not isinstance(config.schedule, ConstantSchedule):
+        yield "schedule", f"{config.schedule!r}; the theorems have one step size"
