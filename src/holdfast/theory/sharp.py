@@ -15,6 +15,7 @@ bounds is at least the one here, which is how it is known to be true (docs/theor
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -230,6 +231,7 @@ def _strength(strong_convexity: Any, smoothness: float) -> float:
     return within("strong_convexity", strong_convexity, 0.0, smoothness, allowed)
 
 
+@lru_cache(maxsize=1024)
 def largest_reach(local_steps: int) -> float:
     """Return the largest h such that `descent_constant` exists for every ηHL below it; it is at most 1.
 

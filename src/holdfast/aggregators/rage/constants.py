@@ -6,6 +6,7 @@ r"""The proved constants of the filter: error ≤ C · σ₀ √ε for every adm
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -37,6 +38,7 @@ def resilience(epsilon: float) -> float:
     return alpha * (2.0 + alpha) / (4.0 - alpha)
 
 
+@lru_cache(maxsize=1024)
 def known_constant(epsilon: float, factor: float | None = None) -> float:
     r"""Return C such that the weighted-mean filter with threshold factor · n σ₀² errs by at most C σ₀ √ε.
 
