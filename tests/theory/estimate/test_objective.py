@@ -1,0 +1,84 @@
+"""F at a model: values, gradients and products with the Hessian are those of the definitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from tests.oracles.gradients import client_statistics, point_gradients
+from tests.theory.estimate.problems import PROBLEMS, SHARES, buffers_row, model_row, objective
+
+from holdfast.errors import DataError, ParameterError
+from holdfast.partitions import Shares
+from holdfast.rng import stream
+from holdfast.theory.estimate import Objective
+
+NAMES = sorted(PROBLEMS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_values_and_gradients_weigh_every_client_the_same(name: str) -> None:
+    x, buffers = model_row(name), buffers_row(name)
+    values, rows = point_gradients(*PROBLEMS[name], x, buffers)
+    means, _, _ = client_statistics(rows, SHARES)
+    value, gradient = objective(name).at(x, buffers).value_and_gradient()
+    each = [float(values[SHARES.points(r)].mean()) for r in range(SHARES.num_clients)]
+    assert value == pytest.approx(np.mean(each))
+    torch.testing.assert_close(gradient, means.mean(0))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_products_with_the_hessian_are_differences_of_gradients(name: str) -> None:
+    x, buffers, problem = model_row(name), buffers_row(name), objective(name, points_at_once=5)
+    v, step = torch.from_numpy(stream(0, "v").standard_normal(len(x))), 1e-6
+    ahead, behind = (problem.at(x + sign * step * v, buffers).value_and_gradient()[1] for sign in (1, -1))
+    found = problem.at(x, buffers).hessian_product(v)
+    torch.testing.assert_close(found, (ahead - behind) / (2 * step), rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("points_at_once", [1, 3, 512])
+def test_gradients_of_clients_are_means_of_those_of_their_points(name: str, points_at_once: int) -> None:
+    x, buffers = model_row(name), buffers_row(name)
+    _, rows = point_gradients(*PROBLEMS[name], x, buffers)
+    means, _, _ = client_statistics(rows, SHARES)
+    problem = objective(name, points_at_once=points_at_once)
+    found = problem.at(x, buffers).client_gradients(np.array([0, 3]), 7) + problem.l2 * x
+    torch.testing.assert_close(found, means[[0, 3]])
+
+
+def test_models_that_cannot_be_vectorised_are_taken_one_group_at_a_time() -> None:
+    assert {name for name in NAMES if not objective(name).vectorised} <= {"recurrent"}
+
+
+def test_the_module_and_the_model_are_left_as_they_were() -> None:
+    problem, x = objective("perceptron"), model_row("perceptron")
+    before = [each.clone() for each in problem.module.parameters()], x.clone()
+    located = problem.at(x)
+    located.value_and_gradient()
+    located.hessian_product(torch.ones_like(x))
+    located.group_gradients(torch.tensor([[0], [1]]))
+    assert all(torch.equal(*pair) for pair in zip(before[0], problem.module.parameters(), strict=True))
+    assert torch.equal(before[1], x)
+
+
+def test_models_of_another_length_or_not_finite_are_refused() -> None:
+    problem = objective("softmax")
+    with pytest.raises(ParameterError, match=r"model must be a row of 15 numbers, as the model has, got shape \(14,\)"):
+        problem.at(torch.zeros(14))
+    broken = torch.zeros(15)
+    broken[3] = torch.nan
+    with pytest.raises(ParameterError, match="model must be finite numbers, 1 of 15 are NaN or Inf"):
+        problem.at(broken)
+    with pytest.raises(ParameterError, match=r"buffers must be a row of 8 numbers, as the model has, got shape \(0,\)"):
+        objective("normalised").at(model_row("normalised"))
+
+
+def test_losses_that_overflow_are_reported() -> None:
+    with pytest.raises(DataError, match="the loss or its gradient is not finite at this model, whose norm is"):
+        objective("quadratic").at(torch.full((5,), 1e200, dtype=torch.float64)).value_and_gradient()
+
+
+def test_shares_of_another_data_set_are_refused() -> None:
+    with pytest.raises(DataError, match="has 24 training points, the shares name point 24"):
+        Objective.of(*PROBLEMS["softmax"], Shares(np.arange(25), np.array([0, 25])))
