@@ -33,8 +33,8 @@ class Minimisable(ABC):
     def minimised(self, start: Vector, *, tolerance: float, iterations: int) -> Vector:
         r"""Return the w of ‖∇F(w)‖ < tolerance that Newton's method with halved steps finds.
 
-        F is ℓ-strongly convex, so ‖w − w*‖ ≤ ‖∇F(w)‖ / ℓ and F(w) − F* ≤ ‖∇F(w)‖² / (2 ℓ) (Nesterov 2004, (2.1.19)
-        and (2.1.20)).
+        F is ℓ-strongly convex, so ‖w − w*‖ ≤ ‖∇F(w)‖ / ℓ and F(w) − F* ≤ ‖∇F(w)‖² / (2 ℓ) (Nesterov 2004,
+        theorem 2.1.10).
 
         Raises:
             ParameterError: l2 is 0, so there may be no minimiser.
