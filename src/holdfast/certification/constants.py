@@ -1,4 +1,4 @@
-"""The constants of a run's objective, each with where it comes from: exact, a bound over all x, or measured somewhere."""
+"""The constants of a run's objective, each with where it comes from: exact, a bound over all x, or measured."""
 
 from __future__ import annotations
 
@@ -184,6 +184,13 @@ def locally(setting: Setting, objective: Objective, trajectory: Trajectory) -> K
         _dim(objective),
     )
     return Known(constants=constants)
+
+
+def at_start(setting: Setting, objective: Objective) -> Known:
+    """Return the constants that are measured at the start of a run."""
+    effort = Effort.usual(setting)
+    looked = along(objective, [start_of(setting)], clients=effort.clients, samples=effort.points, steps=effort.steps)
+    return locally(setting, objective, looked)
 
 
 def _proved(found: ProblemConstants) -> tuple[Constant, ...]:

@@ -6,18 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
-from holdfast.certification.constants import Constant, Effort, Known, exactly, locally, objective_of, start_of
+from holdfast.certification.constants import Constant, Known, at_start, exactly, objective_of
 from holdfast.certification.protocol import Outside, outside, protocol_of, with_slack
 from holdfast.certification.questions import Asked, answers
 from holdfast.certification.reading import reading
 from holdfast.data import Dataset
 from holdfast.errors import ParameterError
+from holdfast.linalg.threads import one_torch_thread
 from holdfast.records.round import finite
 from holdfast.simulation import RunConfig
-from holdfast.simulation.crew import one_torch_thread
 from holdfast.simulation.setting import Setting
 from holdfast.theory import Guarantee, Problem, Protocol, guarantees
-from holdfast.theory.estimate import along
 from holdfast.theory.ranges import positive, probability
 
 FAILURE = 0.01
@@ -110,13 +109,7 @@ def plan(config: RunConfig, wishes: Wishes = NO_WISHES, *, dataset: Dataset | No
     with one_torch_thread():
         setting = Setting.of(config, dataset if dataset is not None else config.data.load())
         objective = objective_of(setting)
-        known = exactly(setting, objective)
-        if known is None:
-            effort = Effort.usual(setting)
-            looked = along(
-                objective, [start_of(setting)], clients=effort.clients, samples=effort.points, steps=effort.steps
-            )
-            known = locally(setting, objective, looked)
+        known = exactly(setting, objective) or at_start(setting, objective)
     return planned(known, protocol_of(setting), wishes, beyond=outside(setting))
 
 
@@ -140,8 +133,10 @@ def plan_numbers(wishes: Wishes) -> Plan:
     return planned(known, Protocol(**wishes.protocol), Wishes(**{**vars(wishes), "protocol": {}, "problem": {}}))
 
 
-def planned(known: Known, protocol: Protocol, wishes: Wishes, *, beyond: tuple[Outside, ...] = ()) -> Plan:
-    """Return the plan for a problem and a protocol, changed as wished."""
+def planned(
+    known: Known, protocol: Protocol, wishes: Wishes, *, beyond: tuple[Outside, ...] = (), answered: bool = True
+) -> Plan:
+    """Return the plan for a problem and a protocol, changed as wished; the planner is asked only if `answered`."""
     known = known.changed(dict(wishes.problem))
     problem = known.problem()
     chosen, why = with_slack(protocol.changed(**wishes.protocol), slack=wishes.slack, failure=wishes.failure)
@@ -153,7 +148,7 @@ def planned(known: Known, protocol: Protocol, wishes: Wishes, *, beyond: tuple[O
         slack=why,
         guarantees=promised,
         outside=beyond,
-        answers=answers(problem, chosen, failure=wishes.failure, target=wishes.target),
+        answers=answers(problem, chosen, failure=wishes.failure, target=wishes.target) if answered else (),
         reading=reading(problem, chosen, promised, failure=wishes.failure),
     )
 

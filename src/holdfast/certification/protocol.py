@@ -57,6 +57,8 @@ def with_slack(protocol: Protocol, *, slack: float | None, failure: float) -> tu
     if slack is not None:
         chosen = protocol.changed(slack=slack, failure=half)
         return chosen, f"ε′ = {slack:g} was given: {chosen.set_aside} of the f = {chosen.assumed_byzantine} rows"
+    if protocol.batch_size == "full":
+        return protocol.changed(failure=half), "Full batches: no row need be set aside for honest clients"
     needed = min(protocol.num_byzantine, protocol.cohort_size)
     if protocol.uniform:
         needed = sampling.tolerated_for(
@@ -69,7 +71,7 @@ def with_slack(protocol: Protocol, *, slack: float | None, failure: float) -> tu
     aside = max(0, protocol.assumed_byzantine - needed)
     chosen = protocol.changed(slack=aside / protocol.cohort_size, failure=half)
     sure = f"with probability {1.0 - half:.4g}" if protocol.uniform else "even in the worst case"
-    said = f"no cohort of {protocol.rounds:,} has more than {needed} Byzantine rows {sure}"
+    said = f"No cohort of {protocol.rounds:,} has more than {needed} Byzantine rows {sure}"
     return chosen, f"{said}, so {aside} of the f = {chosen.assumed_byzantine} distrusted rows are set aside: ε′K"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import final
@@ -75,10 +74,10 @@ def _questions(
             lambda: planner.sampled_cohort(protocol, failure=failure),
         )
     goal = target if target is not None else _WITHIN * theorem(problem, protocol).floor
-    shown = f"{goal:.4g}" if target is not None else f"{goal:.4g}, twice the floor"
-    if not math.isfinite(goal):
-        yield "rounds to come near the floor", lambda: _no_floor(problem, protocol, theorem)
+    if target is None and not goal < _start(problem):
+        yield "rounds to come near the floor", lambda: _not_near(problem, protocol, theorem)
         return
+    shown = f"{goal:.4g}" if target is not None else f"{goal:.4g}, twice the floor"
     yield f"rounds to {shown}", lambda: planner.rounds_for(problem, protocol, target=goal, theorem=theorem)
     yield (
         f"local steps that need the fewest rounds to {shown}",
@@ -88,9 +87,17 @@ def _questions(
     )
 
 
-def _no_floor(problem: Problem, protocol: Protocol, theorem: Theorem) -> Answer:
-    failed = [each.name for each in theorem(problem, protocol).conditions if not each.passed]
+def _start(problem: Problem) -> float:
+    """Return what is bounded, at the start: ‖x_0 − x*‖², or what smoothness gives for ‖∇F(x_0)‖²."""
+    return problem.start if problem.strong_convexity else 2.0 * problem.smoothness * problem.height
+
+
+def _not_near(problem: Problem, protocol: Protocol, theorem: Theorem) -> Answer:
+    promised = theorem(problem, protocol)
+    failed = [each.name for each in promised.conditions if not each.passed]
     msg = f"there is no floor, as a condition fails: {', '.join(failed)}"
+    if not failed:
+        msg = f"twice the floor, {_WITHIN * promised.floor:.4g}, is not below the start, {_start(problem):.4g}"
     raise ParameterError(msg)
 
 

@@ -76,6 +76,9 @@ def _cohorts(protocol: Protocol) -> Iterator[str]:
         verdict = "tolerated" if most <= protocol.tolerated else f"more than the {protocol.tolerated} tolerated"
         yield f"{who} that are not drawn uniformly, {most} may meet in one cohort, which is {verdict}."
         return
+    if min(number, size) <= protocol.tolerated:
+        yield f"{who}, no cohort can have more than the {protocol.tolerated} Byzantine rows that are tolerated."
+        return
     law = {"num_clients": clients, "num_byzantine": number, "cohort_size": size}
     for bound, what in dict.fromkeys(
         [(protocol.assumed_byzantine, "that the rule is told"), (protocol.tolerated, "that are left for them")]
@@ -83,8 +86,8 @@ def _cohorts(protocol: Protocol) -> Iterator[str]:
         once = sampling.excess_probability(**law, tolerated=bound)
         ever = sampling.run_excess_probability(**law, tolerated=bound, rounds=protocol.rounds)
         yield (
-            f"{who}, more than the {bound} Byzantine rows {what} occur in a round with probability {_percent(once)} and "
-            f"in some of {protocol.rounds:,} rounds with probability {_percent(ever)} (hypergeometric, exact)."
+            f"{who}, more than the {bound} Byzantine rows {what} occur in a round with probability {_percent(once)} "
+            f"and in some of {protocol.rounds:,} rounds with probability {_percent(ever)} (hypergeometric, exact)."
         )
         if protocol.tolerated == protocol.assumed_byzantine:
             return

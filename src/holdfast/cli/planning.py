@@ -194,7 +194,7 @@ def _caveats(plan: Plan) -> list[str]:
     if not plan.everywhere:
         measured = ", ".join(each.symbol for each in plan.constants if not each.everywhere)
         said.append(
-            f"{measured} were measured, and bound nothing elsewhere: they may grow during the run. The guarantees are as "
-            f"good as they are; `holdfast certify` measures again along the run."
+            f"{measured} were measured, and bound nothing elsewhere: they may grow during the run. The guarantees are "
+            f"as good as they are; `holdfast certify` measures again along the run."
         )
     return said

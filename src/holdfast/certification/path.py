@@ -1,0 +1,135 @@
+"""The models that a run went through: how far from the minimum, how steep, how unlike its clients are there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from holdfast.certification.constants import Effort, Known, Vector
+from holdfast.errors import DataError, ParameterError
+from holdfast.records.folder import RunFolder
+from holdfast.theory.estimate import GradientStatistics, Objective, Point, Trajectory, curvature, gradient_statistics
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """One model on the way."""
+
+    round: int
+    """After so many rounds."""
+    value: float
+    """F(x)."""
+    gradient: float
+    """‖∇F(x)‖²."""
+    distance: float | None
+    """‖x − x*‖², if x* is known."""
+    gradient_variance: float
+    """σ² at x, the largest of the clients looked at."""
+    dissimilarity: float
+    """κ² at x, likewise."""
+    smoothness: float | None = None
+    """The largest curvature at x in absolute value, if it was measured."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return dict(vars(self))
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Path:
+    """All models of a run that were kept and could be looked at."""
+
+    places: tuple[Place, ...]
+    trajectory: Trajectory | None
+    """The same as estimates with their errors; None if no model was kept."""
+    diverged: int | None = None
+    """After how many rounds the first kept model is at which F or its gradient is not finite."""
+
+    def distances(self) -> tuple[Vector, Vector]:
+        """Return rounds and ‖x_k − x*‖², for the models whose distance is known."""
+        known = [(place.round, place.distance) for place in self.places if place.distance is not None]
+        return _columns(known)
+
+    def mean_gradients(self) -> tuple[Vector, Vector]:
+        """Return numbers N of rounds and (1/N) Σ_{k<N} ‖∇F(x_k)‖², each model standing for the rounds up to the next.
+
+        It is the mean itself if every round was measured, an estimate of it otherwise.
+        """
+        rounds, gradients = _columns([(place.round, place.gradient) for place in self.places])
+        if len(rounds) < 2:
+            return rounds[:0], gradients[:0]
+        sums = np.cumsum(gradients[:-1] * np.diff(rounds))
+        return rounds[1:], sums / rounds[1:]
+
+
+def looked_along(folder: RunFolder, objective: Objective, known: Known | None, effort: Effort, curvatures: int) -> Path:
+    """Return what is measured at every model that a run has kept, and curvatures at so many of them.
+
+    Raises:
+        CorruptRunError: a snapshot is damaged.
+    """
+    numbers = folder.snapshots()
+    steep = _spread_over(numbers, 0 if known is not None else curvatures)
+    places, statistics, found, diverged = [], [], [], None
+    for number, point in _points(folder, numbers):
+        try:
+            here = gradient_statistics(
+                objective, point.model, point.buffers, where=point.where, clients=effort.clients, samples=effort.points
+            )
+            if number in steep:
+                found.append(curvature(objective, point.model, point.buffers, where=point.where, steps=effort.steps))
+        except (DataError, ParameterError):  # the model holds NaN or Inf, or its loss does
+            diverged = number
+            break
+        largest = max(found[-1].largest, -found[-1].smallest) if number in steep else None
+        statistics.append(here)
+        places.append(_place(number, point, here, known, largest))
+    trajectory = Trajectory(statistics=tuple(statistics), curvatures=tuple(found)) if statistics else None
+    return Path(places=tuple(places), trajectory=trajectory, diverged=diverged)
+
+
+def _points(folder: RunFolder, numbers: list[int]) -> Iterator[tuple[int, Point]]:
+    for number in numbers:
+        snapshot = folder.snapshot(number)
+        where = f"round {number}" if number else "the start of the run"
+        yield number, Point(where, snapshot.model, snapshot.buffers)
+
+
+def _place(number: int, point: Point, here: GradientStatistics, known: Known | None, smoothness: float | None) -> Place:
+    distance = None
+    if known is not None and known.minimiser is not None:
+        away = point.model.double().cpu().numpy() - known.minimiser
+        distance = float(away @ away)
+    return Place(
+        round=number,
+        value=here.value,
+        gradient=here.gradient_norm**2,
+        distance=distance,
+        gradient_variance=here.gradient_variance.value,
+        dissimilarity=here.dissimilarity.value,
+        smoothness=smoothness,
+    )
+
+
+def _spread_over(numbers: list[int], wanted: int) -> set[int]:
+    """Return so many of the numbers, evenly spread, first and last among them.
+
+    >>> sorted(_spread_over([0, 5, 10, 15, 20], 3))
+    [0, 10, 20]
+    """
+    if not wanted or not numbers:
+        return set()
+    if wanted == 1:
+        return {numbers[0]}
+    places = np.linspace(0, len(numbers) - 1, min(wanted, len(numbers))).round().astype(int)
+    return {numbers[place] for place in places}
+
+
+def _columns(pairs: list[tuple[int, float]]) -> tuple[Vector, Vector]:
+    table = np.array(pairs, dtype=np.float64).reshape(-1, 2)
+    return table[:, 0], table[:, 1]

@@ -1,0 +1,95 @@
+"""What the records of a run say about the theorems' assumptions and the filter's promises, round by round."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, final
+
+from holdfast.aggregators.rage.constants import KAPPA, filter_constant
+from holdfast.records.round import RoundRecord
+
+ROUNDING = 1e-5
+"""By which part of itself a bound may be exceeded: what float32 rows and their mean are known to."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class RoundFacts:
+    """One round: who was there, how far the filter was off, and what was proved of that."""
+
+    round: int
+    received: int
+    """How many rows arrived."""
+    byzantine: int
+    """How many of them were Byzantine."""
+    assumed: int
+    """How many the rule assumed."""
+    update_norm: float | None
+    error: float | None
+    """‖ĝ − mean of the honest rows‖."""
+    certificate: float | None
+    """What the certificate proves of the error if the honest spread is what the rule was told or found."""
+    honest_bound: float | None
+    """What it proves with the true honest spread; in measured rounds, if the promise was kept."""
+    spread: float | None
+    """λ_max of the covariance of the honest rows, in measured rounds."""
+    constant: float | None
+    """C, the proved constant of the rule's mode for these rows."""
+    proved: bool
+    """Whether the certificate is exact, not up to the error of a sketch."""
+
+    @property
+    def promise_kept(self) -> bool:
+        """Whether no more rows were Byzantine than the rule assumed."""
+        return self.byzantine <= self.assumed
+
+    @property
+    def exceeds_certificate(self) -> bool:
+        """Whether the error was larger than the certificate says for the rule's own σ₀."""
+        return self._exceeds(self.certificate)
+
+    @property
+    def exceeds_honest_bound(self) -> bool:
+        """Whether the error was larger than what is proved of it: that must not be."""
+        return self.proved and self._exceeds(self.honest_bound)
+
+    @property
+    def measured_constant(self) -> float | None:
+        """‖ĝ − mean‖ / (σ₀ √ε̃) with the true σ₀, to compare with C; None if it is not measured."""
+        if self.error is None or not self.spread or not self.assumed or not self.promise_kept:
+            return None
+        return self.error / math.sqrt(self.spread * self.assumed / self.received)
+
+    def _exceeds(self, bound: float | None) -> bool:
+        if self.error is None or bound is None:
+            return False
+        return self.error > bound * (1.0 + ROUNDING) + ROUNDING * (self.update_norm or 0.0)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the facts as plain values."""
+        return {**vars(self), "promise_kept": self.promise_kept, "measured_constant": self.measured_constant}
+
+
+def facts_of(records: Iterable[RoundRecord], *, kappa: float = KAPPA) -> tuple[RoundFacts, ...]:
+    """Return the facts of every round in which rows were aggregated."""
+    return tuple(_facts(record, kappa) for record in records if not record.skipped)
+
+
+def _facts(record: RoundRecord, kappa: float) -> RoundFacts:
+    received, proof = len(record.received), record.certificate or {}
+    assumed = record.num_byzantine or 0
+    return RoundFacts(
+        round=record.round,
+        received=received,
+        byzantine=len(set(record.byzantine).intersection(record.received)),
+        assumed=assumed,
+        update_norm=record.update_norm,
+        error=record.error,
+        certificate=proof.get("error_bound"),
+        honest_bound=record.honest_error_bound,
+        spread=record.honest_spread,
+        constant=filter_constant(proof["mode"], assumed / received, kappa=kappa, num_rows=received) if proof else None,
+        proved=bool(proof.get("proved", True)),
+    )

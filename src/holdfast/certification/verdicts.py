@@ -1,0 +1,264 @@
+"""Judging a run: did the assumptions hold, did the filter keep its promise, did the theorems."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import final
+
+import numpy as np
+
+from holdfast.certification.constants import SYMBOLS
+from holdfast.certification.path import Path
+from holdfast.certification.planning import Plan
+from holdfast.certification.rounds import ROUNDING, RoundFacts
+from holdfast.theory import Guarantee
+from holdfast.theory.statements.shared import EXPECTED, LIKELY
+
+Rounds = tuple[RoundFacts, ...]
+
+
+class Outcome(StrEnum):
+    """What became of an assumption or a promise."""
+
+    HELD = "held"
+    FAILED = "did not hold"
+    UNKNOWN = "not measured"
+    INAPPLICABLE = "does not apply"
+
+
+class Subject(StrEnum):
+    """What is judged."""
+
+    ASSUMPTION = "assumption"
+    FILTER = "filter"
+    GUARANTEE = "guarantee"
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """One judgement with its reason."""
+
+    subject: Subject
+    name: str
+    outcome: Outcome
+    because: str
+    contradiction: bool = False
+    """Whether something was proved and measured not to be so."""
+
+
+def verdicts(plan: Plan, path: Path, rounds: Rounds, *, skipped: int) -> tuple[Verdict, ...]:
+    """Return all judgements of a run, the assumptions first."""
+    return (
+        _algorithm(plan, skipped),
+        *_constants(plan, path),
+        _cohorts(plan, rounds),
+        *_spreads(plan, rounds),
+        *_filter(rounds),
+        *(_kept(plan, path, rounds, each, skipped=skipped) for each in plan.guarantees),
+    )
+
+
+def tolerated(plan: Plan, guarantee: Guarantee) -> int:
+    """Return how many Byzantine rows of a cohort a guarantee allows: f, less what is set aside for unlucky rows."""
+    return plan.protocol.tolerated if guarantee.reading == LIKELY else plan.protocol.assumed_byzantine
+
+
+def obstacles(plan: Plan, rounds: Rounds, guarantee: Guarantee, *, skipped: int) -> tuple[str, ...]:
+    """Return why a guarantee does not speak of the run that was played; nothing if it does."""
+    found = [f"{each.name} is outside the theorems" for each in plan.outside]
+    if skipped:
+        found.append(f"{skipped} rounds changed nothing, as their rows could not be aggregated")
+    if not math.isfinite(guarantee.floor):
+        failed = [each for each in guarantee.conditions if not each.passed]
+        found += [f"{each.requirement} fails, {each.value:.4g}{_factor(each.margin)}" for each in failed]
+        if not failed:
+            found.append("no constant is proved for this share of distrusted rows")
+    bound = tolerated(plan, guarantee)
+    full = sum(each.byzantine > bound for each in rounds)
+    if full:
+        found.append(f"{full} of {len(rounds)} cohorts had more than {bound} Byzantine rows")
+    return tuple(found)
+
+
+def measured_curve(plan: Plan, path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Return rounds and what the theorems bound there, as far as it is known."""
+    return path.distances() if plan.problem.strong_convexity else path.mean_gradients()
+
+
+def _algorithm(plan: Plan, skipped: int) -> Verdict:
+    reasons = [f"{each.name}: {each.because}" for each in plan.outside]
+    reasons += [f"{skipped} rounds changed nothing, as their rows could not be aggregated"] if skipped else []
+    outcome = Outcome.FAILED if reasons else Outcome.HELD
+    because = "; ".join(reasons) or "nothing in the configuration goes beyond it"
+    return Verdict(subject=Subject.ASSUMPTION, name="Algorithm 1 with RAGE", outcome=outcome, because=because)
+
+
+def _constants(plan: Plan, path: Path) -> Iterator[Verdict]:
+    for name in ("gradient_variance", "dissimilarity", "smoothness"):
+        constant = next(each for each in plan.constants if each.name == name)
+        values = {place.round: getattr(place, name) for place in path.places if getattr(place, name) is not None}
+        symbol = SYMBOLS[name]
+        if constant.everywhere:
+            yield _bounded(symbol, constant.value, values)
+        elif not values:
+            because = "the run kept no models; set evaluation.measured_rounds"
+            yield Verdict(subject=Subject.ASSUMPTION, name=symbol, outcome=Outcome.UNKNOWN, because=because)
+        else:
+            yield _as_planned(symbol, values)
+
+
+def _bounded(symbol: str, limit: float, values: dict[int, float]) -> Verdict:
+    """Judge a constant that is proved for all x."""
+    if not values:
+        because = f"{limit:.4g} is proved for all x"
+        return Verdict(subject=Subject.ASSUMPTION, name=symbol, outcome=Outcome.HELD, because=because)
+    top = max(values.values())
+    broken = top > limit * (1.0 + ROUNDING)
+    because = f"at most {top:.4g} at {len(values)} models of the run; {limit:.4g} is proved for all x"
+    outcome = Outcome.FAILED if broken else Outcome.HELD
+    return Verdict(subject=Subject.ASSUMPTION, name=symbol, outcome=outcome, because=because, contradiction=broken)
+
+
+def _as_planned(symbol: str, values: dict[int, float]) -> Verdict:
+    """Judge a constant that a plan could only measure at the start."""
+    where, top = max(values.items(), key=lambda item: item[1])
+    first = values[min(values)]
+    if top <= first * (1.0 + ROUNDING):
+        outcome, because = Outcome.HELD, f"largest at the start, {first:.4g}, of {len(values)} models looked at"
+    else:
+        grown = f"{top / first:.3g} times" if first else "more than"
+        because = f"{top:.4g} in round {where}, {grown} the {first:.4g} at the start, with which a plan reckons"
+        outcome = Outcome.FAILED
+    name = f"{symbol} as at the start"
+    return Verdict(subject=Subject.ASSUMPTION, name=name, outcome=outcome, because=because)
+
+
+def _cohorts(plan: Plan, rounds: Rounds) -> Verdict:
+    name = "Byzantine rows in a cohort"
+    if not rounds:
+        return Verdict(subject=Subject.ASSUMPTION, name=name, outcome=Outcome.UNKNOWN, because="no round was played")
+    most = max(each.byzantine for each in rounds)
+    worst = max(each.byzantine / each.received for each in rounds)
+    broken = [each for each in rounds if not each.promise_kept]
+    share = f"at most {most} ({100 * worst:.1f} % of the rows)"
+    if not broken:
+        aside = plan.protocol.tolerated
+        left = "" if aside == plan.protocol.assumed_byzantine else f", of which {aside} are left for Byzantine ones"
+        because = f"{share} in {len(rounds)} rounds; the rule assumes {plan.protocol.assumed_byzantine}{left}"
+        return Verdict(subject=Subject.ASSUMPTION, name=name, outcome=Outcome.HELD, because=because)
+    because = (
+        f"{share}; more than the rule assumed in {len(broken)} of {len(rounds)} rounds, first in round "
+        f"{broken[0].round} with {broken[0].byzantine} instead of {broken[0].assumed}"
+    )
+    return Verdict(subject=Subject.ASSUMPTION, name=name, outcome=Outcome.FAILED, because=because)
+
+
+def _spreads(plan: Plan, rounds: Rounds) -> Iterator[Verdict]:
+    """Judge the honest spread against each theorem's; a theorem in expectation speaks of the mean."""
+    spreads = [each.spread for each in rounds if each.spread is not None]
+    for guarantee in plan.guarantees:
+        name = f"σ₀ of {guarantee.source}, {guarantee.reading}"
+        if not math.isfinite(guarantee.sigma0):
+            continue
+        if not spreads:
+            because = "no round was measured; set evaluation.measured_rounds"
+            yield Verdict(subject=Subject.ASSUMPTION, name=name, outcome=Outcome.UNKNOWN, because=because)
+            continue
+        average = guarantee.reading == EXPECTED
+        found = math.sqrt(float(np.mean(spreads)) if average else max(spreads))
+        kept = found <= guarantee.sigma0 * (1.0 + ROUNDING)
+        what = "on average (root mean square)" if average else "at most"
+        because = (
+            f"{found:.4g} {what} in {len(spreads)} measured rounds; the theorem reckons with {guarantee.sigma0:.4g}"
+        )
+        if not kept:
+            because += "; the best subset of the rows, of which it speaks, may still keep to it"
+        outcome = Outcome.HELD if kept else Outcome.FAILED
+        yield Verdict(subject=Subject.ASSUMPTION, name=name, outcome=outcome, because=because)
+
+
+def _filter(rounds: Rounds) -> Iterator[Verdict]:
+    certified = [each for each in rounds if each.certificate is not None and each.error is not None]
+    if not any(each.constant is not None for each in rounds):
+        because = "the rule gives no certificate" if rounds else "no round was played"
+        yield Verdict(subject=Subject.FILTER, name="error", outcome=Outcome.INAPPLICABLE, because=because)
+        return
+    yield _proved_error(rounds)
+    beyond = [each for each in certified if each.exceeds_certificate]
+    outcome = Outcome.FAILED if beyond else Outcome.HELD if certified else Outcome.UNKNOWN
+    share = _largest_share([(each.error, each.certificate) for each in certified])
+    because = f"{len(beyond)} of {len(certified)} rounds above it{share}; it rests on the rule's own σ₀"
+    if beyond:
+        because += ", which honest rows may exceed, or on a promise that was broken"
+    yield Verdict(subject=Subject.FILTER, name="error against the certificate", outcome=outcome, because=because)
+
+
+def _proved_error(rounds: Rounds) -> Verdict:
+    """Judge what is proved without any estimate: the certificate at the true honest spread."""
+    name = "error against the certificate at the true σ₀"
+    judged = [each for each in rounds if each.honest_bound is not None and each.error is not None]
+    if not judged:
+        because = "no measured round in which the promise was kept and something is proved"
+        return Verdict(subject=Subject.FILTER, name=name, outcome=Outcome.UNKNOWN, because=because)
+    beyond = [each for each in judged if each.exceeds_honest_bound]
+    share = _largest_share([(each.error, each.honest_bound) for each in judged])
+    because = f"{len(beyond)} of {len(judged)} measured rounds above it{share}"
+    constants = [(each.measured_constant, each.constant) for each in judged if each.measured_constant is not None]
+    if constants:
+        largest, proved = max(constants, key=lambda pair: pair[0] or 0.0)
+        because += f"; error / (σ₀√ε̃) is at most {largest:.3g}, proved is C = {proved:.3g}"
+    outcome = Outcome.FAILED if beyond else Outcome.HELD
+    return Verdict(subject=Subject.FILTER, name=name, outcome=outcome, because=because, contradiction=bool(beyond))
+
+
+def _kept(plan: Plan, path: Path, rounds: Rounds, guarantee: Guarantee, *, skipped: int) -> Verdict:
+    name = f"{guarantee.source}, {guarantee.reading}"
+    why_not = obstacles(plan, rounds, guarantee, skipped=skipped)
+    if why_not:
+        because = "; ".join(why_not)
+        return Verdict(subject=Subject.GUARANTEE, name=name, outcome=Outcome.INAPPLICABLE, because=because)
+    numbers, values = measured_curve(plan, path)
+    if not len(numbers):
+        because = "the run kept no models to measure; set evaluation.measured_rounds"
+        return Verdict(subject=Subject.GUARANTEE, name=name, outcome=Outcome.UNKNOWN, because=because)
+    bounds = guarantee.bound(numbers)
+    beyond = np.flatnonzero(values > bounds * (1.0 + ROUNDING))
+    closest = int(np.argmax(np.where(numbers > 0, values / bounds, 0.0)))
+    because = (
+        f"{guarantee.quantity}: {_ratio(values[closest], bounds[closest])} of the bound at most (round "
+        f"{numbers[closest]:.0f}), {values[-1]:.4g} under {bounds[-1]:.4g} in the end"
+    )
+    if len(beyond):
+        because = (
+            f"above the bound at {len(beyond)} of {len(numbers)} models, first in round {numbers[beyond[0]]:.0f}; "
+            + because
+        )
+    if guarantee.failure >= 1.0:
+        because += "; its failure probability is 1, so nothing was promised"
+    if not plan.everywhere:
+        because += "; constants measured along the run are no bounds over all x"
+    outcome = Outcome.FAILED if len(beyond) else Outcome.HELD
+    return Verdict(
+        subject=Subject.GUARANTEE,
+        name=name,
+        outcome=outcome,
+        because=because,
+        contradiction=bool(len(beyond)) and guarantee.failure < 1.0,
+    )
+
+
+def _largest_share(pairs: list[tuple[float | None, float | None]]) -> str:
+    shares = [error / bound for error, bound in pairs if error is not None and bound]
+    return f", at most {100 * max(shares):.3g} % of it" if shares else ""
+
+
+def _ratio(value: float, bound: float) -> str:
+    return f"{100 * value / bound:.3g} %" if bound else "all"
+
+
+def _factor(margin: float) -> str:
+    return f" ({1.0 / margin:.3g} times too large)" if 0.0 < margin < 1.0 else ""
