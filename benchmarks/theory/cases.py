@@ -126,7 +126,7 @@ class Case:
         """The paper's, holdfast's in expectation, and with high probability if there is chance."""
         return guarantees(self.problem, self.protocol)
 
-    def config(self) -> RunConfig:
+    def config(self, *, engine: Literal["auto", "loop"] = "auto") -> RunConfig:
         """Return the run."""
         return RunConfig(
             seed=self.seed,
@@ -143,12 +143,14 @@ class Case:
             attack=NAMED[self.attack] if self.attack in NAMED else build_attack(self.attack),
             evaluation=LOOK_AT_NOTHING,
             dtype="float64",
+            engine=engine,
         )
 
     def federation(self, *, written: bool = True) -> Federation:
         """Return the federation; with autograd instead of a written gradient if asked for."""
         if written and isinstance(self._model, Quadratic):
-            return written_federation(self.config(), self.dataset, quadratic_gradient(self._model, self.dim))
+            config = self.config(engine="loop")  # the quickest to set up, and replaced
+            return written_federation(config, self.dataset, quadratic_gradient(self._model, self.dim))
         return Federation(self.config(), dataset=self.dataset)
 
     def distances(self, *, written: bool = True) -> Vector:
