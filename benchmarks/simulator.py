@@ -34,6 +34,7 @@ from benchmarks.peers import byzfl_module
 from holdfast.aggregators import Rage
 from holdfast.attacks import ALittleIsEnough, FractionMembers
 from holdfast.data import Dataset
+from holdfast.linalg.threads import one_torch_thread
 from holdfast.models.base import Architecture
 from holdfast.models.convolutional import ConvolutionalNetwork, ResidualNetwork
 from holdfast.models.linear import SoftmaxRegression
@@ -41,7 +42,7 @@ from holdfast.models.perceptron import MultilayerPerceptron
 from holdfast.partitions import IidPartition
 from holdfast.rng import stream
 from holdfast.simulation.config import Evaluation, RunConfig
-from holdfast.simulation.crew import Crew, one_torch_thread
+from holdfast.simulation.crew import Crew
 from holdfast.simulation.engines.points import Drawn
 from holdfast.simulation.federation import Federation
 from holdfast.simulation.local import Chunk, Task

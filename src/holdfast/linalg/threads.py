@@ -55,6 +55,20 @@ def one_blas_thread() -> Iterator[None]:
                 _limiter = None
 
 
+@contextmanager
+def one_torch_thread() -> Iterator[None]:
+    """Let torch work on one thread while inside, which makes its sums the same everywhere."""
+    import torch  # noqa: PLC0415  the command line counts cores without it
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with one_blas_thread():
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def num_workers() -> int:
     """Return how many threads work on column blocks: the cores this process may use."""
     if hasattr(os, "sched_getaffinity"):

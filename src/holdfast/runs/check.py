@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from holdfast.aggregators import rule_name
 from holdfast.attacks import Honest, attack_name
 from holdfast.data import Dataset
+from holdfast.linalg.threads import one_torch_thread
 from holdfast.partitions import heterogeneity
 from holdfast.simulation import RunConfig
 from holdfast.simulation.cohorts import UniformCohorts
-from holdfast.simulation.crew import one_torch_thread
 from holdfast.simulation.setting import Setting, dtype_of
 from holdfast.theory.sampling import excess_probability, run_excess_probability
 

@@ -16,7 +16,6 @@ import struct
 import traceback
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from multiprocessing.connection import Connection, wait
@@ -30,7 +29,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from holdfast.errors import HoldfastError, ParameterError, RunError
-from holdfast.linalg.threads import one_blas_thread
+from holdfast.linalg.threads import one_blas_thread, one_torch_thread
 from holdfast.simulation.engines.base import Engine
 from holdfast.simulation.local import Chunk, Indices
 
@@ -334,18 +333,6 @@ def take_steps(
             start.momentum[places] = own
     torch.sub(start.model, rows, out=rows).div_(chunk.lr)
     return engine.task.clock.seconds - before
-
-
-@contextmanager
-def one_torch_thread() -> Iterator[None]:
-    """Let torch work on one thread while inside, which makes its sums the same everywhere."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with one_blas_thread():
-            yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _shared(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:

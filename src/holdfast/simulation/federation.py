@@ -17,11 +17,12 @@ from torch import Tensor
 from holdfast.aggregators import Aggregation, Median, Need, ServerView
 from holdfast.data import Dataset
 from holdfast.errors import CohortTooSmallError, NoUsableRowError
+from holdfast.linalg.threads import one_torch_thread
 from holdfast.records.round import RoundRecord
 from holdfast.rng import stream_keys, stream_words
 from holdfast.simulation.adversary import Adversary, Turn, divergence
 from holdfast.simulation.config import RunConfig
-from holdfast.simulation.crew import Crew, Start, one_torch_thread, take_steps
+from holdfast.simulation.crew import Crew, Start, take_steps
 from holdfast.simulation.local import Chunk, Indices
 from holdfast.simulation.measuring import honest_figures
 from holdfast.simulation.setting import Setting, dtype_of

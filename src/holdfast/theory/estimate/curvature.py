@@ -14,6 +14,7 @@ from scipy.linalg import eigh_tridiagonal
 from torch import Tensor
 
 from holdfast.errors import DataError, ParameterError
+from holdfast.linalg.threads import one_torch_thread
 from holdfast.rng import stream
 from holdfast.theory.estimate.objective import Located, Objective, Point
 from holdfast.theory.ranges import probability, whole
@@ -54,6 +55,7 @@ class Curvature:
         return max(self.largest, -self.smallest)
 
 
+@one_torch_thread()  # on a busy machine threads of torch wait for each other
 def curvature(
     objective: Objective,
     model: Tensor,

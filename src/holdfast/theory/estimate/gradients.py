@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.errors import ParameterError
+from holdfast.linalg.threads import one_torch_thread
 from holdfast.partitions.base import Shares
 from holdfast.rng import stream, stream_keys, stream_words
 from holdfast.theory.estimate.estimates import Estimate, Looked
@@ -63,6 +64,7 @@ class GradientStatistics:
         return float(np.quantile(self.variances, _share(share)))
 
 
+@one_torch_thread()  # on a busy machine threads of torch wait for each other
 def gradient_statistics(
     objective: Objective,
     model: Tensor,
