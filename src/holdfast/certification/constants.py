@@ -20,6 +20,7 @@ from holdfast.theory.estimate import (
     Objective,
     Point,
     Trajectory,
+    along,
     exact_constants,
     exact_smoothness,
 )

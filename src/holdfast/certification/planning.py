@@ -119,18 +119,16 @@ def plan_numbers(wishes: Wishes) -> Plan:
     Raises:
         ParameterError: some are missing or out of range; the message names them.
     """
-    needed = [(Problem, wishes.problem), (Protocol, wishes.protocol)]
-    missing = [
-        name
-        for cls, given in needed
-        for name, each in cls.model_fields.items()
-        if each.is_required() and name not in given
-    ]
+    missing = [*_missing(Problem, wishes.problem), *_missing(Protocol, wishes.protocol)]
     if missing:
         msg = f"a plan without a configuration needs {', '.join(missing)}"
         raise ParameterError(msg)
     known = Known(constants=()).changed(dict(wishes.problem))
     return planned(known, Protocol(**wishes.protocol), Wishes(**{**vars(wishes), "protocol": {}, "problem": {}}))
+
+
+def _missing(cls: type[Problem] | type[Protocol], given: Mapping[str, Any]) -> list[str]:
+    return [name for name, field in cls.model_fields.items() if field.is_required() and name not in given]
 
 
 def planned(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from holdfast.certification.certifying import Certification
+from holdfast.certification.rounds import RoundFacts
 from holdfast.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ BLACK, ORANGE, SKY, GREEN, BLUE, VERMILION = "#000000", "#E69F00", "#56B4E9", "#
 """Of the palette of Okabe and Ito, whose colours all people can tell apart."""
 KINDS = (".svg", ".png")
 """What a plot may be written as."""
-_SETTINGS = {
+_SETTINGS: Any = {
     "font.size": 9.5,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -32,7 +33,9 @@ _SETTINGS = {
     "svg.fonttype": "path",
 }
 _CURVE_POINTS = 400
-_WORDS = 88
+_DEEPEST = 1e-3
+"""The error of a round without Byzantine rows is rounding; it does not set the scale."""
+_WORDS = 62
 """How many letters a line of the note under the plot has at most."""
 
 
@@ -43,9 +46,7 @@ def draw(certification: Certification, path: Path) -> None:
         ParameterError: the file is neither SVG nor PNG, or cannot be written.
         ImportError: matplotlib is not installed.
     """
-    if path.suffix.lower() not in KINDS:
-        msg = f"a plot is written as {' or '.join(KINDS)}, got {str(path)!r}"
-        raise ParameterError(msg)
+    check_kind(path)
     import matplotlib as mpl  # noqa: PLC0415  takes long, and is an extra
 
     with mpl.rc_context({**mpl.rcParamsDefault, **_SETTINGS}):
@@ -59,11 +60,18 @@ def draw(certification: Certification, path: Path) -> None:
             raise ParameterError(msg) from None
 
 
+def check_kind(path: Path) -> None:
+    """Raise `ParameterError` if a plot cannot be written as such a file."""
+    if path.suffix.lower() not in KINDS:
+        msg = f"a plot is written as {' or '.join(KINDS)}, got {str(path)!r}"
+        raise ParameterError(msg)
+
+
 def _figure(certification: Certification) -> Figure:
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
 
-    figure = Figure(figsize=(10.5, 4.4), layout="constrained")
+    figure = Figure(figsize=(10.5, 4.9), layout="constrained")
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2)
     figure.suptitle(certification.path.resolve().name, x=0.01, ha="left", fontsize=12, fontweight="bold")
@@ -89,7 +97,7 @@ def _draw_curve(axes: Axes, certification: Certification) -> None:
             label = f"{guarantee.source}: {_short(guarantee.reading)}"
             axes.plot(where, guarantee.bound(where), color=colour, linestyle=style, linewidth=1.8, label=label)
             axes.axhline(guarantee.floor, color=colour, linestyle=":", linewidth=1.0)
-    _finish(axes, lambda: _why_empty(certification, len(numbers)))
+    _finish(axes, _why_empty(certification, len(numbers)))
 
 
 def _draw_filter(axes: Axes, certification: Certification) -> None:
@@ -97,7 +105,16 @@ def _draw_filter(axes: Axes, certification: Certification) -> None:
     axes.set_title("‖ĝ − mean of the honest rows‖ against its certificate")
     axes.set_xlabel("round")
     facts = certification.facts
-    _line(axes, facts, "certificate", color=SKY, linewidth=1.2, label="certificate, σ₀ as the rule found it")
+    _line(
+        axes,
+        facts,
+        "certificate",
+        color=SKY,
+        marker=".",
+        markersize=3,
+        linewidth=1.2,
+        label="certificate, σ₀ as the rule found it",
+    )
     _line(
         axes,
         facts,
@@ -113,34 +130,39 @@ def _draw_filter(axes: Axes, certification: Certification) -> None:
     if broken:
         axes.plot(
             [each.round for each in broken],
-            [each.error for each in broken],
+            [each.error or math.nan for each in broken],
             color=VERMILION,
             marker="x",
             linewidth=0.0,
-            label="more Byzantine rows than assumed",
+            label="too many Byzantine rows",
         )
-    _finish(axes, lambda: "")
+    _finish(axes, "" if facts else "No round was played.", deepest=_DEEPEST)
 
 
-def _line(axes: Axes, facts: Any, name: str, **style: Any) -> None:
-    """Draw one number of every round in which it is there and can be shown on a logarithmic axis."""
-    shown = [(each.round, value) for each in facts if (value := getattr(each, name)) is not None and value > 0.0]
-    if shown:
-        axes.plot([number for number, _ in shown], [value for _, value in shown], **style)
+def _line(axes: Axes, facts: tuple[RoundFacts, ...], name: str, **style: Any) -> None:
+    """Draw one number of every round, with gaps where there is none that a logarithmic axis can show."""
+    values = [getattr(each, name) or math.nan for each in facts]
+    if any(map(math.isfinite, values)):
+        axes.plot([each.round for each in facts], values, **style)
 
 
-def _finish(axes: Axes, why: Callable[[], str]) -> None:
-    """Set the scale, the grid and the legend, and say why something is not there."""
+def _finish(axes: Axes, note: str = "", *, deepest: float = 0.0) -> None:
+    """Set the scale, the grid and the legend, and say why something is not there.
+
+    `deepest` is the smallest value shown, as a part of the largest.
+    """
     values = [float(value) for line in axes.get_lines() for value in np.asarray(line.get_ydata(), dtype=np.float64)]
     positive = [value for value in values if value > 0.0 and math.isfinite(value)]
     if positive:
         axes.set_yscale("log")
-        axes.set_ylim(min(positive) / 2.0, max(positive) * 3.0)
-        axes.legend(loc="best")
+        low, high = max(min(positive) / 2.0, max(positive) * deepest), max(positive) * 3.0
+        axes.set_ylim(low / math.sqrt(high / low) if note else low, high)  # a note needs room below the curve
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2, columnspacing=1.2)
     axes.grid(visible=True, which="major", color="#DDDDDD", linewidth=0.6)
     axes.set_axisbelow(True)
-    if text := why():
-        axes.text(0.02, 0.02, _wrapped(text), transform=axes.transAxes, fontsize=8.5, color="#444444", va="bottom")
+    if note:
+        where: Any = {"transform": axes.transAxes, "fontsize": 8.5, "color": "#444444", "va": "bottom"}
+        axes.text(0.02, 0.02, "\n".join(textwrap.wrap(note, _WORDS)), **where).set_in_layout(False)
 
 
 def _why_empty(certification: Certification, measured: int) -> str:
@@ -156,12 +178,3 @@ def _why_empty(certification: Certification, measured: int) -> str:
 def _short(reading: str) -> str:
     """Return how sure a guarantee is, in few words."""
     return reading.replace("in every round at once, with", "with").replace(" over the batches", "")
-
-
-def _wrapped(text: str, width: int = _WORDS) -> str:
-    lines = [""]
-    for word in text.split():
-        if len(lines[-1]) + len(word) > width:
-            lines.append("")
-        lines[-1] = f"{lines[-1]} {word}".strip()
-    return "\n".join(lines)

@@ -33,6 +33,8 @@ class RoundFacts:
     """What the certificate proves of the error if the honest spread is what the rule was told or found."""
     honest_bound: float | None
     """What it proves with the true honest spread; in measured rounds, if the promise was kept."""
+    sigma0: float | None
+    """σ₀ that the rule was told or found."""
     spread: float | None
     """λ_max of the covariance of the honest rows, in measured rounds."""
     constant: float | None
@@ -44,6 +46,13 @@ class RoundFacts:
     def promise_kept(self) -> bool:
         """Whether no more rows were Byzantine than the rule assumed."""
         return self.byzantine <= self.assumed
+
+    @property
+    def spread_kept(self) -> bool | None:
+        """Whether the honest rows spread no more than the rule's σ₀; None if that was not measured."""
+        if self.spread is None or self.sigma0 is None:
+            return None
+        return self.spread <= self.sigma0**2 * (1.0 + ROUNDING)
 
     @property
     def exceeds_certificate(self) -> bool:
@@ -89,6 +98,7 @@ def _facts(record: RoundRecord, kappa: float) -> RoundFacts:
         error=record.error,
         certificate=proof.get("error_bound"),
         honest_bound=record.honest_error_bound,
+        sigma0=record.sigma0,
         spread=record.honest_spread,
         constant=filter_constant(proof["mode"], assumed / received, kappa=kappa, num_rows=received) if proof else None,
         proved=bool(proof.get("proved", True)),

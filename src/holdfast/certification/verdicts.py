@@ -74,7 +74,7 @@ def obstacles(plan: Plan, rounds: Rounds, guarantee: Guarantee, *, skipped: int)
         found.append(f"{skipped} rounds changed nothing, as their rows could not be aggregated")
     if not math.isfinite(guarantee.floor):
         failed = [each for each in guarantee.conditions if not each.passed]
-        found += [f"{each.requirement} fails, {each.value:.4g}{_factor(each.margin)}" for each in failed]
+        found += [f"{each.name}: {each}" for each in failed]
         if not failed:
             found.append("no constant is proved for this share of distrusted rows")
     bound = tolerated(plan, guarantee)
@@ -182,19 +182,31 @@ def _spreads(plan: Plan, rounds: Rounds) -> Iterator[Verdict]:
 
 
 def _filter(rounds: Rounds) -> Iterator[Verdict]:
-    certified = [each for each in rounds if each.certificate is not None and each.error is not None]
     if not any(each.constant is not None for each in rounds):
         because = "the rule gives no certificate" if rounds else "no round was played"
         yield Verdict(subject=Subject.FILTER, name="error", outcome=Outcome.INAPPLICABLE, because=because)
         return
     yield _proved_error(rounds)
+    yield _certified_error(rounds)
+
+
+def _certified_error(rounds: Rounds) -> Verdict:
+    """Judge the certificate as the server sees it: it is about honest rows that spread no more than the rule's σ₀."""
+    name = "error against the certificate"
+    certified = [each for each in rounds if each.certificate is not None and each.error is not None]
+    if not certified:
+        because = "no round has a certificate that proves anything"
+        return Verdict(subject=Subject.FILTER, name=name, outcome=Outcome.UNKNOWN, because=because)
     beyond = [each for each in certified if each.exceeds_certificate]
-    outcome = Outcome.FAILED if beyond else Outcome.HELD if certified else Outcome.UNKNOWN
+    wrong = [each for each in beyond if each.proved and each.promise_kept and each.spread_kept]
+    looked = [each for each in rounds if each.spread_kept is not None]
+    wide = sum(not each.spread_kept for each in looked)
     share = _largest_share([(each.error, each.certificate) for each in certified])
-    because = f"{len(beyond)} of {len(certified)} rounds above it{share}; it rests on the rule's own σ₀"
-    if beyond:
-        because += ", which honest rows may exceed, or on a promise that was broken"
-    yield Verdict(subject=Subject.FILTER, name="error against the certificate", outcome=outcome, because=because)
+    because = f"{len(beyond)} of {len(certified)} rounds above it{share}"
+    because += "; it rests on the rule's own σ₀"
+    because += f", which honest rows exceeded in {wide} of {len(looked)} measured rounds" if looked else ""
+    outcome = Outcome.FAILED if beyond else Outcome.HELD
+    return Verdict(subject=Subject.FILTER, name=name, outcome=outcome, because=because, contradiction=bool(wrong))
 
 
 def _proved_error(rounds: Rounds) -> Verdict:
@@ -258,7 +270,3 @@ def _largest_share(pairs: list[tuple[float | None, float | None]]) -> str:
 
 def _ratio(value: float, bound: float) -> str:
     return f"{100 * value / bound:.3g} %" if bound else "all"
-
-
-def _factor(margin: float) -> str:
-    return f" ({1.0 / margin:.3g} times too large)" if 0.0 < margin < 1.0 else ""

@@ -1,0 +1,165 @@
+"""`holdfast certify`: whether a run kept to the theorems' assumptions, and to what they promise."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from holdfast.cli.text import NOTHING, number, plural
+from holdfast.errors import ParameterError
+
+if TYPE_CHECKING:
+    from holdfast.certification import Certification
+
+MARKS = {"held": "✓", "did not hold": "✗", "not measured": "?", "does not apply": NOTHING}
+"""The sign before every outcome."""
+PLOT = "certificate.svg"
+"""The plot in the folder of a run."""
+_MODELS_SHOWN = 6
+
+
+def certify(
+    path: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run, complete or interrupted.")],
+    plot: Annotated[
+        Path | None, typer.Option(help="Where to write the plot, .svg or .png; RUN/certificate.svg if left out.")
+    ] = None,
+    clients: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Clients to look at for σ² and κ², drawn at random; all where affordable if left out."
+        ),
+    ] = None,
+    points: Annotated[
+        int | None, typer.Option(min=2, help="Points of a client to look at for σ²; all where affordable if left out.")
+    ] = None,
+    curvatures: Annotated[
+        int, typer.Option(min=1, help="At how many models to measure L, where it is not known exactly.")
+    ] = 3,
+    slack: Annotated[
+        float | None,
+        typer.Option(help="ε′, the share of a cohort set aside for unlucky honest rows; chosen if left out."),
+    ] = None,
+    failure: Annotated[float, typer.Option(help="How likely the run may be to leave its guarantee.")] = 0.01,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+) -> None:
+    """Judge a run: did the assumptions hold, was the filter as good as its certificate, did the theorems hold.
+
+    Measures at the models that the run kept (evaluation.measured_rounds) and loads its data. Writes a plot, and changes
+    nothing else in the folder.
+
+    Exit code 0 if nothing contradicts what is proved, 1 if a bound was exceeded although all its conditions held.
+    """
+    from holdfast.certification import Wishes  # noqa: PLC0415  loads torch
+    from holdfast.certification import certify as judge  # noqa: PLC0415
+    from holdfast.certification.plots import check_kind  # noqa: PLC0415
+
+    if plot is not None:
+        check_kind(plot)
+    wishes = Wishes(problem={}, protocol={}, slack=slack, failure=failure)
+    found = judge(path, wishes=wishes, clients=clients, points=points, curvatures=curvatures)
+    told = _drawn(found, plot)
+    if as_json:
+        typer.echo(json.dumps(found.as_dict(), allow_nan=False))
+    else:
+        show(found)
+        Console().print(told, highlight=False, soft_wrap=True, markup=False)
+    if found.contradicted:
+        raise typer.Exit(1)
+
+
+def _drawn(found: Certification, plot: Path | None) -> str:
+    """Write the plot and say where; or say why there is none, unless it was asked for and cannot be written."""
+    from holdfast.certification.plots import draw  # noqa: PLC0415
+
+    place = plot if plot is not None else found.path / PLOT
+    try:
+        draw(found, place)
+    except ImportError:
+        return "no plot: matplotlib is not installed; get it with: pip install 'holdfast[plot]'"
+    except ParameterError as error:
+        if plot is not None:
+            raise
+        return f"no plot: {error}"
+    return f"plot: {place}"
+
+
+def show(found: Certification) -> None:
+    """Print a certification."""
+    console = Console()
+    state = (
+        "complete" if found.played == found.rounds else f"{found.played:,} of {plural(found.rounds, 'round')} played"
+    )
+    console.print(_constants_table(found, f"{found.path}: {state}"))
+    if found.looked.places:
+        console.print(_models_table(found))
+    if found.looked.diverged is not None:
+        told = f"the model after {plural(found.looked.diverged, 'round')} is not finite; nothing later was looked at"
+        console.print(told, style="yellow", highlight=False)
+    console.print(_verdict_table(found))
+    for note in found.notes:
+        console.print(f"note: {note}", highlight=False, markup=False)
+    console.print(_summary(found), style="bold", highlight=False)
+
+
+def _constants_table(found: Certification, title: str) -> Table:
+    table = Table(title=title, title_justify="left")
+    table.add_column("")
+    table.add_column("value", justify="right", no_wrap=True)
+    table.add_column("where from", overflow="fold")
+    for constant in found.plan.constants:
+        table.add_row(constant.symbol, f"{constant.value:.6g}", constant.origin)
+    return table
+
+
+def _models_table(found: Certification) -> Table:
+    """Return some of the models, evenly spread, the first and the last among them."""
+    places = found.looked.places
+    last = len(places) - 1
+    steps = min(_MODELS_SHOWN, len(places)) - 1
+    chosen = sorted({round(last * step / steps) if steps else 0 for step in range(steps + 1)})
+    known = any(place.distance is not None for place in places)
+    table = Table(title=f"measured at {plural(len(places), 'model')}", title_justify="left")
+    for heading in ("rounds", "F(x)", "‖∇F(x)‖²", *(["‖x − x*‖²"] if known else []), "σ²", "κ²", "L"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for place in (places[each] for each in chosen):
+        table.add_row(
+            f"{place.round:,}",
+            number(place.value),
+            number(place.gradient),
+            *([number(place.distance)] if known else []),
+            number(place.gradient_variance),
+            number(place.dissimilarity),
+            number(place.smoothness),
+        )
+    return table
+
+
+def _verdict_table(found: Certification) -> Table:
+    table = Table(title="verdicts", title_justify="left")
+    table.add_column("")
+    table.add_column("what", overflow="fold", max_width=34)
+    table.add_column("outcome")
+    table.add_column("because", overflow="fold")
+    subject = None
+    for verdict in found.verdicts:
+        if subject is not None and verdict.subject != subject:
+            table.add_section()
+        subject = verdict.subject
+        style = "bold red" if verdict.contradiction else None
+        table.add_row(MARKS[verdict.outcome], verdict.name, str(verdict.outcome), verdict.because, style=style)
+    return table
+
+
+def _summary(found: Certification) -> str:
+    if found.contradicted:
+        return "A bound was exceeded although all its conditions held; please report this run."
+    if not found.applicable:
+        return "No theorem speaks of this run, for the reasons above; nothing that is proved was contradicted."
+    if not found.plan.everywhere:
+        return "Nothing contradicts what is proved, as far as constants measured along the run can tell."
+    return "Nothing contradicts what is proved."
