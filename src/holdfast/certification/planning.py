@@ -127,7 +127,7 @@ def plan_numbers(wishes: Wishes) -> Plan:
     return planned(known, Protocol(**wishes.protocol), Wishes(**{**vars(wishes), "protocol": {}, "problem": {}}))
 
 
-def _missing(cls: type[Problem] | type[Protocol], given: Mapping[str, Any]) -> list[str]:
+def _missing(cls: type[Problem | Protocol], given: Mapping[str, Any]) -> list[str]:
     return [name for name, field in cls.model_fields.items() if field.is_required() and name not in given]
 
 

@@ -52,7 +52,7 @@ def plan(
     byzantine: Annotated[int | None, typer.Option(help="How many of the clients are Byzantine.")] = None,
     assumed: Annotated[int | None, typer.Option(help="f, how many rows of a cohort the rule distrusts.")] = None,
     local_steps: Annotated[int | None, typer.Option(help="H, local steps in a round.")] = None,
-    batch: Annotated[str | None, typer.Option(help='b, points of a mini-batch, or "full".')] = None,
+    batch: Annotated[str | None, typer.Option(help='b, points of a mini-batch, or "full", the default without CONFIG.')] = None,
     points: Annotated[int | None, typer.Option(help="The most points that a client holds.")] = None,
     lr: Annotated[float | None, typer.Option(help="η, the step size.")] = None,
     rounds: Annotated[int | None, typer.Option(help="T/H, how many rounds.")] = None,

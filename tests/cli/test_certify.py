@@ -1,0 +1,86 @@
+"""`holdfast certify`, as a user meets it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.certification.small import convex, played
+from tests.certification.test_certifying import changed_round
+from tests.cli.commands import refused, run
+from typer.testing import CliRunner
+
+from holdfast.cli.app import app
+
+
+@pytest.fixture
+def complete(tmp_path: Path) -> Path:
+    """Return the folder of a run that is complete."""
+    return played(tmp_path / "run", convex())
+
+
+def flat(output: str) -> str:
+    """Return the words of an output without the frames of tables."""
+    return " ".join(output.replace("│", " ").split())
+
+
+def test_a_run_is_judged_and_drawn(complete: Path) -> None:
+    output = flat(run("certify", str(complete)))
+    for words in (
+        "complete",
+        "measured at 5 models",
+        "✓ Byzantine rows in a cohort held",
+        "Nothing contradicts what is proved.",
+        "certificate.svg",
+    ):
+        assert words in output
+    assert (complete / "certificate.svg").read_text(encoding="utf-8").startswith("<?xml")
+
+
+def test_the_plot_goes_where_it_is_wanted(complete: Path, tmp_path: Path) -> None:
+    run("certify", str(complete), "--plot", str(tmp_path / "plot.png"))
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+    assert not (complete / "certificate.svg").exists()
+
+
+def test_json_holds_everything(complete: Path) -> None:
+    table = json.loads(run("certify", str(complete), "--json"))
+    assert table["contradicted"] is False
+    assert len(table["models"]) == 5
+    assert {each["outcome"] for each in table["verdicts"]} == {"held"}
+
+
+def test_an_interrupted_run_is_said_to_be_one(tmp_path: Path) -> None:
+    output = flat(run("certify", str(played(tmp_path / "run", convex(), rounds=4))))
+    assert "4 of 12 rounds played" in output
+
+
+def test_a_contradiction_is_exit_code_one(complete: Path) -> None:
+    changed_round(complete, 0, error=1e6)
+    result = CliRunner().invoke(app, ["certify", str(complete)], env={"COLUMNS": "200"})
+    assert result.exit_code == 1
+    assert "A bound was exceeded although all its conditions held" in result.stdout
+
+
+def test_without_matplotlib_everything_but_the_plot_is_there(complete: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    output = flat(run("certify", str(complete)))
+    assert "Nothing contradicts what is proved." in output
+    assert "no plot: matplotlib is not installed; get it with: pip install 'holdfast[plot]'" in output
+    assert not (complete / "certificate.svg").exists()
+
+
+def test_bad_places_are_refused(
+    complete: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = refused(capsys, monkeypatch, "certify", str(complete), "--plot", "plot.pdf")
+    assert "a plot is written as .svg or .png, got 'plot.pdf'" in told
+    assert "does not exist" in refused(capsys, monkeypatch, "certify", str(tmp_path / "nothing"))
+
+
+def test_the_command_line_loads_neither_torch_nor_matplotlib() -> None:
+    code = "import sys, holdfast.cli; sys.exit(bool({'torch', 'matplotlib'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0  # noqa: S603
