@@ -1,7 +1,7 @@
 """Run the study, or what is missing of it, then write the figures and the tables of docs/theory/study.md.
 
-``python -m benchmarks.theory`` appends every run to the records when it is done, so it can be stopped and started again;
-``--show`` only draws what is there. No times are measured.
+``python -m benchmarks.theory`` appends every run to the records when it is done, so it can be stopped and started
+again; ``--show`` only draws what is there. No times are measured.
 """
 
 import argparse
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+
 from benchmarks.machine import RESULTS, console
 from benchmarks.theory.document import write
 from benchmarks.theory.grid import TAIL, Cell, cells

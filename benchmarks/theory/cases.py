@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from benchmarks.theory.engine import quadratic_gradient, written_federation
 from numpy.typing import NDArray
 
+from benchmarks.theory.engine import quadratic_gradient, written_federation
 from holdfast.aggregators import Aggregator, Rage
 from holdfast.attacks import (
     ALittleIsEnough,

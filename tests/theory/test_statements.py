@@ -1,4 +1,4 @@
-"""The statements about numbers: the paper's bounds above the sharp ones, curves as the formulas, conditions, monotony."""
+"""Statements about numbers: the paper's bounds above the sharp ones, curves as formulas, conditions, monotony."""
 
 from __future__ import annotations
 
