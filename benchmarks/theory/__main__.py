@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.machine import RESULTS, console
+from benchmarks.machine import RESULTS, console, describe, headline
 from benchmarks.theory.document import write
 from benchmarks.theory.grid import TAIL, Cell, cells
 
@@ -42,12 +42,19 @@ def recorded(path: Path) -> Iterator[dict[str, Any]]:
             continue
 
 
+def runs(path: Path) -> list[dict[str, Any]]:
+    """Return the records of runs."""
+    return [each for each in recorded(path) if "figure" in each]
+
+
 def fill(path: Path, jobs: int) -> None:
     """Run what is missing."""
-    done = {(each["figure"], each["value"], each["attack"], each["seed"]) for each in recorded(path)}
+    done = {(each["figure"], each["value"], each["attack"], each["seed"]) for each in runs(path)}
     missing = [cell for cell in cells() if cell.key not in done]
     out = console()
     with ProcessPoolExecutor(max_workers=jobs) as pool, path.open("a", encoding="utf-8") as records:
+        if missing:
+            records.write(json.dumps({"machine": headline(describe())}) + "\n")
         waiting = [pool.submit(run, cell) for cell in missing]
         for number, each in enumerate(as_completed(waiting), start=1):
             found = each.result()
@@ -66,7 +73,8 @@ def main() -> None:
     chosen = parser.parse_args()
     if not chosen.show:
         fill(chosen.records, chosen.jobs)
-    write(list(recorded(chosen.records)))
+    machines = [each["machine"] for each in recorded(chosen.records) if "machine" in each]
+    write(runs(chosen.records), machines)
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ def _by_local_steps(base: Case, *, fixed: bool = False) -> dict[float, Case]:
 
 def _by_cohort(size: int) -> Case:
     aside = -(-size // 20)
-    shape = {"cohort_size": size, "num_clients": size * 5 // 4, "assumed": size // 4}
+    shape: dict[str, Any] = {"cohort_size": size, "num_clients": size * 5 // 4, "assumed": size // 4}
     return replace(BASE, num_byzantine=size // 4 - aside, **shape)
 
 

@@ -42,7 +42,8 @@ class Clients:
 
     def gradient(self, x: Matrix) -> Matrix:
         """Return ∇F, row by row."""
-        return self.curvatures * (x - self.centre)
+        found: Matrix = self.curvatures * (x - self.centre)
+        return found
 
     def noises(self, steps: int, seed: int) -> NDArray[np.float64]:
         """Return the noise of every step and client: steps × clients × d, of total variance σ_b²."""
@@ -50,9 +51,9 @@ class Clients:
         if self.rare:
             signs = stream(seed, "signs").choice([-1.0, 1.0], size=(steps, self.num_clients, dim))
             struck = stream(seed, "struck").random((steps, self.num_clients, 1)) < self.rare
-            return np.sqrt(self.noise / (dim * self.rare)) * signs * struck
+            return np.asarray(np.sqrt(self.noise / (dim * self.rare)) * signs * struck)
         drawn = stream(seed, "noise").standard_t(3, size=(steps, self.num_clients, dim))
-        return np.sqrt(self.noise / (3.0 * dim)) * drawn  # the variance of t with 3 degrees is 3
+        return np.asarray(np.sqrt(self.noise / (3.0 * dim)) * drawn)  # the variance of t with 3 degrees is 3
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,8 @@ class Walk:
     @property
     def accumulated(self) -> Matrix:
         """y_r."""
-        return (self.clients[0] - self.clients[-1]) / self.lr
+        found: Matrix = (self.clients[0] - self.clients[-1]) / self.lr
+        return found
 
     @property
     def centre(self) -> Vector:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from holdfast.attacks import ATTACKS
 
 Vector = NDArray[np.float64]
+Mode = Literal["auto", "known", "exact"]
 
 LABELS = ("class-flip", "label-flip", "label-noise")
 """Attacks that change labels."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 from benchmarks.theory.cases import Case
-from tests.theory.problems import LABELS, QUADRATIC, SEARCHING
+from tests.theory.problems import LABELS, QUADRATIC, SEARCHING, Mode
 
 from holdfast.aggregators import Mean
 from holdfast.aggregators.rage.constants import filter_constant
@@ -37,7 +37,7 @@ def shares(case: Case) -> Iterator[float]:
 
 
 @pytest.mark.parametrize("mode", ["auto", "known", "exact"])
-def test_the_error_of_every_round_is_below_the_constant(mode: str) -> None:
+def test_the_error_of_every_round_is_below_the_constant(mode: Mode) -> None:
     for attack in sorted(ATTACKS.keys() - {*LABELS, *SEARCHING}):
         assert max(shares(replace(CASE, mode=mode, attack=attack))) <= 1.0, attack
 

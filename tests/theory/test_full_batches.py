@@ -13,6 +13,7 @@ from tests.theory.problems import (
     LOCAL_STEPS,
     QUADRATIC,
     SEARCHING,
+    Mode,
     assert_below,
     skip_what_has_no_labels,
 )
@@ -45,7 +46,7 @@ def test_no_attack_takes_a_run_above_the_bound(kind: str, attack: str, steps: in
 
 @pytest.mark.parametrize("attack", ["alie", "sign-flip", "min-max", "cluster-spread"])
 @pytest.mark.parametrize("mode", ["known", "exact"])
-def test_modes_that_are_told_the_spread_stay_below_their_bounds(mode: str, attack: str) -> None:
+def test_modes_that_are_told_the_spread_stay_below_their_bounds(mode: Mode, attack: str) -> None:
     check(replace(QUADRATIC, mode=mode, attack=attack))
 
 

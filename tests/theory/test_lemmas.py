@@ -76,7 +76,7 @@ def test_lemma_2_splits_a_row_into_a_sure_part_and_noise(name: str, steps: int, 
 @grid
 def test_lemmas_2_to_4_bound_rows_their_mean_and_their_spread(name: str, steps: int, step: float) -> None:
     problem, found = PROBLEMS[name], walks(PROBLEMS[name], steps, step)
-    sizes = {"dissimilarity": problem.dissimilarity, "noise": problem.noise}
+    sizes: dict[str, Any] = {"dissimilarity": problem.dissimilarity, "noise": problem.noise}
     for strong in (True, False):
         shape = numbers(problem, steps, step, strong=strong)
         reach = sharp.client_deviation(**shape, **sizes)

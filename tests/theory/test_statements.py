@@ -134,7 +134,7 @@ def test_filters_have_the_constant_that_the_comparison_asks_for() -> None:
 @pytest.mark.parametrize("number", [0, 1, 7, 300])
 def test_the_papers_curve_is_its_formula(number: int) -> None:
     mini, full = protocol(), protocol(batch_size="full", lr=1.0 / (5 * 5 * 2.0))
-    steps = {"smoothness": 2.0, "local_steps": 5, "total_steps": 5 * number}
+    steps: dict[str, Any] = {"smoothness": 2.0, "local_steps": 5, "total_steps": 5 * number}
     for setting in (mini, full):
         batches, stated = setting.batch_size != "full", papers(PROBLEM, setting)
         bent = papers(BENT, setting)
