@@ -206,7 +206,7 @@ def test_numbers_out_of_range_are_refused(part: str, changes: dict[str, Any], me
 
 
 @pytest.mark.parametrize("wish", [{"failure": 0.0}, {"failure": 1.0}, {"target": -1.0}, {"slack": 0.5}])
-def test_wishes_out_of_range_are_refused(wish: dict[str, float]) -> None:
+def test_wishes_out_of_range_are_refused(wish: dict[str, Any]) -> None:
     with pytest.raises(ParameterError, match=next(iter(wish))):
         plan_numbers(Wishes(**NUMBERS, **wish))
 

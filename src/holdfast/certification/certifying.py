@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Any, final
 
-import numpy as np
-
 from holdfast.aggregators import Rage
 from holdfast.aggregators.rage.constants import KAPPA
-from holdfast.certification.constants import Effort, Known, at_start, exactly, locally, objective_of
+from holdfast.certification.constants import Effort, Known, Vector, at_start, exactly, locally, objective_of
 from holdfast.certification.path import Path, looked_along
 from holdfast.certification.planning import NO_WISHES, Plan, Wishes, planned
 from holdfast.certification.protocol import outside, protocol_of
@@ -59,7 +57,7 @@ class Certification:
         return any(verdict.contradiction for verdict in self.verdicts)
 
     @property
-    def curve(self) -> tuple[np.ndarray, np.ndarray]:
+    def curve(self) -> tuple[Vector, Vector]:
         """Rounds and what the theorems bound, measured there."""
         return measured_curve(self.plan, self.looked)
 

@@ -85,7 +85,8 @@ def _draw_curve(axes: Axes, certification: Certification) -> None:
     numbers, values = certification.curve
     convex = certification.plan.problem.strong_convexity > 0.0
     name = "‖x$_k$ − x*‖²" if convex else "mean of ‖∇F(x$_k$)‖² so far"
-    axes.set_title(f"{name} against what is proved")
+    proved = "what is proved" if certification.plan.everywhere else "bounds with constants measured on the way"
+    axes.set_title(f"{name} against {proved}" if certification.applicable else name)
     axes.set_xlabel("rounds")
     if len(numbers):
         axes.plot(numbers, values, color=BLACK, marker="o", markersize=3, linewidth=1.2, label="measured", zorder=5)

@@ -10,7 +10,7 @@ from typing import final
 
 import numpy as np
 
-from holdfast.certification.constants import SYMBOLS
+from holdfast.certification.constants import SYMBOLS, Vector
 from holdfast.certification.path import Path
 from holdfast.certification.planning import Plan
 from holdfast.certification.rounds import ROUNDING, RoundFacts
@@ -84,7 +84,7 @@ def obstacles(plan: Plan, rounds: Rounds, guarantee: Guarantee, *, skipped: int)
     return tuple(found)
 
 
-def measured_curve(plan: Plan, path: Path) -> tuple[np.ndarray, np.ndarray]:
+def measured_curve(plan: Plan, path: Path) -> tuple[Vector, Vector]:
     """Return rounds and what the theorems bound there, as far as it is known."""
     return path.distances() if plan.problem.strong_convexity else path.mean_gradients()
 
@@ -242,25 +242,34 @@ def _kept(plan: Plan, path: Path, rounds: Rounds, guarantee: Guarantee, *, skipp
     closest = int(np.argmax(np.where(numbers > 0, values / bounds, 0.0)))
     because = (
         f"{guarantee.quantity}: {_ratio(values[closest], bounds[closest])} of the bound at most (round "
-        f"{numbers[closest]:.0f}), {values[-1]:.4g} under {bounds[-1]:.4g} in the end"
+        f"{numbers[closest]:.0f}), {values[-1]:.4g} against {bounds[-1]:.4g} in the end"
     )
     if len(beyond):
-        because = (
-            f"above the bound at {len(beyond)} of {len(numbers)} models, first in round {numbers[beyond[0]]:.0f}; "
-            + because
-        )
-    if guarantee.failure >= 1.0:
-        because += "; its failure probability is 1, so nothing was promised"
-    if not plan.everywhere:
-        because += "; constants measured along the run are no bounds over all x"
+        first = f"first in round {numbers[beyond[0]]:.0f}"
+        because = f"above the bound at {len(beyond)} of {len(numbers)} models, {first}; {because}"
+    because += _reservations(plan, guarantee, numbers, exceeded=bool(len(beyond)))
     outcome = Outcome.FAILED if len(beyond) else Outcome.HELD
     return Verdict(
         subject=Subject.GUARANTEE,
         name=name,
         outcome=outcome,
         because=because,
-        contradiction=bool(len(beyond)) and guarantee.failure < 1.0,
+        contradiction=bool(len(beyond)) and guarantee.failure < 1.0 and plan.everywhere,
     )
+
+
+def _reservations(plan: Plan, guarantee: Guarantee, numbers: Vector, *, exceeded: bool) -> str:
+    """Return what takes something away from a verdict on a guarantee."""
+    said = []
+    if guarantee.failure >= 1.0:
+        said.append("its failure probability is 1, so nothing was promised")
+    if not plan.problem.strong_convexity and len(numbers) < numbers[-1]:
+        said.append(f"the mean is estimated from {len(numbers)} of {numbers[-1]:.0f} rounds")
+    if not plan.everywhere:
+        said.append("constants measured along the run are no bounds over all x")
+    if exceeded and guarantee.reading == EXPECTED:
+        said.append("it bounds a mean over batches, which a single run may exceed")
+    return "".join(f"; {each}" for each in said)
 
 
 def _largest_share(pairs: list[tuple[float | None, float | None]]) -> str:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
+from holdfast.cli.planning import constants_table
 from holdfast.cli.text import NOTHING, number, plural
 from holdfast.errors import ParameterError
 
@@ -94,7 +96,7 @@ def show(found: Certification) -> None:
     state = (
         "complete" if found.played == found.rounds else f"{found.played:,} of {plural(found.rounds, 'round')} played"
     )
-    console.print(_constants_table(found, f"{found.path}: {state}"))
+    console.print(constants_table(found.plan.constants, f"{found.path}: {state}"))
     if found.looked.places:
         console.print(_models_table(found))
     if found.looked.diverged is not None:
@@ -104,16 +106,6 @@ def show(found: Certification) -> None:
     for note in found.notes:
         console.print(f"note: {note}", highlight=False, markup=False)
     console.print(_summary(found), style="bold", highlight=False)
-
-
-def _constants_table(found: Certification, title: str) -> Table:
-    table = Table(title=title, title_justify="left")
-    table.add_column("")
-    table.add_column("value", justify="right", no_wrap=True)
-    table.add_column("where from", overflow="fold")
-    for constant in found.plan.constants:
-        table.add_row(constant.symbol, f"{constant.value:.6g}", constant.origin)
-    return table
 
 
 def _models_table(found: Certification) -> Table:
@@ -151,13 +143,13 @@ def _verdict_table(found: Certification) -> Table:
             table.add_section()
         subject = verdict.subject
         style = "bold red" if verdict.contradiction else None
-        table.add_row(MARKS[verdict.outcome], verdict.name, str(verdict.outcome), verdict.because, style=style)
+        table.add_row(MARKS[verdict.outcome], verdict.name, str(verdict.outcome), escape(verdict.because), style=style)
     return table
 
 
 def _summary(found: Certification) -> str:
     if found.contradicted:
-        return "A bound was exceeded although all its conditions held; please report this run."
+        return "A bound was exceeded although all its conditions held; see the lines in red."
     if not found.applicable:
         return "No theorem speaks of this run, for the reasons above; nothing that is proved was contradicted."
     if not found.plan.everywhere:

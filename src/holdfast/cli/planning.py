@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from holdfast.cli.running import Settings
@@ -16,6 +17,7 @@ from holdfast.errors import ParameterError
 
 if TYPE_CHECKING:
     from holdfast.certification import Plan
+    from holdfast.certification.constants import Constant
     from holdfast.theory import Guarantee
 
 PROBLEM = {
@@ -52,7 +54,7 @@ def plan(
     byzantine: Annotated[int | None, typer.Option(help="How many of the clients are Byzantine.")] = None,
     assumed: Annotated[int | None, typer.Option(help="f, how many rows of a cohort the rule distrusts.")] = None,
     local_steps: Annotated[int | None, typer.Option(help="H, local steps in a round.")] = None,
-    batch: Annotated[str | None, typer.Option(help='b, points of a mini-batch, or "full", the default without CONFIG.')] = None,
+    batch: Annotated[str | None, typer.Option(help='b, points of a mini-batch; or "full", as without CONFIG.')] = None,
     points: Annotated[int | None, typer.Option(help="The most points that a client holds.")] = None,
     lr: Annotated[float | None, typer.Option(help="η, the step size.")] = None,
     rounds: Annotated[int | None, typer.Option(help="T/H, how many rounds.")] = None,
@@ -145,9 +147,11 @@ def _complete(settings: list[str], given: Mapping[str, Any]) -> None:
 def show(plan: Plan, title: str) -> None:
     """Print a plan."""
     console = Console()
-    console.print(_problem_table(plan, title))
+    console.print(constants_table(plan.constants, f"problem: {title}"))
     for each in plan.outside:
-        console.print(f"✗ outside the theorems: {each.name}: {each.because}", style="yellow", highlight=False)
+        console.print(
+            f"✗ outside the theorems: {each.name}: {each.because}", style="yellow", highlight=False, markup=False
+        )
     console.print(plan.slack + ".", highlight=False, markup=False)
     for guarantee in plan.guarantees:
         console.print(guarantee_table(guarantee, plan.protocol.rounds))
@@ -167,17 +171,18 @@ def _facts(title: str, rows: list[tuple[str, str]]) -> Table:
     table.add_column(overflow="fold", max_width=36)
     table.add_column(overflow="fold")
     for heading, fact in rows:
-        table.add_row(heading, fact)
+        table.add_row(escape(heading), escape(fact))
     return table
 
 
-def _problem_table(plan: Plan, title: str) -> Table:
-    table = Table(title=f"problem: {title}", title_justify="left")
+def constants_table(constants: tuple[Constant, ...], title: str) -> Table:
+    """Return the numbers of a problem with where they come from."""
+    table = Table(title=escape(title), title_justify="left")
     table.add_column("")
     table.add_column("value", justify="right", no_wrap=True)
     table.add_column("where from", overflow="fold")
-    for constant in plan.constants:
-        table.add_row(constant.symbol, f"{constant.value:.6g}", constant.origin)
+    for constant in constants:
+        table.add_row(constant.symbol, f"{constant.value:.6g}", escape(constant.origin))
     return table
 
 
