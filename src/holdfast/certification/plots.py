@@ -85,7 +85,7 @@ def _draw_curve(axes: Axes, certification: Certification) -> None:
     numbers, values = certification.curve
     convex = certification.plan.problem.strong_convexity > 0.0
     name = "‖x$_k$ − x*‖²" if convex else "mean of ‖∇F(x$_k$)‖² so far"
-    proved = "what is proved" if certification.plan.everywhere else "bounds with constants measured on the way"
+    proved = "what is proved" if certification.plan.everywhere else "bounds from local constants"
     axes.set_title(f"{name} against {proved}" if certification.applicable else name)
     axes.set_xlabel("rounds")
     if len(numbers):
