@@ -76,6 +76,7 @@ def _next(console: Console, folder: Path) -> None:
     console.print(
         f"The runs are in {folder}. Next:\n"
         f"  holdfast show {place}/rage    # who was removed, and how often\n"
+        f"  holdfast certify {place}/rage # how large its errors were, and which theorem applies\n"
         f"  holdfast init                     # a configuration of your own",
         highlight=False,
         soft_wrap=True,
