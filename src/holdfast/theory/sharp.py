@@ -9,7 +9,7 @@ the dimension, the single F_r need not be smooth, and the honest rows to look at
 `noise` is σ_b² throughout: σ²/b, (n − b)/(b(n − 1)) σ², or 0 for full batches. All rates hold at synchronisations.
 
 **Deviations from the paper.** Everything here: the paper's own formulas are in `holdfast.theory.paper`, and each of its
-bounds is at least the one here, which is how it is known to be true (docs/theory/deviations.md).
+bounds is at least the one here at the same probability: so it is known to be true (docs/theory/deviations.md).
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ from holdfast.theory.ranges import not_negative, positive, probability, step_siz
 
 Vector = NDArray[np.float64]
 
+_MOST = 709.0
+"""e to this power is the largest that is a finite floating-point number, nearly."""
+
 
 def lipschitz(*, lr: float, smoothness: float, strong_convexity: float = 0.0) -> float:
     """Return q: the map x ↦ x − η ∇F(x) takes points to at most q times their distance.
@@ -41,11 +44,11 @@ def lipschitz(*, lr: float, smoothness: float, strong_convexity: float = 0.0) ->
     curvature, strength = positive("smoothness", smoothness), _strength(strong_convexity, smoothness)
     if not strength:
         return 1.0 + positive("lr", lr) * curvature
-    return 1.0 - step_size(lr, 2.0 / (curvature + strength), "2/(L + μ)") * strength
+    return max(0.0, 1.0 - step_size(lr, 2.0 / (curvature + strength), "2/(L + μ)") * strength)
 
 
 def growth(factor: float, steps: int) -> float:
-    """Return 1 + factor + … + factor^(steps − 1).
+    """Return 1 + factor + … + factor^(steps − 1); infinite if that is too large a number.
 
     >>> growth(1.0, 5), growth(0.5, 3)
     (5.0, 1.75)
@@ -53,7 +56,8 @@ def growth(factor: float, steps: int) -> float:
     rate, number = not_negative("factor", factor), whole("steps", steps, least=0)
     if rate in {0.0, 1.0} or number == 0:
         return float(number if rate else min(number, 1))
-    return math.expm1(number * math.log(rate)) / (rate - 1.0)  # expm1 keeps digits for a rate near 1
+    exponent = number * math.log(rate)
+    return math.expm1(exponent) / (rate - 1.0) if exponent < _MOST else math.inf  # expm1: digits for a rate near 1
 
 
 def client_deviation(
@@ -68,7 +72,7 @@ def client_deviation(
     """
     rate = lipschitz(lr=lr, smoothness=smoothness, strong_convexity=strong_convexity)
     apart, spread = math.sqrt(not_negative("dissimilarity", dissimilarity)), math.sqrt(not_negative("noise", noise))
-    return growth(rate, local_steps) * apart + math.sqrt(growth(rate**2, local_steps)) * spread
+    return _times(growth(rate, local_steps), apart) + _times(math.sqrt(growth(rate * rate, local_steps)), spread)
 
 
 def mean_deviation(
@@ -88,8 +92,8 @@ def mean_deviation(
     rate = lipschitz(lr=lr, smoothness=smoothness, strong_convexity=strong_convexity)
     apart, spread = math.sqrt(not_negative("dissimilarity", dissimilarity)), math.sqrt(not_negative("noise", noise))
     steps, honest = whole("local_steps", local_steps), whole("num_honest", num_honest)
-    bent = lr * smoothness * sum(math.sqrt(growth(rate**2, t)) for t in range(1, steps))
-    return growth(rate, steps) * apart + (math.sqrt(steps / honest) + bent) * spread
+    bent = lr * smoothness * sum(math.sqrt(growth(rate * rate, t)) for t in range(1, steps))
+    return _times(growth(rate, steps), apart) + _times(math.sqrt(steps / honest) + bent, spread)
 
 
 def likely_deviation(
@@ -104,9 +108,10 @@ def likely_deviation(
 ) -> float:
     r"""Return τ = A₁ κ + √(A₂ σ_b² / p): a client has ‖y − a_k‖ > τ with a probability of at most p (Markov)."""
     rate = lipschitz(lr=lr, smoothness=smoothness, strong_convexity=strong_convexity)
-    apart, variance = math.sqrt(not_negative("dissimilarity", dissimilarity)), not_negative("noise", noise)
+    apart, spread = math.sqrt(not_negative("dissimilarity", dissimilarity)), math.sqrt(not_negative("noise", noise))
     chance = within("outlier_probability", outlier_probability, 0.0, 1.0, "above 0 and at most 1", open_below=True)
-    return growth(rate, local_steps) * apart + math.sqrt(growth(rate**2, local_steps) * variance / chance)
+    unlucky = spread / math.sqrt(chance)
+    return _times(growth(rate, local_steps), apart) + _times(math.sqrt(growth(rate * rate, local_steps)), unlucky)
 
 
 def concentration_failure(*, num_honest: int, spare: int, outlier_probability: float) -> float:
@@ -146,8 +151,8 @@ def decoding_error(*, constant: float, fraction: float, deviation: float, mean: 
 
 def distance_floor(*, error: float, lr: float, local_steps: int, smoothness: float, strong_convexity: float) -> float:
     """Return the limit (η s / (1 − ρᴴ))² of `distance_bound`, ρ = 1 − ημ."""
-    rate = _contraction(lr, smoothness, strong_convexity)
-    return (lr * not_negative("error", error) / _shrunk(rate, whole("local_steps", local_steps))) ** 2
+    limit = _distance_limit(error, lr, whole("local_steps", local_steps), smoothness, strong_convexity)
+    return limit * limit
 
 
 def distance_bound(
@@ -164,19 +169,11 @@ def distance_bound(
 
     Theorem 1 of docs/theory/convergence.md; D₀² = ‖x_0 − x*‖². The same for ‖x_k − x*‖² itself if s bounds every error.
     """
-    rate, number = _contraction(lr, smoothness, strong_convexity), np.asarray(rounds, dtype=np.float64)
-    start = math.sqrt(not_negative("distance", distance))
-    limit = math.sqrt(
-        distance_floor(
-            error=error,
-            lr=lr,
-            local_steps=local_steps,
-            smoothness=smoothness,
-            strong_convexity=strong_convexity,
-        )
-    )
-    left = rate ** (local_steps * number)
-    return np.square(left * start + (1.0 - left) * limit)
+    number, start = np.asarray(rounds, dtype=np.float64), math.sqrt(not_negative("distance", distance))
+    limit = _distance_limit(error, lr, whole("local_steps", local_steps), smoothness, strong_convexity)
+    left = local_steps * number * _log_contraction(lr, smoothness, strong_convexity)
+    with np.errstate(over="ignore"):
+        return np.square(np.exp(left) * start - np.expm1(left) * limit)
 
 
 def descent_constant(*, lr: float, local_steps: int, smoothness: float) -> float:
@@ -189,9 +186,9 @@ def descent_constant(*, lr: float, local_steps: int, smoothness: float) -> float
     """
     steps, curvature = whole("local_steps", local_steps), positive("smoothness", smoothness)
     reach = positive("lr", lr) * steps * curvature
-    bend = growth(1.0 + lr * curvature, steps) / steps - 1.0
+    bend = growth(1.0 + lr * curvature, steps) / steps - 1.0 if reach < 1.0 else math.inf
     ratio = bend / (1.0 - bend) if bend < 1.0 else math.inf
-    if reach >= 1.0 or ratio**2 >= 1.0 - reach:
+    if not ratio * ratio < 1.0 - reach:
         msg = f"ηHL must be small enough for a round to lower F (0.6 is enough for every H), got {reach:.6g}"
         raise ParameterError(msg)
     return reach + (ratio + 1.0 - reach) ** 2 / (1.0 - reach - ratio**2)
@@ -200,7 +197,8 @@ def descent_constant(*, lr: float, local_steps: int, smoothness: float) -> float
 def gradient_floor(*, error: float, lr: float, local_steps: int, smoothness: float) -> float:
     """Return the limit c s²/H² of `gradient_bound`."""
     constant = descent_constant(lr=lr, local_steps=local_steps, smoothness=smoothness)
-    return constant * (not_negative("error", error) / local_steps) ** 2
+    level = not_negative("error", error) / local_steps
+    return constant * level * level
 
 
 def gradient_bound(rounds: Any, *, gap: float, error: float, lr: float, local_steps: int, smoothness: float) -> Vector:
@@ -210,20 +208,29 @@ def gradient_bound(rounds: Any, *, gap: float, error: float, lr: float, local_st
     """
     number = np.asarray(rounds, dtype=np.float64)
     limit = gradient_floor(error=error, lr=lr, local_steps=local_steps, smoothness=smoothness)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return np.where(number > 0, 2.0 * not_negative("gap", gap) / (lr * local_steps * number) + limit, np.inf)
 
 
-def _contraction(lr: float, smoothness: float, strong_convexity: float) -> float:
+def _times(factor: float, size: float) -> float:
+    """Return the product, 0 if the size is 0 however large the factor."""
+    return factor * size if size else 0.0
+
+
+def _log_contraction(lr: float, smoothness: float, strong_convexity: float) -> float:
+    """Return log(1 − ημ), which keeps the digits that 1 − ημ loses; very low where 1 − ημ is 0."""
     if not _strength(strong_convexity, smoothness):
         msg = f"strong_convexity must be above 0 for a bound of the distance, got {strong_convexity!r}"
         raise ParameterError(msg)
-    return lipschitz(lr=lr, smoothness=smoothness, strong_convexity=strong_convexity)
+    left = lipschitz(lr=lr, smoothness=smoothness, strong_convexity=strong_convexity)
+    return math.log1p(-lr * strong_convexity) if left > 0.0 else -_MOST - 100.0
 
 
-def _shrunk(rate: float, steps: int) -> float:
-    """Return 1 − rate^steps, accurately for a rate near 1."""
-    return -math.expm1(steps * math.log(rate)) if rate > 0.0 else 1.0
+def _distance_limit(error: float, lr: float, steps: int, smoothness: float, strong_convexity: float) -> float:
+    """Return η s/(1 − ρᴴ), and s/(μH) where ημ is too small a number."""
+    shrunk = -math.expm1(steps * _log_contraction(lr, smoothness, strong_convexity))
+    reached = not_negative("error", error)
+    return lr * reached / shrunk if shrunk > 0.0 else reached / strong_convexity / steps
 
 
 def _strength(strong_convexity: Any, smoothness: float) -> float:

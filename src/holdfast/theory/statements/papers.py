@@ -34,7 +34,7 @@ def papers(problem: Problem, protocol: Protocol) -> Guarantee:
     sound = all(condition.passed for condition in needed) and math.isfinite(protocol.constant)
     return Guarantee(
         source="the paper",
-        theorem=f"{'Theorem 2' if _is_full(protocol) else 'Theorem 1'}, {kind(problem)}",
+        theorem=f"{'Theorem 2' if _is_full(protocol) else 'Theorem 1'}, {kind(problem, protocol)}",
         quantity=quantity(problem),
         reading=SURELY if _is_full(protocol) else LIKELY,
         conditions=(*needed, worst_case),
@@ -65,6 +65,12 @@ def _conditions(problem: Problem, protocol: Protocol) -> tuple[tuple[Condition, 
     if not full:
         aside = Condition(name="rows set aside", requirement="ε′ > 0", value=slack, limit=0.0, relation=">")
         needed.append(aside)
+    if protocol.sigma0 is not None and (full or slack > 0.0):
+        asked = f"σ₀ ≥ that of Theorem {4 if full else 3}"
+        least = _stated_sigma0(problem, protocol)
+        needed.append(
+            Condition(name="σ₀ of the rule", requirement=asked, value=protocol.sigma0, limit=least, relation="≥")
+        )
     share = protocol.num_byzantine / protocol.num_clients
     tolerated = protocol.cohort_size / (4.0 * protocol.num_clients) - (0.0 if full else slack)
     return tuple(needed), Condition(
@@ -86,8 +92,11 @@ def _failures(protocol: Protocol) -> dict[str, float]:
 
 
 def _sigma0(problem: Problem, protocol: Protocol) -> float:
-    if protocol.sigma0 is not None:
-        return protocol.sigma0
+    return _stated_sigma0(problem, protocol) if protocol.sigma0 is None else protocol.sigma0
+
+
+def _stated_sigma0(problem: Problem, protocol: Protocol) -> float:
+    """Return σ₀ as Theorem 3 or, for full batches, Theorem 4 of the paper has it."""
     apart, steps = problem.dissimilarity, protocol.local_steps
     if _is_full(protocol):
         return math.sqrt(paper.full_batch_honest_spread(dissimilarity=apart, local_steps=steps))
@@ -125,5 +134,5 @@ def _bound(problem: Problem, protocol: Protocol, rounds: Vector) -> Vector:
     if problem.strong_convexity:
         left = np.exp(steps * math.log1p(-problem.strong_convexity * protocol.lr / 2.0))
         return left * problem.start + limit
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return np.where(steps > 0, 2.0 * problem.height / (protocol.lr * steps) + limit, np.inf)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from holdfast.linalg.spectrum import DENSE_UP_TO
 from holdfast.theory.guarantee import Vector
 from holdfast.theory.problem import Problem, Protocol
 from holdfast.theory.sampling import run_excess_probability
@@ -22,9 +23,11 @@ def quantity(problem: Problem) -> str:
     return "‖x_k − x*‖² after k rounds" if problem.strong_convexity else "the mean of ‖∇F(x_k)‖² over the rounds"
 
 
-def kind(problem: Problem) -> str:
-    """Return which part of a theorem it is."""
-    return "strongly convex" if problem.strong_convexity else "non-convex"
+def kind(problem: Problem, protocol: Protocol) -> str:
+    """Return which part of a theorem it is, and what is assumed beyond it: section 5.2 of docs/theory/filter.md."""
+    part = "strongly convex" if problem.strong_convexity else "non-convex"
+    measured = protocol.mode == "auto" and protocol.cohort_size > DENSE_UP_TO
+    return f"{part}, if Ritz values are within 1 %" if measured else part
 
 
 def nothing(rounds: Vector) -> Vector:

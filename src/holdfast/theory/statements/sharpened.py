@@ -106,7 +106,8 @@ def _conditions(problem: Problem, protocol: Protocol) -> tuple[Condition, Condit
 def _lr_limit(problem: Problem, protocol: Protocol) -> float:
     if problem.strong_convexity:
         return 2.0 / (problem.smoothness + problem.strong_convexity)
-    return sharp.largest_reach(protocol.local_steps) / (problem.smoothness * protocol.local_steps)
+    reach = sharp.largest_reach(protocol.local_steps) * (1.0 - 1e-12)  # so that ηHL is below it after rounding, too
+    return reach / (problem.smoothness * protocol.local_steps)
 
 
 def _told_enough(protocol: Protocol, sigma0: float) -> tuple[Condition, ...]:
@@ -151,7 +152,7 @@ def _guarantee(
     sound = all(condition.passed for condition in conditions) and math.isfinite(protocol.constant)
     return Guarantee(
         source="holdfast",
-        theorem=f"{'Theorem 1' if problem.strong_convexity else 'Theorem 2'} of convergence.md, {kind(problem)}",
+        theorem=f"Theorem {1 if problem.strong_convexity else 2} of convergence.md, {kind(problem, protocol)}",
         quantity=quantity(problem),
         reading=reading,
         conditions=conditions,
