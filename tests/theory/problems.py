@@ -34,7 +34,7 @@ QUADRATIC = Case(
     cohort_size=16,
     num_byzantine=3,
     assumed=3,
-    rounds=12,
+    rounds=8,
 )
 """Ends near its floor after few rounds, because L/μ is small."""
 LOGISTIC = Case(
@@ -48,7 +48,7 @@ LOGISTIC = Case(
     cohort_size=16,
     num_byzantine=3,
     assumed=3,
-    rounds=12,
+    rounds=8,
 )
 CASES = {"quadratic": QUADRATIC, "logistic": LOGISTIC}
 

@@ -18,7 +18,7 @@ from holdfast.aggregators.rage.constants import filter_constant
 from holdfast.attacks import ATTACKS
 from holdfast.simulation import Evaluation, Federation
 
-CASE = replace(QUADRATIC, local_steps=2, rounds=4)
+CASE = replace(QUADRATIC, local_steps=2, rounds=3)
 
 
 def shares(case: Case) -> Iterator[float]:

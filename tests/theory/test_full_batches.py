@@ -117,7 +117,7 @@ def test_no_attack_takes_a_long_ill_conditioned_run_above_the_bound(kind: str, a
             cohort_size=40,
             assumed=assumed,
             num_byzantine=assumed,
-            rounds=30 if attack in SEARCHING else 200,
+            rounds=15 if attack in SEARCHING else 100,
             seed=seed,
         )
         check(case)

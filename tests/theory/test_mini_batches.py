@@ -96,6 +96,6 @@ def test_the_mean_under_attack_is_above_the_bound_of_the_filter() -> None:
 @pytest.mark.parametrize("kind", CASES)
 def test_no_attack_takes_the_mean_of_many_longer_runs_above_the_bound(kind: str, attack: str, steps: int) -> None:
     skip_what_has_no_labels(kind, attack)
-    seeds, rounds = (4, 15) if attack in SEARCHING else (20, 60)
+    seeds, rounds = (3, 10) if attack in SEARCHING else (10, 40)
     case = with_batches(CASES[kind], attack=attack, local_steps=steps, strong_convexity=0.25, rounds=rounds)
     check(replace(case, num_clients=40, cohort_size=32, assumed=8, num_byzantine=6), seeds)

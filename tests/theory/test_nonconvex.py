@@ -172,7 +172,7 @@ def test_no_attack_takes_the_mean_gradient_above_the_bound_with_full_batches(ste
     for attack in ATTACKS:
         if attack in {*LABELS, *SEARCHING}:
             continue
-        case = Hills(attack=attack, local_steps=steps, rounds=10)
+        case = Hills(attack=attack, local_steps=steps, rounds=6)
         papers, sharp = case.guarantees
         assert papers.holds
         assert sharp.holds
