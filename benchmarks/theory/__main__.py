@@ -7,18 +7,15 @@ again; ``--show`` only draws what is there. No times are measured.
 import argparse
 import json
 import os
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from benchmarks.machine import RESULTS, console, describe, headline
 from benchmarks.theory.document import write
 from benchmarks.theory.grid import TAIL, Cell, cells
-
-RECORDS = RESULTS / "theory.jsonl"
+from benchmarks.theory.records import RECORDS, machines, runs, this_machine
 
 
 def run(cell: Cell) -> dict[str, Any]:
@@ -33,35 +30,20 @@ def run(cell: Cell) -> dict[str, Any]:
     return found
 
 
-def recorded(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the records that are there; a line that was cut off counts as missing."""
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
-        try:
-            yield json.loads(line)
-        except json.JSONDecodeError:
-            continue
-
-
-def runs(path: Path) -> list[dict[str, Any]]:
-    """Return the records of runs."""
-    return [each for each in recorded(path) if "figure" in each]
-
-
 def fill(path: Path, jobs: int) -> None:
     """Run what is missing."""
     done = {(each["figure"], each["value"], each["attack"], each["seed"]) for each in runs(path)}
     missing = [cell for cell in cells() if cell.key not in done]
-    out = console()
     with ProcessPoolExecutor(max_workers=jobs) as pool, path.open("a", encoding="utf-8") as records:
         if missing:
-            records.write(json.dumps({"machine": headline(describe())}) + "\n")
+            records.write(json.dumps({"machine": this_machine()}) + "\n")
         waiting = [pool.submit(run, cell) for cell in missing]
         for number, each in enumerate(as_completed(waiting), start=1):
             found = each.result()
             records.write(json.dumps(found) + "\n")
             records.flush()
             name = f"{found['figure']} {found['value']:g} {found['attack']} seed {found['seed']}"
-            out.print(f"{number} of {len(missing)}: {name}: {found['floor']:.4g}")
+            print(f"{number} of {len(missing)}: {name}: {found['floor']:.4g}", flush=True)
 
 
 def main() -> None:
@@ -73,8 +55,7 @@ def main() -> None:
     chosen = parser.parse_args()
     if not chosen.show:
         fill(chosen.records, chosen.jobs)
-    machines = [each["machine"] for each in recorded(chosen.records) if "machine" in each]
-    write(runs(chosen.records), machines)
+    write(runs(chosen.records), machines(chosen.records))
 
 
 if __name__ == "__main__":

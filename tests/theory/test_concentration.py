@@ -71,3 +71,14 @@ def test_without_leaving_rows_out_the_spread_is_sometimes_above_the_sharp_formul
     above = [rows for seed in range(300) if spread(rows := accumulated(problem, 1, seed)) > proved]
     assert above
     assert all(spread(found_by_the_filter(rows)) <= proved for rows in above)
+
+
+def test_for_thousands_of_clients_the_papers_probability_says_something_and_is_kept() -> None:
+    many, slack = 4000, 0.2
+    problem = alike_curvatures(num_clients=many, dim=DIM, apart=0.1, noise=4.0)
+    assert paper.concentration_failure(slack=slack, byzantine_fraction=0.0, cohort_size=many) < 1e-4
+    stated = paper.honest_spread(dissimilarity=0.01, noise=4.0, local_steps=5, slack=slack, dim=DIM, cohort_size=many)
+    for seed in range(10):
+        rows = accumulated(problem, 5, seed)
+        near = np.argsort(np.linalg.norm(rows - np.median(rows, axis=0), axis=1))[: round((1 - slack) * many)]
+        assert spread(rows[near]) <= stated
