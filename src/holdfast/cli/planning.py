@@ -154,16 +154,16 @@ def show(plan: Plan, title: str) -> None:
         )
     console.print(plan.slack + ".", highlight=False, markup=False)
     for guarantee in plan.guarantees:
-        console.print(guarantee_table(guarantee, plan.protocol.rounds))
+        console.print(guarantee_table(guarantee))
     console.print(_answer_table(plan))
     console.print("In practice", style="bold")
     for sentence in (*_caveats(plan), *plan.reading):
         console.print(f"• {sentence}", highlight=False, markup=False)
 
 
-def guarantee_table(guarantee: Guarantee, rounds: int) -> Table:
+def guarantee_table(guarantee: Guarantee) -> Table:
     """Return a guarantee as a table."""
-    return _facts(f"{guarantee.source}: {guarantee.theorem}", guarantee.rows(rounds))
+    return _facts(f"{guarantee.source}: {guarantee.theorem}", guarantee.rows())
 
 
 def _facts(title: str, rows: list[tuple[str, str]]) -> Table:

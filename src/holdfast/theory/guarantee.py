@@ -97,6 +97,8 @@ class Guarantee:
     """What would be left without one of the causes of error."""
     failures: Mapping[str, float] = field(default_factory=dict)
     """What may go wrong during the run, and a bound of its probability."""
+    rounds: int
+    """How many rounds the run has."""
     curve: Callable[[Vector], Vector] = field(repr=False)
 
     @property
@@ -118,15 +120,23 @@ class Guarantee:
         """Return the bound after each of the given numbers of rounds."""
         return self.curve(np.asarray(rounds, dtype=np.float64))
 
-    def rows(self, rounds: int) -> list[tuple[str, str]]:
-        """Return the guarantee as a table of two columns, for a run of so many rounds."""
+    def rows(self) -> list[tuple[str, str]]:
+        """Return the guarantee as a table of two columns."""
         rows = [("bounds", f"{self.quantity}, {self.reading}")]
         rows += [(f"{'✓' if each.passed else '✗'} {each.name}", str(each)) for each in self.conditions]
         rows.append(("step size at most", f"{self.lr_limit:.4g}"))
         rows.append(("honest spread σ₀, filter's error Υ", f"{self.sigma0:.4g}, {self.filter_error:.4g}"))
-        rows.append((f"bound after {rounds:,} rounds", f"{float(self.bound(rounds)):.4g}"))
+        rows.append((f"bound after {self.rounds:,} rounds", f"{float(self.bound(self.rounds)):.4g}"))
         without = "; ".join(f"{value:.4g} {cause}" for cause, value in self.floors.items())
         rows.append(("floor", f"{self.floor:.4g}" + (f" ({without})" if without else "")))
         chances = "; ".join(f"{cause}: {value:.3g}" for cause, value in self.failures.items())
         rows.append(("may fail with probability", f"{self.failure:.3g}" + (f" ({chances})" if chances else "")))
         return rows
+
+    def __str__(self) -> str:
+        """Return the table as text."""
+        rows = self.rows()
+        width = max(len(heading) for heading, _ in rows)
+        return "\n".join(
+            [f"{self.source}: {self.theorem}", *(f"  {heading:{width}}  {text}" for heading, text in rows)]
+        )

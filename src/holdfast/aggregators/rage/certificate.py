@@ -26,7 +26,7 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
-from holdfast.aggregators.rage.constants import exact_constant, known_constant, resilience
+from holdfast.aggregators.rage.constants import filter_constant, resilience
 from holdfast.aggregators.rage.filtering import Step
 from holdfast.errors import ParameterError, ShapeError
 from holdfast.linalg.sources import as_columns
@@ -93,10 +93,9 @@ class Certificate:
         Infinite for `auto`, and when the filter did not reach its threshold.
         """
         epsilon = self.num_byzantine / self.num_rows
-        constants = {"exact": exact_constant, "known": known_constant}
-        if self.mode not in constants or not self.threshold_met:
+        if self.mode == "auto" or not self.threshold_met:
             return math.inf
-        return constants[self.mode](epsilon) * self.sigma0 * math.sqrt(epsilon)
+        return filter_constant(self.mode, epsilon) * self.sigma0 * math.sqrt(epsilon)
 
     def is_consistent(self, sigma0: float | None = None) -> bool:
         """Tell whether "at most f Byzantine rows, honest spread at most `sigma0`" is consistent with the data.

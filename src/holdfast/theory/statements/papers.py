@@ -44,6 +44,7 @@ def papers(problem: Problem, protocol: Protocol) -> Guarantee:
         floor=_floor(problem, protocol) if sound else math.inf,
         floors=floors_without(problem, protocol, _floor) if sound else {},
         failures=_failures(protocol),
+        rounds=protocol.rounds,
         curve=(lambda rounds: _bound(problem, protocol, rounds)) if sound else nothing,
     )
 

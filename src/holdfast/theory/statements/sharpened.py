@@ -162,6 +162,7 @@ def _guarantee(
         floor=floor(problem, protocol) if sound else math.inf,
         floors=floors_without(problem, protocol, floor) if sound else {},
         failures=failures,
+        rounds=protocol.rounds,
         curve=curve if sound else nothing,
     )
 
