@@ -19,6 +19,8 @@ NAMES: Mapping[str, str] = MappingProxyType(
     | {name: "H" for name in AXES if name.startswith("local-steps")}
 )
 """What an axis is called in a table."""
+UNSLOPED = ("distrust", "dissimilarity")
+"""Axes along which floors are no powers, and a slope would mislead."""
 SLOPES: Mapping[Series, str] = MappingProxyType(
     {"paper": "the paper's bound", "sharp": "holdfast's bound", "worst": "measured under the worst attack"}
 )
@@ -54,6 +56,8 @@ def floors_table(name: str, found: Axis) -> str:
             f"| {value:.3g} | {stated} | {point.sharp:.3g} | {point.worst:.3g} | {point.worst_attack} | "
             f"{point.mean:.3g} | {point.worst / point.sharp:.2g} |"
         )
+    if name in UNSLOPED:
+        return "\n".join(lines)
     slopes = ", ".join(
         f"{words} {found.exponent(series, values=values):+.2f}"
         for series, words in SLOPES.items()
@@ -69,7 +73,8 @@ def _head(columns: Sequence[str]) -> list[str]:
 def _places(name: str, found: Axis) -> Vector:
     if name != "dissimilarity":
         return found.values
-    return np.array([math.sqrt(point.case.constants.dissimilarity) for point in found.points])
+    kappas = np.array([math.sqrt(point.case.constants.dissimilarity) for point in found.points])
+    return np.where(kappas < 1e-12, 0.0, kappas)  # clients that are alike differ by rounding
 
 
 def speed_table(records: Records) -> str:
