@@ -1,6 +1,6 @@
 """The figures of docs/theory/study.md: measured floors and curves under what is proved, the same bytes every time."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -51,13 +51,13 @@ FLOOR = "floor of ‖x$_k$ − x*‖²"
 STEPS = "local steps H"
 
 
-def draw(records: Records, folder: Path, kind: str = "svg") -> None:
-    """Write all figures."""
+def draw(records: Records, folder: Path, kind: str = "svg", names: Iterable[str] | None = None) -> None:
+    """Write all figures, or those of some names."""
     everything = list(records)
     folder.mkdir(parents=True, exist_ok=True)
     with mpl.rc_context({**mpl.rcParamsDefault, **SETTINGS}):
-        for name, build in FIGURES.items():
-            figure = build(everything)
+        for name in FIGURES if names is None else names:
+            figure = FIGURES[name](everything)
             FigureCanvasAgg(figure)
             about = {"Date": None} if kind == "svg" else {"Software": None}
             figure.savefig(folder / f"{name}.{kind}", format=kind, metadata=about, dpi=110)
