@@ -58,7 +58,7 @@ bench-training: $(VENV)/installed  ## accuracy of rules under attacks (hours; re
 bench-convex: $(VENV)/installed  ## distance to the known minimum on a9a (needs HOLDFAST_DATA)
 	$(BIN)/python -m benchmarks.convex
 
-theory: $(VENV)/installed  ## the theorems against measured runs: tables and figures under docs/theory (about an hour)
+theory: $(VENV)/installed  ## the theorems against measured runs: tables and figures under docs/theory (30 min; resumable)
 	$(BIN)/python -m benchmarks.theory
 
 clean:  ## remove the environment and all caches
