@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 from holdfast.aggregators import Rage, Stop
+from holdfast.aggregators.rage.certificate import Certificate
 from holdfast.attacks import Cluster, CovarianceShift, Spread, Staircase
 from holdfast.errors import CohortTooSmallError, ParameterError
 from holdfast.rng import stream
@@ -295,11 +297,33 @@ def test_scores_rank_the_attackers_first() -> None:
 
 
 def test_evidence_is_plain_json() -> None:
-    import json  # noqa: PLC0415
-
     rows = normal(12, 5)
     rows[0] = math.nan
     evidence = json.loads(json.dumps(Rage(num_byzantine=2)(rows).evidence(), allow_nan=False))
     assert evidence["scores"][0] is None
     assert evidence["certificate"]["mode"] == "auto"
     assert evidence["reason"].startswith("the spread of the kept rows")
+
+
+@pytest.mark.parametrize(
+    "rule", [Rage(num_byzantine=8), *(Rage(num_byzantine=8, mode=mode, sigma0=1.5) for mode in ("known", "exact"))]
+)
+def test_a_certificate_can_be_asked_again_from_its_evidence(rule: Rage) -> None:
+    staged = scene("power", Spread(num_directions=5, strength=12.0), cohort_size=40, dim=500, num_byzantine=8)
+    certificate = rule(staged.updates).certificate
+    assert certificate is not None
+    again = Certificate.from_evidence(json.loads(json.dumps(certificate.evidence(), allow_nan=False)))
+    for sigma0 in (None, 0.1, 1.0, 3.0, 100.0):
+        assert again.error_bound(sigma0) == certificate.error_bound(sigma0)
+        assert again.is_consistent(sigma0) == certificate.is_consistent(sigma0)
+    assert again.smallest_sigma0() == certificate.smallest_sigma0()
+    assert again.evidence() == certificate.evidence()
+
+
+@pytest.mark.parametrize("broken", [{}, {"steps": None}, {"steps": [[1.0]]}, {"num_rows": "many"}, {"spread": None}])
+def test_what_is_no_evidence_is_refused(broken: dict[str, object]) -> None:
+    certificate = Rage(num_byzantine=2)(normal(12, 5)).certificate
+    assert certificate is not None
+    evidence = {**certificate.evidence(), **broken} if broken else {}
+    with pytest.raises(ParameterError, match=r"not the evidence of a certificate: .*; expected what"):
+        Certificate.from_evidence(evidence)

@@ -19,10 +19,12 @@ for any weights, so a wrong σ₀ given to the filter cannot make the certificat
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -60,7 +62,7 @@ class Certificate:
     probe_scatter: float
     """The scatter left at the end of the probe."""
     coefficients: Float[Tensor, " K"]
-    """The direction of the largest remaining spread, as Σ_i coefficients_i · row_i."""
+    """The direction of the largest remaining spread, as Σ_i coefficients_i · row_i; empty if read from evidence."""
     too_many_unusable: bool
     """Whether more rows were unusable than Byzantine ones were assumed: the promise is then false for every σ₀."""
     threshold_met: bool
@@ -156,7 +158,43 @@ class Certificate:
             "spread": self.spread,
             "weight_removed": self.removed,
             "proved": self.proved,
+            "too_many_unusable": self.too_many_unusable,
+            "threshold_met": self.threshold_met,
+            "steps": [astuple(step) for step in self.steps],
+            "probe": [astuple(step) for step in self.probe],
+            "probe_scatter": self.probe_scatter,
         }
+
+    @classmethod
+    def from_evidence(cls, evidence: Mapping[str, Any]) -> Certificate:
+        """Return the certificate that evidence is about, so that it can be asked about any σ₀ long after the round.
+
+        Only `direction` is lost.
+
+        Raises:
+            ParameterError: something is missing or is not what `evidence` writes.
+        """
+        try:
+            return cls(
+                mode=str(evidence["mode"]),
+                num_rows=int(evidence["num_rows"]),
+                num_byzantine=int(evidence["num_byzantine"]),
+                sigma0=float(evidence["sigma0"]),
+                spread=float(evidence["spread"]),
+                removed=float(evidence["weight_removed"]),
+                steps=tuple(Step(*step) for step in evidence["steps"]),
+                probe=tuple(Step(*step) for step in evidence["probe"]),
+                probe_scatter=float(evidence["probe_scatter"]),
+                coefficients=torch.empty(0, dtype=torch.float64),
+                too_many_unusable=bool(evidence["too_many_unusable"]),
+                threshold_met=bool(evidence["threshold_met"]),
+                proved=bool(evidence["proved"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            msg = (
+                f"not the evidence of a certificate: {type(error).__name__} {error}; expected what `evidence()` returns"
+            )
+            raise ParameterError(msg) from None
 
     def _sigma(self, sigma0: float | None) -> float:
         if sigma0 is None:
