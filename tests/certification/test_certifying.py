@@ -14,11 +14,12 @@ from tests.certification.small import convex, played
 from tests.simulation.small import classes
 
 from holdfast.aggregators import Median, Rage
-from holdfast.attacks import FixedMembers, Ones, Scaling
+from holdfast.attacks import FixedMembers, Ones, Scaling, Silence
 from holdfast.certification import Certification, Outcome, Subject, Verdict, certify
+from holdfast.data import Dataset
 from holdfast.errors import CorruptRunError, RunError
 from holdfast.models import MultilayerPerceptron
-from holdfast.models.convex import quadratic_constants
+from holdfast.models.convex import ProblemConstants, quadratic_constants
 from holdfast.records.folder import RunFolder
 from holdfast.records.snapshots import Snapshot
 from holdfast.runs import Run, read_config
@@ -250,3 +251,65 @@ def test_other_data_are_refused(tmp_path: Path) -> None:
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CorruptRunError, match="holds no run that can be read"):
         certify(tmp_path)
+
+
+def test_a_sample_of_points_contradicts_nothing_that_is_proved(complete: Path) -> None:
+    found = certify(complete, points=2)
+    verdict = named(found, Subject.ASSUMPTION, "σ²")
+    assert max(place.gradient_variance for place in found.looked.places) > found.plan.problem.gradient_variance
+    assert (verdict.outcome, verdict.contradiction) == (Outcome.HELD, False)
+    assert "samples of points" in verdict.because
+
+
+def test_rounding_contradicts_no_bound_that_goes_to_zero(tmp_path: Path) -> None:
+    point = torch.tensor([[0.1, -3.7, 12.3, 1e-3]])
+    data = Dataset(
+        name="same", features=point.repeat(28, 1), labels=point.repeat(28, 1), test_features=point, test_labels=point
+    )
+    config = convex(rounds=60, lr=0.5, batch_size="full", rule=Rage(num_byzantine=1))
+    list(Run.start(config, tmp_path / "run", dataset=data).play())
+    found = certify(tmp_path / "run", dataset=data)
+    rounds, values = found.curve
+    assert found.plan.guarantees[1].floor == 0.0
+    assert values[-1] > found.plan.guarantees[1].bound(rounds)[-1]
+    assert named(found, Subject.GUARANTEE, "holdfast").outcome is Outcome.HELD
+
+
+def test_a_mean_over_batches_is_contradicted_only_by_far(tmp_path: Path) -> None:
+    path = played(tmp_path / "run", convex())
+    folder, before = RunFolder.open(path), certify(path)
+    minimum = torch.from_numpy(exact_constants_of(path).minimiser).float()
+    bound = float(before.plan.guarantees[1].bound(9))
+    apart = torch.eye(4)[0] * (2.0 * bound) ** 0.5
+    folder.save_snapshot(replace(folder.snapshot(9), model=minimum + apart))
+    verdict = named(certify(path), Subject.GUARANTEE, "expectation")
+    assert (verdict.outcome, verdict.contradiction) == (Outcome.FAILED, False)
+    assert "it leaves such a run a probability of 0.5" in verdict.because
+
+
+def test_a_model_that_is_not_finite_is_above_every_bound(tmp_path: Path) -> None:
+    path = played(tmp_path / "run", convex())
+    RunFolder.open(path).save_snapshot(Snapshot(round=6, model=torch.full((4,), torch.inf), buffers=torch.empty(0)))
+    verdict = named(certify(path), Subject.GUARANTEE, "expectation")
+    assert (verdict.outcome, verdict.contradiction) == (Outcome.FAILED, True)
+    assert "first in round 6" in verdict.because
+
+
+def test_missing_rows_take_the_guarantees_away(tmp_path: Path) -> None:
+    found = certify(played(tmp_path / "run", convex(byzantine=FixedMembers(clients=(0, 1, 2)), attack=Silence())))
+    assert found.applicable == ()
+    assert "rounds rows were missing" in named(found, Subject.GUARANTEE, "expectation").because
+
+
+def test_a_folder_that_lost_its_first_model_is_refused(tmp_path: Path) -> None:
+    path = played(tmp_path / "run", convex())
+    (path / "snapshots" / "000000.safetensors").unlink()
+    with pytest.raises(CorruptRunError, match="not the one of the start"):
+        certify(path)
+
+
+def exact_constants_of(path: Path) -> ProblemConstants:
+    """Return the constants of a quadratic run."""
+    run = Run.resume(path)
+    setting = run.federation.setting
+    return quadratic_constants(run.config.model, setting.dataset, setting.client_shares)  # type: ignore[arg-type]

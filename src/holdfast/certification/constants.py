@@ -215,11 +215,10 @@ def _smoothness(setting: Setting, found: Curvature | None) -> Constant:
     if found is None:
         msg = "the curvature must be measured at one model at least"
         raise DataError(msg)
-    largest = max(found.largest, -found.smallest)
     most = max(found.at_most, -found.at_least)
     sure = f"; at most {most:.4g} with {100 * found.confidence:.0f} % confidence" if math.isfinite(most) else ""
     origin = f"local, at {found.where}: Lanczos, {found.steps} products{'' if found.exact else sure}"
-    return Constant(name="smoothness", value=max(largest, torch.finfo().tiny), origin=origin, everywhere=False)
+    return Constant(name="smoothness", value=max(found.smoothness, torch.finfo().tiny), origin=origin, everywhere=False)
 
 
 def _measured(estimate: Estimate, where: str) -> str:

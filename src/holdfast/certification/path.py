@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
+import torch
 
 from holdfast.certification.constants import Effort, Known, Vector
-from holdfast.errors import DataError, ParameterError
+from holdfast.errors import CorruptRunError, DataError, ParameterError
 from holdfast.records.folder import RunFolder
 from holdfast.theory.estimate import GradientStatistics, Objective, Point, Trajectory, curvature, gradient_statistics
 
@@ -29,6 +30,8 @@ class Place:
     """‖x − x*‖², if x* is known."""
     gradient_variance: float
     """σ² at x, the largest of the clients looked at."""
+    variance_error: float
+    """Its standard error; 0 if all points of these clients were looked at."""
     dissimilarity: float
     """κ² at x, likewise."""
     smoothness: float | None = None
@@ -49,6 +52,8 @@ class Path:
     """The same as estimates with their errors; None if no model was kept."""
     diverged: int | None = None
     """After how many rounds the first kept model is at which F or its gradient is not finite."""
+    rounding: float = 0.0
+    """By how much rounding to the run's precision may move a model in a step: ε_machine times the largest ‖x‖."""
 
     def distances(self) -> tuple[Vector, Vector]:
         """Return rounds and ‖x_k − x*‖², for the models whose distance is known."""
@@ -71,11 +76,14 @@ def looked_along(folder: RunFolder, objective: Objective, known: Known | None, e
     """Return what is measured at every model that a run has kept, and curvatures at so many of them.
 
     Raises:
-        CorruptRunError: a snapshot is damaged.
+        CorruptRunError: a snapshot is damaged, or that of the start is missing.
     """
     numbers = folder.snapshots()
+    if numbers and numbers[0] != 0:
+        msg = f"{str(folder.path)!r} holds snapshots, but not the one of the start, after 0 rounds; restore it"
+        raise CorruptRunError(msg)
     steep = _spread_over(numbers, 0 if known is not None else curvatures)
-    places, statistics, found, diverged = [], [], [], None
+    places, statistics, found, diverged, rounding = [], [], [], None, 0.0
     for number, point in _points(folder, numbers):
         try:
             here = gradient_statistics(
@@ -86,11 +94,12 @@ def looked_along(folder: RunFolder, objective: Objective, known: Known | None, e
         except (DataError, ParameterError):  # the model holds NaN or Inf, or its loss does
             diverged = number
             break
-        largest = max(found[-1].largest, -found[-1].smallest) if number in steep else None
+        largest = found[-1].smoothness if number in steep else None
+        rounding = max(rounding, float(torch.finfo(point.model.dtype).eps * point.model.norm()))
         statistics.append(here)
         places.append(_place(number, point, here, known, largest))
     trajectory = Trajectory(statistics=tuple(statistics), curvatures=tuple(found)) if statistics else None
-    return Path(places=tuple(places), trajectory=trajectory, diverged=diverged)
+    return Path(places=tuple(places), trajectory=trajectory, diverged=diverged, rounding=rounding)
 
 
 def _points(folder: RunFolder, numbers: list[int]) -> Iterator[tuple[int, Point]]:
@@ -111,6 +120,7 @@ def _place(number: int, point: Point, here: GradientStatistics, known: Known | N
         gradient=here.gradient_norm**2,
         distance=distance,
         gradient_variance=here.gradient_variance.value,
+        variance_error=here.gradient_variance.standard_error,
         dissimilarity=here.dissimilarity.value,
         smoothness=smoothness,
     )
