@@ -8,7 +8,9 @@ import torch
 from tests.oracles.gradients import client_statistics, point_gradients
 from tests.theory.estimate.problems import PROBLEMS, SHARES, buffers_row, model_row, objective
 
+from holdfast.data.base import Dataset
 from holdfast.errors import DataError, ParameterError
+from holdfast.models import ResidualNetwork
 from holdfast.partitions import Shares
 from holdfast.rng import stream
 from holdfast.theory.estimate import Objective
@@ -49,6 +51,19 @@ def test_gradients_of_clients_are_means_of_those_of_their_points(name: str, poin
 
 def test_models_that_cannot_be_vectorised_are_taken_one_group_at_a_time() -> None:
     assert {name for name in NAMES if not objective(name).vectorised} <= {"recurrent"}
+
+
+def test_groups_of_points_that_would_be_slow_together_are_taken_one_after_the_other() -> None:
+    images, classes = torch.from_numpy(stream(0, "images").standard_normal((5, 1, 8, 8))).float(), torch.arange(5) % 2
+    data = Dataset(
+        name="images", features=images, labels=classes, test_features=images, test_labels=classes, num_classes=2
+    )
+    shares = Shares(np.arange(5), np.array([0, 1, 5]))
+    problem = Objective.of(ResidualNetwork(), data, shares)
+    assert problem.vectorised
+    x = problem.layout.parameters_of(problem.module, torch.float64)
+    found = problem.at(x).client_gradients(np.array([1]), 4)  # a warning would be an error here
+    torch.testing.assert_close(found[0], problem.at(x).group_gradients(torch.arange(1, 5)[:, None]).mean(0))
 
 
 def test_the_module_and_the_model_are_left_as_they_were() -> None:

@@ -66,7 +66,9 @@ class Objective:
     dataset: Dataset
     shares: Shares
     vectorised: bool
-    """Whether the gradients of many groups of points can be formed together; else one after the other."""
+    """Whether the gradients of many single points can be formed together; else one after the other."""
+    vectorised_groups: bool
+    """Whether those of many groups of several points can, which some networks make slow."""
     points_at_once: int = POINTS_AT_ONCE
     """How many points go through the model together; bounds memory, changes results by rounding only."""
     numbers_at_once: int = NUMBERS_AT_ONCE
@@ -100,10 +102,12 @@ class Objective:
             dataset,
             shares,
             vectorised=False,
+            vectorised_groups=False,
             points_at_once=whole("points_at_once", points_at_once),
             numbers_at_once=whole("numbers_at_once", numbers_at_once),
         )
-        return replace(alone, vectorised=alone._can_be_vectorised())
+        single, several = alone._can_be_vectorised(1), alone._can_be_vectorised(2)
+        return replace(alone, vectorised=single, vectorised_groups=several)
 
     @property
     def dim(self) -> int:
@@ -153,15 +157,15 @@ class Objective:
         """Return how many groups of `size` points may have their gradients formed together."""
         return max(1, min(self.points_at_once // size, self.numbers_at_once // self.dim))
 
-    def _can_be_vectorised(self) -> bool:
-        """Try two points; whatever goes wrong, or warns that it is slow, means no."""
-        every = replace(self, vectorised=True)
+    def _can_be_vectorised(self, size: int) -> bool:
+        """Try two groups of `size` points; whatever goes wrong, or warns that it is slow, means no."""
+        every = replace(self, vectorised=True, vectorised_groups=True)
         x = self.layout.parameters_of(self.module, torch.float64)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
                 located = every.at(x, self.layout.buffers_of(self.module, torch.float64))
-                located.group_gradients(torch.from_numpy(self.shares.order[:1]).repeat(2)[:, None])
+                located.group_gradients(torch.from_numpy(self.shares.order[:1]).repeat(2, size))
         except Exception:  # noqa: BLE001  whatever a module does that vmap cannot take
             return False
         return True
@@ -219,7 +223,8 @@ class Located:
         """Return the gradient of the mean loss of each of g groups of n points, without the l2 term."""
         features, labels = self.objective.batch(points)
         one = grad(self._mean_loss)
-        if self.objective.vectorised:
+        single = points.shape[1] == 1
+        if self.objective.vectorised if single else self.objective.vectorised_groups:
             found = vmap(one, in_dims=(None, 0, 0))(self.parameters, features, labels)
         else:
             each = [one(self.parameters, *pair) for pair in zip(features, labels, strict=True)]
