@@ -214,3 +214,9 @@ def test_wishes_out_of_range_are_refused(wish: dict[str, Any]) -> None:
 def test_missing_numbers_are_named() -> None:
     with pytest.raises(ParameterError, match="needs gradient_variance, dissimilarity, num_clients"):
         plan_numbers(Wishes(problem={"smoothness": 1.0}, protocol={}))
+
+
+def test_nothing_is_promised_if_too_many_clients_lie() -> None:
+    found = plan(convex(byzantine=FractionMembers(fraction=1.0)))
+    assert not found.applies
+    assert not any(sentence.startswith("From") for sentence in found.reading)

@@ -75,8 +75,8 @@ class Plan:
 
     @property
     def applies(self) -> bool:
-        """Whether some theorem speaks of the run."""
-        return not self.outside and any(guarantee.holds for guarantee in self.guarantees)
+        """Whether some theorem promises anything of the run."""
+        return not self.outside and not all(guarantee.is_vacuous for guarantee in self.guarantees)
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain values, ready for JSON; numbers that are not finite are None."""

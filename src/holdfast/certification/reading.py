@@ -107,7 +107,7 @@ def _step_size(protocol: Protocol, papers: Guarantee, own: Guarantee) -> Iterato
 
 
 def _progress(problem: Problem, protocol: Protocol, own: Guarantee) -> Iterator[str]:
-    if not own.holds or not math.isfinite(own.floor):
+    if own.is_vacuous:
         return
     after = float(own.bound(protocol.rounds))
     if problem.strong_convexity:

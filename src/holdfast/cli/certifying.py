@@ -54,7 +54,8 @@ def certify(
     Measures at the models that the run kept (evaluation.measured_rounds) and loads its data. Writes a plot, and changes
     nothing else in the folder.
 
-    Exit code 0 if nothing contradicts what is proved, 1 if a bound was exceeded although all its conditions held.
+    Exit code 0 if nothing contradicts what is proved, 1 if a bound was exceeded although all its conditions held and
+    the theorem leaves that a probability of 1 % at most.
     """
     from holdfast.certification import Wishes  # noqa: PLC0415  loads torch
     from holdfast.certification import certify as judge  # noqa: PLC0415
