@@ -57,6 +57,16 @@ class ClientRows:
             tops.append(np.linalg.eigvalsh(gram)[-1] / len(rows))
         return np.array(tops)
 
+    def reaches(self) -> Vector:
+        """Return (1 − 2/R) A_r + Ā with A_r = min(E_r‖z‖, λ_max(E_r[z zᵀ])^½) of every client, Ā the mean of the A_r.
+
+        For |u| ≤ 1 no E_r[u z] is further from the mean of all E_q[u z] than this, see `dissimilarity_bound`.
+        """
+        lengths = self.means(np.linalg.norm(self.rows, axis=1))
+        longest = np.minimum(lengths, np.sqrt(self.top_moments()))
+        reaches: Vector = (1 - 2 / len(longest)) * longest + longest.mean()
+        return reaches
+
     def mean_products(self, values: Matrix) -> Iterator[Matrix]:
         """Yield E_r[v zᵀ], the mean over a client's rows z and values v, for one client after the other."""
         for start, size in zip(self.starts.tolist(), self.sizes.tolist(), strict=True):

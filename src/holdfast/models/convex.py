@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,6 +40,40 @@ class ProblemConstants:
     """F there."""
 
 
+class RegularisedProblem(Minimisable):
+    """A mean of convex losses that flatten somewhere, plus (ℓ/2)‖w‖², so that no curvature but ℓ is sure: μ = ℓ."""
+
+    @abstractmethod
+    def smoothness(self) -> tuple[float, float]:
+        """Return L of F and the largest L of an F_r."""
+
+    @abstractmethod
+    def gradient_variance_bound(self) -> float:
+        """Return an upper bound of σ² over all w."""
+
+    @abstractmethod
+    def dissimilarity_bound(self) -> float:
+        """Return an upper bound of κ² over all w."""
+
+    @abstractmethod
+    def minimiser(self) -> Vector:
+        """Return the w that makes F least."""
+
+    def constants(self) -> ProblemConstants:
+        """Return all constants: μ = ℓ and the minimum exact, L as the problem says, the others bounds over all w."""
+        smoothness, client_smoothness = self.smoothness()
+        minimiser = self.minimiser()
+        return ProblemConstants(
+            smoothness=smoothness,
+            client_smoothness=client_smoothness,
+            strong_convexity=self.l2,
+            gradient_variance=self.gradient_variance_bound(),
+            dissimilarity=self.dissimilarity_bound(),
+            minimiser=minimiser,
+            minimum=self.value(minimiser),
+        )
+
+
 def quadratic_constants(architecture: Quadratic, dataset: Dataset, shares: Shares) -> ProblemConstants:
     r"""Return the constants of the quadratic problem; variance and dissimilarity are attained at every w.
 
@@ -73,11 +108,14 @@ def logistic_constants(architecture: LogisticRegression, dataset: Dataset, share
 
 
 @dataclass(frozen=True, eq=False)
-class LogisticProblem(Minimisable):
+class LogisticProblem(RegularisedProblem):
     r"""F(w) = (1/R) Σ_r (1/n_r) Σ_{i of r} log(1 + exp(⟨z_i, w⟩)) + (ℓ/2)‖w‖², in double precision.
 
     z_i = −y_i x_i with y = ±1, and with x_i followed by a 1 if there is a bias. With s_i(w) = 1 / (1 + exp(−⟨z_i, w⟩)),
     which lies in (0, 1), ∇f_i(w) = s_i z_i + ℓ w and ∇²f_i(w) = s_i (1 − s_i) z_i z_iᵀ + ℓ I.
+
+    L is exact, and so is μ = ℓ as the infimum of λ_min(∇²F_r(w)): for w = t v with v orthogonal to no z_i ≠ 0, every
+    s(1 − s) goes to 0 with growing t, and no curvature but ℓ remains.
     """
 
     clients: ClientRows
@@ -148,11 +186,8 @@ class LogisticProblem(Minimisable):
         norm at most (1 − 2/R) A_r + Ā, which is 0 for R = 1. So κ_r ≤ ½(‖z̄_r − z̄‖ + (1 − 2/R) A_r + Ā). ∎
         """
         means = self.clients.means(self.clients.rows)
-        lengths = self.clients.means(np.linalg.norm(self.clients.rows, axis=1))
-        longest = np.minimum(lengths, np.sqrt(self.clients.top_moments()))
-        num_clients = len(means)
         apart = np.linalg.norm(means - means.mean(axis=0), axis=1)
-        return float(np.square(0.5 * (apart + (1 - 2 / num_clients) * longest + longest.mean())).max())
+        return float(np.square(0.5 * (apart + self.clients.reaches())).max())
 
     def newton_direction(self, w: Vector, gradient: Vector) -> Vector:
         """Return ∇²F(w)⁻¹ gradient."""
@@ -166,24 +201,6 @@ class LogisticProblem(Minimisable):
             DataError: rounding keeps the gradient above the tolerance.
         """
         return self.minimised(np.zeros(self.clients.rows.shape[1]), tolerance=tolerance, iterations=iterations)
-
-    def constants(self) -> ProblemConstants:
-        """Return all constants: L, μ = ℓ and the minimum exact, variance and dissimilarity as bounds over all w.
-
-        μ = ℓ is exact as the infimum of λ_min(∇²F_r(w)): for w = t v with v orthogonal to no z_i ≠ 0, every s(1 − s)
-        goes to 0 with growing t, and no curvature but ℓ remains.
-        """
-        smoothness, client_smoothness = self.smoothness()
-        minimiser = self.minimiser()
-        return ProblemConstants(
-            smoothness=smoothness,
-            client_smoothness=client_smoothness,
-            strong_convexity=self.l2,
-            gradient_variance=self.gradient_variance_bound(),
-            dissimilarity=self.dissimilarity_bound(),
-            minimiser=minimiser,
-            minimum=self.value(minimiser),
-        )
 
     def _slopes(self, w: Vector) -> Vector:
         """Return s_i(w), without overflow."""

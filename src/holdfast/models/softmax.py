@@ -13,10 +13,9 @@ from scipy.special import logsumexp, softmax
 from holdfast.data.base import Dataset
 from holdfast.linalg.threads import one_blas_thread
 from holdfast.models.client_rows import ClientRows, Matrix, Vector, point_rows
-from holdfast.models.convex import ProblemConstants
+from holdfast.models.convex import ProblemConstants, RegularisedProblem
 from holdfast.models.fitting import vector_length
 from holdfast.models.linear import SoftmaxRegression
-from holdfast.models.newton import Minimisable
 from holdfast.partitions.base import Shares
 
 
@@ -27,12 +26,15 @@ def softmax_constants(architecture: SoftmaxRegression, dataset: Dataset, shares:
 
 
 @dataclass(frozen=True, eq=False)
-class SoftmaxProblem(Minimisable):
+class SoftmaxProblem(RegularisedProblem):
     r"""F(W) = (1/R) Σ_r (1/n_r) Σ_{i of r} [log Σ_c exp(⟨W_c, x_i⟩) − ⟨W_{y_i}, x_i⟩] + (ℓ/2)‖W‖², in double precision.
 
     W has one row per class, and x_i is followed by a 1 if there is a bias. With p = softmax(W x_i) and e_y the unit
     vector of the right class, ∇f_i(W) = (p − e_y) x_iᵀ + ℓ W and ∇²f_i(W) = (diag p − p pᵀ) ⊗ x_i x_iᵀ + ℓ I.
     Vectors w hold W as the model's row does: the weights of one class after the other, then all biases.
+
+    μ = ℓ is exact, and attained everywhere: the loss does not change when the same vector is added to all rows of W, so
+    its Hessian has the eigenvalue 0, and it has no negative one. When L is exact: see `smoothness`.
     """
 
     clients: ClientRows
@@ -110,9 +112,7 @@ class SoftmaxProblem(Minimisable):
         which is 0 for R = 1. With u = p − 1/C as in `gradient_variance_bound`,
         κ_r ≤ ‖∇F_r(0) − ∇F(0)‖ + (1 − 1/C)^½ B_r; with u = p − e_y, κ_r ≤ √2 B_r. The smaller of the two holds. ∎
         """
-        lengths = self.clients.means(np.linalg.norm(self.clients.rows, axis=1))
-        longest = np.minimum(lengths, np.sqrt(self.clients.top_moments()))
-        reach = (1 - 2 / len(longest)) * longest + longest.mean()
+        reach = self.clients.reaches()
         at_zero = self._apart(self._errors(np.zeros(self.dim)))
         bounds = np.minimum(at_zero + math.sqrt(1 - 1 / self.num_classes) * reach, math.sqrt(2) * reach)
         return float(np.square(bounds).max())
@@ -135,24 +135,6 @@ class SoftmaxProblem(Minimisable):
         forcing = min(0.1, math.sqrt(float(np.linalg.norm(gradient))))
         direction, _ = cg(operator, gradient, rtol=forcing, maxiter=5 * self.dim + 100)
         return np.asarray(direction, dtype=np.float64)
-
-    def constants(self) -> ProblemConstants:
-        """Return all constants: μ = ℓ and the minimum exact, L, variance and dissimilarity as bounds over all w.
-
-        μ = ℓ is exact, and attained everywhere: the loss does not change when the same vector is added to all rows of
-        W, so its Hessian has the eigenvalue 0, and it has no negative one. When L is exact: see `smoothness`.
-        """
-        smoothness, client_smoothness = self.smoothness()
-        minimiser = self.minimiser()
-        return ProblemConstants(
-            smoothness=smoothness,
-            client_smoothness=client_smoothness,
-            strong_convexity=self.l2,
-            gradient_variance=self.gradient_variance_bound(),
-            dissimilarity=self.dissimilarity_bound(),
-            minimiser=minimiser,
-            minimum=self.value(minimiser),
-        )
 
     @property
     def dim(self) -> int:
