@@ -15,7 +15,7 @@ from holdfast.aggregators import Krum, Mean, Rage
 from holdfast.attacks import FixedMembers, FractionMembers
 from holdfast.certification import Wishes, plan, plan_numbers
 from holdfast.errors import ParameterError
-from holdfast.models import MultilayerPerceptron, SoftmaxRegression
+from holdfast.models import ImportedModel, MultilayerPerceptron, SoftmaxRegression
 from holdfast.models.convex import quadratic_constants
 from holdfast.runs import read_config
 from holdfast.simulation import ClientOptions, RunConfig, ServerOptions
@@ -220,3 +220,9 @@ def test_nothing_is_promised_if_too_many_clients_lie() -> None:
     found = plan(convex(byzantine=FractionMembers(fraction=1.0)))
     assert not found.applies
     assert not any(sentence.startswith("From") for sentence in found.reading)
+
+
+def test_steps_with_dropout_are_outside() -> None:
+    model = ImportedModel(factory="tests.simulation.modules:dropping")
+    found = plan(convex(model=model), dataset=classes(140))
+    assert [each.name for each in found.outside] == ["dropout"]

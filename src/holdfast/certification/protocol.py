@@ -10,6 +10,7 @@ from holdfast.aggregators import Rage, rule_name
 from holdfast.aggregators.rage.rule import SKETCH_FROM
 from holdfast.simulation import RunConfig
 from holdfast.simulation.cohorts import ListedCohorts, UniformCohorts
+from holdfast.simulation.engines.loop import draws
 from holdfast.simulation.schedules import ConstantSchedule
 from holdfast.simulation.setting import Setting
 from holdfast.theory import Protocol, sampling
@@ -81,6 +82,8 @@ def outside(setting: Setting) -> tuple[Outside, ...]:
     found = [Outside(name=name, because=because) for name, because in (*_rule(config), *_options(config))]
     if isinstance(config.cohorts, ListedCohorts) and min(map(len, config.cohorts.rounds)) < config.cohort_size:
         found.append(Outside(name="cohorts", because=f"some listed cohorts have fewer than K = {config.cohort_size}"))
+    if draws(config.model.build(setting.dataset, config.seed)):
+        found.append(Outside(name="dropout", because="steps are taken with parts dropped at random, F has them all"))
     if setting.layout.buffer_dim:
         because = f"{setting.layout.buffer_dim} running statistics change F from round to round"
         found.append(Outside(name="buffers", because=because))

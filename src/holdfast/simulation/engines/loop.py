@@ -127,15 +127,19 @@ def _copy(into: list[Tensor], source: list[Tensor]) -> None:
         target.copy_(tensor)
 
 
-def may_draw(module: nn.Module) -> bool:
-    """Tell whether a module may draw at random; of modules that are not torch's own it cannot be known.
+def draws(module: nn.Module) -> bool:
+    """Tell whether a module has a part of torch's own that draws at random.
 
-    >>> may_draw(nn.Sequential(nn.Linear(3, 2), nn.ReLU())), may_draw(nn.Sequential(nn.Dropout(0.5)))
+    >>> draws(nn.Sequential(nn.Linear(3, 2), nn.ReLU())), draws(nn.Sequential(nn.Dropout(0.5)))
     (False, True)
     """
-    for part in module.modules():
-        if not type(part).__module__.startswith("torch.nn.modules.") or isinstance(part, _DRAWING):
-            return True
-        if isinstance(part, _DRAWING_AT_A_RATE) and part.dropout > 0.0:
-            return True
-    return False
+    return any(
+        isinstance(part, _DRAWING) or (isinstance(part, _DRAWING_AT_A_RATE) and part.dropout > 0.0)
+        for part in module.modules()
+    )
+
+
+def may_draw(module: nn.Module) -> bool:
+    """Tell whether a module may draw at random; of modules that are not torch's own it cannot be known."""
+    foreign = any(not type(part).__module__.startswith("torch.nn.modules.") for part in module.modules())
+    return foreign or draws(module)
