@@ -40,7 +40,8 @@ def test_everything_that_is_compared_is_drawn_and_named(certification: Certifica
     left, right = _figure(certification).axes
     labels = [line.get_label() for line in left.get_lines() if not str(line.get_label()).startswith("_")]
     assert labels[0] == "measured"
-    assert len(labels) == 4
+    assert len(labels) == 5
+    assert labels[-1] == "floor of a bound"
     assert left.get_yscale() == right.get_yscale() == "log"
     assert [str(line.get_label()).split(",")[0] for line in right.get_lines()] == [
         "certificate",

@@ -58,6 +58,19 @@ def test_an_interrupted_run_is_said_to_be_one(tmp_path: Path) -> None:
     assert "4 of 12 rounds played" in output
 
 
+def test_a_run_that_kept_its_start_alone_tests_no_theorem(tmp_path: Path) -> None:
+    output = flat(run("certify", str(played(tmp_path / "run", convex(), rounds=2))))
+    assert "the run kept no model after its start" in output
+    assert "The theorems were not put to the test" in output
+    assert "Nothing contradicts" not in output
+
+
+def test_a_sample_is_stated_above_what_was_measured_of_it(complete: Path) -> None:
+    output = flat(run("certify", str(complete), "--clients", "3", "--points", "2"))
+    assert "σ², κ²: the largest of 3 clients drawn at random out of" in output
+    assert "drawn at random" not in flat(run("certify", str(complete)))
+
+
 def test_a_contradiction_is_exit_code_one(complete: Path) -> None:
     changed_round(complete, 0, error=1e6)
     result = CliRunner().invoke(app, ["certify", str(complete)], env={"COLUMNS": "200"})

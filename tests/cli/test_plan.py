@@ -124,3 +124,18 @@ def test_a_file_that_is_not_there_is_refused(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "cannot read the configuration 'nothing.toml'" in refused(capsys, monkeypatch, "plan", "nothing.toml")
+
+
+def test_a_smoothness_that_allows_no_step_size_is_no_crash() -> None:
+    output = flat(run("plan", *options(smoothness="1e308")))
+    assert "the paper allows up to 0," in output
+
+
+def test_a_rule_that_distrusts_too_few_has_no_row_to_set_aside() -> None:
+    output = flat(run("plan", *options(byzantine="3000")))
+    assert "the rule distrusts f = 20, so none can be set aside: ε′ = 0" in output
+
+
+def test_the_bound_is_read_as_it_is_proved() -> None:
+    output = flat(run("plan", str(EXAMPLE)))
+    assert "the bound, in expectation over the batches, goes to" in output

@@ -42,6 +42,9 @@ _AFFORDABLE = 5e8
 """How many numbers all gradients of single points may have to be looked at one by one."""
 _FEWEST_STEPS, _MOST_STEPS = 16, 64
 """Products with the Hessian, for large problems and for others."""
+_NEWTON = "exact, by Newton's method"
+_NEGLIGIBLE = 1e-6
+"""An error of x* that is this part of the distance to it is not worth telling."""
 _CLIENTS, _POINTS = 100, 32
 """How many clients are looked at, and points of each, where all would be too many."""
 
@@ -147,13 +150,14 @@ def exactly(setting: Setting, objective: Objective) -> Known | None:
         return None
     start = start_of(setting)
     value, _ = objective.at(start.model, start.buffers).value_and_gradient()
-    away = start.model.double().cpu().numpy() - found.minimiser
+    _, slope = objective.at(torch.from_numpy(found.minimiser)).value_and_gradient()
+    off = float(slope.norm()) / found.strong_convexity  # ‖x̂ − x*‖ is no larger
+    apart = float(np.linalg.norm(start.model.double().cpu().numpy() - found.minimiser)) + off
+    newton = f"exact but for {off:.1g} in x*, by Newton's method" if off > _NEGLIGIBLE * apart else _NEWTON
     constants = (
         *_proved(found),
-        Constant(name="distance", value=float(away @ away), origin="exact, by Newton's method", everywhere=True),
-        Constant(
-            name="gap", value=max(0.0, value - found.minimum), origin="exact, by Newton's method", everywhere=True
-        ),
+        Constant(name="distance", value=apart * apart, origin=newton, everywhere=True),
+        Constant(name="gap", value=max(0.0, value - found.minimum), origin=_NEWTON, everywhere=True),
         _dim(objective),
     )
     return Known(constants=constants, minimiser=found.minimiser)
@@ -168,7 +172,7 @@ def locally(setting: Setting, objective: Objective, trajectory: Trajectory) -> K
     first = trajectory.statistics[0]
     constants = (
         _smoothness(setting, trajectory.steepest),
-        Constant(name="strong_convexity", value=0.0, origin="not known to be convex", everywhere=True),
+        Constant(name="strong_convexity", value=0.0, origin="not known to be strongly convex", everywhere=True),
         Constant(
             name="gradient_variance",
             value=variance.estimate.value,

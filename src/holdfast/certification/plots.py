@@ -94,10 +94,12 @@ def _draw_curve(axes: Axes, certification: Certification) -> None:
         certification.plan.guarantees, (VERMILION, BLUE, GREEN), ("--", "-", "-."), strict=False
     ):
         if guarantee in certification.applicable:
-            where = np.linspace(0 if convex else 1, max(certification.rounds, 1), _CURVE_POINTS)
+            where = np.linspace(0 if convex else 1, max(certification.played, 1), _CURVE_POINTS)
             label = f"{guarantee.source}: {_short(guarantee.reading)}"
             axes.plot(where, guarantee.bound(where), color=colour, linestyle=style, linewidth=1.8, label=label)
             axes.axhline(guarantee.floor, color=colour, linestyle=":", linewidth=1.0)
+    if certification.applicable:
+        axes.plot([], [], color=BLACK, linestyle=":", linewidth=1.0, label="floor of a bound")
     _finish(axes, _why_empty(certification, len(numbers)))
 
 

@@ -72,7 +72,9 @@ def with_slack(protocol: Protocol, *, slack: float | None, failure: float) -> tu
     aside = max(0, protocol.assumed_byzantine - needed)
     chosen = protocol.changed(slack=aside / protocol.cohort_size, failure=half)
     sure = f"with probability {1.0 - half:.4g}" if protocol.uniform else "even in the worst case"
-    said = f"No cohort of {protocol.rounds:,} has more than {needed} Byzantine rows {sure}"
+    said = f"None of {protocol.rounds:,} cohorts has more than {needed} Byzantine rows {sure}"
+    if not aside:
+        return chosen, f"{said}; the rule distrusts f = {chosen.assumed_byzantine}, so none can be set aside: ε′ = 0"
     return chosen, f"{said}, so {aside} of the f = {chosen.assumed_byzantine} distrusted rows are set aside: ε′K"
 
 

@@ -37,7 +37,7 @@ def reading(
 
 def _papers_probability(protocol: Protocol, failure: float) -> Iterator[str]:
     if protocol.batch_size == "full":
-        yield "Full batches leave nothing to chance: the paper's Theorem 2 holds surely, given the cohorts."
+        yield "Full batches leave nothing to chance: the paper's Theorem 2 is about every run, given the cohorts."
         return
     size, steps = protocol.cohort_size, protocol.local_steps
     slack = protocol.slack if 0.0 < protocol.slack and protocol.fraction <= _LARGEST else _LARGEST
@@ -95,10 +95,10 @@ def _cohorts(protocol: Protocol) -> Iterator[str]:
 
 def _step_size(protocol: Protocol, papers: Guarantee, own: Guarantee) -> Iterator[str]:
     def compared(guarantee: Guarantee) -> str:
-        factor = protocol.lr / guarantee.lr_limit
-        if guarantee.conditions[0].passed:
-            return f"{guarantee.lr_limit:.4g}"
-        return f"{guarantee.lr_limit:.4g} (this is {factor:.3g} times too large)"
+        limit = guarantee.lr_limit
+        if guarantee.conditions[0].passed or not limit:
+            return f"{limit:.4g}"
+        return f"{limit:.4g} (this is {protocol.lr / limit:.3g} times too large)"
 
     yield (
         f"The step size is {protocol.lr:.4g}; the paper allows up to {compared(papers)}, holdfast's theorem up to "
@@ -112,17 +112,20 @@ def _progress(problem: Problem, protocol: Protocol, own: Guarantee) -> Iterator[
     after = float(own.bound(protocol.rounds))
     if problem.strong_convexity:
         start = problem.start
-        told = f"From ‖x_0 − x*‖² = {start:.4g} the bound goes to {after:.4g} in {protocol.rounds:,} rounds"
+        told = (
+            f"From ‖x_0 − x*‖² = {start:.4g} the bound, {own.reading}, goes to {after:.4g} in {protocol.rounds:,} "
+            f"rounds"
+        )
         tail = (
-            "; the floor is above the start, so nothing is promised but that the run stays near"
+            "; the floor is above the start, so no progress is promised, only that the run goes no further away"
             if own.floor >= start
             else f" and to {own.floor:.4g} in the end"
         )
         yield f"{told}{tail}."
         return
     yield (
-        f"After {protocol.rounds:,} rounds the mean of ‖∇F‖² is at most {after:.4g}, of which {own.floor:.4g} stays "
-        f"however long the run."
+        f"After {protocol.rounds:,} rounds the mean of ‖∇F‖² is at most {after:.4g}, {own.reading}, of which "
+        f"{own.floor:.4g} stays however long the run."
     )
     trivial = 2.0 * problem.smoothness * problem.height
     if own.floor >= trivial:

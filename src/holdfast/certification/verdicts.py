@@ -74,7 +74,7 @@ def tolerated(plan: Plan, guarantee: Guarantee) -> int:
 
 def obstacles(plan: Plan, rounds: Rounds, guarantee: Guarantee, *, skipped: int) -> tuple[str, ...]:
     """Return why a guarantee does not speak of the run that was played; nothing if it does."""
-    found = [f"{each.name} is outside the theorems" for each in plan.outside]
+    found = [f"outside the theorems: {each.name}" for each in plan.outside]
     if skipped:
         found.append(f"{skipped} rounds changed nothing, as their rows could not be aggregated")
     if not math.isfinite(guarantee.floor):
@@ -88,9 +88,12 @@ def obstacles(plan: Plan, rounds: Rounds, guarantee: Guarantee, *, skipped: int)
 def _unlike(protocol: Protocol, rounds: Rounds, bound: int) -> Iterator[str]:
     """Yield in how many rounds more rows lied, or a larger share was distrusted as rows were missing, than reckoned."""
     aside = protocol.assumed_byzantine - bound
-    full = sum(each.byzantine > min(bound, each.assumed - aside) for each in rounds)
+    limits = [(each.byzantine, min(bound, each.assumed - aside)) for each in rounds]
+    full = [limit for byzantine, limit in limits if byzantine > limit]
     if full:
-        yield f"{full} of {len(rounds)} cohorts had more than {bound} Byzantine rows"
+        fewest = max(0, min(full))
+        missing = "" if fewest == bound else f", or than the {fewest} tolerated if rows are missing"
+        yield f"{len(full)} of {len(rounds)} cohorts had more than {bound} Byzantine rows{missing}"
     few = sum(each.assumed * protocol.cohort_size > protocol.assumed_byzantine * each.received for each in rounds)
     if few:
         yield f"in {few} of {len(rounds)} rounds rows were missing, so more than the share f/K was distrusted"
@@ -137,7 +140,7 @@ def _bounded(symbol: str, limit: float, values: dict[int, float], *, rounding: f
         return Verdict(subject=Subject.ASSUMPTION, name=symbol, outcome=Outcome.HELD, because=because)
     top = max(values.values())
     broken = top > limit * (1.0 + ROUNDING) + rounding
-    because = f"at most {top:.4g} at {len(values)} models of the run; {limit:.4g} is proved for all x"
+    because = f"at most {top:.4g} at {_models(len(values))} of the run; {limit:.4g} is proved for all x"
     outcome = Outcome.FAILED if broken else Outcome.HELD
     return Verdict(subject=Subject.ASSUMPTION, name=symbol, outcome=outcome, because=because, contradiction=broken)
 
@@ -147,7 +150,7 @@ def _as_planned(symbol: str, values: dict[int, float]) -> Verdict:
     where, top = max(values.items(), key=lambda item: item[1])
     first = values[min(values)]
     if top <= first * (1.0 + ROUNDING):
-        outcome, because = Outcome.HELD, f"largest at the start, {first:.4g}, of {len(values)} models looked at"
+        outcome, because = Outcome.HELD, f"largest at the start, {first:.4g}, of {_models(len(values))} looked at"
     else:
         grown = f"{top / first:.3g} times" if first else "more than"
         because = f"{top:.4g} in round {where}, {grown} the {first:.4g} at the start, with which a plan reckons"
@@ -253,8 +256,9 @@ def _kept(plan: Plan, path: Path, rounds: Rounds, guarantee: Guarantee, *, skipp
         because = "; ".join(why_not)
         return Verdict(subject=Subject.GUARANTEE, name=name, outcome=Outcome.INAPPLICABLE, because=because)
     numbers, values = _judged(plan, path)
-    if not len(numbers):
-        because = "the run kept no models to measure; set evaluation.measured_rounds"
+    if not np.any(numbers > 0):
+        kept = "no models to measure" if not path.places else "no model after its start"
+        because = f"the run kept {kept}; set evaluation.measured_rounds"
         return Verdict(subject=Subject.GUARANTEE, name=name, outcome=Outcome.UNKNOWN, because=because)
     bounds = guarantee.bound(numbers)
     allowed = np.square(np.sqrt(bounds * (1.0 + ROUNDING)) + _rounding(plan, path))
@@ -321,6 +325,10 @@ def _reservations(plan: Plan, guarantee: Guarantee, numbers: Vector, *, partly: 
     if _CHANCE < chance < 1.0:
         said.append(f"it leaves such a run a probability of {chance:.2g}")
     return "".join(f"; {each}" for each in said)
+
+
+def _models(count: int) -> str:
+    return "1 model" if count == 1 else f"{count} models"
 
 
 def _largest_share(pairs: list[tuple[float | None, float | None]]) -> str:

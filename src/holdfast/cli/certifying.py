@@ -116,7 +116,7 @@ def _models_table(found: Certification) -> Table:
     steps = min(_MODELS_SHOWN, len(places)) - 1
     chosen = sorted({round(last * step / steps) if steps else 0 for step in range(steps + 1)})
     known = any(place.distance is not None for place in places)
-    table = Table(title=f"measured at {plural(len(places), 'model')}", title_justify="left")
+    table = Table(title=escape(f"measured at {plural(len(places), 'model')}{_sample(found)}"), title_justify="left")
     for heading in ("rounds", "F(x)", "‖∇F(x)‖²", *(["‖x − x*‖²"] if known else []), "σ²", "κ²", "L"):
         table.add_column(heading, justify="right", no_wrap=True)
     for place in (places[each] for each in chosen):
@@ -130,6 +130,14 @@ def _models_table(found: Certification) -> Table:
             number(place.smoothness),
         )
     return table
+
+
+def _sample(found: Certification) -> str:
+    """Return of which clients and points σ² and κ² are, if not of all."""
+    trajectory = found.looked.trajectory
+    if trajectory is None or trajectory.statistics[0].gradient_variance.exact:
+        return ""
+    return f"; σ², κ²: {trajectory.statistics[0].gradient_variance.note}"
 
 
 def _verdict_table(found: Certification) -> Table:
@@ -153,6 +161,9 @@ def _summary(found: Certification) -> str:
         return "A bound was exceeded although all its conditions held; see the lines in red."
     if not found.applicable:
         return "No theorem speaks of this run, for the reasons above; nothing that is proved was contradicted."
+    judged = {each.outcome.value for each in found.verdicts if each.subject == "guarantee"}
+    if not judged & {"held", "did not hold"}:
+        return "The theorems were not put to the test, as nothing was measured after the start."
     if not found.plan.everywhere:
         return "Nothing contradicts what is proved, as far as constants measured along the run can tell."
     return "Nothing contradicts what is proved."
