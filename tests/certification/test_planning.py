@@ -226,3 +226,9 @@ def test_steps_with_dropout_are_outside() -> None:
     model = ImportedModel(factory="tests.simulation.modules:dropping")
     found = plan(convex(model=model), dataset=classes(140))
     assert [each.name for each in found.outside] == ["dropout"]
+
+
+def test_a_minimiser_that_is_known_to_few_digits_is_said_to_be() -> None:
+    config = convex(model=SoftmaxRegression(l2=1e-9))
+    distance = next(each for each in plan(config, dataset=classes(140)).constants if each.name == "distance")
+    assert "exact but for" in distance.origin
