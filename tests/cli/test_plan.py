@@ -91,7 +91,7 @@ def test_the_command_does_not_load_torch_to_say_what_is_missing(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = refused(capsys, monkeypatch, "plan", "--clients", "100")
-    missing = "--cohort, --assumed, --lr, --rounds, --smoothness, --variance, --dissimilarity, --distance or --gap"
+    missing = "--cohort, --assumed, --rounds, --smoothness, --variance, --dissimilarity, --distance or --gap"
     assert told.strip() == f"holdfast: without CONFIG the numbers must be given; missing: {missing}"
 
 
@@ -139,3 +139,10 @@ def test_a_rule_that_distrusts_too_few_has_no_row_to_set_aside() -> None:
 def test_the_bound_is_read_as_it_is_proved() -> None:
     output = flat(run("plan", str(EXAMPLE)))
     assert "the bound, in expectation over the batches, goes to" in output
+
+
+@pytest.mark.parametrize(("batch", "lr"), [("10", 1 / 40), ("full", 1 / 25)])
+def test_the_step_size_is_the_papers_if_none_is_given(batch: str, lr: float) -> None:
+    table = json.loads(run("plan", *options(lr=None, batch=batch), "--json"))
+    assert table["protocol"]["lr"] == pytest.approx(lr)
+    assert table["guarantees"][0]["conditions"][0]["passed"]

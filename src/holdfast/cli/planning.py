@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +17,7 @@ from holdfast.cli.running import Settings
 from holdfast.errors import ParameterError
 
 if TYPE_CHECKING:
-    from holdfast.certification import Plan
+    from holdfast.certification import Plan, Wishes
     from holdfast.certification.constants import Constant
     from holdfast.theory import Guarantee
 
@@ -43,7 +44,7 @@ PROTOCOL = {
     "mode": "mode",
 }
 """The numbers of a protocol and their options."""
-_NEEDED = ("clients", "cohort", "assumed", "lr", "rounds", "smoothness", "variance", "dissimilarity")
+_NEEDED = ("clients", "cohort", "assumed", "rounds", "smoothness", "variance", "dissimilarity")
 
 
 def plan(
@@ -56,7 +57,9 @@ def plan(
     local_steps: Annotated[int | None, typer.Option(help="H, local steps in a round.")] = None,
     batch: Annotated[str | None, typer.Option(help='b, points of a mini-batch; or "full", as without CONFIG.')] = None,
     points: Annotated[int | None, typer.Option(help="The most points that a client holds.")] = None,
-    lr: Annotated[float | None, typer.Option(help="η, the step size.")] = None,
+    lr: Annotated[
+        float | None, typer.Option(help="η, the step size; the paper's, if there is no CONFIG and it is left out.")
+    ] = None,
     rounds: Annotated[int | None, typer.Option(help="T/H, how many rounds.")] = None,
     mode: Annotated[str | None, typer.Option(help="The mode of RAGE: auto, known or exact.")] = None,
     smoothness: Annotated[float | None, typer.Option(help="L of F.")] = None,
@@ -124,10 +127,21 @@ def _planned(config: Path | None, settings: list[str], numbers: dict[str, Any]) 
 
     wishes = Wishes(**numbers)
     if config is None:
-        return plan_numbers(wishes)
+        return plan_numbers(_with_lr(wishes))
     from holdfast.runs import read_config  # noqa: PLC0415
 
     return look(read_config(config, settings), wishes)
+
+
+def _with_lr(wishes: Wishes) -> Wishes:
+    """Return the numbers with the paper's step size, the largest that its theorem allows, unless one was given."""
+    from holdfast.theory import paper  # noqa: PLC0415
+
+    protocol = {"batch_size": "full", "local_steps": 1, **wishes.protocol}
+    if "lr" not in protocol:
+        largest = paper.full_batch_lr if protocol["batch_size"] == "full" else paper.minibatch_lr
+        protocol["lr"] = largest(smoothness=wishes.problem["smoothness"], local_steps=protocol["local_steps"])
+    return replace(wishes, protocol=protocol)
 
 
 def _complete(settings: list[str], given: Mapping[str, Any]) -> None:
