@@ -19,7 +19,7 @@ from holdfast.models import Quadratic
 from holdfast.partitions import IidPartition
 from holdfast.rng import stream
 from holdfast.simulation import Evaluation, Federation, federation
-from holdfast.simulation.measuring import honest_error_bound, honest_figures, measured, spread_and_scatter
+from holdfast.simulation.measuring import honest_error_bound, honest_figures, measured
 
 ALL = Evaluation(measured_rounds=1_000)
 
@@ -41,30 +41,17 @@ def test_measured_rounds_are_evenly_spread_and_begin_with_the_first(rounds: int,
     assert found == [-(-i * rounds // chosen) for i in range(chosen)]
 
 
-@pytest.mark.parametrize(("num_rows", "dim"), [(1, 1), (1, 5), (2, 1), (5, 5), (6, 40), (40, 6), (150, 200)])
-@pytest.mark.parametrize("offset", [0.0, 1e4])
-def test_spread_and_scatter_are_those_of_the_covariance_written_out(num_rows: int, dim: int, offset: float) -> None:
-    rows = drawn(num_rows, dim, offset)
-    for given, slack in ((rows, 1e-9), (rows.float(), 1e-5)):
-        values = np.linalg.eigvalsh(covariance(given))
-        found = spread_and_scatter(given)
-        assert found is not None
-        assert found == pytest.approx((values[-1], values.sum()), rel=slack, abs=1e-12)
-        assert 0.0 <= found[0] <= found[1] * (1.0 + 1e-12)
-
-
 @pytest.mark.parametrize("shape", [(3, 8), (8, 3)])
 @pytest.mark.parametrize("bad", [math.nan, math.inf, 1e30])
 @pytest.mark.parametrize("who", [slice(1, 2), slice(None)])
 def test_rows_that_diverged_have_no_spread(shape: tuple[int, int], bad: float, who: slice) -> None:
     rows = drawn(*shape).float()
     rows[who, -1] = bad
-    assert spread_and_scatter(rows) is None
     assert honest_figures(rows, None) == {}
 
 
 def test_no_rows_have_no_spread() -> None:
-    assert spread_and_scatter(torch.empty(0, 4)) is None
+    assert honest_figures(torch.empty(0, 4), None) == {}
 
 
 def attacked(**changes: Any) -> dict[str, Any]:

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InputError
-from holdfast.linalg.gram import pivoted_gram
+from holdfast.linalg.columns import Columns, Vector
+from holdfast.linalg.gram import all_or_usable, pivoted_gram
 from holdfast.linalg.sources import as_columns
 from holdfast.linalg.spectrum import eigen_directions, scatter_matrix
 from holdfast.linalg.threads import one_blas_thread
@@ -33,12 +34,12 @@ class Spread:
 
 
 def honest_spread(rows: Any) -> Spread:
-    r"""Return λ_max and the trace of the covariance of the rows, from their n × n Gram matrix.
+    r"""Return λ_max and the trace of the covariance of the rows.
 
-    The eigenvalues of (1/n) Σ (g − ḡ)(g − ḡ)ᵀ that are not 0 are those of the centred Gram matrix over n, so no d × d
-    matrix is formed. The standard errors are those of the infinitesimal jackknife: a row moves λ_max by
-    (p² − λ_max)/n to first order, where p is its coordinate from the mean along the top direction (Critchley 1985),
-    so the error is the standard deviation of the p² over √n; that of the trace has ‖g − ḡ‖² in place of p². They
+    The eigenvalues of (1/n) Σ (g − ḡ)(g − ḡ)ᵀ that are not 0 are those of the centred n × n Gram matrix over n, so the
+    smaller of the two matrices is formed. The standard errors are those of the infinitesimal jackknife: a row moves
+    λ_max by (p² − λ_max)/n to first order, where p is its coordinate from the mean along the top direction (Critchley
+    1985), so the error is the standard deviation of the p² over √n; that of the trace has ‖g − ḡ‖² in place of p². They
     assume a top direction that stands out; λ_max of few rows in many dimensions lies above that of their law.
 
     >>> honest_spread(np.array([[0.0, 1.0], [2.0, 1.0], [0.0, 1.0], [2.0, 1.0]]))
@@ -49,26 +50,49 @@ def honest_spread(rows: Any) -> Spread:
     """
     columns = as_columns(rows)
     with one_blas_thread():
-        gram = pivoted_gram(columns)
-        bad = np.flatnonzero(~gram.usable)
-        if len(bad):
-            names = ", ".join(map(str, bad[:5])) + (", …" if len(bad) > 5 else "")
-            msg = (
-                f"rows must be finite, with squares that do not overflow: {len(bad)} of {columns.num_rows} are not, "
-                f"namely {names}; leave them out"
-            )
-            raise InputError(msg)
-        weights = np.ones(len(gram.matrix))
-        squares = np.maximum(scatter_matrix(gram.matrix, weights).diagonal(), 0.0)
-        found = eigen_directions(gram.matrix, weights, 1)
-    along = found.coordinates[:, 0]
+        top, along, squares = (_narrow if columns.num_columns < columns.num_rows else _wide)(columns)
+    trace = float(squares.mean())
     return Spread(
-        largest=min(found.top / len(weights), float(squares.mean())),  # rounding may put it above
-        trace=float(squares.mean()),
-        num_rows=len(weights),
-        largest_error=_standard_error(np.square(along - along.mean())),
+        largest=min(max(0.0, top) / len(squares), trace),  # rounding may put it outside
+        trace=trace,
+        num_rows=len(squares),
+        largest_error=_standard_error(np.square(along)),
         trace_error=_standard_error(squares),
     )
+
+
+def _narrow(columns: Columns) -> tuple[float, Vector, Vector]:
+    """Return the largest scatter, every row's coordinate along it, and its ‖g − ḡ‖², from the d × d scatter matrix."""
+    _check(all_or_usable(columns))
+    centred = (
+        columns.take(np.arange(columns.num_columns)).cpu().numpy().astype(np.float64)
+    )  # a copy, whatever the dtype
+    centred -= centred.mean(axis=0)
+    values, vectors = np.linalg.eigh(centred.T @ centred)
+    return float(values[-1]), centred @ vectors[:, -1], np.square(centred).sum(axis=1)
+
+
+def _wide(columns: Columns) -> tuple[float, Vector, Vector]:
+    """Return the same from the n × n Gram matrix."""
+    gram = pivoted_gram(columns)
+    _check(gram.usable)
+    weights = np.ones(len(gram.matrix))
+    found = eigen_directions(gram.matrix, weights, 1)
+    along = found.coordinates[:, 0]
+    squares = np.maximum(scatter_matrix(gram.matrix, weights).diagonal(), 0.0)
+    return found.top, along - along.mean(), squares
+
+
+def _check(usable: NDArray[np.bool_]) -> None:
+    """Refuse rows that no honest client sends."""
+    bad = np.flatnonzero(~usable)
+    if len(bad):
+        names = ", ".join(map(str, bad[:5])) + (", …" if len(bad) > 5 else "")
+        msg = (
+            f"rows must be finite, with squares that do not overflow: {len(bad)} of {len(usable)} are not, "
+            f"namely {names}; leave them out"
+        )
+        raise InputError(msg)
 
 
 def _standard_error(values: NDArray[np.float64]) -> float:
