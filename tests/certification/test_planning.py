@@ -13,7 +13,7 @@ from tests.simulation.small import classes
 
 from holdfast.aggregators import Krum, Mean, Rage
 from holdfast.attacks import FixedMembers, FractionMembers
-from holdfast.certification import Wishes, plan, plan_numbers
+from holdfast.certification import Wishes, constants, plan, plan_numbers
 from holdfast.errors import ParameterError
 from holdfast.models import ImportedModel, MultilayerPerceptron, SoftmaxRegression
 from holdfast.models.convex import quadratic_constants
@@ -232,3 +232,16 @@ def test_a_minimiser_that_is_known_to_few_digits_is_said_to_be() -> None:
     config = convex(model=SoftmaxRegression(l2=1e-9))
     distance = next(each for each in plan(config, dataset=classes(140)).constants if each.name == "distance")
     assert "exact but for" in distance.origin
+
+
+def test_large_problems_are_looked_at_in_samples_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constants, "_AFFORDABLE", 1e4)
+    monkeypatch.setattr(constants, "_POOL", 200 * 650)
+    monkeypatch.setattr(constants, "_CURVATURE_POOL", 100 * 650)
+    monkeypatch.setattr(constants, "_FEWEST_POINTS", 50)
+    found = plan(RunConfig(model=MultilayerPerceptron(hidden=(8,))))
+    origins = {each.name: each.origin for each in found.constants}
+    assert "16 products over 0.0" in origins["smoothness"]
+    assert origins["gap"] == "bound: F(x_0), as F* ≥ 0, from a sample of points"
+    assert "a lower bound" in origins["dissimilarity"]
+    assert not found.everywhere

@@ -97,3 +97,17 @@ def test_bad_places_are_refused(
 def test_the_command_line_loads_neither_torch_nor_matplotlib() -> None:
     code = "import sys, holdfast.cli; sys.exit(bool({'torch', 'matplotlib'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0  # noqa: S603
+
+
+def test_certificates_are_asked_about_the_spread_that_is_given(
+    complete: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, wide = (json.loads(run("certify", str(complete), "--json", *extra)) for extra in ([], ["--sigma0", "50"]))
+    assert all(each["sigma0"] == 50.0 for each in wide["filter"])
+    pairs = [
+        (each["certificate"], more["certificate"]) for each, more in zip(own["filter"], wide["filter"], strict=True)
+    ]
+    assert all(more is None or (each is not None and each <= more) for each, more in pairs)
+    assert "it rests on σ₀ = 50" in flat(run("certify", str(complete), "--sigma0", "50"))
+    told = refused(capsys, monkeypatch, "certify", str(complete), "--sigma0", "-1")
+    assert "sigma0 must be a finite number above 0, got -1.0" in told

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from tests.cli.commands import refused, run, small_config
 
+from holdfast.theory.sampling import run_excess_probability
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "convex.toml"
 NUMBERS = {
     "clients": "10000",
@@ -91,7 +93,7 @@ def test_the_command_does_not_load_torch_to_say_what_is_missing(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = refused(capsys, monkeypatch, "plan", "--clients", "100")
-    missing = "--cohort, --assumed, --rounds, --smoothness, --variance, --dissimilarity, --distance or --gap"
+    missing = "--cohort, --rounds, --smoothness, --variance, --dissimilarity, --distance or --gap"
     assert told.strip() == f"holdfast: without CONFIG the numbers must be given; missing: {missing}"
 
 
@@ -146,3 +148,12 @@ def test_the_step_size_is_the_papers_if_none_is_given(batch: str, lr: float) -> 
     table = json.loads(run("plan", *options(lr=None, batch=batch), "--json"))
     assert table["protocol"]["lr"] == pytest.approx(lr)
     assert table["guarantees"][0]["conditions"][0]["passed"]
+
+
+def test_as_many_rows_are_distrusted_as_may_well_be_byzantine_if_no_number_is_given() -> None:
+    given = {"clients": "1000", "cohort": "100", "byzantine": "100", "rounds": "200", "assumed": None, "slack": None}
+    table = json.loads(run("plan", *options(**given), "--json"))
+    assumed = table["protocol"]["assumed_byzantine"]
+    law = {"num_clients": 1000, "num_byzantine": 100, "cohort_size": 100, "rounds": 200}
+    assert run_excess_probability(**law, tolerated=assumed) <= 0.005
+    assert run_excess_probability(**law, tolerated=assumed - 1) > 0.005

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import Any, final
 
@@ -23,6 +23,7 @@ from holdfast.runs import Run
 from holdfast.simulation.setting import Setting
 from holdfast.theory import Guarantee
 from holdfast.theory.estimate import Objective
+from holdfast.theory.ranges import positive
 
 CURVATURES = 3
 """At how many models the curvature is measured, where it is not known."""
@@ -101,6 +102,7 @@ def certify(
     clients: int | None = None,
     points: int | None = None,
     curvatures: int = CURVATURES,
+    sigma0: float | None = None,
     dataset: Dataset | None = None,
 ) -> Certification:
     """Measure a run along its kept models, and judge assumptions, filter and theorems.
@@ -114,12 +116,15 @@ def certify(
         clients: how many clients to look at for σ² and κ²; all, where that is affordable, if left out.
         points: how many points of a client, for σ²; likewise.
         curvatures: at how many models to measure L where it is not known.
+        sigma0: the σ₀ to ask certificates about; what the rule was told or found, if left out.
         dataset: the data, if they are not to be loaded from the configuration.
 
     Raises:
+        ParameterError: a number is out of its range.
         CorruptRunError: the folder holds no run that can be read.
         RunError: the data are not those of the run, or there is nothing to measure constants at.
     """
+    asked = None if sigma0 is None else positive("sigma0", sigma0)
     run = Run.resume(path, dataset=dataset)
     setting = run.federation.setting
     with one_torch_thread():
@@ -130,7 +135,7 @@ def certify(
     plan = planned(constants, protocol_of(setting), wishes, beyond=outside(setting), answered=False)
     records = list(run.folder.records())
     rule = run.config.rule
-    facts = facts_of(records, kappa=rule.kappa if isinstance(rule, Rage) else KAPPA)
+    facts = facts_of(records, kappa=rule.kappa if isinstance(rule, Rage) else KAPPA, sigma0=asked)
     skipped = sum(record.skipped for record in records)
     return Certification(
         path=FilePath(path),
@@ -147,10 +152,10 @@ def certify(
 
 def _effort(setting: Setting, clients: int | None, points: int | None) -> Effort:
     usual = Effort.usual(setting)
-    return Effort(
+    return replace(
+        usual,
         clients=usual.clients if clients is None else min(clients, setting.num_clients),
         points=usual.points if points is None else points,
-        steps=usual.steps,
     )
 
 

@@ -17,12 +17,14 @@ from holdfast.theory import Problem
 from holdfast.theory.estimate import (
     Curvature,
     Estimate,
+    GradientStatistics,
     Objective,
     Point,
     Trajectory,
-    along,
+    curvature,
     exact_constants,
     exact_smoothness,
+    gradient_statistics,
 )
 
 Vector = NDArray[np.float64]
@@ -40,12 +42,16 @@ SYMBOLS = {
 
 _AFFORDABLE = 5e8
 """How many numbers all gradients of single points may have to be looked at one by one."""
+_POOL, _CURVATURE_POOL = 2e9, 2e8
+"""The same for F and ∇F at one model, and for one product with the Hessian: some seconds of a core for a network."""
+_FEWEST_POINTS = 500
+"""Points that F is formed over at least, however large the model."""
 _FEWEST_STEPS, _MOST_STEPS = 16, 64
 """Products with the Hessian, for large problems and for others."""
 _NEWTON = "exact, by Newton's method"
 _NEGLIGIBLE = 1e-6
 """An error of x* that is this part of the distance to it is not worth telling."""
-_CLIENTS, _POINTS = 100, 32
+_FEWEST_CLIENTS, _CLIENTS, _POINTS = 5, 100, 32
 """How many clients are looked at, and points of each, where all would be too many."""
 
 
@@ -70,21 +76,45 @@ class Constant:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Effort:
-    """How much is looked at to measure constants; F and ∇F are always those of all clients and points."""
+    """How much is looked at to measure constants."""
 
     clients: int | Literal["all"] = "all"
     """So many clients, drawn at random, for σ² and κ²."""
     points: int | Literal["all"] = "all"
     """So many points of a client at most, for σ²."""
+    pool: int | None = None
+    """So many points of all, drawn at random, for F and ∇F; None for all."""
     steps: int = _MOST_STEPS
     """Products with the Hessian at a model, for L."""
+    curvature_pool: int | None = None
+    """So many points for these products."""
 
     @classmethod
     def usual(cls, setting: Setting) -> Effort:
-        """Return all where it is affordable, else a sample."""
-        if len(setting.client_shares.order) * setting.layout.dim <= _AFFORDABLE:
+        """Return all where it is affordable, else samples, such that a model takes some seconds."""
+        number, dim = len(setting.client_shares.order), setting.layout.dim
+        if number * dim <= _AFFORDABLE:
             return cls()
-        return cls(clients=min(_CLIENTS, setting.num_clients), points=_POINTS, steps=_FEWEST_STEPS)
+        pool = max(_FEWEST_POINTS, int(_POOL / dim))
+        clients = min(_CLIENTS, max(_FEWEST_CLIENTS, pool * setting.num_clients // number), setting.num_clients)
+        steep = max(_FEWEST_POINTS, int(_CURVATURE_POOL / dim))
+        return cls(clients=clients, points=_POINTS, pool=pool, steps=_FEWEST_STEPS, curvature_pool=steep)
+
+    def measure(self, objective: Objective, point: Point) -> GradientStatistics:
+        """Return F, ∇F, σ² and κ² at a model."""
+        return gradient_statistics(
+            _pooled(objective, self.pool),
+            point.model,
+            point.buffers,
+            where=point.where,
+            clients=self.clients,
+            samples=self.points,
+        )
+
+    def steepness(self, objective: Objective, point: Point) -> Curvature:
+        """Return the curvature at a model."""
+        few = _pooled(objective, self.curvature_pool)
+        return curvature(few, point.model, point.buffers, where=point.where, steps=self.steps)
 
 
 @final
@@ -185,7 +215,7 @@ def locally(setting: Setting, objective: Objective, trajectory: Trajectory) -> K
             origin=_measured(apart.estimate, apart.where),
             everywhere=False,
         ),
-        Constant(name="gap", value=max(0.0, first.value), origin="bound: F(x_0), as F* ≥ 0", everywhere=True),
+        Constant(name="gap", value=max(0.0, first.value), origin=_height(first), everywhere=not first.gradient_error),
         _dim(objective),
     )
     return Known(constants=constants)
@@ -193,9 +223,13 @@ def locally(setting: Setting, objective: Objective, trajectory: Trajectory) -> K
 
 def at_start(setting: Setting, objective: Objective) -> Known:
     """Return the constants that are measured at the start of a run."""
-    effort = Effort.usual(setting)
-    looked = along(objective, [start_of(setting)], clients=effort.clients, samples=effort.points, steps=effort.steps)
-    return locally(setting, objective, looked)
+    effort, start = Effort.usual(setting), start_of(setting)
+    here, steep = effort.measure(objective, start), effort.steepness(objective, start)
+    return locally(setting, objective, Trajectory(statistics=(here,), curvatures=(steep,)))
+
+
+def _pooled(objective: Objective, number: int | None) -> Objective:
+    return objective if number is None else objective.pool(number)
 
 
 def _proved(found: ProblemConstants) -> tuple[Constant, ...]:
@@ -221,8 +255,13 @@ def _smoothness(setting: Setting, found: Curvature | None) -> Constant:
         raise DataError(msg)
     most = max(found.at_most, -found.at_least)
     sure = f"; at most {most:.4g} with {100 * found.confidence:.0f} % confidence" if math.isfinite(most) else ""
-    origin = f"local, at {found.where}: Lanczos, {found.steps} products{'' if found.exact else sure}"
+    part = f" over {found.share:.2g} of the points" if found.share < 1.0 else ""
+    origin = f"local, at {found.where}: Lanczos, {found.steps} products{part}{'' if found.exact else sure}"
     return Constant(name="smoothness", value=max(found.smoothness, torch.finfo().tiny), origin=origin, everywhere=False)
+
+
+def _height(first: GradientStatistics) -> str:
+    return "bound: F(x_0), as F* ≥ 0" + (", from a sample of points" if first.gradient_error else "")
 
 
 def _measured(estimate: Estimate, where: str) -> str:

@@ -12,7 +12,7 @@ import torch
 from holdfast.certification.constants import Effort, Known, Vector
 from holdfast.errors import CorruptRunError, DataError, ParameterError
 from holdfast.records.folder import RunFolder
-from holdfast.theory.estimate import GradientStatistics, Objective, Point, Trajectory, curvature, gradient_statistics
+from holdfast.theory.estimate import GradientStatistics, Objective, Point, Trajectory
 
 
 @final
@@ -26,6 +26,8 @@ class Place:
     """F(x)."""
     gradient: float
     """‖∇F(x)‖²."""
+    gradient_error: float
+    """The standard error of ∇F(x), as a length; 0 if it is formed over all points."""
     distance: float | None
     """‖x − x*‖², if x* is known."""
     gradient_variance: float
@@ -86,11 +88,9 @@ def looked_along(folder: RunFolder, objective: Objective, known: Known | None, e
     places, statistics, found, diverged, rounding = [], [], [], None, 0.0
     for number, point in _points(folder, numbers):
         try:
-            here = gradient_statistics(
-                objective, point.model, point.buffers, where=point.where, clients=effort.clients, samples=effort.points
-            )
+            here = effort.measure(objective, point)
             if number in steep:
-                found.append(curvature(objective, point.model, point.buffers, where=point.where, steps=effort.steps))
+                found.append(effort.steepness(objective, point))
         except (DataError, ParameterError):  # the model holds NaN or Inf, or its loss does
             diverged = number
             break
@@ -118,6 +118,7 @@ def _place(number: int, point: Point, here: GradientStatistics, known: Known | N
         round=number,
         value=here.value,
         gradient=here.gradient_norm**2,
+        gradient_error=here.gradient_error,
         distance=distance,
         gradient_variance=here.gradient_variance.value,
         variance_error=here.gradient_variance.standard_error,

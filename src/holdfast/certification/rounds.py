@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
+from holdfast.aggregators.rage.certificate import Certificate
 from holdfast.aggregators.rage.constants import KAPPA, filter_constant
 from holdfast.records.round import RoundRecord
 
@@ -30,11 +31,13 @@ class RoundFacts:
     error: float | None
     """‖ĝ − mean of the honest rows‖."""
     certificate: float | None
-    """What the certificate proves of the error if the honest spread is what the rule was told or found."""
+    """What the certificate proves of the error if the honest rows spread no more than `sigma0`."""
     honest_bound: float | None
     """What it proves with the true honest spread; in measured rounds, if the promise was kept."""
     sigma0: float | None
-    """σ₀ that the rule was told or found."""
+    """σ₀ that the certificate is asked about: what the rule was told or found, or what was given."""
+    own_sigma0: bool
+    """Whether that is the rule's own."""
     spread: float | None
     """λ_max of the covariance of the honest rows, in measured rounds."""
     constant: float | None
@@ -49,14 +52,14 @@ class RoundFacts:
 
     @property
     def spread_kept(self) -> bool | None:
-        """Whether the honest rows spread no more than the rule's σ₀; None if that was not measured."""
+        """Whether the honest rows spread no more than that σ₀; None if it was not measured."""
         if self.spread is None or self.sigma0 is None:
             return None
         return self.spread <= self.sigma0**2 * (1.0 + ROUNDING)
 
     @property
     def exceeds_certificate(self) -> bool:
-        """Whether the error was larger than the certificate says for the rule's own σ₀."""
+        """Whether the error was larger than the certificate says for that σ₀."""
         return self._exceeds(self.certificate)
 
     @property
@@ -81,12 +84,14 @@ class RoundFacts:
         return {**vars(self), "promise_kept": self.promise_kept, "measured_constant": self.measured_constant}
 
 
-def facts_of(records: Iterable[RoundRecord], *, kappa: float = KAPPA) -> tuple[RoundFacts, ...]:
-    """Return the facts of every round in which rows were aggregated."""
-    return tuple(_facts(record, kappa) for record in records if not record.skipped)
+def facts_of(
+    records: Iterable[RoundRecord], *, kappa: float = KAPPA, sigma0: float | None = None
+) -> tuple[RoundFacts, ...]:
+    """Return the facts of every round in which rows were aggregated; certificates asked about a σ₀ if one is given."""
+    return tuple(_facts(record, kappa, sigma0) for record in records if not record.skipped)
 
 
-def _facts(record: RoundRecord, kappa: float) -> RoundFacts:
+def _facts(record: RoundRecord, kappa: float, sigma0: float | None) -> RoundFacts:
     received, proof = len(record.received), record.certificate or {}
     assumed = record.num_byzantine or 0
     return RoundFacts(
@@ -96,10 +101,19 @@ def _facts(record: RoundRecord, kappa: float) -> RoundFacts:
         assumed=assumed,
         update_norm=record.update_norm,
         error=record.error,
-        certificate=proof.get("error_bound"),
+        certificate=_certified(proof, sigma0),
         honest_bound=record.honest_error_bound,
-        sigma0=record.sigma0,
+        sigma0=record.sigma0 if sigma0 is None else sigma0,
+        own_sigma0=sigma0 is None,
         spread=record.honest_spread,
         constant=filter_constant(proof["mode"], assumed / received, kappa=kappa, num_rows=received) if proof else None,
         proved=bool(proof.get("proved", True)),
     )
+
+
+def _certified(proof: Mapping[str, Any], sigma0: float | None) -> float | None:
+    """Return what a certificate proves of the error; None if nothing."""
+    if sigma0 is None or not proof:
+        return proof.get("error_bound")
+    bound = Certificate.from_evidence(proof).error_bound(sigma0)
+    return bound if math.isfinite(bound) else None

@@ -213,7 +213,7 @@ def _filter(rounds: Rounds) -> Iterator[Verdict]:
 
 
 def _certified_error(rounds: Rounds) -> Verdict:
-    """Judge the certificate as the server sees it: it is about honest rows that spread no more than the rule's σ₀."""
+    """Judge the certificate as the server sees it: it is about honest rows that spread no more than some σ₀."""
     name = "error against the certificate"
     certified = [each for each in rounds if each.certificate is not None and each.error is not None]
     if not certified:
@@ -225,7 +225,7 @@ def _certified_error(rounds: Rounds) -> Verdict:
     wide = sum(not each.spread_kept for each in looked)
     share = _largest_share([(each.error, each.certificate) for each in certified])
     because = f"{len(beyond)} of {len(certified)} rounds above it{share}"
-    because += "; it rests on the rule's own σ₀"
+    because += "; it rests on " + ("the rule's own σ₀" if certified[0].own_sigma0 else f"σ₀ = {certified[0].sigma0:g}")
     because += f", which honest rows exceeded in {wide} of {len(looked)} measured rounds" if looked else ""
     outcome = Outcome.FAILED if beyond else Outcome.HELD
     return Verdict(subject=Subject.FILTER, name=name, outcome=outcome, because=because, contradiction=bool(wrong))

@@ -42,6 +42,13 @@ def certify(
     curvatures: Annotated[
         int, typer.Option(min=1, help="At how many models to measure L, where it is not known exactly.")
     ] = 3,
+    sigma0: Annotated[
+        float | None,
+        typer.Option(
+            help="The honest spread (a standard deviation) to ask the certificates about; what the rule was told or "
+            "found, if left out."
+        ),
+    ] = None,
     slack: Annotated[
         float | None,
         typer.Option(help="ε′, the share of a cohort set aside for unlucky honest rows; chosen if left out."),
@@ -64,7 +71,8 @@ def certify(
     if plot is not None:
         check_kind(plot)
     wishes = Wishes(problem={}, protocol={}, slack=slack, failure=failure)
-    found = judge(path, wishes=wishes, clients=clients, points=points, curvatures=curvatures)
+    with Console(stderr=True).status("measuring at the models of the run"):
+        found = judge(path, wishes=wishes, clients=clients, points=points, curvatures=curvatures, sigma0=sigma0)
     told = _drawn(found, plot)
     if as_json:
         typer.echo(json.dumps(found.as_dict(), allow_nan=False))
@@ -133,11 +141,14 @@ def _models_table(found: Certification) -> Table:
 
 
 def _sample(found: Certification) -> str:
-    """Return of which clients and points σ² and κ² are, if not of all."""
+    """Return of which clients and points the numbers are, if not of all."""
     trajectory = found.looked.trajectory
-    if trajectory is None or trajectory.statistics[0].gradient_variance.exact:
+    if trajectory is None:
         return ""
-    return f"; σ², κ²: {trajectory.statistics[0].gradient_variance.note}"
+    first = trajectory.statistics[0]
+    sampled = "" if first.gradient_variance.exact else f"; σ², κ²: {first.gradient_variance.note}"
+    largest = max(each.gradient_error for each in trajectory.statistics)
+    return sampled + (f"; F, ∇F: from a sample of points, ∇F ± {largest:.2g} (standard error)" if largest else "")
 
 
 def _verdict_table(found: Certification) -> Table:

@@ -44,7 +44,7 @@ PROTOCOL = {
     "mode": "mode",
 }
 """The numbers of a protocol and their options."""
-_NEEDED = ("clients", "cohort", "assumed", "rounds", "smoothness", "variance", "dissimilarity")
+_NEEDED = ("clients", "cohort", "rounds", "smoothness", "variance", "dissimilarity")
 
 
 def plan(
@@ -53,7 +53,10 @@ def plan(
     clients: Annotated[int | None, typer.Option(help="R, how many clients there are.")] = None,
     cohort: Annotated[int | None, typer.Option(help="K, how many take part in a round.")] = None,
     byzantine: Annotated[int | None, typer.Option(help="How many of the clients are Byzantine.")] = None,
-    assumed: Annotated[int | None, typer.Option(help="f, how many rows of a cohort the rule distrusts.")] = None,
+    assumed: Annotated[
+        int | None,
+        typer.Option(help="f, how many rows of a cohort the rule distrusts; as many as may be Byzantine if left out."),
+    ] = None,
     local_steps: Annotated[int | None, typer.Option(help="H, local steps in a round.")] = None,
     batch: Annotated[str | None, typer.Option(help='b, points of a mini-batch; or "full", as without CONFIG.')] = None,
     points: Annotated[int | None, typer.Option(help="The most points that a client holds.")] = None,
@@ -127,10 +130,27 @@ def _planned(config: Path | None, settings: list[str], numbers: dict[str, Any]) 
 
     wishes = Wishes(**numbers)
     if config is None:
-        return plan_numbers(_with_lr(wishes))
+        return plan_numbers(_with_lr(_with_assumed(wishes)))
     from holdfast.runs import read_config  # noqa: PLC0415
 
     return look(read_config(config, settings), wishes)
+
+
+def _with_assumed(wishes: Wishes) -> Wishes:
+    """Return the numbers with the smallest f that the cohorts keep to, but for half the failure, unless it is given."""
+    from holdfast.theory.sampling import tolerated_for  # noqa: PLC0415
+
+    given = wishes.protocol
+    if "assumed_byzantine" in given:
+        return wishes
+    assumed = tolerated_for(
+        num_clients=given["num_clients"],
+        num_byzantine=given.get("num_byzantine", 0),
+        cohort_size=given["cohort_size"],
+        rounds=given["rounds"],
+        failure=wishes.failure / 2.0,
+    )
+    return replace(wishes, protocol={**given, "assumed_byzantine": assumed})
 
 
 def _with_lr(wishes: Wishes) -> Wishes:

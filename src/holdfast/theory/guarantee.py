@@ -97,6 +97,8 @@ class Guarantee:
     """What would be left without one of the causes of error."""
     failures: Mapping[str, float] = field(default_factory=dict)
     """What may go wrong during the run, and a bound of its probability."""
+    rests_on: str = ""
+    """What is not proved and yet needed, beside the conditions."""
     rounds: int
     """How many rounds the run has."""
     curve: Callable[[Vector], Vector] = field(repr=False)
@@ -126,10 +128,14 @@ class Guarantee:
         rows += [(f"{'✓' if each.passed else '✗'} {each.name}", str(each)) for each in self.conditions]
         rows.append(("step size at most", f"{self.lr_limit:.4g}"))
         rows.append(("honest spread σ₀, filter's error Υ", f"{self.sigma0:.4g}, {self.filter_error:.4g}"))
+        if self.rests_on:
+            rows.append(("rests on", self.rests_on))
+        if not math.isfinite(self.floor):
+            return [*rows, ("floor", "none: a condition above fails, and nothing is promised")]
         rows.append((f"bound after {self.rounds:,} rounds", f"{float(self.bound(self.rounds)):.4g}"))
         without = "; ".join(f"{value:.4g} {cause}" for cause, value in self.floors.items())
         rows.append(("floor", f"{self.floor:.4g}" + (f" ({without})" if without else "")))
-        chances = "; ".join(f"{cause}: {value:.3g}" for cause, value in self.failures.items())
+        chances = "; ".join(f"{cause}: {min(1.0, value):.3g}" for cause, value in self.failures.items())
         rows.append(("may fail with probability", f"{self.failure:.3g}" + (f" ({chances})" if chances else "")))
         return rows
 

@@ -10,12 +10,17 @@ from tests.theory.estimate.problems import PROBLEMS, SHARES, buffers_row, model_
 
 from holdfast.data.base import Dataset
 from holdfast.errors import DataError, ParameterError
-from holdfast.models import ResidualNetwork
+from holdfast.models import Quadratic, ResidualNetwork
 from holdfast.partitions import Shares
 from holdfast.rng import stream
-from holdfast.theory.estimate import Objective
+from holdfast.theory.estimate import Objective, gradient_statistics
 
 NAMES = sorted(PROBLEMS)
+
+
+def rows(number: int) -> Dataset:
+    x = torch.from_numpy(stream(1, "rows").standard_normal((number, 3)))
+    return Dataset(name="rows", features=x, labels=x, test_features=x, test_labels=x)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -97,3 +102,37 @@ def test_losses_that_overflow_are_reported() -> None:
 def test_shares_of_another_data_set_are_refused() -> None:
     with pytest.raises(DataError, match="has 24 training points, the shares name point 24"):
         Objective.of(*PROBLEMS["softmax"], Shares(np.arange(25), np.array([0, 25])))
+
+
+@pytest.mark.parametrize("number", [3, 7, 20, 10_000])
+def test_a_pool_keeps_few_points_of_every_client_or_one_of_few_clients(number: int) -> None:
+    shares = Shares(np.arange(21), np.array([0, 1, 3, 9, 21]))
+    objective = Objective.of(Quadratic(), rows(21), shares)
+    pooled = objective.pool(number).pooled
+    kept = 21 if number >= 21 else sum(min(size, max(1, number // 4)) for size in (1, 2, 6, 12))
+    assert len(pooled.order) == (number if number < 4 else kept)
+    assert len(np.unique(pooled.order)) == len(pooled.order)
+    owners = np.searchsorted(shares.offsets, pooled.order, side="right")
+    assert len(np.unique(owners)) == pooled.num_clients == min(4, number)
+
+
+@pytest.mark.parametrize("number", [2, 8])
+def test_a_pool_gives_the_objective_on_average_and_says_how_far_off_it_may_be(number: int) -> None:
+    shares = Shares(np.arange(40), np.array([0, 10, 20, 30, 40]))
+    objective = Objective.of(Quadratic(), rows(40), shares)
+    x = torch.ones(objective.dim)
+    value, gradient = objective.at(x).value_and_gradient()
+    pooled = [objective.pool(number, seed) for seed in range(400)]
+    found = [each.at(x).value_and_gradient() for each in pooled]
+    assert np.mean([each for each, _ in found]) == pytest.approx(value, rel=0.1)
+    off = torch.stack([each - gradient for _, each in found])
+    error = gradient_statistics(pooled[0], x).gradient_error
+    assert float(off.mean(0).norm()) < 4 * error / np.sqrt(400)
+    assert float(off.square().sum(1).mean().sqrt()) == pytest.approx(error, rel=0.35)
+    assert gradient_statistics(objective, x).gradient_error == 0.0
+
+
+def test_a_pool_has_a_point_at_least() -> None:
+    objective = Objective.of(Quadratic(), rows(4), Shares(np.arange(4), np.array([0, 4])))
+    with pytest.raises(ParameterError, match="number must be a whole number of at least 1, got 0"):
+        objective.pool(0)

@@ -48,6 +48,8 @@ class Curvature:
     """How many products with the Hessian were taken."""
     exact: bool = False
     """Whether there was nothing more to find, so that the extremes are exact at this model up to rounding."""
+    share: float = 1.0
+    """The share of all points that F was formed over."""
 
     @property
     def smoothness(self) -> float:
@@ -105,6 +107,7 @@ def curvature(
         confidence=confidence,
         steps=len(diagonal),
         exact=following == 0.0,
+        share=len(objective.pooled.order) / len(objective.shares.order),
     )
 
 

@@ -32,9 +32,11 @@ class GradientStatistics:
     where: str
     """At which model."""
     value: float
-    """F(x), over all clients."""
+    """F(x), over all clients, or over the pool of the objective."""
     gradient: Float[Tensor, " d"]
-    """∇F(x), over all clients."""
+    """∇F(x), likewise."""
+    gradient_error: float
+    """The standard error of ∇F(x), as a length: that of a pool; 0 if it is formed over all points."""
     clients: Indices
     """The clients that were looked at, in ascending order; of each of them:"""
     dissimilarities: Vector
@@ -77,7 +79,9 @@ def gradient_statistics(
 ) -> GradientStatistics:
     r"""Return F, ∇F, and how gradients differ within and between clients, at a model.
 
-    ∇F(x) is exact, over all clients, and so is ∇F_r(x) of every client looked at. σ_r² is the mean of
+    ∇F(x) is exact, over all clients (unless the objective has a pool), and so is ∇F_r(x) of every client looked at.
+    The error of a pool of m points is about √((σ̄² + κ̄²)/m), with means over the clients looked at, and without κ̄² if
+    every client has a point in the pool. σ_r² is the mean of
     e_i = ‖∇f_i − ∇F_r‖² over all points of r; or over m points drawn without replacement, which is unbiased, as ∇F_r is
     known, and has the standard error √((1 − m/n) s²/m) with s² the sample variance of the e_i (Cochran 1977,
     theorem 2.2).
@@ -115,10 +119,14 @@ def gradient_statistics(
     fully = Looked(**counts, random=isinstance(clients, (int, np.integer)))
     partly = Looked(**counts, random=fully.random, samples=drawn)
     nothing = np.zeros(len(chosen))
+    between = float(apart.mean()) if objective.pooled.num_clients < objective.shares.num_clients else 0.0
+    pooled = len(objective.pooled.order)
+    drawn_all = pooled == len(objective.shares.order)
     return GradientStatistics(
         where=where,
         value=loss + 0.5 * objective.l2 * float(located.x @ located.x),
         gradient=gradient + objective.l2 * located.x,
+        gradient_error=0.0 if drawn_all else float(np.sqrt((variances.mean() + between) / pooled)),
         clients=chosen,
         dissimilarities=apart,
         variances=variances,

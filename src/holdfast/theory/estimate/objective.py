@@ -20,6 +20,7 @@ from holdfast.models.base import Architecture
 from holdfast.models.layout import Layout
 from holdfast.models.losses import Loss
 from holdfast.partitions.base import Shares
+from holdfast.rng import stream
 from holdfast.theory.ranges import whole
 
 Indices = NDArray[np.int64]
@@ -65,6 +66,8 @@ class Objective:
     l2: float
     dataset: Dataset
     shares: Shares
+    pooled: Shares
+    """The points over which F and its derivatives are formed: all, or fewer to save time."""
     vectorised: bool
     """Whether the gradients of many single points can be formed together; else one after the other."""
     vectorised_groups: bool
@@ -100,6 +103,7 @@ class Objective:
             architecture.loss(),
             architecture.l2,
             dataset,
+            shares,
             shares,
             vectorised=False,
             vectorised_groups=False,
@@ -142,16 +146,38 @@ class Objective:
 
         The points of clients that hold equally many, n, weigh the same, 1/(R n), so they may share batches.
         """
-        sizes = self.shares.sizes
-        for size, clients in by_size(np.arange(self.shares.num_clients), sizes):
-            points = self.points_of(clients, size).reshape(-1)
+        sizes = self.pooled.sizes
+        for size, clients in by_size(np.arange(self.pooled.num_clients), sizes):
+            points = _points(self.pooled, clients, size).reshape(-1)
             for part in batches(points, self.points_at_once):
                 yield len(part) / (size * len(sizes)), part
 
     def points_of(self, clients: Indices, size: int) -> Int[Tensor, "c n"]:
         """Return the points of clients that hold `size` each, one row per client."""
-        places = self.shares.offsets[clients][:, None] + np.arange(size)
-        return torch.from_numpy(self.shares.order[places])
+        return _points(self.shares, clients, size)
+
+    def pool(self, number: int, seed: int = 0) -> Objective:
+        """Return the objective with F and its derivatives formed over at most so many points, drawn at random.
+
+        Every client keeps ⌊number / R⌋ of its points; if there are more clients than that, so many clients keep one
+        point each. Either way F, ∇F and products with ∇²F are unbiased. The gradients of single clients are not
+        changed.
+        """
+        wanted = whole("number", number)
+        shares, generator = self.shares, stream(seed, "estimate", "pool")
+        if wanted >= len(shares.order):
+            return replace(self, pooled=shares)
+        owners = np.repeat(np.arange(shares.num_clients), shares.sizes)
+        shuffled = np.lexsort((generator.random(len(owners)), owners))
+        places = np.arange(len(owners)) - np.repeat(shares.offsets[:-1], shares.sizes)
+        kept = places < max(1, wanted // shares.num_clients)
+        if wanted < shares.num_clients:
+            chosen = np.zeros(shares.num_clients, dtype=np.bool_)
+            chosen[generator.choice(shares.num_clients, wanted, replace=False)] = True
+            kept &= chosen[owners]
+        sizes = np.bincount(owners[kept], minlength=shares.num_clients)
+        offsets = np.concatenate([[0], np.cumsum(sizes[sizes > 0])])
+        return replace(self, pooled=Shares(shares.order[shuffled[kept]], offsets))
 
     def gradients_at_once(self, size: int = 1) -> int:
         """Return how many groups of `size` points may have their gradients formed together."""
@@ -181,7 +207,7 @@ class Located:
     buffers: Tensors
 
     def value_and_gradient(self) -> tuple[float, Float[Tensor, " d"]]:
-        """Return F(x) and ∇F(x), over all clients.
+        """Return F(x) and ∇F(x), over all clients, or over the pool.
 
         Raises:
             DataError: they are not finite.
@@ -208,7 +234,7 @@ class Located:
         return value, total
 
     def hessian_product(self, v: Float[Tensor, " d"]) -> Float[Tensor, " d"]:
-        """Return ∇²F(x) v, over all clients, by differentiating ⟨∇F, v⟩."""
+        """Return ∇²F(x) v, over all clients, or over the pool, by differentiating ⟨∇F, v⟩."""
         total = self.objective.l2 * v
         for weight, points in self.objective.weighted_batches():
             row = self.x.clone().requires_grad_()
@@ -250,6 +276,11 @@ class Located:
 
     def _mean_loss(self, parameters: Tensors, features: Tensor, labels: Tensor) -> Tensor:
         return self.objective.mean_loss(parameters, self.buffers, features, labels)
+
+
+def _points(shares: Shares, clients: Indices, size: int) -> Int[Tensor, "c n"]:
+    places = shares.offsets[clients][:, None] + np.arange(size)
+    return torch.from_numpy(shares.order[places])
 
 
 def by_size(clients: Indices, sizes: Indices) -> Iterator[tuple[int, Indices]]:

@@ -18,6 +18,7 @@ from holdfast.theory.statements.shared import (
     kind,
     nothing,
     quantity,
+    rests_on,
 )
 
 
@@ -34,7 +35,7 @@ def papers(problem: Problem, protocol: Protocol) -> Guarantee:
     sound = all(condition.passed for condition in needed) and math.isfinite(protocol.constant)
     return Guarantee(
         source="the paper",
-        theorem=f"{'Theorem 2' if _is_full(protocol) else 'Theorem 1'}, {kind(problem, protocol)}",
+        theorem=f"{'Theorem 2' if _is_full(protocol) else 'Theorem 1'}, {kind(problem)}",
         quantity=quantity(problem),
         reading=SURELY if _is_full(protocol) else LIKELY,
         conditions=(*needed, worst_case),
@@ -44,6 +45,7 @@ def papers(problem: Problem, protocol: Protocol) -> Guarantee:
         floor=_floor(problem, protocol) if sound else math.inf,
         floors=floors_without(problem, protocol, _floor) if sound else {},
         failures=_failures(protocol),
+        rests_on=rests_on(protocol),
         rounds=protocol.rounds,
         curve=(lambda rounds: _bound(problem, protocol, rounds)) if sound else nothing,
     )

@@ -23,11 +23,16 @@ def quantity(problem: Problem) -> str:
     return "‖x_k − x*‖² after k rounds" if problem.strong_convexity else "the mean of ‖∇F(x_k)‖² over the rounds"
 
 
-def kind(problem: Problem, protocol: Protocol) -> str:
-    """Return which part of a theorem it is, and what is assumed beyond it: section 5.2 of docs/theory/filter.md."""
-    part = "strongly convex" if problem.strong_convexity else "non-convex"
-    measured = protocol.mode == "auto" and protocol.cohort_size > DENSE_UP_TO
-    return f"{part}, if Ritz values are within 1 %" if measured else part
+def kind(problem: Problem) -> str:
+    """Return which part of a theorem it is."""
+    return "strongly convex" if problem.strong_convexity else "non-convex"
+
+
+def rests_on(protocol: Protocol) -> str:
+    """Return what mode auto needs above 128 rows that is not proved: section 5.2 of docs/theory/filter.md."""
+    if protocol.mode != "auto" or protocol.cohort_size <= DENSE_UP_TO:
+        return ""
+    return f"above {DENSE_UP_TO} rows: Lanczos finds the largest spread of a cohort to 1 % (filter.md, 5.2)"
 
 
 def nothing(rounds: Vector) -> Vector:

@@ -20,6 +20,7 @@ from holdfast.theory.statements.shared import (
     kind,
     nothing,
     quantity,
+    rests_on,
 )
 
 Error = Callable[[Problem, Protocol], float]
@@ -152,7 +153,7 @@ def _guarantee(
     sound = all(condition.passed for condition in conditions) and math.isfinite(protocol.constant)
     return Guarantee(
         source="holdfast",
-        theorem=f"Theorem {1 if problem.strong_convexity else 2} of convergence.md, {kind(problem, protocol)}",
+        theorem=f"Theorem {1 if problem.strong_convexity else 2} of convergence.md, {kind(problem)}",
         quantity=quantity(problem),
         reading=reading,
         conditions=conditions,
@@ -162,6 +163,7 @@ def _guarantee(
         floor=floor(problem, protocol) if sound else math.inf,
         floors=floors_without(problem, protocol, floor) if sound else {},
         failures=failures,
+        rests_on=rests_on(protocol),
         rounds=protocol.rounds,
         curve=curve if sound else nothing,
     )
