@@ -133,7 +133,8 @@ def _planned(config: Path | None, settings: list[str], numbers: dict[str, Any]) 
         return plan_numbers(_with_lr(_with_assumed(wishes)))
     from holdfast.runs import read_config  # noqa: PLC0415
 
-    return look(read_config(config, settings), wishes)
+    with Console(stderr=True).status("measuring the constants of the problem"):
+        return look(read_config(config, settings), wishes)
 
 
 def _with_assumed(wishes: Wishes) -> Wishes:
