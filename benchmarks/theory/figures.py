@@ -95,34 +95,19 @@ def _log_ticks(panel: Axes, values: Vector) -> None:
     panel.xaxis.set_minor_locator(NullLocator())
 
 
-def _by_local_steps(records: Records) -> Figure:
-    figure, panels = _panels(3)
-    for panel, name, title in zip(
-        panels,
-        ("local-steps", "local-steps-full", "local-steps-alike"),
-        ("clients differ, mini-batches", "clients differ, full batches", "clients alike, mini-batches"),
-        strict=True,
-    ):
-        found = axis(records, name)
-        _floors(panel, found, STEPS)
-        _log_ticks(panel, found.values)
-        panel.set_title(title)
-    return _finish(figure, panels, FLOOR)
+def _by_local_steps(**titles: str) -> Callable[[Records], Figure]:
+    """Return how to draw floors against H, a panel for every axis of the grid; its title under its name."""
 
+    def build(records: Records) -> Figure:
+        figure, panels = _panels(len(titles))
+        for panel, (name, title) in zip(panels, titles.items(), strict=True):
+            found = axis(records, name.replace("_", "-"))
+            _floors(panel, found, STEPS)
+            _log_ticks(panel, found.values)
+            panel.set_title(title)
+        return _finish(figure, panels, FLOOR)
 
-def _by_local_steps_otherwise(records: Records) -> Figure:
-    figure, panels = _panels(2)
-    for panel, name, title in zip(
-        panels,
-        ("local-steps-logistic", "local-steps-fixed"),
-        ("logistic regression, η = 1/(8HL)", "quadratic, η = 1/(8L) for every H"),
-        strict=True,
-    ):
-        found = axis(records, name)
-        _floors(panel, found, STEPS)
-        _log_ticks(panel, found.values)
-        panel.set_title(title)
-    return _finish(figure, panels, FLOOR)
+    return build
 
 
 def _single(name: str, xlabel: str, *, log: bool = True) -> Callable[[Records], Figure]:
@@ -177,8 +162,15 @@ def _speed(records: Records) -> Figure:
 
 FIGURES: Mapping[str, Callable[[Records], Figure]] = MappingProxyType(
     {
-        "floor-local-steps": _by_local_steps,
-        "floor-local-steps-otherwise": _by_local_steps_otherwise,
+        "floor-local-steps": _by_local_steps(
+            local_steps="clients differ, mini-batches",
+            local_steps_full="clients differ, full batches",
+            local_steps_alike="clients alike, mini-batches",
+        ),
+        "floor-local-steps-otherwise": _by_local_steps(
+            local_steps_logistic="logistic regression, η = 1/(8HL)",
+            local_steps_fixed="quadratic, η = 1/(8L) for every H",
+        ),
         "floor-distrust": _single("distrust", "distrusted share ε̃ = f/K of a cohort", log=False),
         "floor-batch": _single("batch", "batch size b, of 32 points"),
         "floor-cohort": _single("cohort", "cohort size K"),

@@ -71,7 +71,7 @@ def client_deviation(
     14.0...
     """
     rate = lipschitz(lr=lr, smoothness=smoothness, strong_convexity=strong_convexity)
-    apart, spread = math.sqrt(not_negative("dissimilarity", dissimilarity)), math.sqrt(not_negative("noise", noise))
+    apart, spread = _roots(dissimilarity, noise)
     return _times(growth(rate, local_steps), apart) + _times(math.sqrt(growth(rate * rate, local_steps)), spread)
 
 
@@ -90,7 +90,7 @@ def mean_deviation(
     v̄ = A₁ κ + (√(H/m) + ηL Σ_{0<t<H} √A₂(t)) σ_b: independent batches average out, up to the curvature of F.
     """
     rate = lipschitz(lr=lr, smoothness=smoothness, strong_convexity=strong_convexity)
-    apart, spread = math.sqrt(not_negative("dissimilarity", dissimilarity)), math.sqrt(not_negative("noise", noise))
+    apart, spread = _roots(dissimilarity, noise)
     steps, honest = whole("local_steps", local_steps), whole("num_honest", num_honest)
     bent = lr * smoothness * sum(math.sqrt(growth(rate * rate, t)) for t in range(1, steps))
     return _times(growth(rate, steps), apart) + _times(math.sqrt(steps / honest) + bent, spread)
@@ -108,7 +108,7 @@ def likely_deviation(
 ) -> float:
     r"""Return τ = A₁ κ + √(A₂ σ_b² / p): a client has ‖y − a_k‖ > τ with a probability of at most p (Markov)."""
     rate = lipschitz(lr=lr, smoothness=smoothness, strong_convexity=strong_convexity)
-    apart, spread = math.sqrt(not_negative("dissimilarity", dissimilarity)), math.sqrt(not_negative("noise", noise))
+    apart, spread = _roots(dissimilarity, noise)
     chance = within("outlier_probability", outlier_probability, 0.0, 1.0, "above 0 and at most 1", open_below=True)
     unlucky = spread / math.sqrt(chance)
     return _times(growth(rate, local_steps), apart) + _times(math.sqrt(growth(rate * rate, local_steps)), unlucky)
@@ -210,6 +210,11 @@ def gradient_bound(rounds: Any, *, gap: float, error: float, lr: float, local_st
     limit = gradient_floor(error=error, lr=lr, local_steps=local_steps, smoothness=smoothness)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return np.where(number > 0, 2.0 * not_negative("gap", gap) / (lr * local_steps * number) + limit, np.inf)
+
+
+def _roots(dissimilarity: Any, noise: Any) -> tuple[float, float]:
+    """Return κ and σ_b."""
+    return math.sqrt(not_negative("dissimilarity", dissimilarity)), math.sqrt(not_negative("noise", noise))
 
 
 def _times(factor: float, size: float) -> float:

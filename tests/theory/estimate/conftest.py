@@ -1,16 +1,5 @@
-"""One thread: small tensors are fastest so, by far on a busy machine."""
+"""One thread of torch for every test here."""
 
-from __future__ import annotations
+from tests.threads import single_thread
 
-from collections.abc import Iterator
-
-import pytest
-import torch
-
-
-@pytest.fixture(autouse=True)
-def _single_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+__all__ = ["single_thread"]
