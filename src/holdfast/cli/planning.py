@@ -138,19 +138,24 @@ def _planned(config: Path | None, settings: list[str], numbers: dict[str, Any]) 
 
 
 def _with_assumed(wishes: Wishes) -> Wishes:
-    """Return the numbers with the smallest f that the cohorts keep to, but for half the failure, unless it is given."""
+    """Return the numbers with the smallest f that the cohorts keep to, but for half the failure, unless it is given.
+
+    With mini-batches a twentieth of the cohort is added for honest rows with unlucky batches.
+    """
     from holdfast.theory.sampling import tolerated_for  # noqa: PLC0415
 
     given = wishes.protocol
     if "assumed_byzantine" in given:
         return wishes
-    assumed = tolerated_for(
+    needed = tolerated_for(
         num_clients=given["num_clients"],
         num_byzantine=given.get("num_byzantine", 0),
         cohort_size=given["cohort_size"],
         rounds=given["rounds"],
         failure=wishes.failure / 2.0,
     )
+    aside = 0 if given.get("batch_size", "full") == "full" else -(-given["cohort_size"] // 20)
+    assumed = max(needed, min(needed + aside, (given["cohort_size"] - 1) // 2))
     return replace(wishes, protocol={**given, "assumed_byzantine": assumed})
 
 

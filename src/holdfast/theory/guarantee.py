@@ -63,7 +63,7 @@ class Condition:
         if self.margin is None:
             return shown
         if self.passed:
-            return f"{shown}, with a factor of {self.margin:.3g} to spare"
+            return shown if self.margin < 1.0005 else f"{shown}, with a factor of {self.margin:.3g} to spare"
         return (
             f"{shown}, too {'large' if self.relation in {'≤', '<'} else 'small'} by a factor of {1 / self.margin:.3g}"
         )
@@ -127,7 +127,8 @@ class Guarantee:
         rows = [("bounds", f"{self.quantity}, {self.reading}")]
         rows += [(f"{'✓' if each.passed else '✗'} {each.name}", str(each)) for each in self.conditions]
         rows.append(("step size at most", f"{self.lr_limit:.4g}"))
-        rows.append(("honest spread σ₀, filter's error Υ", f"{self.sigma0:.4g}, {self.filter_error:.4g}"))
+        if math.isfinite(self.sigma0):
+            rows.append(("honest spread σ₀, filter's error Υ", f"{self.sigma0:.4g}, {self.filter_error:.4g}"))
         if self.rests_on:
             rows.append(("rests on", self.rests_on))
         if not math.isfinite(self.floor):
