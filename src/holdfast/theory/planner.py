@@ -110,7 +110,7 @@ def _worst_case(problem: Problem, protocol: Protocol, theorem: Theorem) -> Answe
     because = f"all of them may be in one cohort, of which the rule tolerates {rows}{_told(protocol)}"
     if number < rows:
         because += f"; with one more {_why_not(promised(number + 1), math.inf)}"
-    return _liars(protocol, number, _source(promised(number)), because)
+    return _liars(protocol, number, promised(number), because)
 
 
 def _sampled(protocol: Protocol, promised: Guarantee, failure: float) -> Answer:
@@ -120,15 +120,21 @@ def _sampled(protocol: Protocol, promised: Guarantee, failure: float) -> Answer:
         f"any of {protocol.rounds:,} uniform cohorts has more than the {protocol.tolerated} rows that the rule "
         f"tolerates with probability ≤ {failure:g}{_told(protocol)}"
     )
-    return _liars(protocol, number, f"{_source(promised)}, with the hypergeometric law", because)
+    return _liars(protocol, number, promised, because, law=", with the hypergeometric law")
 
 
 def _told(protocol: Protocol) -> str:
     return f", told f = {protocol.assumed_byzantine} of K = {protocol.cohort_size}"
 
 
-def _liars(protocol: Protocol, number: int, source: str, because: str) -> Answer:
-    details = {"assumed_byzantine": float(protocol.assumed_byzantine), "tolerated": float(protocol.tolerated)}
+def _liars(protocol: Protocol, number: int, promised: Guarantee, because: str, law: str = "") -> Answer:
+    because += f"; the floor is then {promised.floor:.4g}"
+    details = {
+        "assumed_byzantine": float(protocol.assumed_byzantine),
+        "tolerated": float(protocol.tolerated),
+        "floor": promised.floor,
+    }
+    source = f"{_source(promised)}{law}"
     return Answer(question="Byzantine clients", value=number, source=source, because=because, details=details)
 
 
