@@ -26,6 +26,7 @@ from holdfast.theory.estimate import (
     exact_smoothness,
     gradient_statistics,
 )
+from holdfast.theory.estimate.objective import POINTS_AT_ONCE
 
 Vector = NDArray[np.float64]
 
@@ -42,10 +43,12 @@ SYMBOLS = {
 
 _AFFORDABLE = 5e8
 """How many numbers all gradients of single points may have to be looked at one by one."""
-_POOL, _CURVATURE_POOL = 2e9, 2e8
+_POOL, _CURVATURE_POOL = 2e9, 1e8
 """The same for F and ∇F at one model, and for one product with the Hessian: some seconds of a core for a network."""
-_FEWEST_POINTS = 500
+_FEWEST_POINTS = 250
 """Points that F is formed over at least, however large the model."""
+_FEW_AT_ONCE = 64
+"""Points that go through a large model together: more take longer, as their activations leave the caches."""
 _FEWEST_STEPS, _MOST_STEPS = 16, 64
 """Products with the Hessian, for large problems and for others."""
 _NEWTON = "exact, by Newton's method"
@@ -159,7 +162,10 @@ class Known:
 
 def objective_of(setting: Setting) -> Objective:
     """Return F of a run: of all its clients, without the server's own points."""
-    return Objective.of(setting.config.model, setting.dataset, setting.client_shares)
+    shares = setting.client_shares
+    large = len(shares.order) * setting.layout.dim > _AFFORDABLE
+    together = _FEW_AT_ONCE if large else POINTS_AT_ONCE
+    return Objective.of(setting.config.model, setting.dataset, shares, points_at_once=together)
 
 
 def start_of(setting: Setting) -> Point:
