@@ -134,10 +134,6 @@ class Known:
         """Whether all constants hold for all x."""
         return all(constant.everywhere for constant in self.constants)
 
-    def __getitem__(self, name: str) -> float:
-        """Return the value of a constant."""
-        return next(constant.value for constant in self.constants if constant.name == name)
-
     def changed(self, changes: dict[str, float]) -> Known:
         """Return the constants with some of them given."""
         kept = [constant for constant in self.constants if constant.name not in changes]

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from holdfast.aggregators.rage.constants import KAPPA, filter_constant
 from holdfast.errors import ParameterError
+from holdfast.theory.paper.setting import minibatch_variance, variance_without_replacement
 from holdfast.values import ValueObject, real_number, whole_number
 
 NotNegative = Annotated[float, Field(ge=0.0), BeforeValidator(real_number)]
@@ -150,10 +151,10 @@ class Protocol(ValueObject):
         if self.batch_size == "full":
             return 0.0
         if self.num_points is None:
-            return gradient_variance / self.batch_size
-        if self.num_points == 1:
-            return 0.0
-        return gradient_variance * (self.num_points - self.batch_size) / (self.batch_size * (self.num_points - 1))
+            return minibatch_variance(gradient_variance=gradient_variance, batch_size=self.batch_size)
+        return variance_without_replacement(
+            gradient_variance=gradient_variance, batch_size=self.batch_size, num_points=self.num_points
+        )
 
     def changed(self, **parameters: object) -> Protocol:
         """Return the protocol with some of its numbers changed, checked like a new one."""
