@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export FLWR_TELEMETRY_ENABLED := 0
+export FLWR_DISABLE_UPDATE_CHECK := 1
+export RAY_USAGE_STATS_ENABLED := 0
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow check format docs bench-filter bench-rules bench-agreement bench-memmap bench-gauntlet bench-simulator bench-training \
@@ -70,10 +73,14 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed
-	$(BIN)/pip install --quiet --editable '.[plot,dev]'
+	$(BIN)/pip install --quiet --editable '.[plot,flower,dev]'
+	touch $@
+
+$(VENV)/installed-flower: $(VENV)/installed
+	$(BIN)/pip install --quiet --editable '.[plot,flower]'
 	touch $@
 
 $(VENV)/installed-bench: $(VENV)/installed
-	$(BIN)/pip install --quiet --editable '.[plot,bench]'
+	$(BIN)/pip install --quiet --editable '.[plot,flower,bench]'
 	$(BIN)/pip install --quiet --no-deps byzfl==0.0.11 torchjd==0.18.0
 	touch $@

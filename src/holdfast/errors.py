@@ -14,7 +14,8 @@
         ├── CohortTooSmallError              fewer rows than the rule needs for the assumed number of Byzantine clients
         ├── NoUsableRowError                 every row has NaN, Inf or values whose square overflows
         ├── TooManySubsetsError              the rule is exact for few rows only, and these are too many
-        └── MissingKnowledgeError            the rule or attack needs to know something it was not told
+        ├── MissingKnowledgeError            the rule or attack needs to know something it was not told
+        └── ReplyError                       a client's reply is not a model; never leaves the round, which records it
 
 A single bad row is not an error: it is removed and reported in the `Aggregation`.
 Each message says what is wrong, shows the value and says what is allowed.
@@ -91,6 +92,15 @@ class TooManySubsetsError(InputError):
 
 class MissingKnowledgeError(InputError):
     """A rule or an attack needs to know something that its view does not grant."""
+
+
+class ReplyError(InputError):
+    """A client's reply is not a model like the one it was sent."""
+
+    def __init__(self, fault: str, detail: str) -> None:
+        super().__init__(detail)
+        self.fault = fault
+        """What is wrong, as a word."""
 
 
 def find(kind: str, name: str, table: Mapping[str, Entry]) -> Entry:

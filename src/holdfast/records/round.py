@@ -32,6 +32,16 @@ Figure = Annotated[float | None, BeforeValidator(finite)]
 """A measured number; None if there is none or it is not finite."""
 
 
+class DroppedReply(ValueObject):
+    """A reply of a client that was not used as it came, or that did not come."""
+
+    client: Client
+    fault: str
+    """What was wrong with it, as a word: see `holdfast.flower.faults.Fault`."""
+    detail: str = ""
+    """The same as a sentence."""
+
+
 class RoundRecord(ValueObject):
     """Everything worth knowing about one round, in the order of the path of data. One line of `rounds.jsonl`."""
 
@@ -56,6 +66,8 @@ class RoundRecord(ValueObject):
     """Those whose rows held NaN, Inf or numbers whose squares overflow."""
     kept: tuple[Client, ...] = ()
     """Those with any weight."""
+    drops: tuple[DroppedReply, ...] = ()
+    """Why those that are erased or unusable are, and replies nobody asked for; only a deployment knows."""
     stop: str | None = None
     """Why the rule stopped, as a word."""
     reason: str | None = None
@@ -87,6 +99,8 @@ class RoundRecord(ValueObject):
     train_accuracy: Figure = None
     test_loss: Figure = None
     test_accuracy: Figure = None
+    metrics: Annotated[Mapping[str, float | None], BeforeValidator(finite)] = {}
+    """What clients report of themselves (the median over them), and what the server's own evaluation says besides."""
     seconds: Mapping[str, float] = {}
     """How long each part of the round took: the only thing two runs of one configuration may differ in."""
 

@@ -1,0 +1,1 @@
+"""SuperLink and SuperNodes on one machine: started, watched and stopped."""

@@ -1,0 +1,1 @@
+"""Flower strategies that no client can stop or poison."""
