@@ -19,6 +19,7 @@ EXAMPLES: list[DataSource] = [
     build_dataset("tiny-shakespeare", sequence_length=20),
     build_dataset("hugging-face", path="own", features=("a", "b"), groups="c"),
     build_dataset("torch-dataset", factory="package.module:function"),
+    build_dataset("remote"),
     build_dataset("synthetic-logistic", label_noise=0.2, seed=7),
 ]
 

@@ -19,6 +19,7 @@ from holdfast.partitions import (
     IidPartition,
     NaturalPartition,
     Partition,
+    RemotePartition,
     ShardsPartition,
     Shares,
     SimilarityPartition,
@@ -90,7 +91,7 @@ def test_seeds_reproduce_and_differ(partition: Partition) -> None:
 
 
 def test_every_partition_is_tried() -> None:
-    assert {type(each) for each in VARIANTS} == set(PARTITIONS.values())
+    assert {type(each) for each in VARIANTS} == set(PARTITIONS.values()) - {RemotePartition}
 
 
 @pytest.mark.parametrize("partition", VARIANTS, ids=str)
@@ -106,7 +107,7 @@ def test_only_partitions_by_label_refuse_labels_that_are_no_classes(
             partition.split(dataset, seed=0)
 
 
-@pytest.mark.parametrize("name", sorted(set(PARTITIONS) - {"natural"}))
+@pytest.mark.parametrize("name", sorted(set(PARTITIONS) - {"natural", "remote"}))
 def test_more_clients_than_points_are_refused(name: str) -> None:
     with pytest.raises(DataError, match="labelled has 10 training points, enough for at most"):
         build_partition(name, num_clients=11).split(labelled(10, 2), seed=0)
@@ -223,7 +224,7 @@ def test_repair_leaves_those_alone_who_have_enough_for_nobody_lacks() -> None:
     assert same(one, other)
 
 
-@pytest.mark.parametrize("name", sorted(PARTITIONS))
+@pytest.mark.parametrize("name", sorted(set(PARTITIONS) - {"remote"}))
 def test_two_hundred_thousand_clients_are_dealt_out_at_once(name: str) -> None:
     dataset = labelled(400_000, 10, groups=np.arange(400_000) // 2)
     shares = build_partition(name, num_clients=200_000).split(dataset, seed=0)
@@ -231,7 +232,7 @@ def test_two_hundred_thousand_clients_are_dealt_out_at_once(name: str) -> None:
     assert heterogeneity(dataset, shares).smallest >= 1
 
 
-@pytest.mark.parametrize("partition", VARIANTS, ids=str)
+@pytest.mark.parametrize("partition", [*VARIANTS, RemotePartition(num_clients=50)], ids=str)
 def test_tables_and_reprs_give_the_same_partition_back(partition: Partition) -> None:
     assert partition_from_table(tomllib.loads(tomli_w.dumps(partition_table(partition)))) == partition
     assert eval(repr(partition), {kind.__name__: kind for kind in PARTITIONS.values()}) == partition  # noqa: S307

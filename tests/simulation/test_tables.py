@@ -27,11 +27,16 @@ REQUIRED: dict[str, dict[str, Any]] = {
     "fixed": {"clients": (1, 4)},
 }
 """What has no default."""
+REMOTE: dict[tuple[str, str], dict[str, Any]] = {
+    ("partition", "remote"): {"num_clients": 3},
+    ("model", "remote"): {"dim": 7, "fingerprint": "0" * 64},
+}
+"""What has none under a name that several tables know."""
 
 
 def built(key: str, name: str) -> Any:
     """Return the object of this name with its defaults, with a bound or an object inside if it must have one."""
-    names, given = NAMED[key], dict(REQUIRED.get(name, {}))
+    names, given = NAMED[key], dict(REQUIRED.get(name, {}) or REMOTE.get((key, name), {}))
     fields = names.classes[name].model_fields
     missing = [field for field, about in fields.items() if about.is_required() and field not in given]
     if names.kind in missing:

@@ -65,7 +65,7 @@ def _whereabouts(source: type[DataSource]) -> str:
     """Return where this machine has a data set; nothing for data of the user's own, which are where he says."""
     from holdfast.data import found_in  # noqa: PLC0415  loads torch
 
-    if any(field.is_required() for field in source.model_fields.values()):
+    if not source.here or any(field.is_required() for field in source.model_fields.values()):
         return ""
     if not source.files:
         return "\nalways there"

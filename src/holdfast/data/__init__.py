@@ -11,6 +11,7 @@ from holdfast.data.mnist import FashionMnist, Mnist, MnistByWriter
 from holdfast.data.npz import Npz
 from holdfast.data.places import found_in
 from holdfast.data.registry import DATASETS, build_dataset, dataset_from_table, dataset_name, dataset_table
+from holdfast.data.remote import RemoteData
 from holdfast.data.shakespeare import TinyShakespeare
 from holdfast.data.synthetic import LogisticPoints, QuadraticPoints
 from holdfast.data.tensors import from_tensors
@@ -33,6 +34,7 @@ __all__ = [
     "MnistByWriter",
     "Npz",
     "QuadraticPoints",
+    "RemoteData",
     "TinyShakespeare",
     "TorchDataset",
     "build_dataset",

@@ -15,6 +15,7 @@ from holdfast.data.hugging_face import HuggingFace
 from holdfast.data.libsvm import A9a, Libsvm
 from holdfast.data.mnist import FashionMnist, Mnist, MnistByWriter
 from holdfast.data.npz import Npz
+from holdfast.data.remote import RemoteData
 from holdfast.data.shakespeare import TinyShakespeare
 from holdfast.data.synthetic import LogisticPoints, QuadraticPoints
 from holdfast.data.torch_dataset import TorchDataset
@@ -34,6 +35,7 @@ DATASETS: Mapping[str, type[DataSource]] = MappingProxyType(
         "mnist-by-writer": MnistByWriter,
         "npz": Npz,
         "quadratic": QuadraticPoints,
+        "remote": RemoteData,
         "synthetic-logistic": LogisticPoints,
         "tiny-shakespeare": TinyShakespeare,
         "torch-dataset": TorchDataset,

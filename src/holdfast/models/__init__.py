@@ -9,6 +9,7 @@ from holdfast.models.perceptron import MultilayerPerceptron
 from holdfast.models.quadratic import Quadratic
 from holdfast.models.recurrent import GatedRecurrent, LongShortTermMemory
 from holdfast.models.registry import MODELS, build_model, model_from_table, model_name, model_table
+from holdfast.models.remote import RemoteModel
 
 __all__ = [
     "LOSSES",
@@ -26,6 +27,7 @@ __all__ = [
     "Loss",
     "MultilayerPerceptron",
     "Quadratic",
+    "RemoteModel",
     "ResidualNetwork",
     "SoftmaxRegression",
     "build_model",

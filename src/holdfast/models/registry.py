@@ -13,6 +13,7 @@ from holdfast.models.linear import LogisticRegression, SoftmaxRegression
 from holdfast.models.perceptron import MultilayerPerceptron
 from holdfast.models.quadratic import Quadratic
 from holdfast.models.recurrent import GatedRecurrent, LongShortTermMemory
+from holdfast.models.remote import RemoteModel
 from holdfast.naming import Names
 
 MODELS: Mapping[str, type[Architecture]] = MappingProxyType(
@@ -24,6 +25,7 @@ MODELS: Mapping[str, type[Architecture]] = MappingProxyType(
         "lstm": LongShortTermMemory,
         "mlp": MultilayerPerceptron,
         "quadratic": Quadratic,
+        "remote": RemoteModel,
         "resnet": ResidualNetwork,
         "softmax-regression": SoftmaxRegression,
     }

@@ -11,6 +11,7 @@ from holdfast.partitions.registry import (
     partition_name,
     partition_table,
 )
+from holdfast.partitions.remote import RemotePartition
 from holdfast.partitions.simple import IidPartition, NaturalPartition, UnequalPartition
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "IidPartition",
     "NaturalPartition",
     "Partition",
+    "RemotePartition",
     "ShardsPartition",
     "Shares",
     "SimilarityPartition",

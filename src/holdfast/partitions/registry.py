@@ -10,6 +10,7 @@ from holdfast.naming import Names
 from holdfast.partitions.base import Partition
 from holdfast.partitions.by_label import ExtremePartition, ShardsPartition, SimilarityPartition
 from holdfast.partitions.dirichlet import DirichletPartition
+from holdfast.partitions.remote import RemotePartition
 from holdfast.partitions.simple import IidPartition, NaturalPartition, UnequalPartition
 
 PARTITIONS: Mapping[str, type[Partition]] = MappingProxyType(
@@ -18,6 +19,7 @@ PARTITIONS: Mapping[str, type[Partition]] = MappingProxyType(
         "extreme": ExtremePartition,
         "iid": IidPartition,
         "natural": NaturalPartition,
+        "remote": RemotePartition,
         "shards": ShardsPartition,
         "similarity": SimilarityPartition,
         "unequal": UnequalPartition,

@@ -1,0 +1,21 @@
+"""Clients that hold points of their own."""
+
+from __future__ import annotations
+
+import pytest
+from tests.partitions.points import labelled
+
+from holdfast.errors import DataError, ParameterError
+from holdfast.partitions import RemotePartition, build_partition
+
+
+def test_nothing_is_dealt_out_to_them() -> None:
+    with pytest.raises(DataError, match="the 5 clients of a deployment hold points of their own; labelled is not"):
+        RemotePartition(num_clients=5).split(labelled(10, 2), seed=0)
+
+
+def test_how_many_there_are_must_be_said() -> None:
+    with pytest.raises(ParameterError, match="num_clients"):
+        build_partition("remote")
+    with pytest.raises(ParameterError, match="num_clients"):
+        build_partition("remote", num_clients=0)
