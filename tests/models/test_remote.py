@@ -25,5 +25,5 @@ def test_it_cannot_be_built_and_has_no_loss() -> None:
 
 @pytest.mark.parametrize("given", [{}, {"dim": 0}, {"dim": 3, "fingerprint": "no hash"}])
 def test_what_is_no_model_is_refused(given: dict[str, object]) -> None:
-    with pytest.raises(ParameterError, match="dim|fingerprint"):
+    with pytest.raises(ParameterError, match=r"dim|fingerprint"):
         RemoteModel(**given)
