@@ -7,8 +7,15 @@ from typing import Any
 import pytest
 import torch
 
-from holdfast.aggregators import Bucketing, FlTrust, Krum, Median, ServerView
-from holdfast.errors import DtypeError, InputError, MissingKnowledgeError, ParameterError, ShapeError
+from holdfast.aggregators import Bucketing, FlTrust, Krum, Median, Rage, ServerView
+from holdfast.errors import (
+    CohortTooSmallError,
+    DtypeError,
+    InputError,
+    MissingKnowledgeError,
+    ParameterError,
+    ShapeError,
+)
 
 ROWS = torch.randn(9, 4, generator=torch.Generator().manual_seed(0))
 
@@ -36,7 +43,9 @@ def test_a_trusted_row_that_does_not_fit_is_refused(trusted: Any, error: type[In
         FlTrust()(ROWS, ServerView(trusted_row=trusted))
 
 
-@pytest.mark.parametrize("change", [{"round": -1}, {"round": 1.5}, {"round": True}, {"memory": None}])
+@pytest.mark.parametrize(
+    "change", [{"round": -1}, {"round": 1.5}, {"round": True}, {"memory": None}, {"cohort_size": 0}]
+)
 def test_an_impossible_view_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(ParameterError, match=next(iter(change))):
         ServerView(**change)
@@ -53,3 +62,18 @@ def test_a_coordinate_wise_rule_does_not_claim_that_everybody_entered() -> None:
     result = Median()(rows)
     assert 0 in result.removed
     assert "some of them only" in str(result.stop)
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_fraction_is_of_those_who_were_asked(*, wrapped: bool) -> None:
+    plain = Rage(byzantine_fraction=0.25)
+    rule = Bucketing(rule=plain, size=1) if wrapped else plain
+    assert rule(ROWS).num_byzantine == 3
+    assert rule(ROWS, ServerView(cohort_size=16)).num_byzantine == 4
+    with pytest.raises(CohortTooSmallError, match="5 Byzantine of 9 rows"):
+        rule(ROWS, ServerView(cohort_size=20))
+
+
+def test_a_number_and_a_rule_of_its_own_mind_do_not_ask_who_was_asked() -> None:
+    assert Krum(num_byzantine=2)(ROWS, ServerView(cohort_size=40)).num_byzantine == 2
+    assert Median()(ROWS, ServerView(cohort_size=40)).num_byzantine == Median()(ROWS).num_byzantine

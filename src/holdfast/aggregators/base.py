@@ -72,13 +72,24 @@ class Aggregator(ValueObject, ABC):
             TooManySubsetsError: the rule searches subsets, and these rows have too many.
         """
         columns = as_columns(updates)
-        self.check_cohort(columns.num_rows)
+        view = view or ServerView()
+        assumed = self.assumed_of(columns.num_rows, view.cohort_size)
+        self._check_rows(columns.num_rows, assumed)
         with one_blas_thread():
-            return self.aggregate(columns, self.assumed_byzantine(columns.num_rows), view or ServerView())
+            return self.aggregate(columns, assumed, view)
 
     @abstractmethod
     def assumed_byzantine(self, cohort_size: int) -> int:
         """Return how many of `cohort_size` rows the rule assumes to be Byzantine."""
+
+    def assumed_of(self, num_rows: int, cohort_size: int | None) -> int:
+        """Return how many of the rows that arrived are assumed Byzantine, if so many clients were asked for one.
+
+        A bound that was given as a fraction is about those who were asked: all the Byzantine ones may have answered.
+        """
+        *_, innermost = self.chain()
+        told = isinstance(innermost, LooselyBoundedAggregator) and innermost.byzantine_fraction is not None
+        return self.assumed_byzantine(max(num_rows, cohort_size or 0) if told else num_rows)
 
     @abstractmethod
     def smallest_cohort(self, num_byzantine: int) -> int:
@@ -114,11 +125,13 @@ class Aggregator(ValueObject, ABC):
 
     def check_cohort(self, cohort_size: int) -> None:
         """Raise `CohortTooSmallError` if the rule needs more than `cohort_size` rows."""
-        assumed = self.assumed_byzantine(cohort_size)
+        self._check_rows(cohort_size, self.assumed_byzantine(cohort_size))
+
+    def _check_rows(self, num_rows: int, assumed: int) -> None:
         needed = self.smallest_cohort(assumed)
-        if cohort_size < needed:
+        if num_rows < needed:
             msg = (
-                f"{self!r} assumes {assumed} Byzantine of {cohort_size} rows, and needs at least {needed} rows for "
+                f"{self!r} assumes {assumed} Byzantine of {num_rows} rows, and needs at least {needed} rows for "
                 f"that; aggregate more rows or assume fewer Byzantine clients"
             )
             raise CohortTooSmallError(msg)

@@ -40,6 +40,8 @@ class ServerView:
     """The number of the round; rules that draw at random draw anew in every round."""
     clients: Sequence[int | str] | None = None
     """Who sent each row, for rules that remember clients; the row numbers if left out."""
+    cohort_size: int | None = None
+    """K, how many clients were asked for a row, if some may have sent none; a bound given as a fraction is of these."""
     model: Tensor | None = None
     """x, the model that the clients started from."""
     trusted_row: Tensor | None = None
@@ -53,6 +55,10 @@ class ServerView:
         """Refuse what cannot be a view."""
         if not isinstance(self.round, int) or isinstance(self.round, bool) or self.round < 0:
             msg = f"round must be a whole number from 0 on, got {self.round!r}"
+            raise ParameterError(msg)
+        size = self.cohort_size
+        if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
+            msg = f"cohort_size must be a whole number from 1 on, got {size!r}"
             raise ParameterError(msg)
         if not isinstance(self.memory, Mapping):
             msg = f"memory must be what the last Aggregation asked to remember, got {type(self.memory).__name__}"
