@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Self
@@ -25,6 +23,7 @@ from holdfast.simulation.config import RunConfig
 from holdfast.simulation.crew import Crew, Start, take_steps
 from holdfast.simulation.local import Chunk, Indices
 from holdfast.simulation.measuring import honest_figures
+from holdfast.simulation.recording import Timer, decided
 from holdfast.simulation.setting import Setting, dtype_of
 
 Memory = Mapping[str, Tensor]
@@ -127,7 +126,7 @@ class Federation:
 
     def play(self, state: State) -> tuple[State, RoundRecord]:
         """Play one round: sample, local steps, attack, aggregation, step of the server; then look at the model."""
-        timer = _Timer()
+        timer = Timer()
         with one_torch_thread():
             with timer.part("sampling"):
                 cohort = self._cohort(state.round)
@@ -246,7 +245,7 @@ class Federation:
         return State(state.round + 1, model, buffers, velocity, outcome.memory, state.attack_memory)
 
     def _measured(
-        self, round_number: int, received: Received, outcome: Aggregation | str, timer: _Timer
+        self, round_number: int, received: Received, outcome: Aggregation | str, timer: Timer
     ) -> dict[str, float | None]:
         """Return how far the honest rows spread, in the rounds in which that is measured."""
         if not self.config.measures(round_number):
@@ -288,48 +287,8 @@ def _who(cohort: Cohort, received: Received) -> dict[str, Any]:
 
 
 def _what(received: Received, outcome: Aggregation | str) -> dict[str, Any]:
-    """Return what the rule decided, for the record."""
-    if isinstance(outcome, str):
-        return {"skipped": True, "reason": outcome}
-    evidence, clients = outcome.evidence(), received.clients
-    wanted = (
-        "weights",
-        "scores",
-        "stop",
-        "reason",
-        "promise_broken",
-        "num_byzantine",
-        "sigma0",
-        "spread",
-        "certificate",
-    )
-    error = None
-    if len(received.honest):
-        error = float(torch.linalg.vector_norm(outcome.update - received.honest.mean(0)))
-    return {
-        **{key: evidence[key] for key in wanted},
-        "unusable": clients[~outcome.usable.numpy()].tolist(),
-        "kept": clients[outcome.kept.numpy()].tolist(),
-        "update_norm": float(torch.linalg.vector_norm(outcome.update)),
-        "error": error,
-    }
-
-
-class _Timer:
-    """How long each part of a round takes."""
-
-    def __init__(self) -> None:
-        self._seconds: dict[str, float] = {}
-
-    @contextmanager
-    def part(self, name: str) -> Iterator[None]:
-        start = time.perf_counter()
-        yield
-        self._seconds[name] = self._seconds.get(name, 0.0) + time.perf_counter() - start
-
-    def move(self, source: str, target: str, seconds: float) -> None:
-        self._seconds[source] -= seconds
-        self._seconds[target] += seconds
-
-    def rounded(self) -> dict[str, float]:
-        return {name: round(seconds, 6) for name, seconds in self._seconds.items()}
+    """Return what the rule decided, for the record, and how far that is from the truth."""
+    facts = decided(outcome, received.clients.tolist())
+    if isinstance(outcome, str) or not len(received.honest):
+        return facts
+    return {**facts, "error": float(torch.linalg.vector_norm(outcome.update - received.honest.mean(0)))}
