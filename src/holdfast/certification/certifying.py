@@ -125,7 +125,7 @@ def certify(
         RunError: the data are not those of the run, or there is nothing to measure constants at.
     """
     asked = None if sigma0 is None else positive("sigma0", sigma0)
-    run = Run.resume(path, dataset=dataset)
+    run = Run.opened(path, dataset=dataset)
     setting = run.federation.setting
     with one_torch_thread():
         objective = objective_of(setting)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import final
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.records.drops import malformed
 from holdfast.records.round import Client, RoundRecord
+from holdfast.records.suspicion import wilson_lower_bound
 
 
 @final
@@ -35,10 +38,34 @@ class ClientSummary:
     them, count half. 1/2 is nothing special. None if it was never scored."""
     byzantine: int
     """In how many rounds it was Byzantine, as far as the records know."""
+    malformed: int = 0
+    """How often its reply was no model like the one it was sent; such a reply is unusable and gets weight 0."""
+    judged: int = 0
+    """How often there was something to judge: its update was weighed, or its reply was malformed."""
+    accused: int = 0
+    """How often that went against it: weight 0, or a malformed reply; both at once count once."""
+    faults: Mapping[str, int] = field(default_factory=dict)
+    """What was wrong with its replies, or why there were none, and how often; replies nobody asked for among them."""
+
+    @property
+    def suspicion(self) -> float | None:
+        """The least plausible share of its replies that is worth nothing; None if there was nothing to judge.
+
+        Accused of judged, as the lower end of Wilson's interval at a confidence of 95 %: 0.27 after one removal in one
+        round, 0.53 after three in three, near the plain share after many. It is a bound on how often the rule turns
+        against the client, no probability that it lies: a rule that always drops most rows, such as Krum, suspects
+        everybody, so compare clients with each other. Absence does not count, nor does a reply nobody asked for, whose
+        sender may be somebody else.
+        """
+        return wilson_lower_bound(self.accused, self.judged) if self.judged else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything as plain values, ready for JSON."""
+        return {**asdict(self), "suspicion": self.suspicion}
 
 
 def client_table(records: Iterable[RoundRecord]) -> list[ClientSummary]:
-    """Return a line for every client that was sampled: those with numbers first, in order, then those with names.
+    """Return a line for every client that was asked or sent something: numbers first, in order, then names.
 
     >>> both = {"cohort": (7, 8), "received": (7, 8), "weights": (1.0, 0.0), "scores": (2.0, 5.0)}
     >>> rounds = [RoundRecord(round=n, step=n + 1, lr=0.1, **both) for n in range(3)]
@@ -51,14 +78,30 @@ def client_table(records: Iterable[RoundRecord]) -> list[ClientSummary]:
     return columns.table()
 
 
+def suspects(table: Iterable[ClientSummary]) -> list[ClientSummary]:
+    """Return the clients with the most suspicious first; equal ones by how suspicious they looked, then in order.
+
+    >>> both = {"cohort": (7, 8), "received": (7, 8), "weights": (1.0, 0.0), "scores": (2.0, 5.0)}
+    >>> rounds = [RoundRecord(round=n, step=n + 1, lr=0.1, **both) for n in range(3)]
+    >>> [(line.client, round(line.suspicion, 2)) for line in suspects(client_table(rounds))]
+    [(8, 0.53), (7, 0.0)]
+    """
+    return sorted(table, key=lambda line: (-(line.suspicion or 0.0), -(line.mean_rank or 0.0)))
+
+
 @dataclass
 class _Columns:
     """The records turned on their side: long columns of places in `places`, so that numpy does the counting."""
 
     places: dict[Client, int] = field(default_factory=dict)
     counted: dict[str, list[int]] = field(
-        default_factory=lambda: {name: [] for name in ("sampled", "received", "erased", "unusable", "byzantine")}
+        default_factory=lambda: {
+            name: [] for name in ("sampled", "received", "erased", "unusable", "byzantine", "malformed")
+        }
     )
+    judged: list[int] = field(default_factory=list)
+    """Malformed replies in rounds that gave no weights; those that did are in `weighed`."""
+    faults: dict[int, Counter[str]] = field(default_factory=dict)
     weighed: list[int] = field(default_factory=list)
     weights: list[float] = field(default_factory=list)
     weighed_sizes: list[int] = field(default_factory=list)
@@ -73,6 +116,7 @@ class _Columns:
         self.counted["erased"] += self._places(record.erased)
         self.counted["unusable"] += self._places(record.unusable)
         self.counted["byzantine"] += self._places(record.byzantine)
+        self._add_drops(record)
         if received and len(record.weights) == len(received):
             self.weighed += received
             self.weights += record.weights
@@ -81,6 +125,14 @@ class _Columns:
             self.scored += received
             self.scores += record.scores
             self.scored_sizes.append(len(received))
+
+    def _add_drops(self, record: RoundRecord) -> None:
+        bad = self._places(list(malformed(record)))
+        self.counted["malformed"] += bad
+        for place, drop in zip(self._places([drop.client for drop in record.drops]), record.drops, strict=True):
+            self.faults.setdefault(place, Counter())[drop.fault] += 1
+        weighed = set(record.received) if len(record.weights) == len(record.received) else set()
+        self.judged += [self.places[client] for client in malformed(record) if client not in weighed]
 
     def table(self) -> list[ClientSummary]:
         counts = {name: self._sums(places) for name, places in self.counted.items()}
@@ -92,6 +144,8 @@ class _Columns:
         known = ~np.isnan(scores)
         ranks = mid_ranks(rounds[known], scores[known])
         removed = self._sums(weighed[weights == 0])
+        unweighed = self._sums(self.judged)
+        judged, accused = self._sums(weighed) + unweighed, removed + unweighed
         mean_weight = self._means(weighed, shares)
         mean_rank = self._means(scored[known], ranks)
         return [
@@ -101,6 +155,9 @@ class _Columns:
                 removed=int(removed[place]),
                 mean_weight=mean_weight[place],
                 mean_rank=mean_rank[place],
+                judged=int(judged[place]),
+                accused=int(accused[place]),
+                faults=dict(sorted(self.faults.get(place, {}).items())),
             )
             for client, place in sorted(self.places.items(), key=_order)
         ]

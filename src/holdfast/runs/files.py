@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import tomllib
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
@@ -27,6 +28,16 @@ def config_to_toml(config: RunConfig, provenance: Mapping[str, str] | None = Non
     """
     table = config_table(config)
     return tomli_w.dumps({**table, PROVENANCE: dict(provenance)} if provenance else table)
+
+
+def sealed(config: RunConfig, made_with: Mapping[str, str]) -> str:
+    """Return the configuration of a run as TOML, with what it is made with and a checksum that tells later changes."""
+    return config_to_toml(config, {"config_sha256": checksum(config_to_toml(config)), **made_with})
+
+
+def checksum(text: str) -> str:
+    """Return the SHA-256 of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def config_from_toml(text: str, settings: Iterable[str] = ()) -> RunConfig:
@@ -55,6 +66,11 @@ def part_of_configuration(text: str) -> str:
     True
     """
     return text.rpartition(f"\n[{PROVENANCE}]\n")[0]
+
+
+def sha256(text: str) -> str:
+    """Return what a configuration is sealed with."""
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def read_config(path: Path, settings: Iterable[str] = ()) -> RunConfig:

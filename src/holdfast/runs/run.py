@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,7 +16,8 @@ from holdfast.errors import CorruptRunError, ParameterError, RunError, UnknownNa
 from holdfast.records.checkpoint import Checkpoint
 from holdfast.records.folder import RunFolder
 from holdfast.records.round import RoundRecord
-from holdfast.runs.files import config_from_toml, config_to_toml, part_of_configuration, provenance
+from holdfast.runs.deployments import check_simulated
+from holdfast.runs.files import config_from_toml, config_to_toml, part_of_configuration, provenance, sha256
 from holdfast.runs.states import from_checkpoint, to_checkpoint, to_snapshot
 from holdfast.runs.summary import summarised
 from holdfast.simulation import Federation, RunConfig, State
@@ -59,7 +59,7 @@ class Run:
             config = config.model_copy(update={"data": GivenData(title=dataset.name, checksum=dataset.checksum)})
         federation = Federation(config, dataset=dataset, jobs=jobs)
         config = config.model_copy(update={"engine": federation.setting.engine.name})
-        seal = {"config_sha256": _sha256(config_to_toml(config))}
+        seal = {"config_sha256": sha256(config_to_toml(config))}
         text = config_to_toml(config, seal | _made_with(federation.setting.dataset))
         return cls(config, RunFolder.create(path, text), federation)
 
@@ -69,7 +69,22 @@ class Run:
 
         Raises:
             CorruptRunError: the folder does not hold a run that can be read.
+            RunError: the data are not those the run was started with, or it is a deployment, which its server app
+                continues.
+        """
+        folder = RunFolder.open(path)
+        config_of(folder)  # reading is the check
+        check_simulated(folder)
+        return cls.opened(path, dataset=dataset, jobs=jobs)
+
+    @classmethod
+    def opened(cls, path: str | os.PathLike[str], *, dataset: Dataset | None = None, jobs: int = 1) -> Run:
+        """Open the folder of any run to look at it; a deployment among them, if its configuration names data.
+
+        Raises:
+            CorruptRunError: the folder does not hold a run that can be read.
             RunError: the data are not those the run was started with.
+            MissingDataError: the data are nowhere, or with the clients of a deployment.
         """
         folder = RunFolder.open(path)
         config, text = config_of(folder), folder.config_text()
@@ -81,8 +96,9 @@ class Run:
         """Play the rounds that are left, and yield the record of each when it is on disk.
 
         Raises:
-            RunError: the folder cannot be written, another process works in it, or a worker died.
+            RunError: the folder cannot be written, another process works in it, a worker died, or it is a deployment.
         """
+        check_simulated(self.folder)
         with self.folder.locked(), self.federation as federation:
             state = self._state()
             while state.round < self.config.rounds:
@@ -137,7 +153,7 @@ def config_of(folder: RunFolder) -> RunConfig:
             f"{where} is cut off: it does not end with the table [provenance] that a run writes; restore it from a copy"
         )
         raise CorruptRunError(msg)
-    if seal.get("config_sha256", found := _sha256(part_of_configuration(text))) != found:
+    if seal.get("config_sha256", found := sha256(part_of_configuration(text))) != found:
         msg = (
             f"{where} was changed after the run had started; restore it, or start another run with what it says now: "
             f"`holdfast run {folder.path / 'config.toml'}`"
@@ -157,10 +173,6 @@ def _check_model(checkpoint: Checkpoint, dim: int, folder: RunFolder) -> None:
         raise RunError(msg)
 
 
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def _made_with(dataset: Dataset) -> dict[str, str]:
     """Return what a result depends on besides the configuration."""
     return {"holdfast": __version__, "torch": torch.__version__, "data_sha256": dataset.checksum}
@@ -169,7 +181,7 @@ def _made_with(dataset: Dataset) -> dict[str, str]:
 def _compared(then: dict[str, str], now: dict[str, str], folder: RunFolder) -> list[str]:
     """Return notes on versions that changed; raise `RunError` if the data did."""
     old, new = then["data_sha256"], now["data_sha256"]
-    if old != new:
+    if old and old != new:  # a server that never looked at the data of its twin says nothing of them
         msg = (
             f"the data of {str(folder.path)!r} had the SHA-256 {old[:12]}…, those found now have {new[:12]}…; "
             f"a run continues only on the data it was started with"
