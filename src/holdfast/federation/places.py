@@ -1,0 +1,193 @@
+"""The folder of a federation: everything it is and remembers, and nothing outside of it.
+
+    state.json    what runs: numbers and start times of processes, ports, mode
+    nodes.json    {"<node id>": name}, what a strategy's `nodes` reads
+    tls/, keys/   the authority, the server certificate; a key pair for every node (secure federations only)
+    nodes/        what every node is told about itself, and its apps
+    flwr-home/    settings of Flower's commands (FLWR_HOME) and the apps of the SuperLink
+    database/     the SuperLink's memory
+    logs/         what every part printed
+
+Nobody but the owner can enter it, and git ignores it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, final
+
+import tomli_w
+from pydantic import Field, ValidationError
+
+from holdfast.errors import RunError
+from holdfast.federation.processes import Process
+from holdfast.records.durable import replace_file, sole_holder
+from holdfast.values import ValueObject
+
+CONNECTION = "federation"
+"""What Flower's commands call the SuperLink of the folder."""
+VERSION = 1
+Port = Annotated[int, Field(ge=1, le=65535)]
+Setting = bool | int | float | str
+NodeConfig = Mapping[str, Setting]
+
+
+class PartState(ValueObject):
+    """One process as it was started last."""
+
+    port: Port
+    pid: int | None = None
+    """Its number; None if it was stopped or never started."""
+    started: str = ""
+    """When it was started, as the system says it, to tell it from others with its number."""
+    log_start: int = 0
+    """Where in the log it began to print."""
+
+    @property
+    def process(self) -> Process | None:
+        """The process that was started last, if it was not stopped; it may have ended since."""
+        return None if self.pid is None else Process(self.pid, self.started)
+
+
+class NodeState(PartState):
+    """A SuperNode as it was started last."""
+
+    config: Mapping[str, Setting]
+    """What it is told about itself."""
+    registered: bool = True
+    """Whether the SuperLink was told its key."""
+    node_id: int | None = None
+    """What the SuperLink calls it."""
+
+
+class FederationState(ValueObject):
+    """What runs, as it is written down."""
+
+    version: Annotated[int, Field(ge=VERSION, le=VERSION)] = VERSION
+    secure: bool
+    marker: str
+    """What the processes of this federation carry in their environment."""
+    superlink: PartState
+    nodes: tuple[NodeState, ...]
+
+    def processes(self) -> list[Process]:
+        """Return the processes of all parts that were started, whether they still run or not."""
+        return [process for process in (part.process for part in (self.superlink, *self.nodes)) if process is not None]
+
+
+@final
+@dataclass(frozen=True)
+class Place:
+    """Where the things of a federation are."""
+
+    path: Path
+
+    @property
+    def state_file(self) -> Path:
+        """What runs."""
+        return self.path / "state.json"
+
+    @property
+    def roster(self) -> Path:
+        """Who the nodes are."""
+        return self.path / "nodes.json"
+
+    @property
+    def certificates(self) -> Path:
+        """The folder of the authority and the server certificate."""
+        return self.path / "tls"
+
+    @property
+    def home(self) -> Path:
+        """FLWR_HOME of the SuperLink and of commands."""
+        return self.path / "flwr-home"
+
+    @property
+    def database(self) -> Path:
+        """The SuperLink's memory."""
+        return self.path / "database" / "superlink.db"
+
+    def key(self, name: str) -> Path:
+        """Return the private key of a node."""
+        return self.path / "keys" / name
+
+    def log(self, name: str) -> Path:
+        """Return the log of a part."""
+        return self.path / "logs" / f"{name}.log"
+
+    def node_home(self, name: str) -> Path:
+        """Return FLWR_HOME of a node."""
+        return self.path / "nodes" / name
+
+    def node_config(self, name: str) -> Path:
+        """Return the file that says what a node is told about itself."""
+        return self.path / "nodes" / f"{name}.toml"
+
+    def make(self) -> None:
+        """Make the folder, if need be."""
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.path.chmod(0o700)
+            for part in ("logs", "nodes", "flwr-home", "database"):
+                (self.path / part).mkdir(exist_ok=True)
+            (self.path / ".gitignore").write_text("*\n", encoding="utf-8")
+        except OSError as error:
+            msg = f"cannot make the folder {str(self.path)!r}: {error.strerror}; choose a place that can be written"
+            raise RunError(msg) from None
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other commands from changing the federation meanwhile.
+
+        Raises:
+            RunError: another command does.
+        """
+        try:
+            with sole_holder(self.path / "lock"):
+                yield
+        except BlockingIOError:
+            msg = f"another command is starting or stopping the federation in {str(self.path)!r}; wait until it is done"
+            raise RunError(msg) from None
+
+    def state(self) -> FederationState | None:
+        """Return what was written down; None if there is no federation here.
+
+        Raises:
+            RunError: the file cannot be read.
+        """
+        try:
+            return FederationState.model_validate_json(self.state_file.read_bytes())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValidationError) as error:
+            what = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error.strerror
+            msg = f"{str(self.state_file)!r} is not the state of a federation of this version of holdfast: {what}"
+            raise RunError(msg) from None
+
+    def save(self, state: FederationState) -> None:
+        """Write down what runs, and who the nodes are."""
+        roster = {str(node.node_id): node.config["name"] for node in state.nodes if node.node_id is not None}
+        replace_file(self.roster, _json(roster))
+        replace_file(self.state_file, _json(state.model_dump()))
+
+    def write_connection(self, port: int, *, secure: bool) -> None:
+        """Tell Flower's commands where the SuperLink is."""
+        trust = {"root-certificates": str(self.certificates / "ca.crt")} if secure else {"insecure": True}
+        connection = {"address": f"127.0.0.1:{port}", **trust}
+        table = {"superlink": {"default": CONNECTION, CONNECTION: connection}}
+        (self.home / "config.toml").write_text(tomli_w.dumps(table), encoding="utf-8")
+
+    def write_node_config(self, name: str, config: NodeConfig) -> Path:
+        """Write down what a node is told about itself, and return the file."""
+        file = self.node_config(name)
+        self.node_home(name).mkdir(exist_ok=True)
+        file.write_text(tomli_w.dumps(dict(config)), encoding="utf-8")
+        return file
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, indent=1).encode() + b"\n"

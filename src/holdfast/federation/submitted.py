@@ -1,0 +1,180 @@
+"""A run that was handed to a SuperLink: how far it is, what it printed, how it ended."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+import time
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, final
+
+import tomli_w
+
+from holdfast.errors import ParameterError, RunError, nearest
+from holdfast.federation.flower_commands import Flwr
+from holdfast.federation.places import Setting
+from holdfast.federation.processes import launch
+from holdfast.values import ValueObject
+
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+LOOK = 0.5
+"""Seconds between two looks at a run."""
+
+
+class RunStatus(ValueObject):
+    """What the SuperLink says of a run."""
+
+    status: str
+    """pending, starting, running, finished:completed, finished:failed or finished:stopped."""
+    details: str = ""
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing more will come."""
+        return self.status.startswith("finished")
+
+    @property
+    def completed(self) -> bool:
+        """Whether it came to its end."""
+        return self.status == "finished:completed"
+
+
+@final
+class SubmittedRun:
+    """A run of an app on a federation."""
+
+    def __init__(self, flwr: Flwr, run_id: int) -> None:
+        self.run_id = run_id
+        self.log = flwr.place.log(f"run-{run_id}")
+        """What the ServerApp printed; complete when `wait` has returned."""
+        self._flwr = flwr
+
+    def status(self) -> RunStatus:
+        """Ask the SuperLink how far the run is.
+
+        Raises:
+            RunError: the SuperLink does not answer, or knows of no such run.
+        """
+        runs = self._flwr("list", "@", "--run-id", str(self.run_id)).get("runs", [])
+        if not runs:
+            msg = f"the SuperLink knows no run {self.run_id}"
+            raise RunError(msg)
+        return status_of(runs[0])
+
+    def follow(self, timeout: float | None = None) -> Iterator[RunStatus | None]:
+        """Yield None twice a second while the run goes on, and at last how it ended.
+
+        What the ServerApp prints goes to `log` meanwhile. A SuperLink that is gone may come back in time.
+
+        Raises:
+            RunError: the time is over.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            self.log.unlink(missing_ok=True)
+            command = self._flwr.words("log", str(self.run_id), "@")
+            reader = launch(command, self.log, self._flwr.environment(), self._flwr.place.path)
+            try:
+                while reader.poll() is None:
+                    yield None
+                    self._check(deadline, timeout)
+                    with suppress(subprocess.TimeoutExpired):
+                        reader.wait(LOOK)
+            finally:
+                reader.kill()
+                reader.wait()
+            with suppress(RunError):  # the SuperLink may be away
+                status = self.status()
+                if status.finished:
+                    yield status
+                    return
+            self._check(deadline, timeout)
+            time.sleep(LOOK)
+            yield None
+
+    def wait(self, timeout: float | None = None) -> RunStatus:
+        """Wait until the run is finished, and return how it ended.
+
+        Raises:
+            RunError: the time is over.
+        """
+        for status in self.follow(timeout):
+            if status is not None:
+                return status
+        msg = f"run {self.run_id} was not followed to its end"
+        raise RunError(msg)
+
+    def stop(self) -> None:
+        """Stop it; one that is finished stays as it is."""
+        with suppress(RunError):
+            self._flwr("stop", str(self.run_id), "@")
+
+    def printed(self) -> str:
+        """Return what the ServerApp printed, as far as it was followed."""
+        with suppress(OSError):
+            return COLOUR.sub("", self.log.read_text(encoding="utf-8", errors="replace"))
+        return ""
+
+    def _check(self, deadline: float | None, timeout: float | None) -> None:
+        if deadline is not None and time.monotonic() > deadline:
+            msg = f"run {self.run_id} was not finished after {timeout:g} s; it goes on, its log is {self.log}"
+            raise RunError(msg)
+
+
+def status_of(entry: Mapping[str, Any]) -> RunStatus:
+    """Return what an entry of `flwr list` says."""
+    return RunStatus(status=str(entry.get("status", "")), details=str(entry.get("status-details") or ""))
+
+
+def app_config(app: Path) -> dict[str, Any]:
+    """Return the settings of an app with their defaults, by their names.
+
+    Raises:
+        ParameterError: there is no app in the folder.
+    """
+    project = app / "pyproject.toml"
+    try:
+        table = tomllib.loads(project.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        what = error.strerror if isinstance(error, OSError) else str(error)
+        msg = f"{str(app)!r} is not a Flower app: cannot read its pyproject.toml ({what})"
+        raise ParameterError(msg) from None
+    described = table.get("tool", {}).get("flwr", {}).get("app")
+    if not isinstance(described, dict):
+        msg = f"{str(app)!r} is not a Flower app: {project} has no table [tool.flwr.app]"
+        raise ParameterError(msg)
+    return _flat(described.get("config", {}))
+
+
+def submit(flwr: Flwr, app: Path, run_config: Mapping[str, Setting]) -> SubmittedRun:
+    """Hand an app to the SuperLink.
+
+    Raises:
+        ParameterError: there is no app, or it has no such setting; the message names the nearest one.
+        RunError: Flower refuses it.
+    """
+    known = app_config(app)
+    for key in run_config:
+        if key not in known:
+            listed = ", ".join(sorted(known)) or "none"
+            msg = f"the app {str(app)!r} has no setting {key!r}{nearest(key, known)}; known: {listed}"
+            raise ParameterError(msg)
+    with tempfile.NamedTemporaryFile(suffix=".toml", dir=flwr.place.path) as file:
+        file.write(tomli_w.dumps(dict(run_config)).encode())
+        file.flush()
+        settings = ("--run-config", file.name) if run_config else ()
+        answered = flwr("run", str(app.resolve()), "@", *settings)
+    return SubmittedRun(flwr, int(answered["run-id"]))
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return a nested table with the dotted names that Flower gives its entries."""
+    result: dict[str, Any] = {}
+    for key, value in table.items():
+        name = f"{prefix}{key}"
+        result |= _flat(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
+    return result
