@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.commands import refused, run, small_config
+from tests.deployments import deployment
 
 from holdfast.runs import Run, read_config
 
@@ -95,3 +96,72 @@ def test_a_complete_run_that_lost_rounds_is_an_error_that_says_how_many(
         assert "rounds.jsonl holds 2 of 6 rounds" in refused(capsys, monkeypatch, command, str(complete))
     (complete / "summary.json").unlink()
     assert "complete, 6 rounds" in run("resume", str(complete), "--jobs", "1")
+
+
+def test_a_deployment_is_shown_without_claims_that_nobody_can_make(tmp_path: Path) -> None:
+    output = run("show", str(deployment(tmp_path / "run").path), "--clients")
+    flat = " ".join(output.replace("│", " ").split())
+    for words in (
+        "complete, 5 rounds",
+        "remote(num_clients=8)",
+        "dropped replies",
+        "shape 4×",
+        "1 round: round 2, nobody answered",
+        "train-loss 0.2",
+        "suspicion",
+        "malformed",
+        "hospital-a",
+    ):
+        assert words in flat
+    assert "honest" not in flat
+    assert "adversary" not in flat
+
+
+def test_an_interrupted_deployment_is_for_its_server_app_to_continue(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(deployment(tmp_path / "run", rounds=2).path)
+    flat = " ".join(run("show", path).replace("│", " ").split())
+    assert "interrupted after 2 of 5 rounds; start its server app again with this folder" in flat
+    assert "holdfast resume" not in flat
+    assert "Start its server app again" in refused(capsys, monkeypatch, "resume", path)
+
+
+@pytest.mark.parametrize("command", ["run", "check"])
+def test_the_configuration_of_a_deployment_cannot_be_simulated(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = deployment(tmp_path / "run").path / "config.toml"
+    monkeypatch.chdir(tmp_path)
+    assert "with its clients, none is here" in refused(capsys, monkeypatch, command, str(config))
+
+
+def test_json_of_a_deployment_has_its_faults(tmp_path: Path) -> None:
+    shown = json.loads(run("show", str(deployment(tmp_path / "run").path), "--json"))
+    assert shown["faults"] == {"shape": 4, "silent": 12, "not asked": 4}
+    assert shown["skips"] == [{"round": 2, "reason": "nobody answered, so there is nothing to aggregate"}]
+    assert shown["clients"][0]["faults"] == {"not asked": 4}
+
+
+def test_a_round_says_what_became_of_every_reply(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(deployment(tmp_path / "run").path)
+    output = run("show", path, "--round", "0")
+    rows = {line.split("│")[1].strip(): line for line in output.splitlines() if line.startswith("│")}
+    assert "malformed" in rows["hospital-b"]
+    assert "absent" in rows["hospital-c"]
+    assert "removed" in rows["hospital-a"]
+    assert "kept" in rows["hospital-h"]
+    assert "stray" in output
+    assert "skipped, the model is left as it was" in run("show", path, "--round", "2")
+    assert json.loads(run("show", path, "--round", "0", "--json"))["round"] == 0
+    assert "has 5 rounds, counted from 0; got --round 9" in refused(capsys, monkeypatch, "show", path, "--round", "9")
+    assert "of one run, got 2 folders" in refused(capsys, monkeypatch, "show", path, path, "--round", "0")
+
+
+def test_deployments_and_simulated_runs_stand_side_by_side(complete: Path) -> None:
+    deployment(complete.parent / "deployed")
+    output = run("show", str(complete.parent))
+    assert "deployed" in output
+    assert "rage" in output

@@ -5,35 +5,28 @@ from __future__ import annotations
 import json
 import os
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
-from enum import StrEnum
-from operator import attrgetter
+from dataclasses import asdict, dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from holdfast.cli.clients import Order, client_table, faults_text, round_table
 from holdfast.cli.folders import runs_in
-from holdfast.cli.text import NOTHING, duration, number, percent, plural
-from holdfast.errors import CorruptRunError
+from holdfast.cli.text import NOTHING, duration, harmless, number, percent, plural
+from holdfast.errors import CorruptRunError, ParameterError
 
 if TYPE_CHECKING:
     from holdfast.records.clients import ClientSummary
     from holdfast.records.folder import RunFolder
     from holdfast.records.round import RoundRecord
     from holdfast.simulation import RunConfig
-
-
-class Order(StrEnum):
-    """What clients are sorted by."""
-
-    REMOVED = "removed"
-    WEIGHT = "weight"
-    RANK = "rank"
-    CLIENT = "client"
 
 
 def show(
@@ -45,16 +38,28 @@ def show(
     sort: Annotated[
         Order,
         typer.Option(
-            help="Which clients come first: those removed in the largest share of their rounds, those with the least "
-            "weight, those who looked most suspicious, or those with the smallest number."
+            help="Which clients come first: those removed in the largest share of their rounds, those most suspicious "
+            "over all rounds (see `holdfast audit`), those with the least weight, those whose rows looked most "
+            "suspicious, or those with the smallest number."
         ),
     ] = Order.REMOVED,
+    round_: Annotated[
+        int | None,
+        typer.Option(
+            "--round",
+            min=0,
+            help="Show one round instead, counted from 0: what became of every client's reply, and why.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON, every client included.")] = False,
 ) -> None:
     """Show what came of a run, and how its rule treated each client; or several runs side by side.
 
-    Works on runs that are complete, being played, interrupted, or were never begun.
+    Works on runs that are complete, being played, interrupted, or were never begun, simulated or of a deployment.
     """
+    if round_ is not None:
+        _show_round(paths, round_, as_json=as_json)
+        return
     looks = [Look.at(run) for path in paths for run in runs_in(path)]
     if as_json:
         tables = [look.as_dict() for look in looks]
@@ -66,7 +71,27 @@ def show(
         return
     console.print(facts_table(looks[0]))
     if looks[0].done and (clients or limit):
-        console.print(_client_table(looks[0].clients(), sort, None if clients else limit))
+        shown = None if clients else limit
+        console.print(client_table(looks[0].clients(), sort, shown, suspicion=looks[0].deployed))
+
+
+def _show_round(paths: list[Path], number: int, *, as_json: bool) -> None:
+    """Show one round of one run."""
+    from holdfast.records.audit import events_of  # noqa: PLC0415
+    from holdfast.records.folder import RunFolder  # noqa: PLC0415
+
+    if len(paths) != 1:
+        msg = f"--round shows a round of one run, got {len(paths)} folders"
+        raise ParameterError(msg)
+    folder = RunFolder.open(paths[0])
+    record = next((record for record in folder.records() if record.round == number), None)
+    if record is None:
+        msg = f"{str(folder.path)!r} has {plural(folder.num_rounds(), 'round')}, counted from 0; got --round {number}"
+        raise ParameterError(msg)
+    if as_json:
+        typer.echo(record.to_line(), nl=False)
+    else:
+        Console().print(round_table(record, events_of([record])))
 
 
 @dataclass
@@ -105,6 +130,27 @@ class Tally:
                 self.honest_removed += client not in kept
 
 
+@dataclass
+class Troubles:
+    """What went wrong on the way to the rule, and what clients said of themselves in the end."""
+
+    faults: Counter[str] = field(default_factory=Counter)
+    """Why replies were dropped, and how often."""
+    skips: list[tuple[int, str]] = field(default_factory=list)
+    """Rounds that changed nothing, and why."""
+    metrics: dict[str, float | None] = field(default_factory=dict)
+    """Those of the last round that has any."""
+
+    def through(self, records: Iterable[RoundRecord]) -> Iterator[RoundRecord]:
+        """Count the records on their way."""
+        for record in records:
+            self.faults.update(drop.fault for drop in record.drops)
+            if record.skipped:
+                self.skips.append((record.round, record.reason or "the updates could not be aggregated"))
+            self.metrics = dict(record.metrics) or self.metrics
+            yield record
+
+
 @dataclass(frozen=True)
 class Look:
     """What the folder of a run says."""
@@ -114,26 +160,29 @@ class Look:
     summary: Mapping[str, Any]
     """Computed from the rounds that are there."""
     tally: Tally
+    troubles: Troubles
     complete: bool
     at_work: bool
     """Whether a process plays the run."""
+    deployed: bool
+    """Whether a server app plays it, so that nobody knows who is Byzantine."""
 
     @classmethod
     def at(cls, path: Path) -> Look:
         """Read the folder of a run."""
         from holdfast.records.folder import RunFolder  # noqa: PLC0415
-        from holdfast.runs import config_of, summarised  # noqa: PLC0415  loads torch
+        from holdfast.runs import config_of, is_deployment, summarised  # noqa: PLC0415  loads torch
 
-        folder, tally = RunFolder.open(path), Tally()
+        folder, tally, troubles = RunFolder.open(path), Tally(), Troubles()
         config, written, at_work = config_of(folder), folder.summary(), _at_work(folder)
-        summary = summarised(tally.through(folder.records()))
+        summary = summarised(troubles.through(tally.through(folder.records())))
         if written is not None and summary["rounds"] != config.rounds:
             msg = (
                 f"{str(path)!r} is complete by its summary.json, and its rounds.jsonl holds {summary['rounds']} of "
                 f"{plural(config.rounds, 'round')}; restore that file, or delete summary.json and resume the run"
             )
             raise CorruptRunError(msg)
-        return cls(folder, config, summary, tally, written is not None, at_work)
+        return cls(folder, config, summary, tally, troubles, written is not None, at_work, is_deployment(folder))
 
     @property
     def done(self) -> int:
@@ -185,7 +234,10 @@ class Look:
             "rounds": self.config.rounds,
             "summary": dict(self.summary),
             "updates": {**asdict(self.tally), "weight": self.tally.byzantine_weight},
-            "clients": [asdict(client) for client in self.clients()],
+            "faults": dict(self.troubles.faults),
+            "skips": [{"round": number, "reason": reason} for number, reason in self.troubles.skips],
+            "metrics": self.troubles.metrics,
+            "clients": [client.as_dict() for client in self.clients()],
             "config": config_table(self.config),
         }
 
@@ -196,7 +248,7 @@ def facts_table(look: Look) -> Table:
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for heading, fact in [*_state(look), *_setting(look), *_results(look), *_verdicts(look)]:
-        table.add_row(heading, fact)
+        table.add_row(heading, Text(fact))
     return table
 
 
@@ -208,7 +260,9 @@ def _state(look: Look) -> Iterator[tuple[str, str]]:
         yield "state", f"being played, {rounds} so far"
     else:
         began = f"interrupted after {rounds}" if look.done else "not begun"
-        yield "state", f"{began}; continue with: holdfast resume {shlex.quote(str(look.folder.path))}"
+        command = f"holdfast resume {shlex.quote(str(look.folder.path))}"
+        how = "start its server app again with this folder" if look.deployed else f"continue with: {command}"
+        yield "state", f"{began}; {how}"
 
 
 def _setting(look: Look) -> Iterator[tuple[str, str]]:
@@ -219,13 +273,19 @@ def _setting(look: Look) -> Iterator[tuple[str, str]]:
     steps = f"K = {config.cohort_size}, H = {config.local_steps}, batch {config.batch_size}, lr {config.lr:g}"
     yield "rounds", f"{steps}, seed {config.seed}"
     yield "rule", look.name("rule")
-    yield "adversary", f"{look.name('attack')} by {look.name('byzantine')}"
+    if not look.deployed:
+        yield "adversary", f"{look.name('attack')} by {look.name('byzantine')}"
 
 
 def _results(look: Look) -> Iterator[tuple[str, str]]:
     if not look.done:
         return
     best = look.summary["best"]
+    if look.troubles.metrics:
+        listed = (f"{harmless(name, 40)} {number(value)}" for name, value in sorted(look.troubles.metrics.items()))
+        yield "metrics", ", ".join(listed)
+    if look.deployed and not look.summary["last"]:
+        return
     yield "training", f"loss {number(look.last('train_loss'))}, accuracy {percent(look.last('train_accuracy'))}"
     if look.last("test_loss") is not None:
         peak = ""
@@ -245,15 +305,26 @@ def _verdicts(look: Look) -> Iterator[tuple[str, str]]:
         yield "Byzantine", f"{tally.byzantine_kept:,} of {tally.byzantine:,} rows kept ({kept}); {weight}"
     if tally.honest:
         lost = percent(tally.honest_removed / tally.honest)
-        yield "honest", f"{tally.honest_removed:,} of {tally.honest:,} rows removed ({lost})"
-    for heading, key in (("skipped", "rounds_skipped"), ("promise broken", "rounds_promise_broken")):
-        if summary[key]:
-            yield heading, f"in {plural(summary[key], 'round')}"
+        who = "rows" if look.deployed else "honest"
+        yield who, f"{tally.honest_removed:,} of {tally.honest:,} rows removed ({lost})"
+    if summary["rounds_skipped"]:
+        yield "skipped", f"{plural(summary['rounds_skipped'], 'round')}: {_reasons(look.troubles)}"
+    if summary["rounds_promise_broken"]:
+        yield "promise broken", f"in {plural(summary['rounds_promise_broken'], 'round')}"
+    if look.troubles.faults:
+        yield "dropped replies", f"{faults_text(look.troubles.faults)}; see `holdfast audit`"
     if summary["updates_erased"]:
         yield "sent nothing", plural(summary["updates_erased"], "update")
     parts = sorted(summary["seconds"].items(), key=lambda part: -part[1])
     listed = ", ".join(f"{name.replace('_', ' ')} {percent(part / (look.seconds or 1.0))}" for name, part in parts)
     yield "time", f"{duration(look.seconds)}: {listed}"
+
+
+def _reasons(troubles: Troubles, most: int = 3) -> str:
+    """Return why rounds were skipped, with the first round of each reason."""
+    first = {reason: number for number, reason in reversed(troubles.skips)}
+    listed = [f"round {number}, {harmless(reason, 120)}" for reason, number in sorted(first.items(), key=itemgetter(1))]
+    return "; ".join([*listed[:most], *(["…"] if len(listed) > most else [])])
 
 
 def _side_by_side(looks: list[Look]) -> Table:
@@ -279,36 +350,6 @@ def _side_by_side(looks: list[Look]) -> Table:
     table.caption = (
         "loss and accuracy: on the test points, after the last round. Byz. kept: share of the Byzantine rows; honest "
         "lost: share of the honest rows."
-    )
-    return table
-
-
-def _client_table(clients: list[ClientSummary], order: Order, limit: int | None) -> Table:
-    """Return a line for every client, as far as they are wanted."""
-    keys = {
-        Order.REMOVED: lambda client: -client.removed / max(1, client.received),
-        Order.WEIGHT: lambda client: 1.0 if client.mean_weight is None else client.mean_weight,
-        Order.RANK: lambda client: -(client.mean_rank or 0.0),
-        Order.CLIENT: lambda _: 0,
-    }
-    shown = sorted(clients, key=keys[order])[:limit]
-    optional = [name for name in ("erased", "unusable", "byzantine") if any(map(attrgetter(name), clients))]
-    table = Table()
-    for heading in ("client", "sampled", "removed", "mean weight", "mean rank", *optional):
-        table.add_column("Byzantine" if heading == "byzantine" else heading, justify="right")
-    for client in shown:
-        table.add_row(
-            str(client.client),
-            str(client.sampled),
-            str(client.removed),
-            number(client.mean_weight),
-            number(client.mean_rank),
-            *(str(getattr(client, name) or "") for name in optional),
-        )
-    more = f"{len(shown)} of {plural(len(clients), 'client')}, sorted by {order}. " if len(shown) < len(clients) else ""
-    table.caption = (
-        f"{more}Mean weight: 1 is an equal share. Mean rank: which share of the rows looked less suspicious; 0.5 is "
-        "nothing special."
     )
     return table
 

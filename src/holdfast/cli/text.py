@@ -74,3 +74,21 @@ def plural(count: int, noun: str) -> str:
     ('1 round', '2,000 rounds')
     """
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def harmless(text: object, limit: int = 200) -> str:
+    r"""Return text from elsewhere so that a terminal only shows it: no letter in it acts, and a long end is cut.
+
+    Control characters could clear the screen or set its title, directional ones turn a line around. Square brackets
+    stay: print the result as `rich.text.Text` or without markup.
+
+    >>> harmless("\x1b[2Jname\n"), harmless("a\u202eb"), harmless("x" * 300, limit=5)
+    ('\\x1b[2Jname\\n', 'a\\u202eb', 'xxxx…')
+    """
+    whole = str(text)
+    shown = "".join(letter if letter.isprintable() else _spelled(letter) for letter in whole[: limit + 1])
+    return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"
+
+
+def _spelled(letter: str) -> str:
+    return letter.encode("unicode_escape").decode("ascii")
