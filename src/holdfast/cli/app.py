@@ -9,6 +9,7 @@ import typer
 from holdfast import __version__
 from holdfast.cli import listing
 from holdfast.cli.aggregate import aggregate
+from holdfast.cli.auditing import audit
 from holdfast.cli.certifying import certify
 from holdfast.cli.demonstration import demo
 from holdfast.cli.gauntlet import gauntlet
@@ -23,7 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for command in (demo, init, check, plan, run, resume, show, certify):
+for command in (demo, init, check, plan, run, resume, show, audit, certify):
     app.command()(command)
 app.add_typer(listing.app, name="list")
 app.command()(gauntlet)
