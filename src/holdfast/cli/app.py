@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from holdfast import __version__
-from holdfast.cli import listing
+from holdfast.cli import federation, listing
 from holdfast.cli.aggregate import aggregate
 from holdfast.cli.auditing import audit
 from holdfast.cli.certifying import certify
@@ -29,6 +29,7 @@ for command in (demo, init, check, plan, run, resume, show, audit, certify):
 app.add_typer(listing.app, name="list")
 app.command()(gauntlet)
 app.command()(aggregate)
+app.add_typer(federation.app, name="federation")
 
 
 def _version(wanted: bool) -> None:  # noqa: FBT001  typer's callback

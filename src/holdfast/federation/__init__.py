@@ -2,7 +2,7 @@
 
 from holdfast.federation.certificates import Certificates, make_certificates, make_node_key
 from holdfast.federation.control import Federation
-from holdfast.federation.parts import Part, ServerApp, SuperLink, SuperNode
+from holdfast.federation.parts import Part, ServerApp, SuperExec, SuperLink, SuperNode
 from holdfast.federation.submitted import SubmittedRun
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "Part",
     "ServerApp",
     "SubmittedRun",
+    "SuperExec",
     "SuperLink",
     "SuperNode",
     "make_certificates",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,11 +11,11 @@ from types import TracebackType
 from typing import Self, final
 
 from holdfast.errors import RunError
-from holdfast.federation.certificates import Certificates, make_certificates, make_node_key
+from holdfast.federation.certificates import Certificates, make_certificates, make_node_key, private_folder, write_new
 from holdfast.federation.flower_commands import Flwr
 from holdfast.federation.guardian import Guardian, watched_over
 from holdfast.federation.installed import command
-from holdfast.federation.parts import Part, ServerApp, SuperLink, SuperNode
+from holdfast.federation.parts import Part, ServerApp, SuperExec, SuperLink, SuperNode
 from holdfast.federation.places import FederationState, NodeConfig, NodeState, PartState, Place, Setting
 from holdfast.federation.plans import all_node_configs, asked_ports, planned, usual_config
 from holdfast.federation.ports import free_ports
@@ -75,8 +76,9 @@ class Federation:
         """Take over what was written down; use `up` or `attach`."""
         self.place, self.secure, self.marker = place, state.secure, state.marker
         self.superlink = SuperLink(place, state.marker, state.superlink, self._save, secure=state.secure)
+        self.superexec = SuperExec(place, state.marker, state.superexec, self._save, secure=state.secure)
         self.nodes = [self._node(index, node) for index, node in enumerate(state.nodes)]
-        self.server_app = ServerApp(self.superlink, state.marker)
+        self.server_app = ServerApp(self.superexec, state.marker)
         self.flwr = Flwr(place, state.marker)
         self._guardian: Guardian | None = None
 
@@ -120,6 +122,9 @@ class Federation:
         place.make()
         with place.held():
             state = planned(place, secure=secure, ports=asked_ports(nodes, port), configs=configs)
+            if not place.secret.exists():
+                private_folder(place.secret.parent)
+                write_new(place.secret, secrets.token_hex(32).encode())
             if secure:
                 _certify(place, hosts, days)
             place.write_connection(state.superlink.port, secure=secure)
@@ -160,8 +165,8 @@ class Federation:
 
     @property
     def parts(self) -> list[Part[PartState] | Part[NodeState]]:
-        """The SuperLink and the nodes."""
-        return [self.superlink, *self.nodes]
+        """The SuperLink, its SuperExec and the nodes."""
+        return [self.superlink, self.superexec, *self.nodes]
 
     @property
     def is_running(self) -> bool:
@@ -256,12 +261,14 @@ class Federation:
     def _start(self, timeout: float) -> None:
         self.superlink.start()
         self.superlink.wait_until_ready(timeout)
+        self.superexec.start()
         self._register(self.nodes)
         for node in self.nodes:
             node.start()
-        for node in self.nodes:
-            node.wait_until_ready(timeout)
-        missing = [node.name for node in self.nodes if node.node_id not in self.online()]
+        for part in self.parts[1:]:
+            part.wait_until_ready(timeout)
+        online = self.online()
+        missing = [node.name for node in self.nodes if node.node_id not in online]
         if missing:
             msg = f"the SuperLink does not see {', '.join(missing)}; look into {self.superlink.log}"
             raise RunError(msg)
@@ -290,7 +297,13 @@ class Federation:
     def _save(self) -> None:
         nodes = tuple(node.state for node in self.nodes)
         self.place.save(
-            FederationState(secure=self.secure, marker=self.marker, superlink=self.superlink.state, nodes=nodes)
+            FederationState(
+                secure=self.secure,
+                marker=self.marker,
+                superlink=self.superlink.state,
+                superexec=self.superexec.state,
+                nodes=nodes,
+            )
         )
 
 

@@ -19,7 +19,10 @@ LONGEST_COMMAND = 120.0
 
 
 def superlink_command(place: Place, port: int, *, secure: bool) -> list[str]:
-    """Return how a SuperLink is started: one port, a database, and nothing installed when an app is run."""
+    """Return how a SuperLink is started: one port, a database, and nothing installed when an app is run.
+
+    It is told not to start its own SuperExec, which would end with it, and the run in progress with both.
+    """
     files = Certificates(place.certificates)
     trust = [
         *("--ssl-ca-certfile", str(files.authority)),
@@ -32,8 +35,20 @@ def superlink_command(place: Place, port: int, *, secure: bool) -> list[str]:
         *("--host", HOST),
         *("--port", str(port)),
         *("--database", str(place.database)),
+        *("--isolation", "process"),
+        *("--superexec-auth-secret-file", str(place.secret)),
         "--disable-runtime-dependency-installation",
         *(trust if secure else ["--insecure"]),
+    ]
+
+
+def superexec_command(place: Place, superlink_port: int, *, secure: bool) -> list[str]:
+    """Return how the process is started that starts a ServerApp for every run."""
+    return [
+        command("flower-superexec"),
+        *("--runtime-api-address", f"{HOST}:{superlink_port}"),
+        *("--superexec-auth-secret-file", str(place.secret)),
+        *(["--root-certificates", str(place.certificates / "ca.crt")] if secure else ["--insecure"]),
     ]
 
 

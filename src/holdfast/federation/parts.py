@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar, final
 
 from holdfast.errors import RunError
-from holdfast.federation.flower_commands import superlink_command, supernode_command
+from holdfast.federation.flower_commands import superexec_command, superlink_command, supernode_command
 from holdfast.federation.installed import environment
 from holdfast.federation.places import NodeState, PartState, Place
 from holdfast.federation.processes import Process, argv, end, family, launch, until
@@ -20,6 +21,8 @@ from holdfast.federation.processes import Process, argv, end, family, launch, un
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 TAIL = 15
 """How many lines of a log a message shows."""
+PAUSE = 3.0
+"""Seconds between two attempts of a node to be let in."""
 NODE_ID = re.compile(r"SuperNode ID: (\d+)")
 State = TypeVar("State", bound=PartState)
 
@@ -148,6 +151,26 @@ class SuperLink(Part[PartState]):
 
 
 @final
+class SuperExec(Part[PartState]):
+    """The process that starts a ServerApp for every run; both survive a crash of the SuperLink."""
+
+    def __init__(
+        self, place: Place, marker: str, state: PartState, changed: Callable[[], None], *, secure: bool
+    ) -> None:
+        super().__init__("superexec", place, marker, state, changed)
+        self._secure = secure
+
+    def _command(self) -> list[str]:
+        return superexec_command(self._place, self.state.port, secure=self._secure)
+
+    def _home(self) -> Path:
+        return self._place.home
+
+    def _ready(self, printed: str) -> bool:
+        return "Starting Flower SuperExec" in printed
+
+
+@final
 class SuperNode(Part[NodeState]):
     """A process that trains on one client's data."""
 
@@ -189,6 +212,25 @@ class SuperNode(Part[NodeState]):
         if found is not None and int(found[1]) != self.node_id:
             self.identify(int(found[1]))
 
+    def restart(self, timeout: float = 240.0) -> None:
+        """Start it again and wait until the SuperLink lets it in.
+
+        A node with a key that was killed is refused until the SuperLink has noticed its end, which takes about a
+        minute; so it is started again and again.
+
+        Raises:
+            RunError: the time is over; the message has the end of its log.
+        """
+        deadline = time.monotonic() + timeout
+        while True:
+            self.start()
+            try:
+                return self.wait_until_ready(max(1.0, deadline - time.monotonic()))
+            except RunError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(PAUSE)
+
     def identify(self, node_id: int) -> None:
         """Take note of what the SuperLink calls it."""
         self._update(node_id=node_id)
@@ -210,14 +252,14 @@ class SuperNode(Part[NodeState]):
 
 @final
 class ServerApp:
-    """The process in which the strategy of a run works; the SuperLink starts it when a run is submitted."""
+    """The process in which the strategy of a run works; the SuperExec starts it when a run is submitted."""
 
-    def __init__(self, superlink: SuperLink, marker: str) -> None:
-        self._superlink, self._marker = superlink, f"{marker}/superlink"
+    def __init__(self, superexec: SuperExec, marker: str) -> None:
+        self._superexec, self._marker = superexec, f"{marker}/superexec"
 
     def processes(self) -> list[Process]:
         """Return those that run now, one for each run."""
-        roots = [] if self._superlink.process is None else [self._superlink.process]
+        roots = [] if self._superexec.process is None else [self._superexec.process]
         return sorted(
             (each for each in family(roots, self._marker) if "flwr-serverapp" in argv(each)), key=lambda each: each.pid
         )
@@ -234,7 +276,7 @@ class ServerApp:
             RunError: the time is over.
         """
         if not until(lambda: self.is_running, timeout):
-            msg = f"no ServerApp was started within {timeout:g} s; {self._superlink.shown_log()}"
+            msg = f"no ServerApp was started within {timeout:g} s; {self._superexec.shown_log()}"
             raise RunError(msg)
 
     def kill(self) -> None:

@@ -2,7 +2,8 @@
 
     state.json    what runs: numbers and start times of processes, ports, mode
     nodes.json    {"<node id>": name}, what a strategy's `nodes` reads
-    tls/, keys/   the authority, the server certificate; a key pair for every node (secure federations only)
+    tls/, keys/   the authority, the server certificate; a key pair for every node (secure federations only), and the
+                  secret between the SuperLink and its SuperExec
     nodes/        what every node is told about itself, and its apps
     flwr-home/    settings of Flower's commands (FLWR_HOME) and the apps of the SuperLink
     database/     the SuperLink's memory
@@ -72,11 +73,17 @@ class FederationState(ValueObject):
     marker: str
     """What the processes of this federation carry in their environment."""
     superlink: PartState
+    superexec: PartState
+    """Its port is the SuperLink's, to which it connects."""
     nodes: tuple[NodeState, ...]
 
     def processes(self) -> list[Process]:
         """Return the processes of all parts that were started, whether they still run or not."""
-        return [process for process in (part.process for part in (self.superlink, *self.nodes)) if process is not None]
+        return [
+            process
+            for process in (part.process for part in (self.superlink, self.superexec, *self.nodes))
+            if process is not None
+        ]
 
 
 @final
@@ -110,6 +117,11 @@ class Place:
     def database(self) -> Path:
         """The SuperLink's memory."""
         return self.path / "database" / "superlink.db"
+
+    @property
+    def secret(self) -> Path:
+        """What the SuperLink and its SuperExec know each other by."""
+        return self.path / "keys" / "superexec.secret"
 
     def key(self, name: str) -> Path:
         """Return the private key of a node."""

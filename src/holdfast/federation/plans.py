@@ -87,4 +87,5 @@ def planned(
         for index, (port, config) in enumerate(zip(chosen[1:], configs, strict=True))
     )
     marker = secrets.token_hex(8) if before is None else before.marker
-    return FederationState(secure=secure, marker=marker, superlink=PartState(port=chosen[0]), nodes=nodes)
+    link = PartState(port=chosen[0])
+    return FederationState(secure=secure, marker=marker, superlink=link, superexec=link, nodes=nodes)

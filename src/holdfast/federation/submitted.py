@@ -127,7 +127,8 @@ class SubmittedRun:
 
 def status_of(entry: Mapping[str, Any]) -> RunStatus:
     """Return what an entry of `flwr list` says."""
-    return RunStatus(status=str(entry.get("status", "")), details=str(entry.get("status-details") or ""))
+    details = str(entry.get("status-details") or "")
+    return RunStatus(status=str(entry.get("status", "")), details="" if details == "N/A" else details)
 
 
 def app_config(app: Path) -> dict[str, Any]:

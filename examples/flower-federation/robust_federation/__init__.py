@@ -1,0 +1,1 @@
+"""A complete Flower app: a task, a client, a server that does not believe everything."""

@@ -1,0 +1,28 @@
+"""What is learned: the data of each node, and the model."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from holdfast.data import Dataset, build_dataset
+from holdfast.flower.client import SeededBatches
+from holdfast.models import build_model
+from holdfast.partitions import DirichletPartition, NaturalPartition, Partition
+
+
+def data(name: str) -> Dataset:
+    """Return all points; a real node would have its own only."""
+    return build_dataset(name).load()
+
+
+def share(dataset: Dataset, part: int, parts: int, seed: int) -> SeededBatches:
+    """Return the points of one node: those of its hospital, or a share of the digits in which some digits are rare."""
+    by_owner = dataset.groups is not None
+    partition: Partition = NaturalPartition() if by_owner else DirichletPartition(num_clients=parts, alpha=1.0)
+    points = partition.split(dataset, seed).points(part)
+    return SeededBatches(dataset.features[points], dataset.labels[points], client=part)
+
+
+def model(dataset: Dataset, seed: int) -> nn.Module:
+    """Return the model with the same first weights for everybody."""
+    return build_model("softmax-regression").build(dataset, seed)

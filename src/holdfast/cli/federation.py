@@ -1,0 +1,317 @@
+"""`holdfast federation`: a SuperLink and SuperNodes of Flower on this machine, in one command."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from holdfast.cli.folders import reserved
+from holdfast.cli.progress import Lane, watcher
+from holdfast.cli.text import NOTHING, plural
+from holdfast.errors import HoldfastError, ParameterError
+
+if TYPE_CHECKING:
+    from holdfast.cli.progress import Watcher
+    from holdfast.federation import SubmittedRun
+    from holdfast.federation.submitted import RunStatus
+
+app = typer.Typer(
+    help="Start, use and stop a Flower federation on this machine: a SuperLink and SuperNodes on loopback. "
+    "Needs `pip install 'holdfast[flower]'`.",
+    no_args_is_help=True,
+)
+FOLDER = Path(".holdfast-federation")
+Folder = Annotated[
+    Path, typer.Option("--folder", help="The folder of the federation: state, keys, database, logs. Commands share it.")
+]
+LAST_LINES = 25
+"""How much of its log a failed run shows."""
+
+
+@app.command("up")
+def up(
+    nodes: Annotated[int, typer.Option("--nodes", "-n", min=1, help="How many SuperNodes, numbered from 0.")] = 4,
+    byzantine: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NODE=ATTACK",
+            help="Make a node Byzantine, as a drill: 4=sign-flip. The app must look at `attack` in its node config, as "
+            "examples/flower-federation does; repeatable.",
+        ),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NODE.KEY=VALUE",
+            help="Tell a node something in its node config: 2.name=Zurich, 0.delay=1.5. Every node is told "
+            "partition-id, num-partitions and name (its number); repeatable.",
+        ),
+    ] = None,
+    secure: Annotated[
+        bool,
+        typer.Option(
+            "--secure/--insecure",
+            help="TLS, and only nodes with registered keys are let in; or neither. Keys and certificates are made.",
+        ),
+    ] = True,
+    port: Annotated[
+        int | None, typer.Option(help="Port of the SuperLink; nodes get the next ones. Free ones if left out.")
+    ] = None,
+    host: Annotated[
+        list[str] | None,
+        typer.Option(help="A name or address, besides loopback, that the server certificate is good for; repeatable."),
+    ] = None,
+    days: Annotated[int, typer.Option(help="How long new certificates are valid.")] = 365,
+    timeout: Annotated[float, typer.Option(help="Seconds that a part may take to start.")] = 90.0,
+    folder: Folder = FOLDER,
+) -> None:
+    """Start a SuperLink and SuperNodes on loopback, and return when all nodes are online.
+
+    They run on until `holdfast federation down`. A folder whose federation was taken down is used again, with the same
+    keys, node ids and database. nodes.json in the folder says which node id belongs to which name.
+
+    Exit code 0, or 2 if something could not be started: then nothing is left running.
+    """
+    from holdfast.federation import Federation  # noqa: PLC0415  needs the extra
+
+    console = Console(stderr=True)
+    _say(console, f"Starting a SuperLink and {plural(nodes, 'node')} …")
+    with _interruptible():
+        federation = Federation.up(
+            folder,
+            nodes=nodes,
+            secure=secure,
+            node_configs=_node_configs(byzantine or [], set_ or []),
+            port=port,
+            hosts=host or [],
+            days=days,
+            timeout=timeout,
+            detached=True,
+        )
+    mode = "TLS and node keys" if secure else "no TLS, no keys: anybody on this machine may join"
+    _say(console, f"{plural(nodes, 'node')} online at 127.0.0.1:{federation.superlink.state.port} ({mode}). Next:")
+    where = "" if folder == FOLDER else f" --folder {shlex.quote(str(folder))}"
+    for verb in ("run APP", "status", "down"):
+        _say(console, f"  holdfast federation {verb}{where}")
+
+
+@app.command("run")
+def run(
+    application: Annotated[Path, typer.Argument(metavar="APP", help="The folder of a Flower app.")],
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Change a setting of the app ([tool.flwr.app.config]); repeatable."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="The folder of the run, for apps with the setting run-folder; runs/APP-1 (or -2, …) if left out. One "
+            "that holds an unfinished run is continued."
+        ),
+    ] = None,
+    timeout: Annotated[float | None, typer.Option(help="Stop the run after so many seconds.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing but the folder of the run.")] = False,
+    folder: Folder = FOLDER,
+) -> None:
+    """Run a Flower app on the federation and show its rounds as they come.
+
+    An app with the settings run-folder and nodes is told where its run lies and who the nodes are; its rounds are shown
+    on stderr, and what came of it at the end. Of other apps the log is shown. Ctrl-C stops the run.
+
+    Exit code 0, or 1 if the run failed, or 2 if it could not start, or 130 if it was stopped by Ctrl-C.
+    """
+    from holdfast.federation import Federation  # noqa: PLC0415  needs the extra
+    from holdfast.federation.submitted import app_config  # noqa: PLC0415
+
+    federation = Federation.attach(folder)
+    known, settings = app_config(application), _settings(set_ or [])
+    if out is not None and "run-folder" not in known:
+        msg = f"the app {str(application)!r} has no setting run-folder, so --out {str(out)!r} means nothing to it"
+        raise ParameterError(msg)
+    place = _run_folder(application, known, settings, out)
+    if "nodes" in known:
+        settings.setdefault("nodes", str(federation.place.roster))
+    with _interruptible():
+        submitted = federation.submit(application, settings)
+        _say(Console(stderr=True), f"run {submitted.run_id}: {place or application}", quiet=quiet)
+        status = _watched(submitted, place, int({**known, **settings}.get("rounds", 1)), timeout, quiet=quiet)
+    _report(submitted, status, place, quiet=quiet)
+
+
+@app.command("status")
+def status(folder: Folder = FOLDER) -> None:
+    """Show which processes run, which nodes are online, and the runs that the SuperLink knows.
+
+    Exit code 0 if the SuperLink runs and every node is online, 1 if not, 2 if there is no federation in the folder.
+    """
+    from holdfast.federation import Federation  # noqa: PLC0415  needs the extra
+
+    federation = Federation.attach(folder)
+    found = federation.status()
+    console = Console()
+    mode = "TLS and node keys" if found.secure else "no TLS"
+    link = f"process {found.superlink}" if found.superlink else "does not run"
+    console.print(f"SuperLink: 127.0.0.1:{found.port}, {mode}, {link}", highlight=False)
+    if found.note:
+        console.print(found.note, highlight=False, markup=False)
+    table = Table()
+    for heading in ("node", "name", "state", "process", "node id", "told besides"):
+        table.add_column(heading, overflow="fold")
+    for index, node in enumerate(found.nodes):
+        state = "online" if node.online else "starting or cut off" if node.running else "does not run"
+        usual = {"partition-id", "num-partitions", "name"}
+        told = ", ".join(f"{key}={value}" for key, value in node.config.items() if key not in usual)
+        table.add_row(str(index), str(node.client), state, str(node.pid or NOTHING), str(node.node_id or NOTHING), told)
+    console.print(table)
+    for run_id, state in found.runs.items():
+        console.print(f"run {run_id}: {state}", highlight=False)
+    if not found.healthy:
+        raise typer.Exit(1)
+
+
+@app.command("down")
+def down(
+    folder: Folder = FOLDER,
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Delete the folder too: keys, node ids, database and logs are gone.")
+    ] = False,
+) -> None:
+    """Stop everything that was started in the folder, by force if need be; a second time nothing happens.
+
+    Also after a crash of the machine. Runs and the folder are kept, so `holdfast federation up` goes on with them.
+    """
+    from holdfast.federation import Federation  # noqa: PLC0415  needs the extra
+
+    federation, console = Federation.attach(folder), Console(stderr=True)
+    running = sum(part.is_running for part in federation.parts)
+    federation.down()
+    _say(console, f"stopped {plural(running, 'part')}" if running else "nothing was running")
+    if delete:
+        shutil.rmtree(federation.place.path)
+        _say(console, f"deleted {folder}")
+
+
+def _node_configs(byzantine: list[str], settings: list[str]) -> dict[int, dict[str, Any]]:
+    """Return what the nodes are told besides the usual."""
+    configs: dict[int, dict[str, Any]] = {}
+    for text in byzantine:
+        node, _, attack = text.partition("=")
+        if not node.isdecimal() or not attack:
+            msg = f"--byzantine takes NODE=ATTACK, such as 4=sign-flip, got {text!r}"
+            raise ParameterError(msg)
+        configs.setdefault(int(node), {})["attack"] = attack
+    for text in settings:
+        node, _, rest = text.partition(".")
+        key, equals, value = rest.partition("=")
+        if not node.isdecimal() or not key or not equals:
+            msg = f"--set takes NODE.KEY=VALUE, such as 2.name=Zurich, got {text!r}"
+            raise ParameterError(msg)
+        configs.setdefault(int(node), {})[key] = _settings([f"{key}={value}"])[key]
+    return configs
+
+
+def _settings(texts: list[str]) -> dict[str, Any]:
+    from holdfast.runs.files import assignment  # noqa: PLC0415  loads torch
+
+    return dict(assignment(text) for text in texts)
+
+
+def _run_folder(application: Path, known: dict[str, Any], settings: dict[str, Any], out: Path | None) -> Path | None:
+    """Return where the run will lie, as the app is told; None if it has no such setting."""
+    if "run-folder" not in known:
+        return None
+    if out is None and settings.get("run-folder"):
+        out = Path(settings["run-folder"])
+    place = out if out is not None else reserved(application.resolve().name)
+    settings["run-folder"] = str(place.absolute())
+    return place
+
+
+def _watched(
+    submitted: SubmittedRun, place: Path | None, rounds: int, timeout: float | None, *, quiet: bool
+) -> RunStatus:
+    """Follow a run to its end; stop it if somebody wishes so, or the time is over."""
+    shown = watcher({"": Lane(rounds, _rounds_done(place))}, quiet=quiet or place is None)
+    try:
+        with shown:
+            for status in submitted.follow(timeout):
+                if place is not None:
+                    _show_new(shown, place)
+                if status is not None:
+                    return status
+    except (KeyboardInterrupt, HoldfastError):
+        submitted.stop()
+        raise
+    msg = f"run {submitted.run_id} came to no end"
+    raise ParameterError(msg)
+
+
+def _rounds_done(place: Path | None) -> int:
+    from holdfast.records.folder import RunFolder  # noqa: PLC0415
+
+    if place is None or not (place / "rounds.jsonl").is_file():
+        return 0
+    return RunFolder(place).num_rounds()
+
+
+def _show_new(shown: Watcher, place: Path) -> None:
+    """Show the rounds that were written down since."""
+    from itertools import islice  # noqa: PLC0415
+
+    from holdfast.records.folder import RunFolder  # noqa: PLC0415
+
+    if (place / "rounds.jsonl").is_file():
+        for record in islice(RunFolder(place).records(), shown.lanes[""].done, None):
+            shown.saw("", record)
+
+
+def _report(submitted: SubmittedRun, status: RunStatus, place: Path | None, *, quiet: bool) -> None:
+    """Show what came of a run; of one that failed, the end of its log."""
+    console = Console(stderr=True)
+    if not status.completed:
+        lines = submitted.printed().splitlines()[-LAST_LINES:]
+        why = f": {status.details}" if status.details else ""
+        _say(console, "\n".join([*lines, f"run {submitted.run_id} {status.status}{why}; its log is {submitted.log}"]))
+        raise typer.Exit(1)
+    if place is None:
+        _say(console, submitted.printed().strip(), quiet=quiet)
+    elif (place / "config.toml").is_file():
+        from holdfast.cli.running import report  # noqa: PLC0415  loads torch
+
+        report(place, quiet=quiet)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Treat SIGTERM as Ctrl-C, and end with the exit code that says so."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    except KeyboardInterrupt:
+        _say(Console(stderr=True), "stopped")
+        raise typer.Exit(130) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _say(console: Console, text: str, *, quiet: bool = False) -> None:
+    if not quiet:
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
