@@ -1,0 +1,74 @@
+"""What clients say about themselves, made into one figure each; nothing of it moves the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from logging import INFO, WARNING
+
+from flwr.app import MetricRecord, RecordDict
+from flwr.supercore import log
+
+from holdfast.flower.metrics import common_metrics
+from holdfast.records.round import RoundRecord
+
+MetricsFn = Callable[[list[RecordDict], str], MetricRecord]
+"""FedAvg's kind of function: the clients' records and the key of the weights in, one record out."""
+
+
+def common_record(
+    reports: Sequence[dict[str, float]], contents: list[RecordDict], combine: MetricsFn | None, weighted_by: str
+) -> MetricRecord:
+    """Return the median of every number that a majority of the clients reports, or what the user's function says.
+
+    That function is the user's own code on the clients' words, so whatever it raises is logged, and the medians stand.
+    """
+    medians = MetricRecord(dict(common_metrics(reports)))
+    if combine is None or not contents:
+        return medians
+    try:
+        return combine(contents, weighted_by)
+    except Exception as error:  # noqa: BLE001  the words of one client must not end the run
+        log(WARNING, "the function for metrics failed, medians are used: %s: %s", type(error).__name__, error)
+        return medians
+
+
+def figures(record: MetricRecord, prefix: str) -> dict[str, float]:
+    """Return the single numbers of a record, under names that say where they come from."""
+    return {f"{prefix}{key}": float(value) for key, value in record.items() if isinstance(value, (int, float))}
+
+
+def with_counts(metrics: MetricRecord, record: RoundRecord) -> MetricRecord:
+    """Return the metrics together with what became of the replies."""
+    counts = {
+        "holdfast-asked": len(record.cohort),
+        "holdfast-kept": len(record.kept),
+        "holdfast-removed": len(record.removed),
+        "holdfast-dropped": len(record.drops),
+        "holdfast-skipped": int(record.skipped),
+    }
+    return MetricRecord({**metrics, **counts})
+
+
+SCORES = {
+    "train_loss": ("train_loss", "train-loss"),
+    "train_accuracy": ("train_accuracy", "train-accuracy"),
+    "test_loss": ("test_loss", "test-loss", "loss", "eval_loss", "eval-loss"),
+    "test_accuracy": ("test_accuracy", "test-accuracy", "accuracy", "eval_acc", "eval-acc", "acc"),
+}
+"""Under which names the server's own evaluation gives what a record of a round has fields for."""
+
+
+def scores_of(metrics: MetricRecord | None) -> dict[str, float]:
+    """Return the losses and accuracies of the server's own evaluation, by the names of a `RoundRecord`."""
+    found = {} if metrics is None else figures(metrics, "")
+    return {score: found[key] for score, keys in SCORES.items() for key in reversed(keys) if key in found}
+
+
+def say(record: RoundRecord) -> None:
+    """Log what became of the replies."""
+    counts = f"{len(record.kept)} kept, {len(record.removed)} removed, {len(record.erased)} missing"
+    log(INFO, "aggregate_train: %s of %s asked", counts, len(record.cohort))
+    for drop in record.drops:
+        log(WARNING, "\t> %r: %s: %r", drop.client, drop.fault, drop.detail)
+    if record.skipped:
+        log(WARNING, "\t> the model stays as it is: %s", record.reason)

@@ -1,0 +1,140 @@
+"""Who is asked: exactly K of the nodes, drawn from a seeded stream by name, not by the order they connected in."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from flwr.serverapp import Grid
+
+from holdfast.errors import ParameterError
+from holdfast.records.round import Client
+from holdfast.rng import stream
+from holdfast.simulation.cohorts import Cohorts
+
+Roll = Mapping[int, Client] | str | os.PathLike[str] | None
+"""Names of nodes, or the JSON file with them, or none."""
+
+
+@final
+@dataclass(frozen=True)
+class Member:
+    """A node under the name it has in the records."""
+
+    name: Client
+    node_id: int
+
+
+@final
+@dataclass(frozen=True)
+class Roster:
+    """Which nodes belong to the federation, and what they are called.
+
+    A node id is Flower's: it stays the same over restarts if the node's key is registered, and is new every time if
+    not. With names, only nodes that have one are asked; without, every node is, and its id is its name.
+
+    >>> roster = Roster.of({17: "clinic", 4: "ward"})
+    >>> [member.name for member in roster.members([4, 17, 99])]
+    ['clinic', 'ward']
+    """
+
+    names: Mapping[int, Client] | None
+
+    @classmethod
+    def of(cls, roll: Roll) -> Roster:
+        """Return the roster that names, or a JSON file {"node id": name}, describe.
+
+        Raises:
+            ParameterError: the file cannot be read, an id is no whole number, a name is given twice or is no name.
+        """
+        if roll is None:
+            return cls(None)
+        table = roll if isinstance(roll, Mapping) else _read(Path(roll))
+        names = {_node_id(node): _name(name) for node, name in table.items()}
+        if len({str(name) for name in names.values()}) != len(names) or not names:
+            msg = f"nodes must give every node a name of its own, and name at least one; got {dict(table)!r}"
+            raise ParameterError(msg)
+        return cls(names)
+
+    def name(self, node_id: int) -> Client:
+        """Return what a node is called."""
+        return str(node_id) if self.names is None else self.names.get(node_id, str(node_id))
+
+    def members(self, online: Iterable[int]) -> list[Member]:
+        """Return those of the nodes online that belong to the federation, in the order of their names."""
+        nodes = {node for node in online if self.names is None or node in self.names}
+        return sorted((Member(self.name(node), node) for node in nodes), key=_order)
+
+
+@final
+class Muster:
+    """Waits for nodes, and chooses among them.
+
+    A node that has gone for good is waited for once: later rounds wait for as many as there were, or are needed.
+    """
+
+    def __init__(self, roster: Roster, *, patience: float, poll: float = 1.0) -> None:
+        self._roster, self._patience, self._poll = roster, patience, poll
+        self._seen: int | None = None
+
+    def online(self, grid: Grid, *, least: int, wanted: int) -> list[Member]:
+        """Return the members online, after waiting until there are as many as wanted, but not for ever."""
+        target = max(least, wanted if self._seen is None else min(wanted, self._seen))
+        deadline = time.monotonic() + self._patience
+        while len(members := self._roster.members(grid.get_node_ids())) < target and time.monotonic() < deadline:
+            time.sleep(self._poll)
+        self._seen = len(members)
+        return members
+
+
+def cohort_of(members: list[Member], cohorts: Cohorts, *, round: int, size: int, seed: int) -> list[Member]:  # noqa: A002
+    """Return who is asked to train: the members at the places that the simulator would draw, all if they are few."""
+    if size >= len(members):
+        return members
+    places = cohorts.cohort(round, len(members), size, seed)
+    return [members[int(place)] for place in places if place < len(members)]
+
+
+def examiners_of(members: list[Member], *, round: int, size: int, seed: int) -> list[Member]:  # noqa: A002
+    """Return who is asked to evaluate: drawn independently of who trains."""
+    if size >= len(members):
+        return members
+    return [members[int(place)] for place in stream(seed, "examiners", round).choice(len(members), size, replace=False)]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        table = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        msg = f"cannot read the names of nodes in {str(path)!r}: {error}"
+        raise ParameterError(msg) from None
+    if not isinstance(table, dict):
+        msg = f'{str(path)!r} must hold a table such as {{"1234": "clinic"}} of node ids and names, got {table!r}'
+        raise ParameterError(msg)
+    return table
+
+
+def _node_id(node: Any) -> int:
+    try:
+        return int(node)
+    except (TypeError, ValueError):
+        msg = f"a node id must be a whole number, got {node!r}"
+        raise ParameterError(msg) from None
+
+
+def _name(name: Any) -> Client:
+    if isinstance(name, bool) or not isinstance(name, (int, str)) or name == "":
+        msg = f"a node's name must be a whole number or a word, got {name!r}"
+        raise ParameterError(msg)
+    return name
+
+
+def _order(member: Member) -> tuple[bool, int, str]:
+    """Numbers first, in their order, then words."""
+    name = member.name
+    return (True, 0, name) if isinstance(name, str) else (False, name, "")

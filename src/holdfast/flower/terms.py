@@ -1,0 +1,126 @@
+"""What the server asks of its clients and of itself, checked before the first round, in a simulation's words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, final
+
+from flwr.app import ConfigRecord
+
+from holdfast.aggregators import Aggregator, Need
+from holdfast.data.remote import RemoteData
+from holdfast.errors import ParameterError
+from holdfast.flower.layout import ModelLayout
+from holdfast.models.remote import RemoteModel
+from holdfast.partitions.remote import RemotePartition
+from holdfast.simulation import RunConfig
+from holdfast.simulation.config import Evaluation, ServerOptions
+
+if TYPE_CHECKING:
+    from holdfast.flower.strategy import HoldfastStrategy
+
+FULL_BATCH = 0
+"""What stands for "all points of the client" in a ConfigRecord, which has numbers for batch sizes."""
+
+
+@final
+@dataclass(frozen=True)
+class Terms:
+    """H, η, b and the rule of a run; and what of it is sent."""
+
+    run: RunConfig
+    sends_lr: bool
+
+    @classmethod
+    def of(cls, *, lr: float | None, **settings: Any) -> Terms:
+        """Check settings of `RunConfig`, by its own names.
+
+        Raises:
+            ParameterError: a value is outside its range.
+        """
+        return cls(RunConfig(lr=1.0 if lr is None else lr, **settings), lr is not None)
+
+    def lasting(self, rounds: int) -> Terms:
+        """Return the same for so many rounds; schedules look at it."""
+        return replace(self, run=RunConfig(**{**dict(self.run), "rounds": rounds}))
+
+    def lr_of(self, round: int) -> float:  # noqa: A002  the one word for it
+        """Return η of a round: what updates are divided by, and what the step is multiplied with."""
+        return self.run.lr_of(round)
+
+    def config(self, round: int, given: ConfigRecord) -> ConfigRecord:  # noqa: A002
+        """Return what a client is told in a round; the user's own entries come first, and cannot replace these."""
+        batch_size = self.run.batch_size
+        own: dict[str, int | float] = {
+            "server-round": round + 1,
+            "round": round,
+            "local-steps": self.run.local_steps,
+            "batch-size": FULL_BATCH if batch_size == "full" else batch_size,
+            "seed": self.run.seed,
+        }
+        if self.sends_lr:
+            own["lr"] = self.lr_of(round)
+        return ConfigRecord({**given, **own})
+
+    def described(
+        self, layout: ModelLayout, *, num_clients: int, cohort_size: int, twin: RunConfig | None
+    ) -> RunConfig:
+        """Return the configuration that is written into the run folder; of the data only what the operator knows."""
+        changes: dict[str, Any] = {"cohort_size": cohort_size}
+        if twin is None:
+            changes |= {
+                "data": RemoteData(),
+                "partition": RemotePartition(num_clients=num_clients),
+                "model": RemoteModel(dim=layout.dim, fingerprint=layout.fingerprint()),
+                "evaluation": Evaluation(measured_rounds=0),
+            }
+        else:
+            same = ("data", "partition", "model", "byzantine", "attack", "adversary_knows", "client", "dtype")
+            changes |= {name: getattr(twin, name) for name in same}
+            changes["evaluation"] = Evaluation(measured_rounds=twin.evaluation.measured_rounds)
+        return RunConfig(**{**dict(self.run), **changes})
+
+
+def whole(name: str, value: Any, *, least: int) -> int:
+    """Return a whole number that is at least so large; `ParameterError` otherwise."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        msg = f"{name} must be a whole number from {least} on, got {value!r}"
+        raise ParameterError(msg)
+    return value
+
+
+def share(name: str, value: Any) -> float:
+    """Return a number between 0 and 1; `ParameterError` otherwise."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value <= 1.0:
+        msg = f"{name} must lie between 0 and 1, got {value!r}"
+        raise ParameterError(msg)
+    return float(value)
+
+
+def terms_of(strategy: HoldfastStrategy) -> Terms:
+    """Refuse what cannot be, and return what the clients are told."""
+    rule = strategy.the_rule()
+    if not isinstance(rule, Aggregator):
+        msg = f"the rule must be an Aggregator of holdfast, such as Rage(num_byzantine=1); got {rule!r}"
+        raise ParameterError(msg)
+    for name in ("min_train_nodes", "min_evaluate_nodes", "min_available_nodes"):
+        whole(name, getattr(strategy, name), least=1)
+    if strategy.num_train_nodes is not None:
+        whole("num_train_nodes", strategy.num_train_nodes, least=1)
+    share("fraction_train", strategy.fraction_train)
+    share("fraction_evaluate", strategy.fraction_evaluate)
+    needs = rule.all_needs()
+    for need, name in ((Need.TRUSTED_ROW, "trusted_update_fn"), (Need.TRUSTED_LOSS, "trusted_loss_fn")):
+        if need in needs and getattr(strategy, name) is None:
+            msg = f"{rule!r} needs {need}; give {name}"
+            raise ParameterError(msg)
+    return Terms.of(
+        lr=strategy.lr,
+        rule=rule,
+        local_steps=strategy.local_steps,
+        batch_size=strategy.batch_size,
+        schedule=strategy.schedule,
+        seed=strategy.seed,
+        cohorts=strategy.cohorts,
+        server=ServerOptions(momentum=strategy.server_momentum),
+    )
