@@ -7,6 +7,7 @@ This is the only part of holdfast that imports Flower: `pip install 'holdfast[fl
 """
 
 from holdfast.flower.faults import Fault
+from holdfast.flower.guarded import GuardedStrategy
 from holdfast.flower.strategy import HoldfastStrategy, RageStrategy, RobustStrategy
 
-__all__ = ["Fault", "HoldfastStrategy", "RageStrategy", "RobustStrategy"]
+__all__ = ["Fault", "GuardedStrategy", "HoldfastStrategy", "RageStrategy", "RobustStrategy"]

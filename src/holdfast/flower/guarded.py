@@ -1,0 +1,207 @@
+"""Flower's own strategies behind the same validation, for comparison and for those who must keep theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from logging import WARNING
+from typing import cast, final
+
+import numpy as np
+import torch
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import FedAvg, Result, Strategy
+from flwr.supercore import log
+from flwr.supercore.run import Run
+
+from holdfast.errors import ParameterError, ReplyError
+from holdfast.flower.door import Door, checked
+from holdfast.flower.gate import Gate
+from holdfast.flower.layout import BUFFERS, ArraySpec, ModelLayout, NDArray, combined_buffers
+from holdfast.flower.metrics import common_metrics, scalars_of
+from holdfast.flower.playing import largest_reply
+from holdfast.flower.receiving import Unreadable, replies_to
+from holdfast.flower.sampling import Member, Roster
+from holdfast.records.round import DroppedReply
+
+
+@final
+class GuardedStrategy(Strategy):
+    """One of Flower's strategies that sees only replies which are models, all with the same num-examples.
+
+    What the strategy itself does with well-formed lies is its own affair: behind this front FedAvg is not stopped by
+    anything, and still led anywhere by one client. A model it returns that has another shape or dtype than the one
+    before, or is not finite, is not taken, and neither is whatever it raises.
+
+    Args:
+        strategy: FedAvg or one of its kind.
+        convert_dtypes: whether floats of another precision are converted.
+        buffers: patterns for names of arrays that are no parameters.
+    """
+
+    def __init__(self, strategy: FedAvg, *, convert_dtypes: bool = False, buffers: Sequence[str] = BUFFERS) -> None:
+        if not isinstance(strategy, FedAvg):
+            msg = f"the strategy must be flwr's FedAvg or one of its kind, got {type(strategy).__name__}"
+            raise ParameterError(msg)
+        self.strategy = strategy
+        self.drops: list[tuple[int, DroppedReply]] = []
+        """What was wrong with replies, each with the round of Flower it was found in."""
+        self._convert_dtypes, self._buffers = convert_dtypes, buffers
+        self._roster = Roster(None)
+        self._layout: ModelLayout | None = None
+        self._before: dict[str, NDArray] = {}
+        self._door = Door([], [], self._roster)
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Let the strategy choose, and remember whom."""
+        self._layout = self._layout or ModelLayout.of(arrays, self._buffers)
+        self._before = self._layout.buffers_of(arrays)
+        return self._remembered(self.strategy.configure_train(server_round, arrays, config, grid))
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message | Unreadable]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Let the strategy aggregate the parameters of replies that are models; None in place of a model that is none.
+
+        Buffers go the way they go in holdfast's own strategies: the median over the replies.
+        """
+        layout, buffers = self._layout_known(), self._before
+        gate = Gate(layout, arrays_key=self.strategy.arrayrecord_key, convert_dtypes=self._convert_dtypes)
+        row, rows = np.empty(layout.dim, layout.row_dtype), []
+
+        def parameters(content: RecordDict) -> RecordDict:
+            rows.append(gate.admit(content, row))
+            return RecordDict({gate.arrays_key: _only(layout.parameters, row)})
+
+        sound = self._sound(server_round, replies, parameters)
+        arrays, metrics = self._tried(lambda: self.strategy.aggregate_train(server_round, sound))
+        if arrays is None:
+            return None, metrics
+        try:
+            last = Gate(ModelLayout(layout.parameters), arrays_key=gate.arrays_key, convert_dtypes=True)
+            last.admit(RecordDict({gate.arrays_key: arrays}), row)
+        except ReplyError as error:
+            log(WARNING, "%s returned no model: %s", type(self.strategy).__name__, error)
+            return None, metrics
+        return layout.to_arrays(torch.from_numpy(row), combined_buffers(rows, buffers)), metrics
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Let the strategy choose, and remember whom."""
+        return self._remembered(self.strategy.configure_evaluate(server_round, arrays, config, grid))
+
+    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message | Unreadable]) -> MetricRecord | None:
+        """Let the strategy aggregate metrics that all of them have."""
+        sound = self._sound(server_round, replies, lambda _: RecordDict())
+        return self._tried(lambda: (None, self.strategy.aggregate_evaluate(server_round, sound)))[1]
+
+    def summary(self) -> None:
+        """Log what the strategy is."""
+        self.strategy.summary()
+
+    def start(  # noqa: PLR0917  Flower's signature
+        self,
+        grid: Grid,
+        initial_arrays: ArrayRecord,
+        num_rounds: int = 3,
+        timeout: float = 3600,
+        train_config: ConfigRecord | None = None,
+        evaluate_config: ConfigRecord | None = None,
+        evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
+    ) -> Result:
+        """Play the rounds as Flower does, with replies that are received one at a time."""
+        self._layout, self.drops = ModelLayout.of(initial_arrays, self._buffers), []
+        front = OneAtATime(grid, largest_reply(self._layout))
+        return super().start(front, initial_arrays, num_rounds, timeout, train_config, evaluate_config, evaluate_fn)
+
+    def _layout_known(self) -> ModelLayout:
+        if self._layout is None:
+            msg = "the model is not known before the first round; call configure_train first"
+            raise ParameterError(msg)
+        return self._layout
+
+    def _remembered(self, messages: Iterable[Message]) -> list[Message]:
+        sent = list(messages)
+        nodes = [message.metadata.dst_node_id for message in sent]
+        self._door = Door([Member(self._roster.name(node), node) for node in nodes], sent, self._roster)
+        return sent
+
+    def _sound(
+        self, server_round: int, replies: Iterable[Message | Unreadable], read: Callable[[RecordDict], RecordDict]
+    ) -> list[Message]:
+        """Return the replies that can be read, each with one record of metrics, and note the others."""
+        found: list[tuple[Message, RecordDict, dict[str, float]]] = []
+        for reply in replies:
+            place = self._door.place(reply)
+            if place is None:
+                continue
+            try:
+                message = checked(reply)
+                found.append((message, read(message.content), scalars_of(message.content)))
+            except ReplyError as error:
+                self._door.drop(place, error)
+        self._door.silent()
+        self.drops += [(server_round, drop) for drop in self._door.drops]
+        common = set(common_metrics([report for _, _, report in found]))
+        for message, content, report in found:
+            shown = {name: report.get(name, 0.0) for name in sorted(common)}
+            content["metrics"] = MetricRecord({**shown, self.strategy.weighted_by_key: 1})
+            message.content = content
+        return [message for message, _, _ in found]
+
+    def _tried(
+        self, aggregate: Callable[[], tuple[ArrayRecord | None, MetricRecord | None]]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Return what the strategy makes of the replies; nothing if it fails, which is logged."""
+        try:
+            return aggregate()
+        except Exception as error:  # noqa: BLE001  somebody else's code on clients' numbers must not end the run
+            log(WARNING, "%s failed: %s: %s", type(self.strategy).__name__, type(error).__name__, error)
+            return None, None
+
+
+@final
+class OneAtATime(Grid):
+    """A grid that receives replies one at a time, bounded, those that cannot be read included."""
+
+    def __init__(self, grid: Grid, limit: int) -> None:
+        self._grid, self._limit = grid, limit
+
+    def set_run(self, run: Run) -> None:
+        """Pass it on."""
+        self._grid.set_run(run)
+
+    @property
+    def run(self) -> Run:
+        """The run."""
+        return self._grid.run
+
+    def create_message(
+        self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
+    ) -> Message:
+        """Make a message."""
+        return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
+
+    def get_node_ids(self) -> Iterable[int]:
+        """Return the nodes online."""
+        return self._grid.get_node_ids()
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        """Send messages."""
+        return self._grid.push_messages(messages)
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """Fetch replies."""
+        return self._grid.pull_messages(message_ids)
+
+    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
+        """Send messages and return what comes back; `Unreadable` where it is no message."""
+        return cast("Iterable[Message]", replies_to(self._grid, list(messages), timeout=timeout, limit=self._limit))
+
+
+def _only(specs: Sequence[ArraySpec], row: NDArray) -> ArrayRecord:
+    """Return a record of the parameters alone."""
+    return ArrayRecord({spec.name: Array(row[spec.columns].reshape(spec.shape).astype(spec.dtype)) for spec in specs})
