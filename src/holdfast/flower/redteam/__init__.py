@@ -1,1 +1,48 @@
-"""Clients and servers that lie, for tests and drills."""
+"""Clients and servers that lie, for tests and drills.
+
+`Omniscient` is imported when it is asked for: it needs the simulator, which clients should not wait for.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from holdfast.flower.redteam.malformed import MALFORMED, Malformed
+from holdfast.flower.redteam.mods import (
+    BEHAVIOURS,
+    SilenceKept,
+    attacking,
+    byzantine,
+    crashing,
+    exiting,
+    malformed,
+    poisoned_labels,
+    stalling,
+)
+
+if TYPE_CHECKING:
+    from holdfast.flower.redteam.omniscient import Omniscient
+
+__all__ = [
+    "BEHAVIOURS",
+    "MALFORMED",
+    "Malformed",
+    "Omniscient",
+    "SilenceKept",
+    "attacking",
+    "byzantine",
+    "crashing",
+    "exiting",
+    "malformed",
+    "poisoned_labels",
+    "stalling",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the adversary at the server when it is first used."""
+    if name == "Omniscient":
+        return import_module("holdfast.flower.redteam.omniscient").Omniscient
+    msg = f"module 'holdfast.flower.redteam' has no attribute {name!r}"
+    raise AttributeError(msg)

@@ -1,0 +1,99 @@
+"""The adversary at the server forges what the simulator's adversary forges, and nobody else's rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from holdfast.aggregators import Krum, Median, ServerView
+from holdfast.attacks import ATTACKS, EVERYTHING, DataAttack, build_attack
+from holdfast.errors import ParameterError
+from holdfast.flower.redteam import Omniscient
+from holdfast.flower.rounds import Tampering
+from holdfast.rng import stream
+from holdfast.simulation.adversary import Adversary, Turn
+
+WRAPPERS = {"alternating": "alternating+sign-flip", "sleeper": "sleeper+sign-flip", "optimal": "optimal+alie"}
+EVERY = {name: build_attack(WRAPPERS.get(name, name)) for name in ATTACKS}
+CLIENTS = ["a", "b", "c", "d", "e", "f", "g", "h"]
+LIARS = [1, 5]
+HONEST = [0, 2, 3, 4, 6, 7]
+RULE = Krum(num_byzantine=2)
+
+
+def rows(number: int = 0) -> Tensor:
+    return torch.from_numpy(stream(number, "rows").standard_normal((8, 6))).float()
+
+
+@pytest.mark.parametrize("name", [name for name, each in EVERY.items() if not isinstance(each, DataAttack)])
+def test_the_rows_are_those_of_the_simulators_adversary(name: str) -> None:
+    updates, before = rows(), rows()
+    view = ServerView(round=2, model=torch.zeros(6))
+    order = np.array([CLIENTS[i] for i in LIARS + HONEST], dtype=object)
+    turn = Turn(2, view, order)
+    expected = Adversary(EVERY[name], EVERYTHING, 3).forge(before[LIARS], before[HONEST], RULE, turn)
+    tampering: Tampering = Omniscient(EVERY[name], byzantine={"b", "f"}, seed=3)
+    tampering.tamper(updates, list(CLIENTS), RULE, view, 2)
+    assert torch.equal(updates[HONEST], before[HONEST])
+    if name == "silence":
+        assert bool(updates[LIARS].isnan().all())
+    else:
+        torch.testing.assert_close(updates[LIARS], expected.rows, equal_nan=True)
+
+
+def test_a_round_without_its_clients_is_left_alone() -> None:
+    updates = rows()
+    Omniscient(build_attack("nan"), byzantine={"x"}).tamper(updates, list(CLIENTS), RULE, ServerView(), 0)
+    assert torch.equal(updates, rows())
+
+
+def test_numbers_name_clients_too() -> None:
+    updates = rows()
+    Omniscient(build_attack("zero"), byzantine={3}).tamper(updates, list(range(8)), RULE, ServerView(), 0)
+    assert bool((updates[3] == 0.0).all())
+    assert torch.equal(updates[[0, 1, 2, 4, 5, 6, 7]], rows()[[0, 1, 2, 4, 5, 6, 7]])
+
+
+def test_malformed_rows_of_others_do_not_stop_it() -> None:
+    updates = rows()
+    updates[0] = torch.nan
+    Omniscient(build_attack("ipm", epsilon=1.0), byzantine={"b", "f"}).tamper(
+        updates, list(CLIENTS), Median(num_byzantine=3), ServerView(), 0
+    )
+    torch.testing.assert_close(updates[LIARS], -updates[[2, 3, 4, 6, 7]].mean(0).repeat(2, 1))
+    assert bool(updates[0].isnan().all())
+
+
+def test_it_has_nothing_to_work_with_if_all_are_its_clients() -> None:
+    updates = rows()
+    Omniscient(build_attack("ipm"), byzantine=set(CLIENTS)).tamper(updates, list(CLIENTS), RULE, ServerView(), 0)
+    assert bool(torch.isfinite(updates).all())
+
+
+def test_what_it_remembers_lasts() -> None:
+    adversary = Omniscient(build_attack("mimic", warm_up=1), byzantine={"b", "f"})
+    memory: dict[str, Tensor] = {}
+    for number in range(3):
+        updates, before = rows(number), rows(number)
+        view = ServerView(round=number)
+        order = np.array([CLIENTS[i] for i in LIARS + HONEST], dtype=object)
+        expected = Adversary(adversary.attack, EVERYTHING, 0).forge(
+            before[LIARS], before[HONEST], RULE, Turn(number, view, order, memory)
+        )
+        memory = dict(expected.memory)
+        adversary.tamper(updates, list(CLIENTS), RULE, view, number)
+        torch.testing.assert_close(updates[LIARS], expected.rows)
+    assert memory
+
+
+@pytest.mark.parametrize("name", ["label-flip", "sleeper+label-noise"])
+def test_attacks_on_data_are_refused(name: str) -> None:
+    with pytest.raises(ParameterError, match="done in the client's data"):
+        Omniscient(build_attack(name), byzantine={"a"})
+
+
+def test_a_name_is_not_a_set_of_names() -> None:
+    with pytest.raises(ParameterError, match="must be a set of names, got 'ab'"):
+        Omniscient(build_attack("zero"), byzantine="ab")
