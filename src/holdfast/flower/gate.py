@@ -10,7 +10,7 @@ from flwr.app import Array, ArrayRecord, RecordDict
 from holdfast.errors import DtypeError, ReplyError, ShapeError
 from holdfast.flower.faults import Fault
 from holdfast.flower.layout import ArraySpec, Kind, ModelLayout, NDArray
-from holdfast.flower.wire import read_array, shown
+from holdfast.flower.wire import described, read_array, shown
 
 _BLOCK = 1 << 16  # numbers that are looked at together: the scratch stays in the cache
 
@@ -53,7 +53,8 @@ class Gate:
         """
         self._check_row(row)
         try:
-            return self._admitted(content, row)
+            with np.errstate(all="ignore"):  # what overflows or is NaN is found by looking at the numbers
+                return self._admitted(content, row)
         except ReplyError:
             raise
         # The safety net. Everything known to go wrong is refused by name below and in `wire`. What is left are objects
@@ -63,11 +64,11 @@ class Gate:
         # in because this is where the last thing that a client sent is touched. What is not an `Exception` passes: an
         # interrupt or the end of the run is no property of a reply.
         except Exception as error:
-            msg = f"the reply cannot be read: {type(error).__name__}: {_message(error)}"
+            msg = f"the reply cannot be read: {described(error)}"
             raise ReplyError(Fault.GARBAGE, msg) from error
 
     def _check_row(self, row: NDArray) -> None:
-        """Refuse a row that is not the caller's mistake-free own: this is no fault of a client."""
+        """Refuse a row that cannot take the parameters: the caller's mistake, not the client's."""
         if row.dtype not in (np.float32, np.float64):
             msg = f"the row must be float32 or float64, got {row.dtype}"
             raise DtypeError(msg)
@@ -85,8 +86,7 @@ class Gate:
                 _refuse(Fault.GARBAGE, f"array {spec.name!r} must be an Array, got {shown(type(array).__name__)}")
             values = read_array(array, spec, convert=self.convert_dtypes)
             target = row[spec.columns].reshape(spec.shape) if spec.kind is Kind.PARAMETER else _like(spec)
-            with np.errstate(over="ignore", invalid="ignore"):  # what overflows is found below
-                np.copyto(target, values, casting="same_kind")
+            np.copyto(target, values, casting="same_kind")
             _check_finite(target.reshape(-1), spec)
             if spec.kind is not Kind.PARAMETER:
                 buffers[spec.name] = target
@@ -135,13 +135,6 @@ def _some(names: list[Any]) -> str:
     """Return the first few names and how many there are."""
     listed = ", ".join(shown(name) for name in names[:3])
     return f"{listed} and {len(names) - 3} more" if len(names) > 3 else listed or "none"
-
-
-def _message(error: Exception) -> str:
-    try:
-        return shown(str(error))
-    except Exception:  # noqa: BLE001 - an error made by a client's object may not even have a text
-        return "no message"
 
 
 def _refuse(fault: Fault, detail: str) -> NoReturn:

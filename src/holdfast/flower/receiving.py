@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,17 +14,21 @@ import httpx
 from flwr.app import Array, Message
 from flwr.proto.runtime_pb2 import PullAppMessagesRequest, PullAppMessagesResponse
 from flwr.serverapp import Grid
+from flwr.supercore.inflatable.inflatable_utils import pull_objects
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.superlink.grid import http_grid
 
 from holdfast.errors import ReplyError
 from holdfast.flower.faults import Fault
-from holdfast.flower.wire import shown
+from holdfast.flower.wire import described
 
 OBJECT_HEAD = 4096
 """Bytes that an object of a reply may take besides the numbers in it: its type, its children, its shape."""
 LONGEST_WAIT = 180.0
 """Seconds that a reply is waited for whose parts have not all come, as long as Flower keeps an unfinished upload."""
+
+SUPERLINK_ERRORS = (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL, OSError)
+"""What says that the SuperLink cannot be reached or refuses to answer; no content of a reply raises these."""
 
 
 @final
@@ -51,8 +56,8 @@ def replies_to(
     and says that it answers another one of these messages is `Unreadable`: Flower takes these words from the client
     unchecked, so that it could answer for others. A reply to a message that is not among these is yielded as it is.
 
-    What httpx raises, and what is no `Exception` (the run was stopped), passes: then the SuperLink is not there, which
-    is nobody's reply. Flower retries lost connections itself, without end. Everything else that is raised while a reply
+    `SUPERLINK_ERRORS`, and what is no `Exception` (the run was stopped), pass: the SuperLink is not there, which is
+    nobody's reply. Flower retries lost connections itself, without end. Everything else that is raised while a reply
     is put together is caused by what the reply consists of, and the reply is gone from the SuperLink: it becomes
     `Unreadable` and its id is not asked for again.
 
@@ -63,31 +68,34 @@ def replies_to(
         limit: most bytes of numbers that one reply may hold.
         poll: seconds between two rounds of asking.
     """
-    start = time.monotonic()
-    waiting = {}
+    deadline = math.inf if timeout is None else time.monotonic() + timeout
     delivered = {message_id for message_id in grid.push_messages(messages) if message_id}
-    for message in messages:
-        metadata = message.metadata
-        if metadata.message_id in delivered:
-            waiting[metadata.message_id] = metadata.dst_node_id
-        else:
-            detail = f"the message to node {metadata.dst_node_id} could not be sent"
-            yield Unreadable(metadata.message_id, metadata.dst_node_id, detail, Fault.UNDELIVERED)
-    asked = dict(waiting)
-    del messages
+    asked = {message.metadata.message_id: message.metadata.dst_node_id for message in messages}
+    yield from (_undelivered(message_id, node) for message_id, node in asked.items() if message_id not in delivered)
+    waiting = [message_id for message_id in asked if message_id in delivered]
     while waiting:
         for message_id in list(waiting):
-            left = None if timeout is None else max(0.0, start + timeout - time.monotonic())
-            patience = LONGEST_WAIT if left is None else min(LONGEST_WAIT, left / len(waiting))
-            for reply in _pulled(grid, message_id, asked, limit=limit, patience=patience):
-                if isinstance(reply, Unreadable) or reply.metadata.reply_to_message_id == message_id:
-                    waiting.pop(message_id, None)
+            # Nobody who withholds parts of a reply can take more than an equal share of the time that is left.
+            share = max(0.0, deadline - time.monotonic()) / len(waiting)
+            for reply in _pulled(grid, message_id, asked, limit=limit, patience=min(LONGEST_WAIT, share)):
+                if message_id in waiting and _settles(reply, message_id):
+                    waiting.remove(message_id)
                 yield reply
-        left = poll if timeout is None else min(poll, start + timeout - time.monotonic())
+                del reply  # or it would be in memory beside the next one
+        left = deadline - time.monotonic()
         if left <= 0:
             return
         if waiting:
-            time.sleep(left)
+            time.sleep(min(poll, left))
+
+
+def _undelivered(message_id: str, node_id: int) -> Unreadable:
+    return Unreadable(message_id, node_id, f"the message to node {node_id} could not be sent", Fault.UNDELIVERED)
+
+
+def _settles(reply: Message | Unreadable, message_id: str) -> bool:
+    """Whether nothing more has to be asked for; after a reply to something else there may still be one."""
+    return isinstance(reply, Unreadable) or reply.metadata.reply_to_message_id == message_id
 
 
 def _pulled(
@@ -98,11 +106,11 @@ def _pulled(
         with bounded(limit, patience):
             replies = list(grid.pull_messages([message_id]))
             return [_attributed(reply, message_id, asked) for reply in replies]
-    except httpx.HTTPError:
+    except SUPERLINK_ERRORS:
         raise
     # Whatever the parts of a reply make Flower's own classes raise: no list of types would be complete.
     except Exception as error:  # noqa: BLE001
-        detail = f"the reply cannot be put together: {type(error).__name__}: {_text(error)}"
+        detail = f"the reply cannot be put together: {described(error)}"
         return [Unreadable(message_id, asked[message_id], detail)]
 
 
@@ -123,8 +131,8 @@ def bounded(limit: int, patience: float = LONGEST_WAIT) -> Iterator[None]:
     """Bound what Flower does to put a reply together from what a client has uploaded.
 
     Flower pulls and inflates a reply inside one call, `Grid.pull_messages`, with no limit that could be set, and a
-    reply can be far larger than what its sender uploaded. So three functions of Flower are replaced while a reply is pulled,
-    here and nowhere else, and put back whatever happens:
+    reply can be far larger than what its sender uploaded. So three functions of Flower are replaced while a reply is
+    pulled, here and nowhere else, and put back whatever happens:
 
     * `Array.inflate` joins the chunks of an array as often as the sender lists them: one chunk of 5 MB listed 10^6
       times is 5 TB. The chunks are counted as they are joined, over all arrays of the reply.
@@ -194,10 +202,9 @@ def _metered_inflate(meter: _Meter) -> Any:
 
 
 def _bounded_pull(limit: int, patience: float) -> Callable[..., dict[str, bytes]]:
-    original = http_grid.pull_objects
     most = 10_000 + limit // 65_536  # two objects per array, one more per 5 MB; each is one call to the SuperLink
 
-    def pull_objects(object_ids: list[str], pull_object_fn: Callable[[str], bytes]) -> dict[str, bytes]:
+    def bounded_pull(object_ids: list[str], pull_object_fn: Callable[[str], bytes]) -> dict[str, bytes]:
         if len(object_ids) > most:
             msg = f"the reply may consist of {most} objects, got {len(object_ids)}"
             raise ReplyError(Fault.UNREADABLE, msg)
@@ -208,9 +215,9 @@ def _bounded_pull(limit: int, patience: float) -> Callable[..., dict[str, bytes]
             meter.spend(len(content))
             return content
 
-        return original(object_ids, pull, max_time=patience, backoff_cap=1.0)
+        return pull_objects(object_ids, pull, max_time=patience, backoff_cap=1.0)
 
-    return pull_objects
+    return bounded_pull
 
 
 def _replies_only(original: Callable[..., PullAppMessagesResponse]) -> Callable[..., PullAppMessagesResponse]:
@@ -224,10 +231,3 @@ def _replies_only(original: Callable[..., PullAppMessagesResponse]) -> Callable[
         )
 
     return pull_messages
-
-
-def _text(error: Exception) -> str:
-    try:
-        return shown(str(error))
-    except Exception:  # noqa: BLE001 - the text of an error may hold what a client sent
-        return "no message"

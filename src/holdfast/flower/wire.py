@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import reprlib
 import tokenize
 import warnings
 from typing import Any, NamedTuple, NoReturn
@@ -19,6 +20,9 @@ STYPE = "numpy.ndarray"
 MOST_HEADER = 2048
 """Longest header in bytes: 64 dimensions, which is all numpy has, of 19 digits take 1344."""
 _SHOWN = 80
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 70
+_PARSER_ERRORS = (SyntaxError, tokenize.TokenError, RecursionError, MemoryError)
 _PREFIX = 12  # magic, version and length of the header in the longest form
 
 
@@ -73,16 +77,29 @@ def read_array(array: Array, spec: ArraySpec, *, convert: bool) -> NDArray:
 
 
 def shown(value: object) -> str:
-    """Return a short repr of anything a client may have sent.
+    """Return a short repr of anything a client may have sent, at a cost that does not grow with it.
 
     >>> shown("a" * 1000)[-12:], shown((10**5000,))
-    ('aaaaaaaaa...', 'a tuple that cannot be shown')
+    ("aaaaaaaaaaa'", 'a tuple that cannot be shown')
     """
     try:
-        text = repr(value[: _SHOWN + 1] if isinstance(value, (str, bytes, tuple, list)) else value)
-    except Exception:  # noqa: BLE001 - a repr may do anything, and it is wanted for a message only
+        text = _SHORT.repr(value[:_SHOWN] if type(value) is bytes else value)
+    except ValueError:  # Python does not write integers of more than 4300 digits
         return f"a {type(value).__name__} that cannot be shown"
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
+def described(error: Exception) -> str:
+    """Return a short text of an error that something sent by a client has caused.
+
+    >>> described(KeyError("weight"))
+    "KeyError: 'weight'"
+    """
+    try:
+        text = str(error)[: _SHOWN + 1]
+    except Exception:  # noqa: BLE001 - an error may hold an object that cannot be shown
+        return type(error).__name__
+    return f"{type(error).__name__}: {text if len(text) <= _SHOWN else text[: _SHOWN - 3] + '...'}"
 
 
 def _view(data: bytes, header: Header) -> NDArray:
@@ -116,10 +133,8 @@ def _header_of(data: bytes, spec: ArraySpec) -> Header:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             shape, fortran_order, dtype = _read_header(file)
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, SyntaxError, OverflowError) as error:
-        _refuse(Fault.GARBAGE, spec, f"the .npy header cannot be read: {shown(str(error))}")
-    except (tokenize.TokenError, RecursionError, MemoryError) as error:
-        _refuse(Fault.GARBAGE, spec, f"the .npy header cannot be read: {type(error).__name__}")
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError, *_PARSER_ERRORS) as error:
+        _refuse(Fault.GARBAGE, spec, f"the .npy header cannot be read: {described(error)}")
     return Header(shape, fortran_order, dtype, file.tell())
 
 
