@@ -11,6 +11,7 @@ import pytest
 from tests.certification.small import convex, played
 from tests.certification.test_certifying import changed_round
 from tests.cli.commands import refused, run
+from tests.deployments import deployment
 from typer.testing import CliRunner
 
 from holdfast.cli.app import app
@@ -111,3 +112,31 @@ def test_certificates_are_asked_about_the_spread_that_is_given(
     assert "it rests on σ₀ = 50" in flat(run("certify", str(complete), "--sigma0", "50"))
     told = refused(capsys, monkeypatch, "certify", str(complete), "--sigma0", "-1")
     assert "sigma0 must be a finite number above 0, got -1.0" in told
+
+
+def test_a_deployment_is_judged_by_its_records(tmp_path: Path) -> None:
+    path = deployment(tmp_path / "run").path
+    output = flat(run("certify", str(path)))
+    for words in ("complete", "Byzantine rows in a cohort", "the points are with the clients", "Nothing was measured"):
+        assert words in output
+    assert not (path / "certificate.svg").exists()
+    assert json.loads(run("certify", str(path), "--json"))["plan"] is None
+
+
+def test_constants_of_a_deployment_can_be_given(tmp_path: Path) -> None:
+    path = str(deployment(tmp_path / "run").path)
+    given = ("--smoothness", "1", "--variance", "0.1", "--dissimilarity", "0.1", "--gap", "2", "--byzantine", "1")
+    table = json.loads(run("certify", path, *given, "--json"))
+    assert table["plan"]["constants"]["smoothness"]["value"] == 1.0
+    assert table["plan"]["protocol"]["num_byzantine"] == 1
+    assert "F(x_0) − F*" in flat(run("certify", path, *given))
+
+
+def test_constants_are_refused_where_they_are_measured_and_plots_where_nothing_is(
+    complete: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = refused(capsys, monkeypatch, "certify", str(complete), "--strong-convexity", "1", "--byzantine", "2")
+    assert "leave out strong_convexity, num_byzantine" in told
+    path = str(deployment(tmp_path / "deployed").path)
+    assert "nothing to draw" in refused(capsys, monkeypatch, "certify", path, "--plot", "plot.svg")
+    assert "missing" in refused(capsys, monkeypatch, "certify", path, "--smoothness", "1")

@@ -14,12 +14,13 @@ from holdfast.certification.path import Path, looked_along
 from holdfast.certification.planning import NO_WISHES, Plan, Wishes, planned
 from holdfast.certification.protocol import outside, protocol_of
 from holdfast.certification.rounds import RoundFacts, facts_of
+from holdfast.certification.unseen import as_the_server_saw
 from holdfast.certification.verdicts import Verdict, measured_curve, obstacles, verdicts
 from holdfast.data import Dataset
 from holdfast.errors import RunError
 from holdfast.linalg.threads import one_torch_thread
 from holdfast.records.round import finite
-from holdfast.runs import Run
+from holdfast.runs import Run, is_deployment
 from holdfast.simulation.setting import Setting
 from holdfast.theory import Guarantee
 from holdfast.theory.estimate import Objective
@@ -27,6 +28,8 @@ from holdfast.theory.ranges import positive
 
 CURVATURES = 3
 """At how many models the curvature is measured, where it is not known."""
+TWIN = "a deployment: data and model are those of its twin, taken at its word; who was Byzantine is not recorded"
+"""What to know of a deployment that is measured."""
 
 
 @final
@@ -108,7 +111,8 @@ def certify(
     """Measure a run along its kept models, and judge assumptions, filter and theorems.
 
     The constants are the exact ones where they are known; else the largest along the run, which are no bounds over all
-    x. Runs that were interrupted are judged as far as they were played.
+    x. Runs that were interrupted are judged as far as they were played. Of a deployment nobody knows who was Byzantine,
+    so there a bound that is exceeded contradicts nothing; without a twin it has no data: see `certify_records`.
 
     Args:
         path: the folder of the run; nothing in it is changed.
@@ -137,6 +141,8 @@ def certify(
     rule = run.config.rule
     facts = facts_of(records, kappa=rule.kappa if isinstance(rule, Rage) else KAPPA, sigma0=asked)
     skipped = sum(record.skipped for record in records)
+    judged = verdicts(plan, looked, facts, skipped=skipped)
+    deployed = is_deployment(run.folder)
     return Certification(
         path=FilePath(path),
         played=len(records),
@@ -145,8 +151,8 @@ def certify(
         looked=looked,
         facts=facts,
         skipped=skipped,
-        verdicts=verdicts(plan, looked, facts, skipped=skipped),
-        notes=tuple(run.notes),
+        verdicts=as_the_server_saw(judged, records, facts) if deployed else judged,
+        notes=(*run.notes, *((TWIN,) if deployed else ())),
     )
 
 

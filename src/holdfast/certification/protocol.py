@@ -27,19 +27,23 @@ class Outside:
 
 def protocol_of(setting: Setting) -> Protocol:
     """Return Algorithm 1 as a run carries it out, with nothing set aside; for another rule, as if it were RAGE."""
-    config, cohort = setting.config, setting.config.cohort_size
     most = int(setting.client_shares.sizes.max())
-    full = config.batch_size == "full" or config.batch_size >= most
-    rule = config.rule
+    return protocol_from(setting.config, num_clients=setting.num_clients, num_points=most)
+
+
+def protocol_from(config: RunConfig, *, num_clients: int, num_points: int | None) -> Protocol:
+    """Return the same from a configuration, the number of clients and the most points that one holds, if known."""
+    cohort, rule = config.cohort_size, config.rule
+    full = config.batch_size == "full" or (num_points is not None and config.batch_size >= num_points)
     told = {"mode": rule.mode, "sigma0": rule.sigma0, "kappa": rule.kappa} if isinstance(rule, Rage) else {}
     return Protocol(
-        num_clients=setting.num_clients,
+        num_clients=num_clients,
         cohort_size=cohort,
-        num_byzantine=int(config.byzantine.members(0, setting.num_clients, config.seed).sum()),
+        num_byzantine=int(config.byzantine.members(0, num_clients, config.seed).sum()),
         assumed_byzantine=min(rule.assumed_byzantine(cohort), (cohort - 1) // 2),
         local_steps=config.local_steps,
         batch_size="full" if full else config.batch_size,
-        num_points=most,
+        num_points=num_points,
         lr=config.lr,
         rounds=config.rounds,
         uniform=isinstance(config.cohorts, UniformCohorts),
@@ -81,15 +85,21 @@ def with_slack(protocol: Protocol, *, slack: float | None, failure: float) -> tu
 def outside(setting: Setting) -> tuple[Outside, ...]:
     """Return what a run does beyond Algorithm 1."""
     config = setting.config
-    found = [Outside(name=name, because=because) for name, because in (*_rule(config), *_options(config))]
-    if isinstance(config.cohorts, ListedCohorts) and min(map(len, config.cohorts.rounds)) < config.cohort_size:
-        found.append(Outside(name="cohorts", because=f"some listed cohorts have fewer than K = {config.cohort_size}"))
+    found = list(outside_by_choice(config))
     if draws(config.model.build(setting.dataset, config.seed)):
         found.append(Outside(name="dropout", because="steps are taken with parts dropped at random, F has them all"))
     if setting.layout.buffer_dim:
         because = f"{setting.layout.buffer_dim} running statistics change F from round to round"
         found.append(Outside(name="buffers", because=because))
     return tuple(found)
+
+
+def outside_by_choice(config: RunConfig) -> Iterator[Outside]:
+    """Yield what a configuration chooses beyond Algorithm 1, whatever the data and the model are."""
+    for name, because in (*_rule(config), *_options(config)):
+        yield Outside(name=name, because=because)
+    if isinstance(config.cohorts, ListedCohorts) and min(map(len, config.cohorts.rounds)) < config.cohort_size:
+        yield Outside(name="cohorts", because=f"some listed cohorts have fewer than K = {config.cohort_size}")
 
 
 def _rule(config: RunConfig) -> Iterator[tuple[str, str]]:

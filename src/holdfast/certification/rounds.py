@@ -9,6 +9,7 @@ from typing import Any, final
 
 from holdfast.aggregators.rage.certificate import Certificate
 from holdfast.aggregators.rage.constants import KAPPA, filter_constant
+from holdfast.records.drops import malformed
 from holdfast.records.round import RoundRecord
 
 ROUNDING = 1e-5
@@ -24,7 +25,7 @@ class RoundFacts:
     received: int
     """How many rows arrived."""
     byzantine: int
-    """How many of them were Byzantine."""
+    """How many of them were Byzantine, as far as the records know: malformed replies are."""
     assumed: int
     """How many the rule assumed."""
     update_norm: float | None
@@ -97,7 +98,7 @@ def _facts(record: RoundRecord, kappa: float, sigma0: float | None) -> RoundFact
     return RoundFacts(
         round=record.round,
         received=received,
-        byzantine=len(set(record.byzantine).intersection(record.received)),
+        byzantine=len({*record.byzantine, *malformed(record)}.intersection(record.received)),
         assumed=assumed,
         update_norm=record.update_norm,
         error=record.error,

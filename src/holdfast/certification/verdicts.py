@@ -13,6 +13,7 @@ import numpy as np
 from holdfast.certification.constants import SYMBOLS, Vector
 from holdfast.certification.path import Path
 from holdfast.certification.planning import Plan
+from holdfast.certification.protocol import Outside
 from holdfast.certification.rounds import ROUNDING, RoundFacts
 from holdfast.theory import Guarantee, Protocol
 from holdfast.theory.statements.shared import EXPECTED, LIKELY, SPREAD
@@ -58,7 +59,7 @@ class Verdict:
 def verdicts(plan: Plan, path: Path, rounds: Rounds, *, skipped: int) -> tuple[Verdict, ...]:
     """Return all judgements of a run, the assumptions first."""
     return (
-        _algorithm(plan, skipped),
+        algorithm(plan.outside, skipped),
         *_constants(plan, path),
         _cohorts(plan, rounds),
         *_spreads(plan, rounds),
@@ -104,8 +105,9 @@ def measured_curve(plan: Plan, path: Path) -> tuple[Vector, Vector]:
     return path.distances() if plan.problem.strong_convexity else path.mean_gradients()
 
 
-def _algorithm(plan: Plan, skipped: int) -> Verdict:
-    reasons = [f"{each.name}: {each.because}" for each in plan.outside]
+def algorithm(outside: tuple[Outside, ...], skipped: int) -> Verdict:
+    """Judge whether the run was Algorithm 1 with RAGE and nothing else."""
+    reasons = [f"{each.name}: {each.because}" for each in outside]
     reasons += [f"{skipped} rounds changed nothing, as their rows could not be aggregated"] if skipped else []
     outcome = Outcome.FAILED if reasons else Outcome.HELD
     because = "; ".join(reasons) or "nothing in the configuration goes beyond it"

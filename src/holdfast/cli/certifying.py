@@ -12,17 +12,18 @@ from rich.markup import escape
 from rich.table import Table
 
 from holdfast.cli.planning import constants_table
-from holdfast.cli.text import NOTHING, number, plural
+from holdfast.cli.text import NOTHING, harmless, number, plural
 from holdfast.errors import ParameterError
 
 if TYPE_CHECKING:
-    from holdfast.certification import Certification
+    from holdfast.certification import Certification, RecordsCertification, Wishes
 
 MARKS = {"held": "✓", "did not hold": "✗", "not measured": "?", "does not apply": NOTHING}
 """The sign before every outcome."""
 PLOT = "certificate.svg"
 """The plot in the folder of a run."""
 _MODELS_SHOWN = 6
+_REMOTE = "for a deployment without a twin"
 
 
 def certify(
@@ -54,12 +55,29 @@ def certify(
         typer.Option(help="ε′, the share of a cohort set aside for unlucky honest rows; chosen if left out."),
     ] = None,
     failure: Annotated[float, typer.Option(help="How likely the run may be to leave its guarantee.")] = 0.01,
+    smoothness: Annotated[float | None, typer.Option(help=f"L of F; {_REMOTE}.")] = None,
+    strong_convexity: Annotated[float | None, typer.Option(help=f"μ of F, 0 if left out; {_REMOTE}.")] = None,
+    variance: Annotated[
+        float | None, typer.Option(help=f"σ², the variance of the gradient of one point; {_REMOTE}.")
+    ] = None,
+    dissimilarity: Annotated[float | None, typer.Option(help=f"κ², the largest ‖∇F_r − ∇F‖²; {_REMOTE}.")] = None,
+    distance: Annotated[float | None, typer.Option(help=f"‖x_0 − x*‖²; this or --gap, {_REMOTE}.")] = None,
+    gap: Annotated[float | None, typer.Option(help=f"F(x_0) − F*; this or --distance, {_REMOTE}.")] = None,
+    byzantine: Annotated[
+        int | None,
+        typer.Option(min=0, help=f"How many of all clients to reckon with as Byzantine, 0 if left out; {_REMOTE}."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
     """Judge a run: did the assumptions hold, was the filter as good as its certificate, did the theorems hold.
 
     Measures at the models that the run kept (evaluation.measured_rounds) and loads its data. Writes a plot, and changes
     nothing else in the folder.
+
+    A deployment whose points only its clients have is judged by its records: cohorts, replies, skipped rounds, what its
+    certificates prove. L, μ, σ² and κ² cannot be measured; if you know them, give them, and the theorems' conditions
+    are checked and their bounds stated. There is no plot then. With a twin in its configuration it is measured like any
+    run, but nobody knows who was Byzantine, so nothing can be contradicted.
 
     Exit code 0 if nothing contradicts what is proved, 1 if a bound was exceeded although all its conditions held and
     the theorem leaves that a probability of 1 % at most.
@@ -70,17 +88,69 @@ def certify(
 
     if plot is not None:
         check_kind(plot)
-    wishes = Wishes(problem={}, protocol={}, slack=slack, failure=failure)
+    constants = {
+        "smoothness": smoothness,
+        "strong_convexity": strong_convexity,
+        "gradient_variance": variance,
+        "dissimilarity": dissimilarity,
+        "distance": distance,
+        "gap": gap,
+    }
+    given = {name: value for name, value in constants.items() if value is not None}
+    told = {} if byzantine is None else {"num_byzantine": byzantine}
+    wishes = Wishes(problem=given, protocol=told, slack=slack, failure=failure)
+    if _is_remote(path):
+        _judge_records(path, wishes, sigma0, plot, as_json=as_json)
+        return
+    if given or told:
+        msg = f"the data of {str(path)!r} are here, so constants are measured; leave out {', '.join([*given, *told])}"
+        raise ParameterError(msg)
     with Console(stderr=True).status("measuring at the models of the run"):
         found = judge(path, wishes=wishes, clients=clients, points=points, curvatures=curvatures, sigma0=sigma0)
-    told = _drawn(found, plot)
+    where = _drawn(found, plot)
     if as_json:
         typer.echo(json.dumps(found.as_dict(), allow_nan=False))
     else:
         show(found)
-        Console().print(told, highlight=False, soft_wrap=True, markup=False)
+        Console().print(where, highlight=False, soft_wrap=True, markup=False)
     if found.contradicted:
         raise typer.Exit(1)
+
+
+def _is_remote(path: Path) -> bool:
+    """Tell whether the points of a run are with its clients."""
+    from holdfast.data import RemoteData  # noqa: PLC0415  loads torch
+    from holdfast.records.folder import RunFolder  # noqa: PLC0415
+    from holdfast.runs import config_of  # noqa: PLC0415
+
+    return isinstance(config_of(RunFolder.open(path)).data, RemoteData)
+
+
+def _judge_records(path: Path, wishes: Wishes, sigma0: float | None, plot: Path | None, *, as_json: bool) -> None:
+    """Judge a deployment whose points are not here."""
+    from holdfast.certification import certify_records  # noqa: PLC0415  loads torch
+
+    if plot is not None:
+        msg = f"there is nothing to draw: the points of {str(path)!r} are with its clients; leave out --plot"
+        raise ParameterError(msg)
+    found = certify_records(path, wishes=wishes, sigma0=sigma0)
+    if as_json:
+        typer.echo(json.dumps(found.as_dict(), allow_nan=False))
+        return
+    console = Console()
+    if found.plan is not None:
+        console.print(constants_table(found.plan.constants, f"{found.path}: {_state(found)}"))
+    else:
+        console.print(f"{found.path}: {_state(found)}", highlight=False, markup=False, soft_wrap=True)
+    console.print(_verdict_table(found))
+    for note in found.notes:
+        console.print(f"note: {note}", highlight=False, markup=False)
+    told = "Nothing was measured, so nothing that is proved is contradicted."
+    console.print(told, style="bold", highlight=False)
+
+
+def _state(found: Certification | RecordsCertification) -> str:
+    return "complete" if found.played == found.rounds else f"{found.played:,} of {plural(found.rounds, 'round')} played"
 
 
 def _drawn(found: Certification, plot: Path | None) -> str:
@@ -102,10 +172,7 @@ def _drawn(found: Certification, plot: Path | None) -> str:
 def show(found: Certification) -> None:
     """Print a certification."""
     console = Console()
-    state = (
-        "complete" if found.played == found.rounds else f"{found.played:,} of {plural(found.rounds, 'round')} played"
-    )
-    console.print(constants_table(found.plan.constants, f"{found.path}: {state}"))
+    console.print(constants_table(found.plan.constants, f"{found.path}: {_state(found)}"))
     if found.looked.places:
         console.print(_models_table(found))
     if found.looked.diverged is not None:
@@ -151,7 +218,7 @@ def _sample(found: Certification) -> str:
     return sampled + (f"; F, ∇F: from a sample of points, ∇F ± {largest:.2g} (standard error)" if largest else "")
 
 
-def _verdict_table(found: Certification) -> Table:
+def _verdict_table(found: Certification | RecordsCertification) -> Table:
     table = Table(title="verdicts", title_justify="left")
     table.add_column("")
     table.add_column("what", overflow="fold", max_width=34)
@@ -163,7 +230,13 @@ def _verdict_table(found: Certification) -> Table:
             table.add_section()
         subject = verdict.subject
         style = "bold red" if verdict.contradiction else None
-        table.add_row(MARKS[verdict.outcome], verdict.name, str(verdict.outcome), escape(verdict.because), style=style)
+        table.add_row(
+            MARKS[verdict.outcome],
+            verdict.name,
+            str(verdict.outcome),
+            escape(harmless(verdict.because, 2_000)),
+            style=style,
+        )
     return table
 
 
