@@ -16,7 +16,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from holdfast.flower import receiving
 
-Reply: TypeAlias = "Message | Exception | Sequence[Message] | None"
+Reply: TypeAlias = "Message | BaseException | Sequence[Message] | None"
 Node: TypeAlias = Callable[[int, Message], Reply]
 
 MESSAGE_UNAVAILABLE = 3
@@ -133,7 +133,7 @@ class ScriptedGrid(Grid):
         if reply is None or self._clock.now < at:
             return []
         del self._ready[message_id]
-        if isinstance(reply, Exception):
+        if isinstance(reply, BaseException):
             raise reply
         return [self._carried(each) for each in ([reply] if isinstance(reply, Message) else reply)]
 
