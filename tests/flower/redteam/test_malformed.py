@@ -8,7 +8,9 @@ from flwr.app import Array, ArrayRecord, MetricRecord, RecordDict
 from flwr.supercore.inflatable.inflatable_object import InflatableObject, get_all_nested_objects
 
 from holdfast.attacks import ATTACKS
-from holdfast.errors import ParameterError
+from holdfast.errors import ParameterError, ReplyError
+from holdfast.flower.gate import Gate
+from holdfast.flower.layout import ModelLayout
 from holdfast.flower.redteam import malformed as module
 from holdfast.flower.redteam.malformed import MALFORMED
 from holdfast.rng import stream
@@ -105,6 +107,18 @@ def test_a_reply_arrives_as_it_was_sent(name: str) -> None:
     arrived = through_flower(forged(name))
     assert arrived.object_id == forged(name).object_id
     assert is_well_formed(arrived) == MALFORMED[name].harmless
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_the_gate_admits_exactly_what_is_harmless(name: str) -> None:
+    layout = ModelLayout.of(arrays(1))
+    row = np.empty(layout.dim, np.float32)
+    if MALFORMED[name].harmless:
+        assert set(Gate(layout).admit(forged(name), row)) == {"running_var", "num_batches_tracked"}
+        assert np.isfinite(row).all()
+    else:
+        with pytest.raises(ReplyError):
+            Gate(layout).admit(forged(name), row)
 
 
 def test_a_chunk_bomb_is_small_on_the_wire_and_huge_when_put_together() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -35,11 +36,10 @@ from holdfast.flower.redteam import (
     byzantine,
     crashing,
     exiting,
-    malformed,
     poisoned_labels,
     stalling,
 )
-from holdfast.flower.redteam.mods import MEMORY
+from holdfast.flower.redteam.mods import MEMORY, malformed
 from holdfast.simulation.adversary import Adversary, Turn
 
 OWN = frozenset({Knowledge.OWN})
@@ -58,6 +58,11 @@ def simulated(attack: Attack, own: Tensor, *, seed: int, number: int, cohort_siz
     honest = torch.ones(cohort_size - 1, len(own))
     turn = Turn(number, ServerView(round=number), np.arange(cohort_size))
     return Adversary(attack, OWN, seed).forge(own[None], honest, Mean(), turn)
+
+
+@cache
+def honest_answer() -> RecordDict:
+    return answer()
 
 
 def test_most_attacks_can_be_done_by_a_client() -> None:
@@ -171,8 +176,7 @@ def test_poisoned_labels_are_those_of_the_simulator() -> None:
 
 @pytest.mark.parametrize("name", MALFORMED)
 def test_a_mod_sends_the_malformed_reply_of_its_name(name: str) -> None:
-    honest = answer()
-    expected = MALFORMED[name].forge(honest, message_of().content)
+    expected = MALFORMED[name].forge(honest_answer(), message_of().content)
     assert answer([malformed(name)]).object_id == expected.object_id
 
 

@@ -16,7 +16,6 @@ from holdfast.flower.redteam.mods import (
     byzantine,
     crashing,
     exiting,
-    malformed,
     poisoned_labels,
     stalling,
 )
@@ -34,7 +33,6 @@ __all__ = [
     "byzantine",
     "crashing",
     "exiting",
-    "malformed",
     "poisoned_labels",
     "stalling",
 ]

@@ -62,7 +62,8 @@ class Malformed:
     """
 
 
-_NESTED = "{'descr': '<f4', 'fortran_order': False, 'shape': (" + "-" * 9000 + "1,)}"
+_NESTED = "{'descr': '<f4', 'fortran_order': False, 'shape': " + "(1," * 300 + "}"
+_DEEP = "{'descr': '<f4', 'fortran_order': False, 'shape': (" + "-" * 9000 + "1,)}"
 _PADDED = "{'descr': '<f4', 'fortran_order': False, 'shape': (1,)" + " " * 2**20 + "}"
 _HUGE = (2**40,)
 
@@ -115,6 +116,7 @@ _DTYPES = (
     Malformed("hidden-big-endian", "the other byte order, unsaid", one_array(partial(changes.other_order, said=False))),
     Malformed("wrong-claim-of-dtype", "float64 is said, the bytes are what they were", claims(dtype="float64")),
     Malformed("unknown-dtype", "a dtype that does not exist", claims(dtype="float31")),
+    Malformed("old-dtype", "a dtype in the header that numpy warns of", header(descr="|a4")),
     Malformed("unknown-header-dtype", "a dtype that does not exist in the header", header(descr="<f31")),
 )
 _BYTES = (
@@ -127,7 +129,8 @@ _BYTES = (
     Malformed("unknown-version", "a version of the format that does not exist", raw_header("{}", (9, 0))),
     Malformed("empty-header", "a header without entries", raw_header("{}")),
     Malformed("no-dictionary", "a header that is a number", raw_header("1")),
-    Malformed("nested-header", "a header that exhausts a parser's stack", raw_header(_NESTED)),
+    Malformed("nested-header", "a short header that exhausts a parser's memory", raw_header(_NESTED)),
+    Malformed("deep-header", "a header that exhausts a parser's stack", raw_header(_DEEP)),
     Malformed("long-header", "a header of a megabyte", raw_header(_PADDED, (2, 0))),
     Malformed("unknown-encoding", "bytes said to be encoded as nobody knows", claims(stype="unknown")),
     Malformed("said-pickle", "bytes said to be a pickle", claims(stype="pickle")),
