@@ -9,7 +9,7 @@ export FLWR_DISABLE_UPDATE_CHECK := 1
 export RAY_USAGE_STATS_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check format docs bench-filter bench-rules bench-agreement bench-memmap bench-gauntlet bench-simulator bench-training \
+.PHONY: help demo federation test test-slow check format docs bench-filter bench-rules bench-agreement bench-memmap bench-gauntlet bench-simulator bench-training \
 	bench-convex theory clean
 
 help:  ## list the verbs
@@ -17,6 +17,16 @@ help:  ## list the verbs
 
 demo: $(VENV)/installed  ## train digits with 20 % Byzantine clients: mean against RAGE, side by side
 	@$(BIN)/holdfast demo
+
+federation: $(VENV)/installed-flower  ## a real federation: SuperLink, 5 SuperNodes, TLS, keys; one node lies and is removed
+	@PATH="$(CURDIR)/$(BIN):$$PATH"; folder=build/federation; \
+	stop() { trap '' INT TERM; holdfast federation down --folder $$folder; }; \
+	trap 'stop; exit 130' INT TERM; \
+	rm -rf build/federation-run; \
+	holdfast federation up --nodes 5 --byzantine 4=sign-flip --folder $$folder && \
+	holdfast federation run examples/flower-federation --set rounds=3 --out build/federation-run --folder $$folder && \
+	holdfast show build/federation-run --clients; \
+	code=$$?; stop; exit $$code
 
 test: $(VENV)/installed-dev  ## run the test suite
 	$(BIN)/python -m pytest -n 2

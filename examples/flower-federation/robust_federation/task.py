@@ -16,9 +16,9 @@ def data(name: str) -> Dataset:
 
 
 def share(dataset: Dataset, part: int, parts: int, seed: int) -> SeededBatches:
-    """Return the points of one node: those of its hospital, or a share of the digits in which some digits are rare."""
+    """Return the points of one node: those of its hospital, or digits of which some are rarer than others."""
     by_owner = dataset.groups is not None
-    partition: Partition = NaturalPartition() if by_owner else DirichletPartition(num_clients=parts, alpha=1.0)
+    partition: Partition = NaturalPartition() if by_owner else DirichletPartition(num_clients=parts, alpha=4.0)
     points = partition.split(dataset, seed).points(part)
     return SeededBatches(dataset.features[points], dataset.labels[points], client=part)
 

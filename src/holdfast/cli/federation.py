@@ -6,7 +6,7 @@ import shlex
 import shutil
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,7 +22,7 @@ from holdfast.errors import HoldfastError, ParameterError
 
 if TYPE_CHECKING:
     from holdfast.cli.progress import Watcher
-    from holdfast.federation import SubmittedRun
+    from holdfast.federation import Federation, SubmittedRun
     from holdfast.federation.submitted import RunStatus
 
 app = typer.Typer(
@@ -145,7 +145,7 @@ def run(
     if "nodes" in known:
         settings.setdefault("nodes", str(federation.place.roster))
     with _interruptible():
-        submitted = federation.submit(application, settings)
+        submitted = _submitted(federation, application, settings, place)
         _say(Console(stderr=True), f"run {submitted.run_id}: {place or application}", quiet=quiet)
         status = _watched(submitted, place, int({**known, **settings}.get("rounds", 1)), timeout, quiet=quiet)
     _report(submitted, status, place, quiet=quiet)
@@ -169,7 +169,7 @@ def status(folder: Folder = FOLDER) -> None:
         console.print(found.note, highlight=False, markup=False)
     table = Table()
     for heading in ("node", "name", "state", "process", "node id", "told besides"):
-        table.add_column(heading, overflow="fold")
+        table.add_column(heading, overflow="fold", no_wrap=heading == "node id")
     for index, node in enumerate(found.nodes):
         state = "online" if node.online else "starting or cut off" if node.running else "does not run"
         usual = {"partition-id", "num-partitions", "name"}
@@ -257,6 +257,17 @@ def _watched(
         raise
     msg = f"run {submitted.run_id} came to no end"
     raise ParameterError(msg)
+
+
+def _submitted(federation: Federation, application: Path, settings: dict[str, Any], place: Path | None) -> SubmittedRun:
+    """Hand over the run; a folder that was made for it does not stay if it cannot start."""
+    try:
+        return federation.submit(application, settings)
+    except BaseException:
+        if place is not None:
+            with suppress(OSError):
+                place.rmdir()
+        raise
 
 
 def _rounds_done(place: Path | None) -> int:

@@ -83,15 +83,14 @@ def family(roots: Iterable[Process], marker: str) -> set[Process]:
 
 
 def end(roots: Sequence[Process], marker: str, *, patience: float = 8.0, reap: Callable[[], object] = int) -> None:
-    """Ask the roots to end, and end by force what is left of their families when patience is over.
+    """Ask the roots to end; when they have, or patience is over, end by force what is left of their families.
 
     `reap` takes note of children that ended: what they started waits for their numbers to be free.
     """
     members = family(roots, marker)
     for root in roots:
         root.send(signal.SIGTERM)
-    if until(lambda: not _left(members | family(roots, marker), reap), patience):
-        return
+    until(lambda: not _left(set(roots), reap), patience)
     for _ in range(10):  # a process that is being ended may have started another
         members = _left(members | family(roots, marker), reap)
         if not members:
