@@ -58,7 +58,7 @@ def deployment(path: Path, *, config: RunConfig | None = None, rounds: int = 5) 
     for number in range(rounds):
         folder.append(skipped_round(config, number) if number == SKIPPED else played_round(config, number))
     if rounds == config.rounds:
-        folder.write_summary(summarised(folder.records()))
+        folder.write_summary(summarised(folder.records(), deployed=True))
     return folder
 
 

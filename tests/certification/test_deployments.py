@@ -64,7 +64,7 @@ def as_deployment(path: Path, config: RunConfig, simulated: Path) -> Path:
             name: tuple(f"node-{client}" for client in getattr(record, name)) for name in ("cohort", "received", "kept")
         }
         folder.append(record.model_copy(update=unknown | named_clients))
-    folder.write_summary(summarised(folder.records()))
+    folder.write_summary(summarised(folder.records(), deployed=True))
     return folder.path
 
 

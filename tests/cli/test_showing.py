@@ -141,6 +141,8 @@ def test_json_of_a_deployment_has_its_faults(tmp_path: Path) -> None:
     assert shown["faults"] == {"shape": 4, "silent": 12, "not asked": 4}
     assert shown["skips"] == [{"round": 2, "reason": "nobody answered, so there is nothing to aggregate"}]
     assert shown["clients"][0]["faults"] == {"not asked": 4}
+    assert shown["updates"] is shown["summary"]["precision"] is shown["summary"]["recall"] is None
+    assert shown["summary"]["updates_removed"] == 8
 
 
 def test_a_round_says_what_became_of_every_reply(
@@ -163,5 +165,6 @@ def test_a_round_says_what_became_of_every_reply(
 def test_deployments_and_simulated_runs_stand_side_by_side(complete: Path) -> None:
     deployment(complete.parent / "deployed")
     output = run("show", str(complete.parent))
-    assert "deployed" in output
-    assert "rage" in output
+    rows = {line.split("│")[1].strip(): line for line in output.splitlines() if line.startswith("│")}
+    assert "%" not in rows["deployed"]
+    assert "rage" in rows["deployed"]

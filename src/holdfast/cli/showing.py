@@ -174,15 +174,15 @@ class Look:
         from holdfast.runs import config_of, is_deployment, summarised  # noqa: PLC0415  loads torch
 
         folder, tally, troubles = RunFolder.open(path), Tally(), Troubles()
-        config, written, at_work = config_of(folder), folder.summary(), _at_work(folder)
-        summary = summarised(troubles.through(tally.through(folder.records())))
+        config, written, deployed = config_of(folder), folder.summary(), is_deployment(folder)
+        summary = summarised(troubles.through(tally.through(folder.records())), deployed=deployed)
         if written is not None and summary["rounds"] != config.rounds:
             msg = (
                 f"{str(path)!r} is complete by its summary.json, and its rounds.jsonl holds {summary['rounds']} of "
                 f"{plural(config.rounds, 'round')}; restore that file, or delete summary.json and resume the run"
             )
             raise CorruptRunError(msg)
-        return cls(folder, config, summary, tally, troubles, written is not None, at_work, is_deployment(folder))
+        return cls(folder, config, summary, tally, troubles, written is not None, _at_work(folder), deployed)
 
     @property
     def done(self) -> int:
@@ -233,7 +233,7 @@ class Look:
             "state": self.state,
             "rounds": self.config.rounds,
             "summary": dict(self.summary),
-            "updates": {**asdict(self.tally), "weight": self.tally.byzantine_weight},
+            "updates": None if self.deployed else {**asdict(self.tally), "weight": self.tally.byzantine_weight},
             "faults": dict(self.troubles.faults),
             "skips": [{"round": number, "reason": reason} for number, reason in self.troubles.skips],
             "metrics": self.troubles.metrics,
@@ -345,7 +345,7 @@ def _side_by_side(looks: list[Look]) -> Table:
             number(look.last("train_loss") if look.last("test_loss") is None else look.last("test_loss")),
             percent(look.last("test_accuracy")),
             f"{tally.byzantine_kept / tally.byzantine:.0%}" if tally.byzantine else NOTHING,
-            f"{tally.honest_removed / tally.honest:.0%}" if tally.honest else NOTHING,
+            f"{tally.honest_removed / tally.honest:.0%}" if tally.honest and not look.deployed else NOTHING,
         )
     table.caption = (
         "loss and accuracy: on the test points, after the last round. Byz. kept: share of the Byzantine rows; honest "

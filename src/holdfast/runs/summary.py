@@ -8,11 +8,11 @@ from typing import Any
 from holdfast.records.round import RoundRecord
 
 
-def summarised(records: Iterable[RoundRecord]) -> dict[str, Any]:
+def summarised(records: Iterable[RoundRecord], *, deployed: bool = False) -> dict[str, Any]:
     """Return the last losses and accuracies, the best accuracy, and how well the rule told clients apart.
 
     Precision: which share of the removals hit Byzantine clients. Recall: which share of the Byzantine updates was
-    removed. Both are null if there was nothing to count.
+    removed. Both are null if there was nothing to count, or if the run was a deployment, which does not know.
     """
     last: dict[str, Any] = {}
     best: dict[str, Any] = {"test_accuracy": None, "round": None}
@@ -44,7 +44,7 @@ def summarised(records: Iterable[RoundRecord]) -> dict[str, Any]:
         "updates_erased": counts["erased"],
         "updates_byzantine": counts["byzantine"],
         "updates_removed": counts["removed"],
-        "precision": counts["caught"] / counts["removed"] if counts["removed"] else None,
-        "recall": counts["caught"] / counts["byzantine"] if counts["byzantine"] else None,
+        "precision": counts["caught"] / counts["removed"] if counts["removed"] and not deployed else None,
+        "recall": counts["caught"] / counts["byzantine"] if counts["byzantine"] and not deployed else None,
         "seconds": {name: round(value, 3) for name, value in seconds.items()},
     }
