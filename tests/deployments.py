@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from holdfast import __version__
 from holdfast.aggregators import Rage
 from holdfast.data import RemoteData
 from holdfast.models import RemoteModel
@@ -14,7 +15,7 @@ from holdfast.partitions import RemotePartition
 from holdfast.records.folder import RunFolder
 from holdfast.records.round import Client, DroppedReply, RoundRecord
 from holdfast.rng import stream
-from holdfast.runs import deployment_toml
+from holdfast.runs.files import sealed
 from holdfast.simulation import RunConfig
 
 NAMES = tuple(f"hospital-{letter}" for letter in "abcdefgh")
@@ -49,12 +50,18 @@ def remote_config(**changes: Any) -> RunConfig:
     )
 
 
+def configured(config: RunConfig, data_sha256: str = "remote") -> str:
+    """Return the config.toml that a server app writes; with a twin the checksum is that of its data."""
+    versions = {"holdfast": __version__, "torch": torch.__version__, "flwr": "1.41.0"}
+    return sealed(config, {**versions, "data_sha256": data_sha256})
+
+
 def deployment(path: Path, *, config: RunConfig | None = None, rounds: int = 5) -> RunFolder:
     """Write the folder of a deployment after some rounds; it is complete after all of the configuration's."""
     from holdfast.runs import summarised  # noqa: PLC0415
 
     config = config or remote_config()
-    folder = RunFolder.create(path, deployment_toml(config, flwr="1.41.0", torch=torch.__version__))
+    folder = RunFolder.create(path, configured(config))
     for number in range(rounds):
         folder.append(skipped_round(config, number) if number == SKIPPED else played_round(config, number))
     if rounds == config.rounds:

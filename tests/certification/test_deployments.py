@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.certification.small import convex, played
 from tests.certification.test_certifying import named
-from tests.deployments import deployment, played_round, remote_config
+from tests.deployments import configured, deployment, played_round, remote_config
 
 from holdfast.aggregators import Median
 from holdfast.certification import Outcome, RecordsCertification, Subject, Verdict, Wishes, certify, certify_records
@@ -18,7 +18,7 @@ from holdfast.errors import MissingDataError, ParameterError, RunError
 from holdfast.records.folder import RunFolder
 from holdfast.records.round import DroppedReply, RoundRecord
 from holdfast.records.snapshots import Snapshot
-from holdfast.runs import deployment_toml, summarised
+from holdfast.runs import summarised
 from holdfast.simulation import RunConfig
 
 CONSTANTS = {
@@ -38,7 +38,7 @@ def verdict_on(found: RecordsCertification, subject: Subject, word: str) -> Verd
 def quiet(path: Path, **changes: Any) -> Path:
     """Write a deployment in which everybody replies well, and every round is like the first without its troubles."""
     config = remote_config(lr=0.01, batch_size="full", cohort_size=7, **changes)
-    folder = RunFolder.create(path, deployment_toml(config, flwr="1.41.0"))
+    folder = RunFolder.create(path, configured(config))
     for number in range(config.rounds):
         record = played_round(config, number)
         clean = {"cohort": record.received, "erased": (), "drops": (), "unusable": ()}
@@ -48,7 +48,8 @@ def quiet(path: Path, **changes: Any) -> Path:
 
 def as_deployment(path: Path, config: RunConfig, simulated: Path) -> Path:
     """Write what a simulated run wrote as a deployment with this configuration as its twin."""
-    folder, source = RunFolder.create(path, deployment_toml(config, flwr="1.41.0")), RunFolder.open(simulated)
+    text = configured(config, config.data.load().checksum)
+    folder, source = RunFolder.create(path, text), RunFolder.open(simulated)
     for number in source.snapshots():
         kept = source.snapshot(number)
         folder.save_snapshot(Snapshot(round=number, model=kept.model, buffers=kept.buffers))

@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 from tests.certification.small import convex, played
 from tests.cli.commands import refused, run
-from tests.deployments import AWAY, BROKEN, LIAR, NASTY, deployment, played_round, remote_config
+from tests.deployments import AWAY, BROKEN, LIAR, NASTY, configured, deployment, played_round, remote_config
 
 from holdfast.attacks import FixedMembers, Ones
 from holdfast.records.folder import RunFolder
 from holdfast.records.round import DroppedReply
-from holdfast.runs import deployment_toml
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +38,7 @@ def test_names_and_details_from_the_network_do_nothing_to_the_terminal(path: Pat
 
 def test_long_details_are_cut_except_in_json(tmp_path: Path) -> None:
     drop = DroppedReply(client="n" * 500, fault="garbage", detail="x" * 5_000)
-    folder = RunFolder.create(tmp_path / "run", deployment_toml(remote_config(), flwr="1.41.0"))
+    folder = RunFolder.create(tmp_path / "run", configured(remote_config()))
     folder.append(played_round(remote_config(), 0).model_copy(update={"drops": (drop,)}))
     line = next(line for line in run("audit", str(folder.path)).splitlines() if "garbage" in line)
     assert len(line) < 300

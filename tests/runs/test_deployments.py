@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from tests.certification.small import convex as simulated
-from tests.deployments import deployment, remote_config
+from tests.deployments import configured, deployment, remote_config
 
 from holdfast.errors import CorruptRunError, MissingDataError, RunError
 from holdfast.records.folder import RunFolder
-from holdfast.runs import Run, config_of, deployment_toml, is_deployment
+from holdfast.runs import Run, config_of, is_deployment
 
 
 def test_the_configuration_comes_back_and_its_seal_is_whole(tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ def test_it_is_continued_by_its_server_app_alone(tmp_path: Path) -> None:
 
 
 def test_nor_does_the_simulator_continue_one_whose_data_are_known(tmp_path: Path) -> None:
-    folder = RunFolder.create(tmp_path / "run", deployment_toml(simulated(), flwr="1.41.0"))
+    folder = RunFolder.create(tmp_path / "run", configured(simulated(), simulated().data.load().checksum))
     with pytest.raises(RunError, match="is a deployment"):
         Run.resume(folder.path)
     with pytest.raises(RunError, match="is a deployment"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.runs.deployments import deployment_toml, is_deployment
+from holdfast.runs.deployments import is_deployment
 from holdfast.runs.files import config_from_toml, config_to_toml, read_config, template
 from holdfast.runs.run import Run, config_of
 from holdfast.runs.summary import summarised
@@ -12,7 +12,6 @@ __all__ = [
     "config_from_toml",
     "config_of",
     "config_to_toml",
-    "deployment_toml",
     "is_deployment",
     "read_config",
     "summarised",

@@ -68,11 +68,6 @@ def part_of_configuration(text: str) -> str:
     return text.rpartition(f"\n[{PROVENANCE}]\n")[0]
 
 
-def sha256(text: str) -> str:
-    """Return what a configuration is sealed with."""
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def read_config(path: Path, settings: Iterable[str] = ()) -> RunConfig:
     """Return the configuration in a file, changed by settings."""
     try:

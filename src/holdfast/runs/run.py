@@ -17,7 +17,7 @@ from holdfast.records.checkpoint import Checkpoint
 from holdfast.records.folder import RunFolder
 from holdfast.records.round import RoundRecord
 from holdfast.runs.deployments import check_simulated
-from holdfast.runs.files import config_from_toml, config_to_toml, part_of_configuration, provenance, sha256
+from holdfast.runs.files import checksum, config_from_toml, part_of_configuration, provenance, sealed
 from holdfast.runs.states import from_checkpoint, to_checkpoint, to_snapshot
 from holdfast.runs.summary import summarised
 from holdfast.simulation import Federation, RunConfig, State
@@ -59,8 +59,7 @@ class Run:
             config = config.model_copy(update={"data": GivenData(title=dataset.name, checksum=dataset.checksum)})
         federation = Federation(config, dataset=dataset, jobs=jobs)
         config = config.model_copy(update={"engine": federation.setting.engine.name})
-        seal = {"config_sha256": sha256(config_to_toml(config))}
-        text = config_to_toml(config, seal | _made_with(federation.setting.dataset))
+        text = sealed(config, _made_with(federation.setting.dataset))
         return cls(config, RunFolder.create(path, text), federation)
 
     @classmethod
@@ -153,7 +152,7 @@ def config_of(folder: RunFolder) -> RunConfig:
             f"{where} is cut off: it does not end with the table [provenance] that a run writes; restore it from a copy"
         )
         raise CorruptRunError(msg)
-    if seal.get("config_sha256", found := sha256(part_of_configuration(text))) != found:
+    if seal.get("config_sha256", found := checksum(part_of_configuration(text))) != found:
         msg = (
             f"{where} was changed after the run had started; restore it, or start another run with what it says now: "
             f"`holdfast run {folder.path / 'config.toml'}`"
@@ -181,7 +180,7 @@ def _made_with(dataset: Dataset) -> dict[str, str]:
 def _compared(then: dict[str, str], now: dict[str, str], folder: RunFolder) -> list[str]:
     """Return notes on versions that changed; raise `RunError` if the data did."""
     old, new = then["data_sha256"], now["data_sha256"]
-    if old and old != new:  # a server that never looked at the data of its twin says nothing of them
+    if old != new:
         msg = (
             f"the data of {str(folder.path)!r} had the SHA-256 {old[:12]}…, those found now have {new[:12]}…; "
             f"a run continues only on the data it was started with"
