@@ -25,7 +25,7 @@ federation: $(VENV)/installed-flower  ## a real federation: SuperLink, 5 SuperNo
 	rm -rf build/federation-run; \
 	holdfast federation up --nodes 5 --byzantine 4=sign-flip --folder $$folder && \
 	holdfast federation run examples/flower-federation --set rounds=3 --out build/federation-run --folder $$folder && \
-	holdfast show build/federation-run --clients; \
+	holdfast audit build/federation-run; \
 	code=$$?; stop; exit $$code
 
 test: $(VENV)/installed-dev  ## run the test suite

@@ -36,7 +36,7 @@ def test_a_secure_federation_lets_registered_nodes_in_and_nobody_else(tmp_path: 
         with pytest.raises(RunError, match="node-1 ended when it was started"):
             stranger.wait_until_ready(60.0)
         assert stranger.node_id is None
-        with pytest.raises(RunError, match="runs in .* already"):
+        with pytest.raises(RunError, match=r"runs in .* already"):
             Federation.up(tmp_path / "federation")
         node_id = federation.nodes[0].node_id
         federation.nodes[0].stop()
@@ -74,7 +74,7 @@ def test_ctrl_c_while_starting_leaves_nothing_behind(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "from holdfast.cli import main; main()"]
     words = [*command, "federation", "up", "--nodes", "1", "--insecure", "--folder", str(folder)]
     with subprocess.Popen(words, stderr=subprocess.PIPE, start_new_session=True) as starting:  # noqa: S603
-        assert until(lambda: (folder / "logs" / "superlink.log").exists(), 60.0)
+        assert until((folder / "logs" / "superlink.log").exists, 60.0)
         os.killpg(starting.pid, signal.SIGINT)
         _, errors = starting.communicate(timeout=60)
     assert starting.returncode == 130

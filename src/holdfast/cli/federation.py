@@ -17,6 +17,7 @@ from rich.table import Table
 
 from holdfast.cli.folders import reserved
 from holdfast.cli.progress import Lane, watcher
+from holdfast.cli.showing import show
 from holdfast.cli.text import NOTHING, plural
 from holdfast.errors import HoldfastError, ParameterError
 
@@ -300,9 +301,10 @@ def _report(submitted: SubmittedRun, status: RunStatus, place: Path | None, *, q
     if place is None:
         _say(console, submitted.printed().strip(), quiet=quiet)
     elif (place / "config.toml").is_file():
-        from holdfast.cli.running import report  # noqa: PLC0415  loads torch
-
-        report(place, quiet=quiet)
+        if quiet:
+            typer.echo(str(place))
+        else:
+            show([place])
 
 
 @contextmanager

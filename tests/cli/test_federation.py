@@ -1,0 +1,85 @@
+"""`holdfast federation`: what it refuses before anything starts. Real processes: tests/federation/test_control.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.cli.commands import refused, run
+
+from holdfast.cli.federation import _node_configs
+from holdfast.errors import ParameterError
+from holdfast.federation.places import FederationState, NodeState, PartState, Place
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "flower-federation"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return the folder of a federation that was taken down."""
+    place, link = Place(tmp_path / "federation"), PartState(port=20000)
+    place.make()
+    node = NodeState(port=20001, config={"partition-id": 0, "num-partitions": 1, "name": "Zurich", "attack": "nan"})
+    place.save(FederationState(secure=True, marker="mark", superlink=link, superexec=link, nodes=(node,)))
+    return place.path
+
+
+def test_nodes_are_told_what_the_options_say() -> None:
+    assert _node_configs(["4=sign-flip", "0=sleeper+nan"], ["4.name=Zurich", "2.delay=1.5", "2.late=true"]) == {
+        4: {"attack": "sign-flip", "name": "Zurich"},
+        0: {"attack": "sleeper+nan"},
+        2: {"delay": 1.5, "late": True},
+    }
+
+
+@pytest.mark.parametrize(("byzantine", "settings"), [(["nan"], []), (["x=nan"], []), (["1="], [])])
+def test_a_drill_names_a_node_and_an_attack(byzantine: list[str], settings: list[str]) -> None:
+    with pytest.raises(ParameterError, match=r"takes NODE=ATTACK, such as 4=sign-flip, got"):
+        _node_configs(byzantine, settings)
+
+
+@pytest.mark.parametrize("setting", ["name=x", "1.name", "1.=x", "x.name=y"])
+def test_a_setting_names_a_node_a_key_and_a_value(setting: str) -> None:
+    with pytest.raises(ParameterError, match=r"takes NODE\.KEY=VALUE"):
+        _node_configs([], [setting])
+
+
+def test_without_a_federation_one_is_told_how_to_start_one(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for words in (["status"], ["down"], ["run", str(EXAMPLE)]):
+        told = refused(capsys, monkeypatch, "federation", *words, "--folder", str(tmp_path / "none"))
+        assert "start one with `holdfast federation up`" in told
+
+
+def test_a_run_needs_a_superlink_and_leaves_no_empty_folder(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = refused(capsys, monkeypatch, "federation", "run", str(EXAMPLE), "--folder", str(folder))
+    assert "does not run; start it with `holdfast federation up`" in told
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_an_app_without_run_folders_is_given_none(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: Path
+) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.flwr.app]\npublisher = 'x'\n", encoding="utf-8")
+    words = ["federation", "run", str(tmp_path), "--out", "x", "--folder", str(folder)]
+    assert "has no setting run-folder" in refused(capsys, monkeypatch, *words)
+
+
+def test_taking_down_twice_is_once(folder: Path) -> None:
+    run("federation", "down", "--folder", str(folder))
+    run("federation", "down", "--folder", str(folder), "--delete")
+    assert not folder.exists()
+
+
+def test_starting_without_flower_says_how_to_install_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    told = refused(capsys, monkeypatch, "federation", "up", "--folder", str(tmp_path / "federation"))
+    assert "pip install 'holdfast[flower]'" in told
+    assert not (tmp_path / "federation").exists()
