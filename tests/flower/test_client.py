@@ -15,6 +15,7 @@ import torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 from tests.simulation.engines.tasks import batch_norm, chunk_of, mlp, one_output, softmax, start_of, task_of
+from tests.threads import single_thread
 from torch import Tensor, nn
 
 from holdfast.errors import ParameterError
@@ -30,6 +31,8 @@ from holdfast.flower.client import (
 from holdfast.models.losses import Logistic, Loss
 from holdfast.simulation.batches import batches
 from holdfast.simulation.engines.loop import LoopEngine
+
+__all__ = ["single_thread"]
 
 CONFIG: dict[str, Any] = {"server-round": 4, "round": 3, "local-steps": 5, "lr": 0.05, "batch-size": 8, "seed": 1}
 
@@ -271,7 +274,11 @@ def test_one_output_is_right_on_the_right_side_of_zero() -> None:
     assert largest_is_right(torch.tensor([[0.5], [-0.5], [2.0]]), torch.tensor([1, 0, 0])) == 2
 
 
-def test_a_client_is_imported_without_the_simulator() -> None:
-    code = "import sys, holdfast.flower.client; print('holdfast.simulation' in sys.modules)"
+def test_a_client_and_its_drills_do_not_import_the_simulator() -> None:
+    code = (
+        "import sys, types, holdfast; package = types.ModuleType('holdfast.flower');"
+        "package.__path__ = [holdfast.__path__[0] + '/flower']; sys.modules['holdfast.flower'] = package;"
+        "import holdfast.flower.client, holdfast.flower.redteam; print('holdfast.simulation' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
     assert done.stdout.strip() == "False"
