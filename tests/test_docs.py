@@ -44,7 +44,7 @@ def test_generated_pages_are_what_the_code_says(page: str) -> None:
 
 def test_readme_shows_the_two_commands_first() -> None:
     commands = re.findall(r"^make \w+", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert commands == ["make demo", "make test"]
+    assert commands[:2] == ["make demo", "make test"]
 
 
 def test_architecture_stays_short_and_names_files_that_exist() -> None:

@@ -3,11 +3,34 @@
     strategy = RageStrategy(num_malicious_nodes=2, num_train_nodes=10, lr=0.1, local_steps=5, run_folder="runs/first")
     result = strategy.start(grid, initial_arrays, num_rounds=20)
 
-This is the only part of holdfast that imports Flower: `pip install 'holdfast[flower]'`.
+Only this part of holdfast imports Flower: `pip install 'holdfast[flower]'`. The strategies are imported when
+they are asked for: clients start a process for every message, and should not wait for what only a server needs.
 """
 
-from holdfast.flower.faults import Fault
-from holdfast.flower.guarded import GuardedStrategy
-from holdfast.flower.strategy import HoldfastStrategy, RageStrategy, RobustStrategy
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from holdfast.flower.faults import Fault
+    from holdfast.flower.guarded import GuardedStrategy
+    from holdfast.flower.strategy import HoldfastStrategy, RageStrategy, RobustStrategy
+
+_PLACES = {
+    "Fault": "faults",
+    "GuardedStrategy": "guarded",
+    "HoldfastStrategy": "strategy",
+    "RageStrategy": "strategy",
+    "RobustStrategy": "strategy",
+}
 
 __all__ = ["Fault", "GuardedStrategy", "HoldfastStrategy", "RageStrategy", "RobustStrategy"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for."""
+    if name not in _PLACES:
+        msg = f"module 'holdfast.flower' has no attribute {name!r}"
+        raise AttributeError(msg)
+    return getattr(import_module(f"holdfast.flower.{_PLACES[name]}"), name)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from typing import final
 
-from flwr.app import Message
+from flwr.app import Message, RecordDict
 
 from holdfast.errors import ReplyError
 from holdfast.flower.faults import Fault
@@ -15,6 +16,15 @@ from holdfast.records.round import Client, DroppedReply
 
 DETAIL = 300
 """Most characters of what a client says that are written down."""
+
+
+def secret() -> str:
+    """Return a word that nobody can guess, for a message: its id is a hash that covers it.
+
+    A SuperLink hands a reply to whoever asks for replies to a message, and does not compare who sent it with who was
+    asked; without a secret a node that can compute the id of another's message could answer in its name.
+    """
+    return secrets.token_hex(16)
 
 
 @final
@@ -31,29 +41,43 @@ class Door:
     def place(self, reply: Message | Unreadable) -> int | None:
         """Return which of the asked clients a reply is from; None if it is from none, or its second, which is noted.
 
-        A reply belongs to the message it answers. The node id in it must be that of the node which was asked, except
-        in errors, which the SuperLink reports in place of a node that is gone.
+        A reply is from whoever was sent the message it answers: nobody else knows the id of that message, as it holds a
+        secret. The node id in a reply is the sender's own claim.
         """
         message_id = reply.message_id if isinstance(reply, Unreadable) else reply.metadata.reply_to_message_id
-        sender = reply.node_id if isinstance(reply, Unreadable) else reply.metadata.src_node_id
         place = self._by_message().get(message_id)
         if place is None:
+            sender = reply.node_id if isinstance(reply, Unreadable) else reply.metadata.src_node_id
             self._note(self._roster.name(sender), Fault.NOT_ASKED, f"it answers the message {message_id[:16]!r}")
             return None
-        client, excused = self.asked[place], isinstance(reply, Unreadable) or reply.has_error()
-        if sender != client.node_id and not excused:
-            detail = f"it answers the message to node {client.node_id}"
-            self._note(self._roster.name(sender), Fault.NOT_ASKED, detail)
-            return None
         if place in self._answered:
-            self._note(client.name, Fault.REPEATED, "the first reply counts")
+            self._note(self.asked[place].name, Fault.REPEATED, "the first reply counts")
             return None
         self._answered.add(place)
         return place
 
+    def content(self, place: int, reply: Message | Unreadable) -> RecordDict:
+        """Return what the reply of an asked client holds; `ReplyError` says why there is nothing to look at.
+
+        The SuperLink reports errors in its own name in place of a node that is gone.
+        """
+        if isinstance(reply, Unreadable):
+            raise ReplyError(reply.fault, reply.detail)
+        if reply.has_error():
+            raise ReplyError(Fault.ERROR, f"code {reply.error.code}: {reply.error.reason or 'no reason given'}")
+        if reply.metadata.src_node_id != self.asked[place].node_id:
+            raise ReplyError(Fault.UNREADABLE, f"it claims to come from node {reply.metadata.src_node_id}")
+        if not reply.has_content():
+            raise ReplyError(Fault.KEYS, "the reply has no content")
+        return reply.content
+
     def drop(self, place: int, error: ReplyError) -> None:
         """Note that the reply of an asked client cannot be used."""
         self._note(self.asked[place].name, error.fault, str(error))
+
+    def answered(self, place: int, content: RecordDict) -> Message:
+        """Return a reply of an asked client with other content."""
+        return Message(content, reply_to=self._messages[place])
 
     def silent(self) -> list[int]:
         """Return which of the asked clients have not answered, and note it."""
@@ -70,15 +94,3 @@ class Door:
     def _note(self, client: Client, fault: str, detail: str) -> None:
         shown = detail if len(detail) <= DETAIL else f"{detail[:DETAIL]}…"
         self.drops.append(DroppedReply(client=client, fault=str(fault), detail=shown))
-
-
-def checked(reply: Message | Unreadable) -> Message:
-    """Return a reply that has content; `ReplyError` says why there is none."""
-    if isinstance(reply, Unreadable):
-        raise ReplyError(reply.fault, reply.detail)
-    if reply.has_error():
-        error = reply.error
-        raise ReplyError(Fault.ERROR, f"code {error.code}: {error.reason or 'no reason given'}")
-    if not reply.has_content():
-        raise ReplyError(Fault.KEYS, "the reply has no content")
-    return reply

@@ -15,7 +15,7 @@ from flwr.supercore import log
 from flwr.supercore.run import Run
 
 from holdfast.errors import ParameterError, ReplyError
-from holdfast.flower.door import Door, checked
+from holdfast.flower.door import Door
 from holdfast.flower.gate import Gate
 from holdfast.flower.layout import BUFFERS, ArraySpec, ModelLayout, NDArray, combined_buffers
 from holdfast.flower.metrics import common_metrics, scalars_of
@@ -133,24 +133,23 @@ class GuardedStrategy(Strategy):
         self, server_round: int, replies: Iterable[Message | Unreadable], read: Callable[[RecordDict], RecordDict]
     ) -> list[Message]:
         """Return the replies that can be read, each with one record of metrics, and note the others."""
-        found: list[tuple[Message, RecordDict, dict[str, float]]] = []
+        found: list[tuple[int, RecordDict, dict[str, float]]] = []
         for reply in replies:
             place = self._door.place(reply)
             if place is None:
                 continue
             try:
-                message = checked(reply)
-                found.append((message, read(message.content), scalars_of(message.content)))
+                content = self._door.content(place, reply)
+                found.append((place, read(content), scalars_of(content)))
             except ReplyError as error:
                 self._door.drop(place, error)
         self._door.silent()
         self.drops += [(server_round, drop) for drop in self._door.drops]
         common = set(common_metrics([report for _, _, report in found]))
-        for message, content, report in found:
+        for _, content, report in found:
             shown = {name: report.get(name, 0.0) for name in sorted(common)}
             content["metrics"] = MetricRecord({**shown, self.strategy.weighted_by_key: 1})
-            message.content = content
-        return [message for message, _, _ in found]
+        return [self._door.answered(place, content) for place, content, _ in found]
 
     def _tried(
         self, aggregate: Callable[[], tuple[ArrayRecord | None, MetricRecord | None]]

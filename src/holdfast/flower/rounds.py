@@ -14,7 +14,7 @@ from torch import Tensor
 
 from holdfast.aggregators import Aggregation, Aggregator, ServerView
 from holdfast.errors import InputError, ReplyError
-from holdfast.flower.door import Door, checked
+from holdfast.flower.door import Door
 from holdfast.flower.faults import Fault
 from holdfast.flower.gate import Gate
 from holdfast.flower.metrics import scalars_of
@@ -93,7 +93,7 @@ class TrainingRound:
         for reply in replies:
             self._take(reply)
             if isinstance(reply, Message) and reply.has_content():
-                reply.content = RecordDict()  # or a list of replies would hold everything twice
+                reply.content = RecordDict()  # or a list of replies, or the last one, would hold everything twice
 
     def _take(self, reply: Message | Unreadable) -> None:
         place = self.door.place(reply)
@@ -101,7 +101,7 @@ class TrainingRound:
             return
         row = self._row(place)
         try:
-            content = checked(reply).content
+            content = self.door.content(place, reply)
             self._buffers[place] = self._gate.admit(content, row.numpy())
         except ReplyError as error:
             self.door.drop(place, error)

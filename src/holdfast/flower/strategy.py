@@ -17,7 +17,7 @@ from torch import Tensor
 
 from holdfast.aggregators import Aggregation, Aggregator, Need, Rage, ServerView
 from holdfast.errors import ParameterError, ReplyError
-from holdfast.flower.door import Door, checked
+from holdfast.flower.door import Door, secret
 from holdfast.flower.gate import Gate
 from holdfast.flower.journal import ServerState
 from holdfast.flower.layout import BUFFERS, ModelLayout
@@ -219,7 +219,7 @@ class HoldfastStrategy(Strategy, ABC):
             place = self._examiners.place(reply)
             try:
                 if place is not None:
-                    contents.append(RecordDict(dict(checked(reply).content.metric_records)))
+                    contents.append(RecordDict(dict(self._examiners.content(place, reply).metric_records)))
             except ReplyError as error:
                 log(INFO, "\t> no evaluation from %s: %s", self._examiners.asked[place or 0].name, error)
         if not contents:
@@ -277,7 +277,7 @@ class HoldfastStrategy(Strategy, ABC):
 
     def _messages(self, asked: list[Member], arrays: ArrayRecord, config: ConfigRecord, kind: str) -> list[Message]:
         record = RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: config})
-        return [Message(record, member.node_id, kind, ttl=self.ttl) for member in asked]
+        return [Message(record, member.node_id, kind, ttl=self.ttl, group_id=secret()) for member in asked]
 
     def _outcome(self, start: Start, received: Received, asked: int) -> tuple[Aggregation | str, ServerState]:
         """Return what the rule made of the rows, and the state after it: the same as before if it made nothing."""

@@ -1,10 +1,29 @@
-"""Algorithm 1: rounds of local steps, attack and aggregation."""
+"""Algorithm 1: rounds of local steps, attack and aggregation.
+
+Names are imported when they are asked for: a client of a deployment draws its batches as the simulator does, and needs
+nothing else of it.
+"""
 
 from __future__ import annotations
 
-from holdfast.simulation.config import ClientOptions, Evaluation, RunConfig, ServerOptions
-from holdfast.simulation.federation import Federation, State
-from holdfast.simulation.tables import config_from_table, config_table
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from holdfast.simulation.config import ClientOptions, Evaluation, RunConfig, ServerOptions
+    from holdfast.simulation.federation import Federation, State
+    from holdfast.simulation.tables import config_from_table, config_table
+
+_PLACES = {
+    "ClientOptions": "config",
+    "Evaluation": "config",
+    "Federation": "federation",
+    "RunConfig": "config",
+    "ServerOptions": "config",
+    "State": "federation",
+    "config_from_table": "tables",
+    "config_table": "tables",
+}
 
 __all__ = [
     "ClientOptions",
@@ -16,3 +35,11 @@ __all__ = [
     "config_from_table",
     "config_table",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for."""
+    if name not in _PLACES:
+        msg = f"module 'holdfast.simulation' has no attribute {name!r}"
+        raise AttributeError(msg)
+    return getattr(import_module(f"holdfast.simulation.{_PLACES[name]}"), name)
