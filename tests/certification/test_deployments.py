@@ -19,6 +19,7 @@ from holdfast.records.folder import RunFolder
 from holdfast.records.round import DroppedReply, RoundRecord
 from holdfast.records.snapshots import Snapshot
 from holdfast.runs import summarised
+from holdfast.runs.deployments import OWN_STEPS
 from holdfast.simulation import RunConfig
 
 CONSTANTS = {
@@ -197,3 +198,15 @@ def test_a_bound_exceeded_by_a_deployment_contradicts_nothing(tmp_path: Path) ->
     found = certify(path)
     assert named(found, Subject.GUARANTEE, "expectation").outcome is Outcome.FAILED
     assert not found.contradicted
+
+
+def test_a_step_size_that_nobody_knows_keeps_the_theorems_away(tmp_path: Path) -> None:
+    folder = deployment(tmp_path / "run")
+    config = folder.path / "config.toml"
+    config.write_text(config.read_text() + f'{OWN_STEPS} = "chosen by the clients"\n')
+    judged = certify_records(folder.path, wishes=Wishes(problem=CONSTANTS, protocol={}))
+    assert judged.plan is not None
+    assert "step size" in [each.name for each in judged.plan.outside]
+    assert all(
+        verdict.outcome is Outcome.INAPPLICABLE for verdict in judged.verdicts if verdict.subject is Subject.GUARANTEE
+    )

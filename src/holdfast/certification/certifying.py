@@ -12,7 +12,7 @@ from holdfast.aggregators.rage.constants import KAPPA
 from holdfast.certification.constants import Effort, Known, Vector, at_start, exactly, locally, objective_of
 from holdfast.certification.path import Path, looked_along
 from holdfast.certification.planning import NO_WISHES, Plan, Wishes, planned
-from holdfast.certification.protocol import outside, protocol_of
+from holdfast.certification.protocol import outside, outside_by_deployment, protocol_of
 from holdfast.certification.rounds import RoundFacts, facts_of
 from holdfast.certification.unseen import as_the_server_saw
 from holdfast.certification.verdicts import Verdict, measured_curve, obstacles, verdicts
@@ -136,7 +136,13 @@ def certify(
         known = exactly(setting, objective)
         looked = looked_along(run.folder, objective, known, _effort(setting, clients, points), curvatures)
         constants = known or _along(setting, objective, looked, FilePath(path))
-    plan = planned(constants, protocol_of(setting), wishes, beyond=outside(setting), answered=False)
+    plan = planned(
+        constants,
+        protocol_of(setting),
+        wishes,
+        beyond=(*outside(setting), *outside_by_deployment(run.folder)),
+        answered=False,
+    )
     records = list(run.folder.records())
     rule = run.config.rule
     facts = facts_of(records, kappa=rule.kappa if isinstance(rule, Rage) else KAPPA, sigma0=asked)

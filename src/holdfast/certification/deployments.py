@@ -12,7 +12,7 @@ from holdfast.aggregators import Rage
 from holdfast.aggregators.rage.constants import KAPPA
 from holdfast.certification.constants import SYMBOLS, Known
 from holdfast.certification.planning import NO_WISHES, Plan, Wishes, planned
-from holdfast.certification.protocol import Outside, outside_by_choice, protocol_from
+from holdfast.certification.protocol import Outside, outside_by_choice, outside_by_deployment, protocol_from
 from holdfast.certification.rounds import RoundFacts, facts_of
 from holdfast.certification.unseen import arrivals, certified, cohorts
 from holdfast.certification.verdicts import Outcome, Subject, Verdict, algorithm, obstacles
@@ -97,7 +97,7 @@ def certify_records(
     rule = config.rule
     facts = facts_of(records, kappa=rule.kappa if isinstance(rule, Rage) else KAPPA, sigma0=asked)
     skipped = sum(record.skipped for record in records)
-    beyond = tuple(outside_by_choice(config))
+    beyond = (*outside_by_choice(config), *outside_by_deployment(folder))
     plan = _planned(config, wishes, beyond)
     return RecordsCertification(
         path=Path(path),

@@ -8,6 +8,8 @@ from typing import final
 
 from holdfast.aggregators import Rage, rule_name
 from holdfast.aggregators.rage.rule import SKETCH_FROM
+from holdfast.records.folder import RunFolder
+from holdfast.runs.deployments import has_own_steps
 from holdfast.simulation import RunConfig
 from holdfast.simulation.cohorts import ListedCohorts, UniformCohorts
 from holdfast.simulation.engines.loop import draws
@@ -92,6 +94,12 @@ def outside(setting: Setting) -> tuple[Outside, ...]:
         because = f"{setting.layout.buffer_dim} running statistics change F from round to round"
         found.append(Outside(name="buffers", because=because))
     return tuple(found)
+
+
+def outside_by_deployment(folder: RunFolder) -> Iterator[Outside]:
+    """Yield what a deployment leaves to its clients."""
+    if has_own_steps(folder):
+        yield Outside(name="step size", because="the clients choose their own optimiser and step size; η = 1 stands in")
 
 
 def outside_by_choice(config: RunConfig) -> Iterator[Outside]:

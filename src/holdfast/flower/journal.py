@@ -26,6 +26,7 @@ from holdfast.records.folder import RunFolder
 from holdfast.records.round import RoundRecord
 from holdfast.records.snapshots import Snapshot
 from holdfast.runs import config_of, summarised
+from holdfast.runs.deployments import MARK, OWN_STEPS
 from holdfast.runs.files import sealed
 from holdfast.simulation import RunConfig
 
@@ -59,8 +60,16 @@ class Journal:
     folder: RunFolder | None = None
 
     @classmethod
-    def begin(cls, config: RunConfig, layout: ModelLayout, path: str | os.PathLike[str] | None) -> Journal:
+    def begin(
+        cls, config: RunConfig, layout: ModelLayout, path: str | os.PathLike[str] | None, *, own_steps: bool = False
+    ) -> Journal:
         """Make the folder of a run, or open it if there is one.
+
+        Args:
+            config: what is written down.
+            layout: what the model looks like.
+            path: the folder; None for none.
+            own_steps: whether the clients choose their step sizes themselves.
 
         Raises:
             RunError: it holds a run of another configuration, or of another model.
@@ -68,7 +77,7 @@ class Journal:
         if path is None:
             return cls(config, layout)
         if not (Path(path) / "config.toml").exists():
-            return cls(config, layout, RunFolder.create(path, sealed(config, _made_with(config))))
+            return cls(config, layout, RunFolder.create(path, sealed(config, _made_with(config, own_steps=own_steps))))
         folder = RunFolder.open(path)
         found = config_of(folder)
         _compare(found, config, folder)
@@ -104,7 +113,7 @@ class Journal:
         if self.config.evaluation.measured_rounds:
             self._keep(state)
         self.folder.write_model({name: torch.from_numpy(array.numpy()) for name, array in arrays.items()})
-        self.folder.write_summary(summarised(self.folder.records()))
+        self.folder.write_summary(summarised(self.folder.records(), deployed=True))
 
     def _keep(self, state: ServerState) -> None:
         """Keep a model as the simulator would: in the layout of the configuration's own model."""
@@ -124,13 +133,14 @@ class Journal:
         )
 
 
-def _made_with(config: RunConfig) -> dict[str, str]:
+def _made_with(config: RunConfig, *, own_steps: bool) -> dict[str, str]:
     """Return what a result depends on besides the configuration; points that only clients have cannot be named."""
     remote = isinstance(config.data, RemoteData)
     return {
+        **({OWN_STEPS: "chosen by the clients"} if own_steps else {}),
         "holdfast": __version__,
         "torch": torch.__version__,
-        "flwr": flwr.__version__,
+        MARK: flwr.__version__,
         "data_sha256": "remote" if remote else config.data.load().checksum,
     }
 

@@ -53,7 +53,8 @@ def play(strategy: HoldfastStrategy, grid: Grid, initial: ArrayRecord, num_round
         cohort_size=max(1, min(strategy.cohort_size(online), strategy.num_clients(online))),
         twin=strategy.twin,
     )
-    journal = Journal.begin(config, strategy.layout, strategy.run_folder)
+    own_steps = not strategy.terms.sends_lr
+    journal = Journal.begin(config, strategy.layout, strategy.run_folder, own_steps=own_steps)
     with journal.locked():
         state, strategy.records[:] = journal.state(first)
         arrays = strategy.layout.to_arrays(state.model, state.buffers)

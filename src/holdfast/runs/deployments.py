@@ -10,9 +10,18 @@ MARK = "flwr"
 """The key of [provenance] with the version of Flower: the configuration of a deployment has it, no other."""
 
 
+OWN_STEPS = "step_size"
+"""The key of [provenance] of a deployment whose clients choose their step sizes themselves."""
+
+
 def is_deployment(folder: RunFolder) -> bool:
     """Tell whether a server app played the run."""
     return MARK in provenance(folder.config_text())
+
+
+def has_own_steps(folder: RunFolder) -> bool:
+    """Tell whether the clients chose their step sizes themselves, so that η of the configuration says nothing."""
+    return OWN_STEPS in provenance(folder.config_text())
 
 
 def check_simulated(folder: RunFolder) -> None:
