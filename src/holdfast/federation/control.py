@@ -187,6 +187,7 @@ class Federation:
         if not self.superlink.is_running:
             msg = f"the SuperLink in {str(self.place.path)!r} does not run; start it with `holdfast federation up`"
             raise RunError(msg)
+        self.server_app.expect_another()
         return submit(self.flwr, Path(app), run_config or {})
 
     def status(self) -> FederationStatus:

@@ -256,13 +256,19 @@ class ServerApp:
 
     def __init__(self, superexec: SuperExec, marker: str) -> None:
         self._superexec, self._marker = superexec, f"{marker}/superexec"
+        self._earlier: set[Process] = set()
 
     def processes(self) -> list[Process]:
-        """Return those that run now, one for each run."""
+        """Return those that run now, one for each run; those of runs before the one submitted last are left out."""
+        return sorted(self._all() - self._earlier, key=lambda each: each.pid)
+
+    def expect_another(self) -> None:
+        """Look away from those that run now: some live on for a while after their run is finished."""
+        self._earlier = self._all()
+
+    def _all(self) -> set[Process]:
         roots = [] if self._superexec.process is None else [self._superexec.process]
-        return sorted(
-            (each for each in family(roots, self._marker) if "flwr-serverapp" in argv(each)), key=lambda each: each.pid
-        )
+        return {each for each in family(roots, self._marker) if "flwr-serverapp" in argv(each)}
 
     @property
     def is_running(self) -> bool:
