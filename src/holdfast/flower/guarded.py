@@ -156,7 +156,8 @@ class GuardedStrategy(Strategy):
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Return what the strategy makes of the replies; nothing if it fails, which is logged."""
         try:
-            return aggregate()
+            with np.errstate(all="ignore"):  # what is not finite is found by looking at the model
+                return aggregate()
         except Exception as error:  # noqa: BLE001  somebody else's code on clients' numbers must not end the run
             log(WARNING, "%s failed: %s: %s", type(self.strategy).__name__, type(error).__name__, error)
             return None, None
