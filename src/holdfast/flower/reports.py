@@ -26,10 +26,20 @@ def common_record(
     if combine is None or not contents:
         return medians
     try:
-        return combine(contents, weighted_by)
+        found = _record(combine(contents, weighted_by))
+        figures(found, "")  # or its numbers could not be written down
     except Exception as error:  # noqa: BLE001  the words of one client must not end the run
         log(WARNING, "the function for metrics failed, medians are used: %s: %s", type(error).__name__, error)
         return medians
+    return found
+
+
+def _record(found: MetricRecord) -> MetricRecord:
+    """Return what a user's function returned, if it is a record."""
+    if not isinstance(found, MetricRecord):
+        msg = f"it must return a MetricRecord, got {type(found).__name__}"
+        raise TypeError(msg)
+    return found
 
 
 def figures(record: MetricRecord, prefix: str) -> dict[str, float]:

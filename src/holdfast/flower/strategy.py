@@ -29,7 +29,7 @@ from holdfast.flower.rounds import Received, Start, Tampering, TrainingRound, ag
 from holdfast.flower.sampling import Member, Muster, Roll, Roster, cohort_of, examiners_of
 from holdfast.flower.stepping import stepped
 from holdfast.flower.terms import terms_of
-from holdfast.records.round import Client, RoundRecord
+from holdfast.records.round import Client, RoundRecord, finite
 from holdfast.simulation import RunConfig
 from holdfast.simulation.cohorts import Cohorts, UniformCohorts
 from holdfast.simulation.recording import Timer, decided
@@ -192,7 +192,7 @@ class HoldfastStrategy(Strategy, ABC):
         metrics = common_record(
             training.reports, training.metric_records, self.train_metrics_aggr_fn, self.weighted_by_key
         )
-        self.records.append(record.model_copy(update={"metrics": figures(metrics, "train/")}))
+        self.records.append(record.model_copy(update={"metrics": finite(figures(metrics, "train/"))}))
         say(record)
         arrays = None if record.skipped else self.layout.to_arrays(self.state.model, self.state.buffers)
         return arrays, with_counts(metrics, record)
@@ -266,7 +266,7 @@ class HoldfastStrategy(Strategy, ABC):
         last = self.records[-1]
         seconds = {**last.seconds, **self._timer.rounded()}
         self.records[-1] = last.model_copy(
-            update={**changes, "metrics": {**last.metrics, **metrics}, "seconds": seconds}
+            update=finite({**changes, "metrics": {**last.metrics, **metrics}, "seconds": seconds})
         )
         return self.records[-1]
 
@@ -358,7 +358,12 @@ class RageStrategy(HoldfastStrategy):
 
     def the_rule(self) -> Aggregator:
         """Return the filter."""
-        return Rage(num_byzantine=self.num_malicious_nodes, byzantine_fraction=self.byzantine_fraction)
+        try:
+            return Rage(num_byzantine=self.num_malicious_nodes, byzantine_fraction=self.byzantine_fraction)
+        except ParameterError as error:
+            given = f"num_malicious_nodes={self.num_malicious_nodes!r}, byzantine_fraction={self.byzantine_fraction!r}"
+            msg = f"{given}: {error}"
+            raise ParameterError(msg) from None
 
 
 def _known(value: Known | None) -> Known:
