@@ -76,12 +76,17 @@ class Journal:
         """
         if path is None:
             return cls(config, layout)
-        if not (Path(path) / "config.toml").exists():
+        if not cls.exists(path):
             return cls(config, layout, RunFolder.create(path, sealed(config, _made_with(config, own_steps=own_steps))))
         folder = RunFolder.open(path)
         found = config_of(folder)
         _compare(found, config, folder)
         return cls(found, layout, folder)
+
+    @staticmethod
+    def exists(path: str | os.PathLike[str] | None) -> bool:
+        """Return whether there is a run to go on with, whose number of clients is known."""
+        return path is not None and (Path(path) / "config.toml").exists()
 
     def locked(self) -> AbstractContextManager[None]:
         """Keep every other process from working in the folder."""

@@ -16,7 +16,7 @@ from holdfast.flower.journal import Journal
 from holdfast.flower.layout import ModelLayout
 from holdfast.flower.receiving import Unreadable, replies_to
 from holdfast.flower.reports import figures, scores_of
-from holdfast.flower.terms import whole
+from holdfast.flower.terms import seconds, whole
 
 if TYPE_CHECKING:
     from holdfast.flower.strategy import HoldfastStrategy
@@ -42,11 +42,13 @@ class Settings:
 
 def play(strategy: HoldfastStrategy, grid: Grid, initial: ArrayRecord, num_rounds: int, settings: Settings) -> Result:
     """Play the rounds that are left, and return what came of all that were played here."""
+    if settings.timeout is not None:
+        seconds("timeout", settings.timeout)
     strategy.prepare(whole("num_rounds", num_rounds, least=1), settings.timeout)
     log(INFO, "Starting %s: %s rounds", type(strategy).__name__, num_rounds)
     strategy.summary()
     first = strategy.adopt(initial)
-    online = len(strategy.members(grid))
+    online = 1 if Journal.exists(strategy.run_folder) else len(strategy.members(grid))
     config = strategy.terms.described(
         strategy.layout,
         num_clients=max(1, strategy.num_clients(online)),

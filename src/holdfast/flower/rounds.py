@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, final
+from typing import Any, Protocol, final, runtime_checkable
 
 import torch
 from flwr.app import Message, RecordDict
@@ -22,6 +22,7 @@ from holdfast.flower.receiving import Unreadable
 from holdfast.records.round import Client, DroppedReply
 
 
+@runtime_checkable
 class Tampering(Protocol):
     """Somebody who changes rows after all were read: a drill against an adversary that sees everything."""
 

@@ -16,6 +16,7 @@ from holdfast.errors import ParameterError
 from holdfast.records.round import Client
 from holdfast.rng import stream
 from holdfast.simulation.cohorts import Cohorts
+from holdfast.values import whole_number
 
 Roll = Mapping[int, Client] | str | os.PathLike[str] | None
 """Names of nodes, or the JSON file with them, or none."""
@@ -54,6 +55,9 @@ class Roster:
         """
         if roll is None:
             return cls(None)
+        if not isinstance(roll, (Mapping, str, os.PathLike)):
+            msg = f"nodes must be a table of node ids and names, or a JSON file with one, got {roll!r}"
+            raise ParameterError(msg)
         table = roll if isinstance(roll, Mapping) else _read(Path(roll))
         names = {_node_id(node): _name(name) for node, name in table.items()}
         if len({str(name) for name in names.values()}) != len(names) or not names:
@@ -121,15 +125,17 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _node_id(node: Any) -> int:
     try:
-        return int(node)
-    except (TypeError, ValueError):
-        msg = f"a node id must be a whole number, got {node!r}"
+        if isinstance(node, str):
+            return int(node)
+        return int(whole_number(node))
+    except ValueError:
+        msg = f"nodes: a node id must be a whole number, got {node!r}"
         raise ParameterError(msg) from None
 
 
 def _name(name: Any) -> Client:
     if isinstance(name, bool) or not isinstance(name, (int, str)) or name == "":
-        msg = f"a node's name must be a whole number or a word, got {name!r}"
+        msg = f"nodes: a node's name must be a whole number or a word, got {name!r}"
         raise ParameterError(msg)
     return name
 

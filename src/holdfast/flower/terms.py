@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, final
 
@@ -11,6 +14,7 @@ from holdfast.aggregators import Aggregator, Need
 from holdfast.data.remote import RemoteData
 from holdfast.errors import ParameterError
 from holdfast.flower.layout import ModelLayout
+from holdfast.flower.rounds import Tampering
 from holdfast.models.remote import RemoteModel
 from holdfast.partitions.remote import RemotePartition
 from holdfast.simulation import RunConfig
@@ -97,6 +101,54 @@ def share(name: str, value: Any) -> float:
     return float(value)
 
 
+def seconds(name: str, value: Any) -> float:
+    """Return a finite number of seconds from 0 on; `ParameterError` otherwise."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value < math.inf:
+        msg = f"{name} must be a number of seconds from 0 on, got {value!r}"
+        raise ParameterError(msg)
+    return float(value)
+
+
+def _are_words(patterns: Any) -> bool:
+    sequence = isinstance(patterns, Sequence) and not isinstance(patterns, (str, bytes))
+    return sequence and all(isinstance(pattern, str) for pattern in patterns)
+
+
+_WORD = (lambda value: isinstance(value, str) and value != "", "a word")
+_FUNCTION = (lambda value: value is None or callable(value), "a function or None")
+_KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "weighted_by_key": _WORD,
+    "arrayrecord_key": _WORD,
+    "configrecord_key": _WORD,
+    "train_metrics_aggr_fn": _FUNCTION,
+    "evaluate_metrics_aggr_fn": _FUNCTION,
+    "trusted_update_fn": _FUNCTION,
+    "trusted_loss_fn": _FUNCTION,
+    "run_folder": (
+        lambda path: path is None or (isinstance(path, (str, os.PathLike)) and path != ""),
+        "a path or None",
+    ),
+    "twin": (lambda twin: twin is None or isinstance(twin, RunConfig), "a RunConfig or None"),
+    "convert_dtypes": (lambda value: isinstance(value, bool), "True or False"),
+    "buffers": (_are_words, 'patterns such as ["*running_var"]'),
+    "tampering": (lambda value: value is None or isinstance(value, Tampering), "a Tampering or None"),
+}
+"""What a setting must be that no `RunConfig` checks, and how to say it."""
+
+
+def _check_kinds(strategy: HoldfastStrategy) -> None:
+    """Refuse settings that are not even of their kind: they would fail in some round."""
+    for name, (fits, what) in _KINDS.items():
+        value = getattr(strategy, name)
+        if not fits(value):
+            msg = f"{name} must be {what}, got {value!r}"
+            raise ParameterError(msg)
+    if strategy.arrayrecord_key == strategy.configrecord_key:
+        key = strategy.arrayrecord_key
+        msg = f"arrayrecord_key and configrecord_key must be different words, got {key!r} for both"
+        raise ParameterError(msg)
+
+
 def terms_of(strategy: HoldfastStrategy) -> Terms:
     """Refuse what cannot be, and return what the clients are told."""
     rule = strategy.the_rule()
@@ -109,6 +161,8 @@ def terms_of(strategy: HoldfastStrategy) -> Terms:
         whole("num_train_nodes", strategy.num_train_nodes, least=1)
     share("fraction_train", strategy.fraction_train)
     share("fraction_evaluate", strategy.fraction_evaluate)
+    seconds("wait_for_nodes", strategy.wait_for_nodes)
+    _check_kinds(strategy)
     needs = rule.all_needs()
     for need, name in ((Need.TRUSTED_ROW, "trusted_update_fn"), (Need.TRUSTED_LOSS, "trusted_loss_fn")):
         if need in needs and getattr(strategy, name) is None:
