@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     help="Start, use and stop a Flower federation on this machine: a SuperLink and SuperNodes on loopback. "
-    "Needs `pip install 'holdfast[flower]'`.",
+    "Needs the extra `flower` of holdfast.",
     no_args_is_help=True,
 )
 FOLDER = Path(".holdfast-federation")
@@ -113,7 +113,9 @@ def run(
     set_: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="KEY=VALUE", help="Change a setting of the app ([tool.flwr.app.config]); repeatable."
+            "--set",
+            metavar="KEY=VALUE",
+            help="Change a setting of the app (tool.flwr.app.config in its pyproject.toml); repeatable.",
         ),
     ] = None,
     out: Annotated[
