@@ -1,0 +1,78 @@
+"""Nodes that are honest unless told otherwise; what they import counts, as every message is a new process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+
+from .numbers import distance, trained
+
+
+def told(message: Message, context: Context) -> str:
+    """Return how to lie: what the node's own config says of this run, or what the server says of this round."""
+    own = context.node_config.get(f"in-{context.run_config['play']}", "")
+    if own:
+        return str(own)
+    config: Any = message.content["config"]
+    drills = str(config["drills"]).split(",")
+    place = int(config["server-round"]) - 1
+    chosen = context.node_config["partition-id"] == config["liar"] and place < len(drills)
+    return drills[place] if chosen else ""
+
+
+def drill(message: Message, context: Context, call_next: Any) -> Message:
+    """Leave a mark that a message has come, and lie if told to."""
+    config: Any = message.content["config"]
+    kind = message.metadata.message_type.partition(".")[0]
+    mark = f"{kind}-{int(config['server-round']) - 1}-{context.node_config['partition-id']}"
+    (Path(str(context.run_config["folder"])) / mark).touch()
+    lie = told(message, context)
+    if not lie:
+        reply: Message = call_next(message, context)
+        return reply
+    from holdfast.flower.redteam import byzantine  # noqa: PLC0415  honest nodes need not wait for it
+
+    return byzantine(lie)(message, context, call_next)
+
+
+app = ClientApp(mods=[drill])
+
+
+@app.train()
+def train(message: Message, context: Context) -> Message:
+    """Take the local steps."""
+    node = int(context.node_config["partition-id"])
+    if context.run_config["task"] == "digits":
+        return _digits(message, node, int(context.run_config["rounds"]))
+    arrays = {name: Array(values) for name, values in trained(_received(message), node).items()}
+    metrics = MetricRecord({"num-examples": 10 * (node + 1), "loss": 0.5 + node})
+    return Message(RecordDict({"arrays": ArrayRecord(arrays), "metrics": metrics}), reply_to=message)
+
+
+@app.evaluate()
+def evaluate(message: Message, context: Context) -> Message:
+    """Report how far the model is from what everybody likes, and the node's number."""
+    node = int(context.node_config["partition-id"])
+    metrics = MetricRecord({"num-examples": 1, "distance": distance(_received(message)), "node": float(node)})
+    return Message(RecordDict({"metrics": metrics}), reply_to=message)
+
+
+def _received(message: Message) -> dict[str, Any]:
+    arrays: Any = message.content["arrays"]
+    return {name: array.numpy() for name, array in arrays.items()}
+
+
+def _digits(message: Message, node: int, rounds: int) -> Message:
+    from holdfast.flower.client import local_steps, receive, train_reply  # noqa: PLC0415
+
+    from .digits import model, share, twin  # noqa: PLC0415
+
+    described = twin(rounds)
+    network = model(described)
+    config = receive(message, network)
+    batches = share(described, node)
+    loss = local_steps(network, batches.batches_for(config), config)
+    return train_reply(message, network, num_examples=len(batches.labels), metrics={"loss": loss})

@@ -1,0 +1,151 @@
+"""Federations are played in the background while other tests run; those that look at them come last."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tests.flower.integration.stage import PLAYS, STAGES
+
+from holdfast.federation.processes import Process, until
+from holdfast.records.folder import RunFolder
+from holdfast.records.round import RoundRecord
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+LONGEST = 2400.0
+"""Seconds after which a play that was not written down is given up."""
+
+
+@dataclass(frozen=True)
+class Played:
+    """What came of a play."""
+
+    name: str
+    folder: Path
+    facts: dict[str, Any]
+
+    @property
+    def run(self) -> RunFolder:
+        return RunFolder.open(self.folder / "run")
+
+    def records(self) -> list[RoundRecord]:
+        return list(self.run.records())
+
+    def model(self, after: int) -> dict[str, NDArray[Any]]:
+        """Return the model after so many rounds."""
+        with np.load(self.folder / f"after-{after}.npz") as file:
+            return dict(file)
+
+    def report(self) -> dict[str, Any]:
+        """Return what the server says of itself."""
+        report: dict[str, Any] = json.loads((self.folder / "server.json").read_text(encoding="utf-8"))
+        return report
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the tests of this folder last."""
+    items.sort(key=_belongs_here)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Begin to play what the chosen tests look at."""
+    if session.config.option.collectonly:
+        return
+    mine = [item for item in session.items if _belongs_here(item)]
+    stages = {"slow" if item.get_closest_marker("slow") else "usual" for item in mine}
+    for stage in sorted(stages):
+        begin(stage, session.config)
+
+
+@pytest.fixture(scope="session")
+def played(request: pytest.FixtureRequest) -> Callable[[str], Played]:
+    """Return a function that waits for a play and returns what came of it."""
+
+    def wait(name: str) -> Played:
+        federation = next(key for key, names in PLAYS.items() if name in names)
+        stage = next(key for key, names in STAGES.items() if federation in names)
+        folder = begin(stage, request.config)
+        file = folder / f"{name}.json"
+        until(lambda: file.exists() or not _is_played(folder), LONGEST)
+        assert file.exists(), f"{name} was not played; {_tail(folder)}"
+        outcome = json.loads(file.read_text(encoding="utf-8"))
+        assert outcome["error"] is None, f"{outcome['error']}\n{_tail(folder)}"
+        return Played(name, folder / name, outcome["facts"])
+
+    return wait
+
+
+@pytest.fixture(scope="session")
+def network(request: pytest.FixtureRequest, played: Callable[[str], Played]) -> dict[str, Any]:
+    """Return what the processes of the federations see of the network."""
+    played("strangers")
+    folder = begin("usual", request.config)
+    seen: dict[str, Any] = json.loads((folder / "network.json").read_text(encoding="utf-8"))
+    return seen
+
+
+def begin(stage: str, config: pytest.Config) -> Path:
+    """Start to play, unless another worker of this session has; return the folder."""
+    factory: pytest.TempPathFactory = config._tmp_path_factory  # type: ignore[attr-defined]  # noqa: SLF001
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    base = factory.getbasetemp().parent if worker else factory.getbasetemp()
+    folder = base / f"stage-{stage}"
+    with (base / f"stage-{stage}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            folder.mkdir()
+            _spawn(stage, folder, os.getppid() if worker else os.getpid())
+    return folder
+
+
+def _spawn(stage: str, folder: Path, owner: int) -> None:
+    """Start the process that plays, in a network of its own where that is possible."""
+    process = Process.of(owner)
+    assert process is not None
+    prefix = _alone()
+    words = [*prefix, sys.executable, str(HERE / "stage.py"), str(folder), str(owner), process.started, stage]
+    words.append("alone" if prefix else "among others")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    log = os.open(folder / "stage.log", os.O_WRONLY | os.O_CREAT, 0o600)
+    with Path(os.devnull).open("rb") as nothing:
+        copies = [(os.POSIX_SPAWN_DUP2, source, target) for target, source in enumerate((nothing.fileno(), log, log))]
+        pid = os.posix_spawn(words[0], words, environment, file_actions=copies, setsid=True)
+    os.close(log)
+    child = Process.of(pid)
+    assert child is not None
+    (folder / "process.json").write_text(json.dumps([child.pid, child.started]), encoding="utf-8")
+
+
+def _alone() -> list[str]:
+    """Return how to start a process without any network but loopback; nothing where that is not possible."""
+    command = shutil.which("unshare")
+    for option in ("-n", "-rn"):
+        if command and subprocess.run([command, option, "true"], capture_output=True, check=False).returncode == 0:  # noqa: S603
+            return [command, option]
+    return []
+
+
+def _is_played(folder: Path) -> bool:
+    pid, started = json.loads((folder / "process.json").read_text(encoding="utf-8"))
+    return Process(pid, started).is_running
+
+
+def _tail(folder: Path) -> str:
+    log = (folder / "stage.log").read_text(encoding="utf-8", errors="replace")
+    return f"the end of {folder / 'stage.log'}:\n{log[-3000:]}"
+
+
+def _belongs_here(item: pytest.Item) -> bool:
+    return item.path.is_relative_to(HERE)

@@ -1,0 +1,279 @@
+"""Plays federations of real processes, in a process of its own: tests read what came of it.
+
+Each play is written down as NAME.json in the folder: facts, or the traceback of what went wrong. If the owner (the test
+session) is gone, this process ends, and the guardians of the federations end those.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import socket
+import struct
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from tests.flower.integration import drills
+from tests.flower.integration.app.drilled.numbers import LIAR
+
+from holdfast.federation import Federation, SubmittedRun
+from holdfast.federation.processes import POLL, Process, until
+
+APP = Path(__file__).parent / "app"
+PATIENCE = 900.0
+"""Seconds after which something that should happen is given up; a loaded machine is slow."""
+STALLED_TIMEOUT = 45.0
+"""Seconds that the server waits for a client that does not answer."""
+AT_ONCE = 2
+"""How many runs a federation plays at the same time; nodes are idle less often then."""
+TOO_SLOW = "No heartbeat received"
+"""What Flower says of a ServerApp that needed more than 30 seconds for its first sign of life."""
+MOST_AGAIN = 3
+Facts = dict[str, Any]
+
+
+def wait_for(condition: Callable[[], bool], what: str) -> None:
+    """Wait until something happens; TimeoutError if it does not."""
+    if not until(condition, PATIENCE):
+        msg = f"{what}: not within {PATIENCE:g} s"
+        raise TimeoutError(msg)
+
+
+class Play:
+    """One run of the test app: its folder, and what is in it while it goes on."""
+
+    def __init__(self, federation: Federation, folder: Path, name: str, **settings: Any) -> None:
+        self.federation, self.name = federation, name
+        self.folder = folder / name
+        self.folder.mkdir()
+        self.settings: dict[str, Any] = {
+            "play": name,
+            "folder": str(self.folder),
+            "run-folder": str(self.folder / "run"),
+            "nodes": str(federation.place.roster),
+            **{key.replace("_", "-"): value for key, value in settings.items()},
+        }
+
+    def submit(self) -> SubmittedRun:
+        """Start it, or start it again."""
+        return self.federation.submit(APP, self.settings)
+
+    def whole(self) -> Facts:
+        """Play it to the end."""
+        begin = time.monotonic()
+        return {**self.follow(self.submit()), "seconds": time.monotonic() - begin}
+
+    def follow(self, run: SubmittedRun) -> Facts:
+        """Wait for the end of a run, which is submitted again if the machine was too slow for its ServerApp."""
+        again = 0
+        while True:
+            status = run.wait(PATIENCE)
+            if TOO_SLOW not in status.details or again == MOST_AGAIN:
+                printed = run.printed()[-4000:]
+                return {"status": status.status, "details": status.details, "printed": printed, "again": again}
+            again += 1
+            run = self.submit()
+
+    def records(self) -> int:
+        """Return how many rounds are written down."""
+        file = self.folder / "run" / "rounds.jsonl"
+        return file.read_bytes().count(b"\n") if file.exists() else 0
+
+    def wait_for_mark(self, round: int, node: int) -> None:  # noqa: A002  the one word for it
+        """Wait until a node has begun with a round."""
+        mark = self.folder / f"train-{round}-{node}"
+        wait_for(mark.exists, f"{self.name}: node {node} begins round {round}")
+
+    def wait_for_records(self, number: int) -> None:
+        """Wait until so many rounds are written down."""
+        wait_for(lambda: self.records() >= number, f"{self.name}: {number} rounds are written down")
+
+
+class Stage:
+    """The folder in which plays are written down."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def tell(self, name: str, play: Callable[[], Facts]) -> None:
+        """Write down what came of a play."""
+        try:
+            outcome: Facts = {"facts": play(), "error": None}
+        except Exception:  # noqa: BLE001  whatever it was, the tests show it
+            outcome = {"facts": {}, "error": traceback.format_exc()}
+        scratch = self.folder / f"{name}.tmp"
+        scratch.write_text(json.dumps(outcome), encoding="utf-8")
+        scratch.replace(self.folder / f"{name}.json")
+
+    def abandon(self, names: tuple[str, ...]) -> None:
+        """Write down that plays did not begin."""
+        for name in names:
+            if not (self.folder / f"{name}.json").exists():
+                self.tell(name, _not_begun)
+
+    def quiet(self) -> None:
+        """Play what breaks no process: lies of all kinds, several runs at the same time."""
+        own = {1: {"in-scaling": "scaling"}, 2: {"in-nan": "all-nan"}, LIAR: dict.fromkeys(OWN, "sign-flip")}
+        with Federation.up(self.folder / "quiet", nodes=4, node_configs=own, timeout=PATIENCE) as federation:
+            plays: dict[str, dict[str, Any]] = {
+                "digits": {"task": "digits", "rounds": 3},
+                **{
+                    f"drills-{part}": {"rounds": len(lies), "drills": ",".join(lies)}
+                    for part, lies in enumerate(drills.USUAL)
+                },
+                "evaluated": {"rounds": 2, "evaluate": True, "evaluate_drills": "crash,nan-metric"},
+                "calm": {"rounds": 5},
+                **{name: {"rounds": 2} for name in ("sign-flip", "scaling", "nan")},
+            }
+            with ThreadPoolExecutor(AT_ONCE) as pool:
+                for name, settings in plays.items():
+                    pool.submit(self.tell, name, Play(federation, self.folder, name, **settings).whole)
+                self.tell("strangers", lambda: strangers(federation))
+
+    def faulty(self) -> None:
+        """Play what breaks processes, one after another."""
+        with Federation.up(self.folder / "faulty", nodes=4, timeout=PATIENCE) as federation:
+            for name, play in FAULTS.items():
+                self.tell(name, lambda play=play: play(federation, self.folder))  # type: ignore[misc]
+
+    def full(self) -> None:
+        """Play every malformed reply that the usual plays leave out."""
+        with Federation.up(self.folder / "full", nodes=4, timeout=PATIENCE) as federation, ThreadPoolExecutor() as pool:
+            for part, lies in enumerate(drills.REST):
+                settings = {"rounds": len(lies), "drills": ",".join(lies)}
+                play = Play(federation, self.folder, f"rest-{part}", **settings)
+                pool.submit(self.tell, play.name, play.whole)
+
+
+OWN = ("in-sign-flip", "in-digits")
+
+
+def strangers(federation: Federation) -> Facts:
+    """Let somebody in whose key nobody knows, and somebody with the key of a node that is online."""
+    before = federation.online()
+    stranger = federation.add_node(registered=False)
+    double = federation.add_node(registered=False)
+    key = federation.place.key(double.name)
+    shutil.copyfile(federation.place.key("node-0"), key)
+    facts: Facts = {"before": len(before)}
+    for node in (stranger, double):
+        node.start()
+    for name, node in (("stranger", stranger), ("double", double)):
+        wait_for(lambda node=node: not node.is_running, f"{name} is refused")  # type: ignore[misc]
+        facts[name] = node.printed()
+    facts["same"] = federation.online() == before
+    return facts
+
+
+def disturbed(federation: Federation, folder: Path) -> Facts:
+    """Kill the SuperLink in mid-round and start it again; kill the ServerApp in mid-round and submit the run again."""
+    play = Play(federation, folder, "disturbed", rounds=5)
+    first = play.submit()
+    play.wait_for_mark(1, 0)
+    federation.superlink.kill()
+    records = play.records()
+    federation.superlink.start()
+    federation.superlink.wait_until_ready(PATIENCE)
+    play.wait_for_mark(3, 0)
+    federation.server_app.kill()
+    at_kill = play.records()
+    left = first.status().status
+    return {"records": [records, at_kill], "left": left, **play.whole()}
+
+
+def losses(federation: Federation, folder: Path) -> Facts:
+    """Kill a SuperNode that is at work; let it come back two rounds later."""
+    lies = ",stall,,,"
+    play = Play(federation, folder, "losses", rounds=5, drills=lies, hold_after=3, wait_for_nodes=5.0)
+    node = federation.nodes[LIAR]
+    node_id = node.node_id
+    run = play.submit()
+    play.wait_for_mark(1, LIAR)
+    begin = time.monotonic()
+    node.kill()
+    node.stop()  # what it left behind ends too: its message is nobody's any more
+    play.wait_for_records(2)
+    noticed = time.monotonic() - begin
+    wait_for((play.folder / "after-3.npz").exists, "the round after the loss")
+    node.restart(PATIENCE)
+    same = node.node_id == node_id
+    (play.folder / "released").touch()
+    return {**play.follow(run), "noticed": noticed, "same": same}
+
+
+def stalled(federation: Federation, folder: Path) -> Facts:
+    """Let a client sleep for an hour; at the end its node is still at it."""
+    play = Play(federation, folder, "stalled", rounds=1, drills="stall", timeout=STALLED_TIMEOUT)
+    return play.whole()
+
+
+def _not_begun() -> Facts:
+    msg = "the federation was not brought up; see stage.log"
+    raise RuntimeError(msg)
+
+
+FAULTS: Mapping[str, Callable[[Federation, Path], Facts]] = {
+    "disturbed": disturbed,
+    "losses": losses,
+    "stalled": stalled,
+}
+PLAYS: Mapping[str, tuple[str, ...]] = {
+    "quiet": (
+        *(f"drills-{part}" for part in range(len(drills.USUAL))),
+        *("digits", "evaluated", "calm", "sign-flip", "scaling", "nan", "strangers"),
+    ),
+    "faulty": tuple(FAULTS),
+    "full": tuple(f"rest-{part}" for part in range(len(drills.REST))),
+}
+"""What is played in which federation."""
+STAGES: Mapping[str, tuple[str, ...]] = {"usual": ("quiet", "faulty"), "slow": ("full",)}
+"""Which federations are played at the same time."""
+
+
+def loopback_up() -> None:
+    """Switch on loopback, which is off in a new network namespace."""
+    up_and_running = 0x1 | 0x40
+    with socket.socket() as any_socket:
+        fcntl.ioctl(any_socket, 0x8914, struct.pack("16sh", b"lo", up_and_running))  # SIOCSIFFLAGS
+
+
+def end_with(owner: Process) -> None:
+    """End this process when its owner is gone."""
+    while owner.is_running:
+        time.sleep(10 * POLL)
+    os._exit(1)
+
+
+def main(folder: Path, owner: Process, stage: str, *, alone: bool) -> None:
+    """Play everything."""
+    threading.Thread(target=end_with, args=(owner,), daemon=True).start()
+    if alone:
+        loopback_up()
+    network = {"alone": alone, "interfaces": [name for _, name in socket.if_nameindex()]}
+    (folder / "network.json").write_text(json.dumps(network), encoding="utf-8")
+    plays = Stage(folder)
+
+    def played(federation: str) -> None:
+        begin = time.monotonic()
+        try:
+            getattr(plays, federation)()
+        except Exception:  # noqa: BLE001  the log has it
+            traceback.print_exc()
+        plays.abandon(PLAYS[federation])
+        print(f"{federation}: {time.monotonic() - begin:.0f} s", flush=True)  # noqa: T201
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(played, STAGES[stage]))
+
+
+if __name__ == "__main__":
+    where, pid, started, which, namespace = sys.argv[1:]
+    main(Path(where), Process(int(pid), started), which, alone=namespace == "alone")

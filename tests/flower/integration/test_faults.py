@@ -1,0 +1,67 @@
+"""Processes die, and clients sleep: the run goes on, and continues exactly where it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from tests.flower.integration.app.drilled.numbers import LIAR
+from tests.flower.integration.conftest import Played
+from tests.flower.integration.stage import STALLED_TIMEOUT
+from tests.flower.integration.test_drills import PARAMETERS, TOLERANCE, check_shapes, flat, replies
+
+from holdfast.flower.faults import Fault
+from holdfast.records.round import RoundRecord
+
+pytestmark = pytest.mark.federation
+SLACK = 120.0
+"""Seconds that a run may take besides its rounds: processes that start on a loaded machine."""
+
+
+def without_seconds(records: list[RoundRecord]) -> list[RoundRecord]:
+    return [record.model_copy(update={"seconds": {}}) for record in records]
+
+
+def test_a_run_whose_superlink_and_server_app_were_killed_ends_like_one_that_was_left_alone(
+    played: Callable[[str], Played],
+) -> None:
+    calm, disturbed = played("calm"), played("disturbed")
+    assert calm.facts["status"] == "finished:completed", calm.facts
+    assert disturbed.facts["status"] == "finished:completed", disturbed.facts
+    assert disturbed.facts["records"] == [1, 3]
+    assert without_seconds(disturbed.records()) == without_seconds(calm.records())
+    model = "model.safetensors"
+    assert (disturbed.run.path / model).read_bytes() == (calm.run.path / model).read_bytes()
+
+
+def test_rounds_go_on_without_a_node_that_was_killed_and_with_it_when_it_is_back(
+    played: Callable[[str], Played],
+) -> None:
+    losses = played("losses")
+    assert losses.facts["status"] == "finished:completed", losses.facts
+    assert losses.facts["same"]
+    records = losses.records()
+    models = [losses.model(number) for number in range(6)]
+    assert [LIAR in record.received for record in records] == [True, False, False, True, True]
+    assert not any(record.skipped for record in records)
+    assert records[1].erased == (LIAR,)
+    assert [(drop.client, Fault(drop.fault).erases) for drop in records[1].drops] == [(LIAR, True)]
+    for number in (1, 2):
+        honest = replies(models[number], range(3)).mean(axis=0)
+        np.testing.assert_allclose(flat(models[number + 1]), honest, rtol=0.0, atol=TOLERANCE)
+    check_shapes(models)
+
+
+def test_a_client_that_stalls_is_left_out_when_the_time_is_over(played: Callable[[str], Played]) -> None:
+    stalled = played("stalled")
+    assert stalled.facts["status"] == "finished:completed", stalled.facts
+    (record,) = stalled.records()
+    assert LIAR in record.erased
+    assert {drop.fault for drop in record.drops if drop.client == LIAR} == {Fault.SILENT}
+    assert stalled.facts["seconds"] < STALLED_TIMEOUT + SLACK
+    before, after = stalled.model(0), stalled.model(1)
+    wanted = replies(before, [int(client) for client in record.received]).mean(axis=0)
+    if not record.skipped:
+        np.testing.assert_allclose(flat(after), wanted, rtol=0.0, atol=TOLERANCE)
+    assert all(np.isfinite(after[name]).all() for name in PARAMETERS)
