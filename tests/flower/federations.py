@@ -9,8 +9,9 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
-from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from numpy.typing import NDArray
+from tests.flower.grids import Clock, Reply, ScriptedGrid
 from torch import Tensor
 
 from holdfast.flower import sampling
@@ -20,7 +21,6 @@ from holdfast.flower.redteam import MALFORMED
 from holdfast.flower.strategy import HoldfastStrategy
 from holdfast.records.round import RoundRecord
 from holdfast.rng import stream
-from tests.flower.grids import Clock, Reply, ScriptedGrid
 
 Arrays = Mapping[str, NDArray[Any]]
 NODES = tuple(range(101, 111))
@@ -31,21 +31,17 @@ LR = 0.5
 def model(shape: tuple[int, ...] = (2, 3)) -> ArrayRecord:
     """Return a model with parameters, the buffers of a batch normalisation and a counter."""
     draw = stream(0, "trusted model")
-    return ArrayRecord({
-        name: flower_array(values)
-        for name, values in {
-            "weight": draw.standard_normal(shape).astype(np.float32),
-            "bias": draw.standard_normal(shape[:1]).astype(np.float32),
-            "norm.running_mean": np.zeros(2, np.float32),
-            "norm.running_var": np.ones(2, np.float32),
-            "norm.num_batches_tracked": np.array(0, np.int64),
-        }.items()
-    })
+    arrays: Arrays = {
+        "weight": draw.standard_normal(shape).astype(np.float32),
+        "bias": draw.standard_normal(shape[:1]).astype(np.float32),
+        "norm.running_mean": np.zeros(2, np.float32),
+        "norm.running_var": np.ones(2, np.float32),
+        "norm.num_batches_tracked": np.array(0, np.int64),
+    }
+    return ArrayRecord({name: flower_array(values) for name, values in arrays.items()})
 
 
-def flower_array(values: NDArray[Any]) -> Any:
-    from flwr.app import Array  # noqa: PLC0415  its name would hide numpy's
-
+def flower_array(values: NDArray[Any]) -> Array:
     return Array(values)
 
 
@@ -53,6 +49,11 @@ def arrays_in(content: RecordDict, key: str = "arrays") -> ArrayRecord:
     record = content[key]
     assert isinstance(record, ArrayRecord)
     return record
+
+
+def round_in(message: Message) -> int:
+    """Return which round a message belongs to, from 0; Flower's own strategies say it from 1."""
+    return int(cast("int", config_in(message)["server-round"])) - 1
 
 
 def config_in(message: Message) -> ConfigRecord:
@@ -109,7 +110,8 @@ def either(train: Callable[[int, Message], Reply]) -> Callable[[int, Message], R
 
 def forged(name: str, node: int, message: Message) -> Message:
     """Return the malformed reply of a name, made of what the node would have sent."""
-    return Message(MALFORMED[name].forge(honest_content(node, message), message.content), reply_to=message)
+    with np.errstate(all="ignore"):  # the liar's own business
+        return Message(MALFORMED[name].forge(honest_content(node, message), message.content), reply_to=message)
 
 
 @cache

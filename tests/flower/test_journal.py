@@ -1,0 +1,310 @@
+"""A deployment that was killed at any moment goes on to the same model; a folder is never used for something else."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import ArrayRecord, Message, MetricRecord
+from flwr.serverapp.strategy import Result
+from tests.flower.federations import LR, NODES, assert_the_same_model, clocked, either, flower_array, honest, model
+from tests.flower.grids import Clock, Reply, ScriptedGrid, identify
+
+from holdfast.aggregators import Aggregator, CenteredClipping, FoolsGold, Mean, Rage
+from holdfast.errors import CorruptRunError, RunError
+from holdfast.flower.strategy import RageStrategy, RobustStrategy
+from holdfast.records.folder import RunFolder
+from holdfast.records.round import RoundRecord
+from holdfast.runs import config_of
+
+ROUNDS = 4
+RULES: dict[str, Aggregator] = {
+    "rage": Rage(num_byzantine=1),
+    "remembers its centre": CenteredClipping(),
+    "remembers every client": FoolsGold(),
+}
+
+
+class Killed(BaseException):
+    """Stands for a signal that ends the process."""
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    identify()
+    return clocked(monkeypatch)
+
+
+def evaluated(server_round: int, arrays: ArrayRecord) -> MetricRecord:
+    return MetricRecord({"accuracy": 0.1 * server_round, "loss": float(np.abs(arrays["weight"].numpy()).sum())})
+
+
+def played(
+    folder: Path | None,
+    clock: Clock,
+    *,
+    rule: Aggregator = RULES["rage"],
+    train: Callable[[int, Message], Reply] = honest,
+    evaluate: Callable[[int, ArrayRecord], MetricRecord | None] = evaluated,
+    start: ArrayRecord | None = None,
+    rounds: int = ROUNDS,
+    **settings: Any,
+) -> tuple[Result, list[RoundRecord], ScriptedGrid]:
+    options: dict[str, Any] = {"lr": LR, "server_momentum": 0.5, "num_train_nodes": 7, "run_folder": folder} | settings
+    strategy = RobustStrategy(rule, **options)
+    grid = ScriptedGrid(either(train), NODES, clock=clock)
+    start = model() if start is None else start
+    result = strategy.start(grid, start, num_rounds=rounds, timeout=30, evaluate_fn=evaluate)
+    return result, strategy.records, grid
+
+
+def timeless(records: list[RoundRecord]) -> list[RoundRecord]:
+    return [record.model_copy(update={"seconds": {}}) for record in records]
+
+
+def arrays_of(result: Result) -> ArrayRecord:
+    assert result.arrays is not None
+    return result.arrays
+
+
+def killed_in_evaluation(at: int) -> Callable[[int, ArrayRecord], MetricRecord | None]:
+    def evaluate(server_round: int, arrays: ArrayRecord) -> MetricRecord | None:
+        if server_round == at:
+            raise Killed
+        return evaluated(server_round, arrays)
+
+    return evaluate
+
+
+def killed_in_training(at: int) -> Callable[[int, Message], Reply]:
+    def train(node: int, message: Message) -> Reply:
+        if message.content["config"]["server-round"] == at and node % 2:
+            raise Killed
+        return honest(node, message)
+
+    return train
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_run_killed_anywhere_ends_with_the_same_bytes(rule: str, tmp_path: Path, clock: Clock) -> None:
+    whole, folder = tmp_path / "whole", tmp_path / "killed"
+    result, records, _ = played(whole, clock, rule=RULES[rule])
+    for at in range(1, ROUNDS + 1):
+        with pytest.raises(Killed):
+            played(folder, clock, rule=RULES[rule], evaluate=killed_in_evaluation(at))
+        with pytest.raises(Killed):
+            played(folder, clock, rule=RULES[rule], train=killed_in_training(at))
+        assert RunFolder.open(folder).num_rounds() == at - 1
+        with pytest.raises(Killed):  # one round further
+            played(folder, clock, rule=RULES[rule], evaluate=killed_in_evaluation(at + 1 if at < ROUNDS else at))
+    resumed, again, _ = played(folder, clock, rule=RULES[rule])
+    assert_the_same_model(arrays_of(resumed), arrays_of(result))
+    assert (folder / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+    assert timeless(again) == timeless(records)
+    assert timeless(list(RunFolder.open(folder).records())) == timeless(records)
+    assert (folder / "config.toml").read_bytes() == (whole / "config.toml").read_bytes()
+
+
+def test_rules_that_remember_would_end_elsewhere_if_they_forgot(tmp_path: Path, clock: Clock) -> None:
+    for rule in ("remembers its centre", "remembers every client"):
+        played(tmp_path / rule, clock, rule=RULES[rule])
+        checkpoint = RunFolder.open(tmp_path / rule).latest_checkpoint()
+        assert checkpoint is not None
+        assert any(name.startswith("rule/") for name in checkpoint.tensors)
+        assert "server/velocity" in checkpoint.tensors
+
+
+def test_without_a_folder_the_model_is_the_same(tmp_path: Path, clock: Clock) -> None:
+    written, records, _ = played(tmp_path / "run", clock)
+    unwritten, same, _ = played(None, clock)
+    assert_the_same_model(arrays_of(written), arrays_of(unwritten))
+    assert timeless(records) == timeless(same)
+
+
+def test_a_finished_run_returns_its_model_without_asking_anybody(tmp_path: Path, clock: Clock) -> None:
+    result, records, _ = played(tmp_path, clock)
+    before, summary = clock.now, (tmp_path / "summary.json").read_bytes()
+    again, same, grid = played(tmp_path, clock, evaluate=killed_in_evaluation(ROUNDS))
+    assert grid.pushed == []
+    assert_the_same_model(arrays_of(again), arrays_of(result))
+    assert timeless(same) == timeless(records)
+    assert clock.now == before
+    assert (tmp_path / "summary.json").read_bytes() == summary
+
+
+def test_a_finished_run_waits_for_nobody(tmp_path: Path, clock: Clock) -> None:
+    result, _, _ = played(tmp_path, clock)
+    before = clock.now
+    strategy = RobustStrategy(RULES["rage"], lr=LR, server_momentum=0.5, num_train_nodes=7, run_folder=tmp_path)
+    again = strategy.start(ScriptedGrid(honest, [], clock=clock), model(), num_rounds=ROUNDS)
+    assert_the_same_model(arrays_of(again), arrays_of(result))
+    assert clock.now == before
+
+
+@pytest.mark.parametrize(
+    ("change", "shown"),
+    [
+        ({"rule": Rage(num_byzantine=2)}, r"Rage\(num_byzantine=2\)"),
+        ({"lr": 0.25}, "lr was 0.5, is 0.25"),
+        ({"seed": 4}, "seed was 0, is 4"),
+        ({"rounds": ROUNDS + 1}, "rounds was 4, is 5"),
+        ({"local_steps": 9}, "local_steps was 1, is 9"),
+        ({"batch_size": "full"}, "batch_size"),
+        ({"server_momentum": 0.0}, "server"),
+    ],
+)
+def test_another_configuration_is_refused(change: dict[str, Any], shown: str, tmp_path: Path, clock: Clock) -> None:
+    with pytest.raises(Killed):
+        played(tmp_path, clock, evaluate=killed_in_evaluation(2))
+    before = (tmp_path / "rounds.jsonl").read_bytes()
+    with pytest.raises(RunError, match=shown) as caught:
+        played(tmp_path, clock, **change)
+    assert "another folder" in str(caught.value)
+    assert (tmp_path / "rounds.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize("shape", [(2, 4), (3, 2)])
+def test_another_model_is_refused(shape: tuple[int, int], tmp_path: Path, clock: Clock) -> None:
+    with pytest.raises(Killed):
+        played(tmp_path, clock, evaluate=killed_in_evaluation(2))
+    with pytest.raises(RunError, match="model"):
+        played(tmp_path, clock, start=model(shape))
+
+
+def test_the_same_numbers_under_other_names_are_another_model(tmp_path: Path, clock: Clock) -> None:
+    with pytest.raises(Killed):
+        played(tmp_path, clock, evaluate=killed_in_evaluation(2))
+    renamed = ArrayRecord({f"{name}.new": array for name, array in model().items()})
+    with pytest.raises(RunError, match="fingerprint"):
+        played(tmp_path, clock, start=renamed, buffers=("*running*", "*tracked*"))
+
+
+def test_it_goes_on_with_fewer_nodes(tmp_path: Path, clock: Clock) -> None:
+    with pytest.raises(Killed):
+        played(tmp_path, clock, num_train_nodes=None, evaluate=killed_in_evaluation(2))
+    strategy = RobustStrategy(RULES["rage"], lr=LR, server_momentum=0.5, run_folder=tmp_path)
+    grid = ScriptedGrid(either(honest), NODES[:6], clock=clock)
+    strategy.start(grid, model(), num_rounds=ROUNDS, timeout=9)
+    assert [len(record.cohort) for record in strategy.records] == [10, 6, 6, 6]
+
+
+def test_two_cannot_work_in_one_folder(tmp_path: Path, clock: Clock) -> None:
+    def another(server_round: int, arrays: ArrayRecord) -> MetricRecord | None:
+        with pytest.raises(RunError, match="is working in"):
+            played(tmp_path, clock)
+        return None
+
+    played(tmp_path, clock, rounds=ROUNDS, evaluate=another)
+    assert RunFolder.open(tmp_path).num_rounds() == ROUNDS
+
+
+def _torn_line(folder: Path) -> None:
+    with (folder / "rounds.jsonl").open("ab") as file:
+        file.write(b'{"round":2,"step"')
+
+
+def _torn_checkpoint(folder: Path) -> None:
+    newest = max((folder / "checkpoints").glob("*.safetensors"))
+    newest.write_bytes(newest.read_bytes()[:-7])
+
+
+def _no_checkpoints(folder: Path) -> None:
+    shutil.rmtree(folder / "checkpoints")
+
+
+def _a_record_without_checkpoint(folder: Path) -> None:
+    newest = max((folder / "checkpoints").glob("*"))
+    for path in (folder / "checkpoints").glob(f"{newest.stem}.*"):
+        path.unlink()
+
+
+@pytest.mark.parametrize("damage", [_torn_line, _torn_checkpoint, _no_checkpoints, _a_record_without_checkpoint])
+def test_torn_files_are_computed_again(damage: Callable[[Path], None], tmp_path: Path, clock: Clock) -> None:
+    result, records, _ = played(tmp_path / "whole", clock)
+    folder = tmp_path / "torn"
+    with pytest.raises(Killed):
+        played(folder, clock, evaluate=killed_in_evaluation(3))
+    damage(folder)
+    resumed, again, _ = played(folder, clock)
+    assert_the_same_model(arrays_of(resumed), arrays_of(result))
+    assert timeless(again) == timeless(records)
+    assert (folder / "model.safetensors").read_bytes() == (tmp_path / "whole" / "model.safetensors").read_bytes()
+
+
+def test_a_changed_record_is_an_error_that_names_the_line(tmp_path: Path, clock: Clock) -> None:
+    with pytest.raises(Killed):
+        played(tmp_path, clock, evaluate=killed_in_evaluation(3))
+    lines = (tmp_path / "rounds.jsonl").read_text().splitlines()
+    (tmp_path / "rounds.jsonl").write_text("\n".join(["nonsense", *lines[1:]]) + "\n")
+    with pytest.raises(CorruptRunError, match="line 1"):
+        played(tmp_path, clock)
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path: Path, clock: Clock) -> None:
+    (tmp_path / "config.toml").write_text("title = 'something else'\n")
+    with pytest.raises((RunError, CorruptRunError)):
+        played(tmp_path, clock)
+    assert (tmp_path / "config.toml").read_text() == "title = 'something else'\n"
+
+
+def test_the_configuration_says_what_a_server_knows(tmp_path: Path, clock: Clock) -> None:
+    played(tmp_path, clock)
+    config = config_of(RunFolder.open(tmp_path))
+    assert (config.rounds, config.cohort_size, config.lr, config.rule) == (ROUNDS, 7, LR, RULES["rage"])
+    assert type(config.data).__name__ == "RemoteData"
+
+
+def test_a_run_without_training_writes_no_rounds(tmp_path: Path, clock: Clock) -> None:
+    result, records, grid = played(tmp_path, clock, fraction_train=0.0)
+    assert records == []
+    assert_the_same_model(arrays_of(result), model())
+    assert {message.metadata.message_type for message in grid.pushed} == {"evaluate"}
+
+
+def test_skipped_rounds_are_written_down_and_survive_a_resume(tmp_path: Path, clock: Clock) -> None:
+    def train(node: int, message: Message) -> Reply:
+        return None if message.content["config"]["round"] == 1 else honest(node, message)
+
+    whole, records, _ = played(tmp_path / "whole", clock, train=train)
+    with pytest.raises(Killed):
+        played(tmp_path / "killed", clock, train=train, evaluate=killed_in_evaluation(3))
+    resumed, again, _ = played(tmp_path / "killed", clock, train=train)
+    assert [record.skipped for record in records] == [False, True, False, False]
+    assert timeless(again) == timeless(records)
+    assert_the_same_model(arrays_of(resumed), arrays_of(whole))
+
+
+def test_float16_models_and_other_dtypes_resume_bit_by_bit(tmp_path: Path, clock: Clock) -> None:
+    start = ArrayRecord(
+        {
+            "half": flower_array(np.linspace(-1, 1, 5, dtype=np.float16)),
+            "double": flower_array(np.full(3, np.pi)),
+            "flag": flower_array(np.array([True])),
+            "empty": flower_array(np.empty((0, 2), np.float32)),
+        }
+    )
+    quiet: dict[str, Any] = {"start": start, "rule": Mean()}
+    whole, _, _ = played(tmp_path / "whole", clock, evaluate=lambda *_: None, **quiet)
+
+    def killing(server_round: int, arrays: ArrayRecord) -> MetricRecord | None:
+        if server_round == 2:
+            raise Killed
+        return None
+
+    with pytest.raises(Killed):
+        played(tmp_path / "killed", clock, evaluate=killing, **quiet)
+    resumed, _, _ = played(tmp_path / "killed", clock, evaluate=lambda *_: None, **quiet)
+    assert_the_same_model(arrays_of(resumed), arrays_of(whole))
+
+
+def test_a_strategy_can_be_started_twice_and_forgets_the_first_time(clock: Clock) -> None:
+    strategy = RageStrategy(num_malicious_nodes=1, lr=LR)
+    grid = ScriptedGrid(either(honest), NODES, clock=clock)
+    first = strategy.start(grid, model(), num_rounds=2, timeout=9)
+    again = strategy.start(grid, model(), num_rounds=2, timeout=9)
+    assert_the_same_model(arrays_of(first), arrays_of(again))
+    assert len(strategy.records) == 2

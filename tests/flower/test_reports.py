@@ -1,0 +1,186 @@
+"""What clients say of themselves is shown and never ends the run; the server's own scores stand in the records."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flwr.app import Error, Message, MetricRecord, RecordDict
+from tests.flower.federations import LR, NODES, clocked, honest, model
+from tests.flower.grids import Clock, Reply, ScriptedGrid, identify
+
+from holdfast.aggregators import Mean
+from holdfast.flower.reports import common_record, figures, scores_of
+from holdfast.flower.strategy import RobustStrategy
+from holdfast.records.folder import RunFolder
+
+NAN, INF = math.nan, math.inf
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    identify()
+    return clocked(monkeypatch)
+
+
+def saying(**said: Any) -> Callable[[int, Message], Reply]:
+    """Return nodes of which the first says something else of itself, in training and in evaluation."""
+
+    def answer(node: int, message: Message) -> Reply:
+        metrics = MetricRecord(said if node == NODES[0] else {"loss": 0.5, "num-examples": 10})
+        if message.metadata.message_type == "evaluate":
+            return Message(RecordDict({"metrics": metrics}), reply_to=message)
+        reply = honest(node, message)
+        reply.content["metrics"] = metrics
+        return reply
+
+    return answer
+
+
+def started(answer: Callable[[int, Message], Reply], clock: Clock, **settings: Any) -> tuple[Any, RobustStrategy]:
+    evaluate_fn = settings.pop("evaluate_fn", None)
+    strategy = RobustStrategy(Mean(), lr=LR, **settings)
+    grid = ScriptedGrid(answer, NODES, clock=clock)
+    return strategy.start(grid, model(), num_rounds=2, timeout=9, evaluate_fn=evaluate_fn), strategy
+
+
+LIES: list[dict[str, Any]] = [
+    {"loss": NAN, "num-examples": NAN},
+    {"loss": INF},
+    {"loss": -1e308, "num-examples": 2**62},
+    {"loss": [1.0, NAN], "num-examples": [1]},
+    {"loss": []},
+    {},
+    {"loss": 1.0, "accuracy": 1.0, "holdfast-skipped": 1},
+]
+
+
+@pytest.mark.parametrize("said", LIES)
+def test_one_liar_moves_no_metric(said: dict[str, Any], clock: Clock, tmp_path: Path) -> None:
+    result, strategy = started(saying(**said), clock, run_folder=tmp_path)
+    for number in (1, 2):
+        assert result.train_metrics_clientapp[number]["loss"] == 0.5
+        assert result.evaluate_metrics_clientapp[number]["loss"] == 0.5
+        assert result.train_metrics_clientapp[number]["holdfast-skipped"] == 0
+    for record in strategy.records:
+        assert record.metrics["train/loss"] == 0.5
+        assert record.metrics["evaluate/loss"] == 0.5
+        assert len(record.kept) == 10
+    assert list(RunFolder.open(tmp_path).records()) == strategy.records
+
+
+def raising(_contents: list[RecordDict], _key: str) -> MetricRecord:
+    msg = "one client's words"
+    raise ZeroDivisionError(msg)
+
+
+def weighted(contents: list[RecordDict], key: str) -> MetricRecord:
+    """Average as many users do: NaN in, NaN out."""
+    total = sum(float(content["metrics"][key]) for content in contents)  # type: ignore[arg-type]
+    losses = [float(content["metrics"]["loss"]) for content in contents]  # type: ignore[arg-type]
+    return MetricRecord({"mean": sum(losses) / total, "losses": losses})
+
+
+STRANGE: list[Callable[..., Any]] = [
+    raising,
+    lambda _contents, _key: None,
+    lambda _contents, _key: {"loss": 1.0},
+    lambda _contents, _key: MetricRecord({"huge": 10**400}),
+]
+
+
+@pytest.mark.parametrize("combine", STRANGE)
+def test_a_function_for_metrics_that_fails_ends_nothing(combine: Any, clock: Clock, tmp_path: Path) -> None:
+    functions = {"train_metrics_aggr_fn": combine, "evaluate_metrics_aggr_fn": combine}
+    result, strategy = started(saying(loss=0.5), clock, run_folder=tmp_path, **functions)
+    assert len(strategy.records) == 2
+    if combine is not STRANGE[-1]:
+        assert result.train_metrics_clientapp[1]["loss"] == 0.5
+        assert strategy.records[0].metrics["evaluate/loss"] == 0.5
+
+
+def test_a_function_for_metrics_that_says_nan_ends_nothing(clock: Clock, tmp_path: Path) -> None:
+    said = {"loss": NAN, "num-examples": NAN}
+    functions = {"train_metrics_aggr_fn": weighted, "evaluate_metrics_aggr_fn": weighted}
+    _, strategy = started(saying(**said), clock, run_folder=tmp_path, **functions)
+    for record in (*strategy.records, *RunFolder.open(tmp_path).records()):
+        assert record.metrics["train/mean"] is None
+        assert record.metrics["evaluate/mean"] is None
+
+
+def test_the_users_function_sees_records_without_arrays_and_its_word_counts(clock: Clock) -> None:
+    def combine(contents: list[RecordDict], key: str) -> MetricRecord:
+        assert key == "weight"
+        assert all(not content.array_records for content in contents)
+        return MetricRecord({"clients": len(contents)})
+
+    result, strategy = started(saying(loss=1.0), clock, train_metrics_aggr_fn=combine, weighted_by_key="weight")
+    assert result.train_metrics_clientapp[1]["clients"] == 10
+    assert strategy.records[0].metrics["train/clients"] == 10
+
+
+def test_the_servers_own_scores_stand_in_the_record(clock: Clock, tmp_path: Path) -> None:
+    def evaluate(server_round: int, _arrays: Any) -> MetricRecord:
+        return MetricRecord({"accuracy": server_round / 10, "loss": 1.0, "train-loss": 2.0, "f1": 0.3})
+
+    result, strategy = started(saying(loss=1.0), clock, evaluate_fn=evaluate, run_folder=tmp_path)
+    assert [record.test_accuracy for record in strategy.records] == [0.1, 0.2]
+    assert strategy.records[0].test_loss == 1.0
+    assert strategy.records[0].train_loss == 2.0
+    assert strategy.records[0].metrics["server/f1"] == 0.3
+    assert sorted(result.evaluate_metrics_serverapp) == [0, 1, 2]
+    assert list(RunFolder.open(tmp_path).records()) == strategy.records
+
+
+@pytest.mark.parametrize("value", [NAN, INF, -INF])
+def test_a_score_that_is_not_finite_is_none_in_the_record_and_ends_nothing(
+    value: float, clock: Clock, tmp_path: Path
+) -> None:
+    def evaluate(_round: int, _arrays: Any) -> MetricRecord:
+        return MetricRecord({"loss": value, "accuracy": 0.5, "other": value})
+
+    _, strategy = started(saying(loss=1.0), clock, evaluate_fn=evaluate, run_folder=tmp_path)
+    for record in (*strategy.records, *RunFolder.open(tmp_path).records()):
+        assert record.test_loss is None
+        assert record.test_accuracy == 0.5
+        assert record.metrics["server/other"] is None
+
+
+def test_nobody_evaluates_and_the_run_goes_on(clock: Clock) -> None:
+    def answer(node: int, message: Message) -> Reply:
+        if message.metadata.message_type == "evaluate":
+            return None if node % 2 else Message(Error(1, "no"), reply_to=message)
+        return honest(node, message)
+
+    result, strategy = started(answer, clock)
+    assert result.evaluate_metrics_clientapp == {}
+    assert all("evaluate/loss" not in record.metrics for record in strategy.records)
+
+
+def test_evaluations_of_strangers_and_second_ones_are_not_heard(clock: Clock) -> None:
+    def answer(node: int, message: Message) -> Reply:
+        if message.metadata.message_type != "evaluate":
+            return honest(node, message)
+        good = Message(RecordDict({"metrics": MetricRecord({"loss": 1.0})}), reply_to=message)
+        bad = [Message(RecordDict({"metrics": MetricRecord({"loss": 99.0})}), reply_to=message) for _ in range(30)]
+        return [good, *bad] if node == NODES[0] else good
+
+    result, _ = started(answer, clock)
+    assert result.evaluate_metrics_clientapp[1]["loss"] == 1.0
+
+
+def test_figures_are_single_numbers_under_a_prefix() -> None:
+    assert figures(MetricRecord({"a": 1, "b": 0.5, "c": [1.0]}), "x/") == {"x/a": 1.0, "x/b": 0.5}
+
+
+def test_of_two_names_for_a_score_the_plainer_counts() -> None:
+    assert scores_of(MetricRecord({"acc": 0.1, "test_accuracy": 0.9})) == {"test_accuracy": 0.9}
+    assert scores_of(None) == {}
+
+
+def test_the_median_stands_where_no_function_is_given() -> None:
+    said = [{"loss": 1.0}, {"loss": 2.0}, {"loss": 900.0}]
+    assert dict(common_record(said, [], None, "num-examples")) == {"loss": 2.0}
