@@ -29,7 +29,7 @@ from torch import Tensor
 from holdfast.rng import stream
 
 RESULTS = Path(__file__).parent / "results"
-PACKAGES = ("holdfast", "torch", "numpy", "scipy", "byzfl", "torchjd")
+PACKAGES = ("holdfast", "torch", "numpy", "scipy", "flwr", "byzfl", "torchjd")
 STATUS = Path("/proc/self/status")
 CLEAR_REFS = Path("/proc/self/clear_refs")
 WIDTH_WITHOUT_TERMINAL = 140
@@ -86,6 +86,11 @@ def console() -> Console:
     """Return where a benchmark prints: as wide as the terminal, and wide enough for the tables without one."""
     found = Console(highlight=False)
     return found if found.is_terminal else Console(highlight=False, width=WIDTH_WITHOUT_TERMINAL)
+
+
+def versions(packages: Sequence[str] = PACKAGES) -> str:
+    """Return one line that names the packages that are installed, with their versions."""
+    return ", ".join(f"{name} {version}" for name in packages if (version := _version(name)))
 
 
 def store(name: str, payload: dict[str, Any]) -> Path:
