@@ -79,7 +79,7 @@ def raising(_contents: list[RecordDict], _key: str) -> MetricRecord:
 
 def weighted(contents: list[RecordDict], key: str) -> MetricRecord:
     """Average as many users do: NaN in, NaN out."""
-    total = sum(float(content["metrics"][key]) for content in contents)  # type: ignore[arg-type]
+    total = sum(float(content["metrics"][key]) for content in contents)  # type: ignore[arg-type, misc]
     losses = [float(content["metrics"]["loss"]) for content in contents]  # type: ignore[arg-type]
     return MetricRecord({"mean": sum(losses) / total, "losses": losses})
 

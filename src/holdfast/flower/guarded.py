@@ -55,10 +55,14 @@ class GuardedStrategy(Strategy):
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Let the strategy choose, and remember whom."""
+        """Let the strategy choose, and remember whom; it is shown the parameters, nodes are sent the whole model."""
         self._layout = self._layout or ModelLayout.of(arrays, self._buffers)
         self._before = self._layout.buffers_of(arrays)
-        return self._remembered(self.strategy.configure_train(server_round, arrays, config, grid))
+        parameters = _only(self._layout.parameters, self._layout.parameters_of(arrays).numpy())
+        messages = self._remembered(self.strategy.configure_train(server_round, parameters, config, grid))
+        for message in messages:
+            message.content[self.strategy.arrayrecord_key] = arrays
+        return messages
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message | Unreadable]
@@ -115,7 +119,9 @@ class GuardedStrategy(Strategy):
         """Play the rounds as Flower does, with replies that are received one at a time."""
         self._layout, self.drops = ModelLayout.of(initial_arrays, self._buffers), []
         front = OneAtATime(grid, largest_reply(self._layout))
-        return super().start(front, initial_arrays, num_rounds, timeout, train_config, evaluate_config, evaluate_fn)
+        result = super().start(front, initial_arrays, num_rounds, timeout, train_config, evaluate_config, evaluate_fn)
+        result.arrays = result.arrays or initial_arrays  # which stays if no round made another
+        return result
 
     def _layout_known(self) -> ModelLayout:
         if self._layout is None:
