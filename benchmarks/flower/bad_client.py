@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -35,6 +35,8 @@ SHAPES: Mapping[str, tuple[int, ...]] = {
 STEP, SPREAD = 0.05, 0.05
 """Size of the common step of all clients, and of what each has of its own, per coordinate; weights have size 1."""
 HONEST, ERROR, SILENT = "honest", "an error", "no reply"
+UNFOLDING = ("chunk-bomb",)
+"""Replies that take 8 GiB of memory to put together Flower's way: one and the same is used at all positions."""
 ATTACKS: Mapping[str, tuple[str, dict[str, Any]]] = {
     HONEST: ("none", {}),
     "sign flip": ("sign-flip", {}),
@@ -70,7 +72,7 @@ class Scene:
     @cached_property
     def deflated(self) -> tuple[Deflated, ...]:
         """The same, as it travels."""
-        return tuple(Deflated.of(content) for content in self.honest)
+        return tuple(Deflated.of(content, honest=True) for content in self.honest)
 
     def forged(self, name: str, place: int) -> Reply:
         """Return what the bad client sends in the place of its honest reply."""
@@ -88,8 +90,13 @@ class Scene:
 
     def reference(self, place: int, usual: float) -> Reference:
         """Return what honest looks like when the client at this place is not."""
-        others = [_values(_arrays(content)) for client, content in enumerate(self.honest) if client != place]
-        return Reference.of(_values(self.sent), others, usual)
+        return replace(self._references[place], usual=usual)
+
+    @cached_property
+    def _references(self) -> tuple[Reference, ...]:
+        models = [_values(_arrays(content)) for content in self.honest]
+        sent = _values(self.sent)
+        return tuple(Reference.of(sent, models[:place] + models[place + 1 :]) for place in range(CLIENTS))
 
     def _model(self, what: str, size: float, client: int = 0) -> dict[str, npt.NDArray[Any]]:
         generator = stream(0, "bad-client", what, client)
@@ -118,9 +125,10 @@ def usual_distances(scene: Scene, makers: Mapping[str, Make]) -> dict[str, float
 def row(scene: Scene, name: str, makers: Mapping[str, Make], usual: Mapping[str, float]) -> dict[str, list[Judgement]]:
     """Return what one bad reply does to every strategy, position by position."""
     found: dict[str, list[Judgement]] = {strategy: [] for strategy in makers}
+    shared = scene.forged(name, 0)
     for place in range(CLIENTS):
         replies: list[Reply] = list(scene.deflated)
-        replies[place] = scene.forged(name, place)
+        replies[place] = shared if name in UNFOLDING else scene.forged(name, place)
         for strategy, make in makers.items():
             outcome = played(make(), scene.sent, Loopback(replies))
             found[strategy].append(judged(outcome, scene.reference(place, usual[strategy])))
@@ -139,7 +147,11 @@ def table(scene: Scene, names: Iterable[str]) -> dict[str, dict[str, list[Judgem
     makers = competitors(CLIENTS, MALICIOUS)
     with quietly():
         usual = usual_distances(scene, makers)
-        return {name: row(scene, name, makers, usual) for name in names}
+        found = {}
+        for name in names:
+            found[name] = row(scene, name, makers, usual)
+            print(f"{len(found)}: {name}", flush=True)
+        return found
 
 
 def document(plain: Table, normed: Table, about: str) -> str:

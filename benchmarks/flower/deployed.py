@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import machine
-from benchmarks.flower.bad_client import HONEST, SILENT, rows
+from benchmarks.flower.bad_client import HONEST, SILENT, UNFOLDING, rows
 from benchmarks.flower.rounds import MALICIOUS, NODES, STRATEGIES
 from benchmarks.flower.strategies import RAGE
 from benchmarks.flower.tables import Table, cells_table, counts_table, definitions, judgement_of, markdown, plain
@@ -116,7 +116,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.fresh:
         RECORDS.unlink(missing_ok=True)
-    wanted = [name for name in options.only or rows() if name != SILENT]
+    wanted = sorted((name for name in options.only or rows() if name != SILENT), key=UNFOLDING.__contains__)
     while missing := [name for name in wanted if name not in complete()]:
         fill(missing)
     path = RECORDS.with_suffix(".md")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from flwr.app import ArrayRecord, Error, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
@@ -24,12 +24,14 @@ class Deflated:
 
     object_id: str
     objects: dict[str, bytes]
+    honest: bool = False
+    """Whether nothing can go wrong with it, so that it need not be put together anew by everyone."""
 
     @classmethod
-    def of(cls, content: RecordDict) -> Deflated:
+    def of(cls, content: RecordDict, *, honest: bool = False) -> Deflated:
         """Take a content apart."""
         found = get_all_nested_objects(content)
-        return cls(content.object_id, {object_id: each.deflate() for object_id, each in found.items()})
+        return cls(content.object_id, {object_id: each.deflate() for object_id, each in found.items()}, honest)
 
     def read(self) -> RecordDict:
         """Put the content together, as whoever pulls it does."""
@@ -50,13 +52,14 @@ Reply: TypeAlias = "Deflated | Error | None"
 
 def copied(content: RecordDict) -> RecordDict:
     """Return a content of its own, with records of its own, over the same arrays: strategies empty what they read."""
-    copy = RecordDict()
-    for key, record in content.items():
-        fresh = type(record)()
-        for name, value in record.items():
-            fresh[name] = list(value) if isinstance(value, list) else value  # type: ignore[index]
-        copy[key] = fresh
-    return copy
+    return RecordDict({key: _copied(record) for key, record in content.items()})
+
+
+def _copied(record: Any) -> Any:
+    fresh = type(record)()
+    for name, value in record.items():
+        fresh[name] = list(value) if isinstance(value, list) else value
+    return fresh
 
 
 class Loopback(Grid):
@@ -110,7 +113,7 @@ class Loopback(Grid):
             return []
         if isinstance(reply, Error):
             return [Message(reply, reply_to=message)]
-        if not once:
+        if not once and not reply.honest:
             return [Message(reply.read(), reply_to=message)]
         content = reply.read_once
         if isinstance(content, Exception):

@@ -60,9 +60,10 @@ class Rounds:
 
     def play(self, replies: Sequence[str]) -> None:
         """Begin with a round in which nobody lies, which the others are compared with."""
-        names, begun = [HONEST, *(name for name in replies if name != HONEST)], []
+        names = [HONEST, *(name for name in replies if name != HONEST)]
+        begun: list[Asked] = []
         with self._memory.installed():
-            for place, name in enumerate(names):
+            for place in range(len(names)):
                 while len(begun) < min(len(names), place + AHEAD):
                     begun.append(self._begin(names[len(begun)]))
                 self._finish(begun[place])

@@ -146,7 +146,7 @@ def cell(judgements: Sequence[Judgement]) -> str:
     'fine'
     >>> cell([Judgement(Verdict.ENDS, detail="TypeError")] * 9 + [Judgement(Verdict.DTYPE, detail="complex64")])
     'run ends 9 of 10 (TypeError), other dtype 1 of 10 (complex64)'
-    >>> cell([Judgement(Verdict.POISONED, 108.4), Judgement(Verdict.POISONED, 2.5e29)])
+    >>> cell([Judgement(Verdict.POISONED, 108.4), Judgement(Verdict.POISONED, 2.1e29)])
     'poisoned (108 to 2e+29 σ)'
     """
     parts = []

@@ -32,7 +32,7 @@ app = ClientApp(mods=[drill])
 @app.train()
 def train(message: Message, context: Context) -> Message:
     """Take a few steps of gradient descent on the squared error."""
-    arrays = message.content["arrays"]
+    arrays = message.content.array_records["arrays"]
     model = {name: array.numpy().astype(np.float64) for name, array in arrays.items()}
     features, targets = data(int(context.node_config["partition-id"]))
     for _ in range(STEPS):
