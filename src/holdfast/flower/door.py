@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import final
 
 from flwr.app import Message, RecordDict
+from flwr.common.constant import ErrorCode
 
 from holdfast.errors import ReplyError
 from holdfast.flower.faults import Fault
@@ -16,6 +17,8 @@ from holdfast.records.round import Client, DroppedReply
 
 DETAIL = 300
 """Most characters of what a client says that are written down."""
+EXPIRED = frozenset({ErrorCode.MESSAGE_UNAVAILABLE, ErrorCode.REPLY_MESSAGE_UNAVAILABLE})
+"""What the SuperLink reports when the time of a message is over, a moment before or after the server's own clock."""
 
 
 def secret() -> str:
@@ -64,7 +67,8 @@ class Door:
         if isinstance(reply, Unreadable):
             raise ReplyError(reply.fault, reply.detail)
         if reply.has_error():
-            raise ReplyError(Fault.ERROR, f"code {reply.error.code}: {reply.error.reason or 'no reason given'}")
+            fault = Fault.SILENT if reply.error.code in EXPIRED else Fault.ERROR
+            raise ReplyError(fault, f"code {reply.error.code}: {reply.error.reason or 'no reason given'}")
         if reply.metadata.src_node_id != self.asked[place].node_id:
             raise ReplyError(Fault.UNREADABLE, f"it claims to come from node {reply.metadata.src_node_id}")
         if not reply.has_content():
