@@ -24,7 +24,7 @@ from holdfast.records.round import RoundRecord
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
-LONGEST = 2400.0
+LONGEST = 3600.0
 """Seconds after which a play that was not written down is given up."""
 
 

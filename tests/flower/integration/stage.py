@@ -28,7 +28,7 @@ from holdfast.federation import Federation, SubmittedRun
 from holdfast.federation.processes import POLL, Process, until
 
 APP = Path(__file__).parent / "app"
-PATIENCE = 900.0
+PATIENCE = 1800.0
 """Seconds after which something that should happen is given up; a loaded machine is slow."""
 STALLED_TIMEOUT = 45.0
 """Seconds that the server waits for a client that does not answer."""
@@ -82,6 +82,18 @@ class Play:
             again += 1
             run = self.submit()
 
+    def begun(self) -> SubmittedRun:
+        """Start it and wait until a node has begun with its first round."""
+        for _ in range(MOST_AGAIN + 1):
+            run = self.submit()
+            while not until((self.folder / "train-0-0").exists, 60.0):
+                if run.status().finished:
+                    break
+            else:
+                return run
+        msg = f"{self.name}: the machine is too slow for a ServerApp"
+        raise TimeoutError(msg)
+
     def records(self) -> int:
         """Return how many rounds are written down."""
         file = self.folder / "run" / "rounds.jsonl"
@@ -124,14 +136,14 @@ class Stage:
         own = {1: {"in-scaling": "scaling"}, 2: {"in-nan": "all-nan"}, LIAR: dict.fromkeys(OWN, "sign-flip")}
         with Federation.up(self.folder / "quiet", nodes=4, node_configs=own, timeout=PATIENCE) as federation:
             plays: dict[str, dict[str, Any]] = {
+                "evaluated": {"rounds": 2, "evaluate": True, "evaluate_drills": "crash,nan-metric"},
+                "calm": {"rounds": 5},
+                **{name: {"rounds": 2} for name in ("sign-flip", "scaling", "nan")},
                 "digits": {"task": "digits", "rounds": 3},
                 **{
                     f"drills-{part}": {"rounds": len(lies), "drills": ",".join(lies)}
                     for part, lies in enumerate(drills.USUAL)
                 },
-                "evaluated": {"rounds": 2, "evaluate": True, "evaluate_drills": "crash,nan-metric"},
-                "calm": {"rounds": 5},
-                **{name: {"rounds": 2} for name in ("sign-flip", "scaling", "nan")},
             }
             with ThreadPoolExecutor(AT_ONCE) as pool:
                 for name, settings in plays.items():
@@ -176,7 +188,7 @@ def strangers(federation: Federation) -> Facts:
 def disturbed(federation: Federation, folder: Path) -> Facts:
     """Kill the SuperLink in mid-round and start it again; kill the ServerApp in mid-round and submit the run again."""
     play = Play(federation, folder, "disturbed", rounds=5)
-    first = play.submit()
+    first = play.begun()
     play.wait_for_mark(1, 0)
     federation.superlink.kill()
     records = play.records()
@@ -195,7 +207,7 @@ def losses(federation: Federation, folder: Path) -> Facts:
     play = Play(federation, folder, "losses", rounds=5, drills=lies, hold_after=3, wait_for_nodes=5.0)
     node = federation.nodes[LIAR]
     node_id = node.node_id
-    run = play.submit()
+    run = play.begun()
     play.wait_for_mark(1, LIAR)
     begin = time.monotonic()
     node.kill()

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.federation
 Arrays = dict[str, NDArray[Any]]
 TOLERANCE = 1e-6
 """A round with a reply that is no model is the mean of the other three, to so much per number."""
-MOST_MEMORY = 1.5 * 2**20
+MOST_MEMORY = 2**20
 """Kilobytes that the ServerApp may take at most, the libraries it imports included; the chunk bomb is 4 GiB."""
 PLAYS = [
     pytest.param(f"{kind}-{part}", lies, marks=[pytest.mark.slow] if kind == "rest" else [])
