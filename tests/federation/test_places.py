@@ -36,6 +36,21 @@ def test_the_folder_is_its_owners_alone_and_not_for_git(place: Place) -> None:
     assert (place.path / ".gitignore").read_text(encoding="utf-8") == "*\n"
 
 
+def test_a_folder_with_other_things_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_text("build\n", encoding="utf-8")
+    tmp_path.chmod(0o755)
+    with pytest.raises(RunError, match="holds things that are no federation; choose a new or an empty folder"):
+        Place(tmp_path).make()
+    assert (tmp_path / ".gitignore").read_text(encoding="utf-8") == "build\n"
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
+
+
+def test_a_folder_is_made_once_and_used_again(place: Place) -> None:
+    place.save(a_state())
+    place.make()
+    assert place.state() == a_state()
+
+
 def test_a_state_that_was_saved_is_read_again(place: Place) -> None:
     assert place.state() is None
     place.save(a_state())

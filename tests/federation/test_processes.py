@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.errors import RunError
+from holdfast.federation import processes
 from holdfast.federation.installed import MARKER, environment
-from holdfast.federation.processes import Process, end, family, launch, until
+from holdfast.federation.processes import Process, end, family, launch, printed, until
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="markers are read from /proc")
 PARENT = """
@@ -93,11 +95,35 @@ def test_orphans_are_found_by_their_marker() -> None:
             os.kill(child.pid, signal.SIGKILL)
 
 
+@LINUX
+def test_what_cannot_be_ended_is_told_by_its_number(
+    sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(pid: int, number: int) -> None:
+        raise PermissionError(pid, number)
+
+    process = Process.of(sleeper.pid)
+    assert process is not None
+    monkeypatch.setattr(processes, "until", lambda _condition, _seconds: False)
+    with monkeypatch.context() as others:
+        others.setattr(os, "kill", forbidden)
+        with pytest.raises(RunError, match=rf"cannot end the processes {sleeper.pid} of the federation"):
+            end([process], "no-such-marker")
+    assert process.is_running
+
+
 def test_what_a_process_prints_goes_to_its_log(tmp_path: Path) -> None:
     log = tmp_path / "part.log"
     for word in ("one", "two"):
         launch([sys.executable, "-c", f"print({word!r})"], log, os.environ, tmp_path).wait()
     assert log.read_text(encoding="utf-8").split() == ["one", "two"]
+
+
+def test_a_log_is_shown_from_a_place_on_and_without_colours(tmp_path: Path) -> None:
+    log = tmp_path / "part.log"
+    log.write_bytes(b"before\x1b[31mred\x1b[0m \xff")
+    assert printed(log, len("before")) == "red \N{REPLACEMENT CHARACTER}"
+    assert not printed(tmp_path / "none.log")
 
 
 def test_children_do_not_reach_the_outside_and_find_flower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

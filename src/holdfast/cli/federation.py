@@ -7,6 +7,7 @@ import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,7 +20,7 @@ from holdfast.cli.folders import reserved
 from holdfast.cli.progress import Lane, watcher
 from holdfast.cli.showing import show
 from holdfast.cli.text import NOTHING, plural
-from holdfast.errors import HoldfastError, ParameterError
+from holdfast.errors import HoldfastError, ParameterError, RunError
 
 if TYPE_CHECKING:
     from holdfast.cli.progress import Watcher
@@ -150,7 +151,7 @@ def run(
     with _interruptible():
         submitted = _submitted(federation, application, settings, place)
         _say(Console(stderr=True), f"run {submitted.run_id}: {place or application}", quiet=quiet)
-        status = _watched(submitted, place, int({**known, **settings}.get("rounds", 1)), timeout, quiet=quiet)
+        status = _watched(submitted, place, _rounds({**known, **settings}), timeout, quiet=quiet)
     _report(submitted, status, place, quiet=quiet)
 
 
@@ -258,8 +259,8 @@ def _watched(
     except (KeyboardInterrupt, HoldfastError):
         submitted.stop()
         raise
-    msg = f"run {submitted.run_id} came to no end"
-    raise ParameterError(msg)
+    msg = f"run {submitted.run_id} was not followed to its end"
+    raise RunError(msg)
 
 
 def _submitted(federation: Federation, application: Path, settings: dict[str, Any], place: Path | None) -> SubmittedRun:
@@ -273,6 +274,12 @@ def _submitted(federation: Federation, application: Path, settings: dict[str, An
         raise
 
 
+def _rounds(settings: dict[str, Any]) -> int:
+    """Return how many rounds the settings of any app speak of, to show how far it is."""
+    rounds = settings.get("rounds")
+    return rounds if isinstance(rounds, int) and rounds > 0 else 1
+
+
 def _rounds_done(place: Path | None) -> int:
     from holdfast.records.folder import RunFolder  # noqa: PLC0415
 
@@ -283,8 +290,6 @@ def _rounds_done(place: Path | None) -> int:
 
 def _show_new(shown: Watcher, place: Path) -> None:
     """Show the rounds that were written down since."""
-    from itertools import islice  # noqa: PLC0415
-
     from holdfast.records.folder import RunFolder  # noqa: PLC0415
 
     if (place / "rounds.jsonl").is_file():

@@ -127,7 +127,8 @@ def make_certificates(folder: Path, hosts: Sequence[str] = (), days: int = 365) 
 def make_node_key(private: Path) -> Path:
     """Make the key pair of a node in the formats that Flower reads, and return the file of the public key.
 
-    The private key is in OpenSSH's format, without a pass phrase; the public key is a line beside it, NAME.pub.
+    The private key is in OpenSSH's format, without a pass phrase; the public key is a line beside it, NAME.pub. The
+    folder of both is closed to everybody but its owner.
 
     Raises:
         RunError: one of the files exists.
@@ -147,7 +148,11 @@ def make_node_key(private: Path) -> Path:
 
 
 def private_folder(folder: Path) -> None:
-    """Make a folder that its owner alone may enter; one that exists is made so."""
+    """Make a folder that its owner alone may enter; one that exists is made so.
+
+    Raises:
+        RunError: it cannot be made.
+    """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.chmod(0o700)

@@ -29,6 +29,7 @@ MOST_AT_ONCE = 4
 """How many keys are registered at the same time."""
 
 
+@final
 class NodeStatus(ValueObject):
     """A SuperNode as it is now."""
 
@@ -40,6 +41,7 @@ class NodeStatus(ValueObject):
     config: Mapping[str, Setting]
 
 
+@final
 class FederationStatus(ValueObject):
     """A federation as it is now."""
 
@@ -218,7 +220,11 @@ class Federation:
         )
 
     def online(self) -> set[int]:
-        """Return the ids of the nodes that the SuperLink says are online."""
+        """Return the ids of the nodes that the SuperLink says are online.
+
+        Raises:
+            RunError: the SuperLink does not answer.
+        """
         listed = self.flwr("supernode", "list", "@").get("nodes", [])
         return {int(node["node-id"]) for node in listed if node.get("status") == "online"}
 
@@ -228,6 +234,9 @@ class Federation:
         Args:
             config: what it is told besides partition-id, num-partitions and name.
             registered: whether the SuperLink is told its key; if not, a secure one will not let it in.
+
+        Raises:
+            RunError: the SuperLink does not take its key.
         """
         index = len(self.nodes)
         told = {**usual_config(index, index + 1), **(config or {})}
@@ -242,6 +251,9 @@ class Federation:
         """Stop everything, by force if need be; nothing happens if nothing runs. The folder stays.
 
         Also after a crash of the machine or of who brought it up: what runs is known by start time, not number alone.
+
+        Raises:
+            RunError: another command is starting or stopping it, or a process cannot be ended.
         """
         with self.place.held():
             self._end()

@@ -1,19 +1,27 @@
-"""Who takes a federation down when the process that brought it up is killed."""
+"""Who takes a federation down when the process that brought it up is killed.
+
+The processes of a federation are sessions of their own, so that Ctrl-C in a terminal does not reach them, and nothing
+of the system ends them with their owner. A test or a benchmark that is killed would leave them running.
+"""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
+from holdfast.errors import RunError
+from holdfast.federation.installed import MARKER
 from holdfast.federation.places import Place
-from holdfast.federation.processes import Process, end, until
+from holdfast.federation.processes import Process, end, launch
 
-WEEK = 7 * 86400.0
-"""How long a guardian waits at most."""
+PAUSE = 0.5
+"""Seconds between two looks at the owner."""
 
 
 @final
@@ -30,22 +38,26 @@ class Guardian:
 
 
 def watched_over(folder: Path, marker: str) -> Guardian | None:
-    """Start a process that waits for the end of this one and then ends all that carries the marker."""
+    """Start a process that waits for the end of this one and then ends all that carries the marker.
+
+    It carries the marker itself: whoever takes the federation down ends it too, or it would end the next one in the
+    folder, which has the same marker.
+    """
     owner = Process.of(os.getpid())
     if owner is None:
         return None
     words = [sys.executable, "-m", "holdfast.federation.guardian", str(owner.pid), owner.started, str(folder), marker]
-    with (folder / "logs" / "guardian.log").open("ab") as log:
-        child = subprocess.Popen(  # noqa: S603  this module
-            words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-        )
-    return Guardian(child)
+    variables = {**os.environ, MARKER: f"{marker}/guardian"}
+    return Guardian(launch(words, folder / "logs" / "guardian.log", variables, Path.cwd()))
 
 
 def guard(owner: Process, folder: Path, marker: str) -> None:
     """Wait until the owner is gone, then end the federation."""
-    until(lambda: not owner.is_running, WEEK)
-    state = Place(folder).state() if folder.is_dir() else None
+    while owner.is_running:
+        time.sleep(PAUSE)
+    state = None
+    with suppress(RunError):  # a state that cannot be read: those that carry the marker are found without it
+        state = Place(folder).state()
     end([] if state is None else state.processes(), marker, patience=3.0)
 
 

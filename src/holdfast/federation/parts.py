@@ -8,23 +8,21 @@ import subprocess
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
-from typing import Any, Generic, TypeVar, final
+from typing import Any, ClassVar, Generic, TypeVar, final
 
 from holdfast.errors import RunError
 from holdfast.federation.flower_commands import superexec_command, superlink_command, supernode_command
 from holdfast.federation.installed import environment
-from holdfast.federation.places import NodeState, PartState, Place
-from holdfast.federation.processes import Process, argv, end, family, launch, until
+from holdfast.federation.places import NodeState, PartState, Place, ProcessState
+from holdfast.federation.processes import Process, argv, end, family, launch, printed, until
 
-COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 TAIL = 15
 """How many lines of a log a message shows."""
 PAUSE = 3.0
 """Seconds between two attempts of a node to be let in."""
 NODE_ID = re.compile(r"SuperNode ID: (\d+)")
-State = TypeVar("State", bound=PartState)
+State = TypeVar("State", bound=ProcessState)
 
 
 class Part(ABC, Generic[State]):
@@ -48,6 +46,14 @@ class Part(ABC, Generic[State]):
     def _ready(self, printed: str) -> bool:
         """Return whether it is at work, by what it printed since it was started."""
 
+    @abstractmethod
+    def _prepare(self) -> None:
+        """Write down what it reads when it starts."""
+
+    @abstractmethod
+    def _learn(self, printed: str) -> None:
+        """Take note of what it printed when it was at work."""
+
     @property
     def log(self) -> Path:
         """What it printed, since the federation was made."""
@@ -68,6 +74,7 @@ class Part(ABC, Generic[State]):
         """Start it, if it does not run; `wait_until_ready` waits for it."""
         if self.is_running:
             return
+        self._prepare()
         self.log.touch()
         log_start = self.log.stat().st_size
         child = launch(self._command(), self.log, environment(self._home(), self._marker), Path.cwd())
@@ -88,6 +95,7 @@ class Part(ABC, Generic[State]):
         if not self.is_running:
             msg = f"{self.name} ended when it was started; {self.shown_log()}"
             raise RunError(msg)
+        self._learn(self.printed())
 
     def kill(self) -> None:
         """End the process alone, by force, as a crash does; what it started is left to notice."""
@@ -109,10 +117,7 @@ class Part(ABC, Generic[State]):
 
     def printed(self) -> str:
         """Return what it printed since it was started, without colours."""
-        with suppress(OSError), self.log.open("rb") as file:
-            file.seek(self.state.log_start)
-            return COLOUR.sub("", file.read().decode(errors="replace"))
-        return ""
+        return printed(self.log, self.state.log_start)
 
     def shown_log(self) -> str:
         """Return the end of its log, as messages show it."""
@@ -130,41 +135,48 @@ class Part(ABC, Generic[State]):
             self._child = None
 
 
-@final
-class SuperLink(Part[PartState]):
-    """The process that nodes and users talk to."""
+class ServerPart(Part[PartState]):
+    """A part at the SuperLink's end, with the SuperLink's own settings; it learns nothing from what it prints."""
+
+    called: ClassVar[str]
 
     def __init__(
         self, place: Place, marker: str, state: PartState, changed: Callable[[], None], *, secure: bool
     ) -> None:
-        super().__init__("superlink", place, marker, state, changed)
+        super().__init__(self.called, place, marker, state, changed)
         self._secure = secure
-
-    def _command(self) -> list[str]:
-        return superlink_command(self._place, self.state.port, secure=self._secure)
 
     def _home(self) -> Path:
         return self._place.home
+
+    def _prepare(self) -> None:
+        pass
+
+    def _learn(self, printed: str) -> None:
+        pass
+
+
+@final
+class SuperLink(ServerPart):
+    """The process that nodes and users talk to."""
+
+    called: ClassVar[str] = "superlink"
+
+    def _command(self) -> list[str]:
+        return superlink_command(self._place, self.state.port, secure=self._secure)
 
     def _ready(self, printed: str) -> bool:
         return "Uvicorn running on" in printed
 
 
 @final
-class SuperExec(Part[PartState]):
+class SuperExec(ServerPart):
     """The process that starts a ServerApp for every run; both survive a crash of the SuperLink."""
 
-    def __init__(
-        self, place: Place, marker: str, state: PartState, changed: Callable[[], None], *, secure: bool
-    ) -> None:
-        super().__init__("superexec", place, marker, state, changed)
-        self._secure = secure
+    called: ClassVar[str] = "superexec"
 
     def _command(self) -> list[str]:
         return superexec_command(self._place, self.state.port, secure=self._secure)
-
-    def _home(self) -> Path:
-        return self._place.home
 
     def _ready(self, printed: str) -> bool:
         return "Starting Flower SuperExec" in printed
@@ -199,18 +211,6 @@ class SuperNode(Part[NodeState]):
     def node_id(self) -> int | None:
         """What the SuperLink calls it; None before it is known."""
         return self.state.node_id
-
-    def start(self) -> None:
-        """Start it, if it does not run; it is told what its configuration says now."""
-        self._place.write_node_config(self.name, self.state.config)
-        super().start()
-
-    def wait_until_ready(self, timeout: float = 60.0) -> None:
-        """Wait until the SuperLink has let it in; its id is known then."""
-        super().wait_until_ready(timeout)
-        found = NODE_ID.search(self.printed())
-        if found is not None and int(found[1]) != self.node_id:
-            self.identify(int(found[1]))
 
     def restart(self, timeout: float = 240.0) -> None:
         """Start it again and wait until the SuperLink lets it in.
@@ -248,6 +248,14 @@ class SuperNode(Part[NodeState]):
 
     def _ready(self, printed: str) -> bool:
         return NODE_ID.search(printed) is not None
+
+    def _prepare(self) -> None:
+        self._place.write_node_config(self.name, self.state.config)
+
+    def _learn(self, printed: str) -> None:
+        found = NODE_ID.search(printed)
+        if found is not None and int(found[1]) != self.node_id:
+            self.identify(int(found[1]))
 
 
 @final

@@ -37,8 +37,8 @@ Setting = bool | int | float | str
 NodeConfig = Mapping[str, Setting]
 
 
-class PartState(ValueObject):
-    """One process as it was started last."""
+class ProcessState(ValueObject):
+    """What is remembered of any process as it was started last; `PartState` and `NodeState` are of this kind."""
 
     port: Port
     pid: int | None = None
@@ -54,7 +54,13 @@ class PartState(ValueObject):
         return None if self.pid is None else Process(self.pid, self.started)
 
 
-class NodeState(PartState):
+@final
+class PartState(ProcessState):
+    """The SuperLink or its SuperExec as it was started last."""
+
+
+@final
+class NodeState(ProcessState):
     """A SuperNode as it was started last."""
 
     config: Mapping[str, Setting]
@@ -65,6 +71,7 @@ class NodeState(PartState):
     """What the SuperLink calls it."""
 
 
+@final
 class FederationState(ValueObject):
     """What runs, as it is written down."""
 
@@ -140,11 +147,19 @@ class Place:
         return self.path / "nodes" / f"{name}.toml"
 
     def make(self) -> None:
-        """Make the folder, if need be."""
+        """Make the folder, if need be.
+
+        Raises:
+            RunError: it cannot be made, or holds other things: it is closed to others, hidden from git, and deleted
+                as a whole by `holdfast federation down --delete`.
+        """
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if any(self.path.iterdir()) and not self.home.is_dir():
+                msg = f"{str(self.path)!r} holds things that are no federation; choose a new or an empty folder"
+                raise RunError(msg)
             self.path.chmod(0o700)
-            for part in ("logs", "nodes", "flwr-home", "database"):
+            for part in ("flwr-home", "logs", "nodes", "database"):
                 (self.path / part).mkdir(exist_ok=True)
             (self.path / ".gitignore").write_text("*\n", encoding="utf-8")
         except OSError as error:

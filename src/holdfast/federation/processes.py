@@ -17,9 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
+from holdfast.errors import RunError
 from holdfast.federation.installed import MARKER
 
 PROC = Path("/proc")
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 POLL = 0.1
 """Seconds between two looks at what does not report by itself."""
 
@@ -49,7 +51,7 @@ class Process:
             return False
         try:
             os.kill(self.pid, number)
-        except ProcessLookupError:
+        except (ProcessLookupError, PermissionError):  # it has just ended, or somebody else started it
             return False
         return True
 
@@ -68,6 +70,16 @@ def launch(command: Sequence[str], log: Path, environment: Mapping[str, str], fo
         )
 
 
+def printed(log: Path, start: int = 0) -> str:
+    """Return what a log holds from some byte on, without colours; nothing if there is no log."""
+    try:
+        with log.open("rb") as file:
+            file.seek(start)
+            return COLOUR.sub("", file.read().decode(errors="replace"))
+    except OSError:
+        return ""
+
+
 def family(roots: Iterable[Process], marker: str) -> set[Process]:
     """Return the roots that run, all that descend from them, and all that carry the marker (or it and a slash)."""
     parents = _parents()
@@ -82,10 +94,15 @@ def family(roots: Iterable[Process], marker: str) -> set[Process]:
     return {process for process in map(Process.of, found) if process is not None}
 
 
-def end(roots: Sequence[Process], marker: str, *, patience: float = 8.0, reap: Callable[[], object] = int) -> None:
+def end(
+    roots: Sequence[Process], marker: str, *, patience: float = 8.0, reap: Callable[[], object] = lambda: None
+) -> None:
     """Ask the roots to end; when they have, or patience is over, end by force what is left of their families.
 
     `reap` takes note of children that ended: what they started waits for their numbers to be free.
+
+    Raises:
+        RunError: something cannot be ended.
     """
     members = family(roots, marker)
     for root in roots:
@@ -98,6 +115,10 @@ def end(roots: Sequence[Process], marker: str, *, patience: float = 8.0, reap: C
         for process in members:
             process.send(signal.SIGKILL)
         until(lambda: not _left(members, reap), 2.0)  # noqa: B023  called at once
+    listed = ", ".join(str(process.pid) for process in sorted(_left(members, reap), key=lambda each: each.pid))
+    if listed:
+        msg = f"cannot end the processes {listed} of the federation; end them as the user who started them"
+        raise RunError(msg)
 
 
 def _left(processes: set[Process], reap: Callable[[], object]) -> set[Process]:

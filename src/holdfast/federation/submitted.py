@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import tempfile
 import time
@@ -17,14 +16,14 @@ import tomli_w
 from holdfast.errors import ParameterError, RunError, nearest
 from holdfast.federation.flower_commands import Flwr
 from holdfast.federation.places import Setting
-from holdfast.federation.processes import launch
+from holdfast.federation.processes import launch, printed
 from holdfast.values import ValueObject
 
-COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 LOOK = 0.5
 """Seconds between two looks at a run."""
 
 
+@final
 class RunStatus(ValueObject):
     """What the SuperLink says of a run."""
 
@@ -115,13 +114,11 @@ class SubmittedRun:
 
     def printed(self) -> str:
         """Return what the ServerApp printed, as far as it was followed."""
-        with suppress(OSError):
-            return COLOUR.sub("", self.log.read_text(encoding="utf-8", errors="replace"))
-        return ""
+        return printed(self.log)
 
     def _check(self, deadline: float | None, timeout: float | None) -> None:
         if deadline is not None and time.monotonic() > deadline:
-            msg = f"run {self.run_id} was not finished after {timeout:g} s; it goes on, its log is {self.log}"
+            msg = f"run {self.run_id} was not finished after {timeout:g} s; its log is {self.log}"
             raise RunError(msg)
 
 
