@@ -127,6 +127,7 @@ def certify(
         ParameterError: a number is out of its range.
         CorruptRunError: the folder holds no run that can be read.
         RunError: the data are not those of the run, or there is nothing to measure constants at.
+        MissingDataError: the data are nowhere, or with the clients of a deployment.
     """
     asked = None if sigma0 is None else positive("sigma0", sigma0)
     run = Run.opened(path, dataset=dataset)
@@ -136,13 +137,8 @@ def certify(
         known = exactly(setting, objective)
         looked = looked_along(run.folder, objective, known, _effort(setting, clients, points), curvatures)
         constants = known or _along(setting, objective, looked, FilePath(path))
-    plan = planned(
-        constants,
-        protocol_of(setting),
-        wishes,
-        beyond=(*outside(setting), *outside_by_deployment(run.folder)),
-        answered=False,
-    )
+    beyond = (*outside(setting), *outside_by_deployment(run.folder))
+    plan = planned(constants, protocol_of(setting), wishes, beyond=beyond, answered=False)
     records = list(run.folder.records())
     rule = run.config.rule
     facts = facts_of(records, kappa=rule.kappa if isinstance(rule, Rage) else KAPPA, sigma0=asked)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from fnmatch import fnmatchcase
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,7 @@ class Kind(Enum):
     """Integers or booleans, such as counters."""
 
 
+@final
 @dataclass(frozen=True)
 class ArraySpec:
     """What one array of a reply has to be."""
@@ -68,6 +69,7 @@ class ArraySpec:
         return slice(self.offset, self.offset + self.size)
 
 
+@final
 @dataclass(frozen=True)
 class ModelLayout:
     """Names, shapes, dtypes and kinds of the arrays of a trusted model, and the columns of its parameters.
@@ -89,7 +91,12 @@ class ModelLayout:
 
     @classmethod
     def of(cls, arrays: ArrayRecord, buffers: Sequence[str] = BUFFERS) -> ModelLayout:
-        """Return the layout of a trusted record, whose parameters must be finite float16, float32 or float64."""
+        """Return the layout of a trusted record.
+
+        Raises:
+            DtypeError: an array is neither float16, float32 or float64 nor of integers or booleans.
+            ParameterError: an array is not finite, or there is no parameter.
+        """
         specs: list[ArraySpec] = []
         offset = 0
         for name, array in arrays.items():

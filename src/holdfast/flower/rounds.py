@@ -32,7 +32,6 @@ class Tampering(Protocol):
         clients: list[Client],
         rule: Aggregator,
         view: ServerView,
-        round: int,  # noqa: A002  the one word for it
     ) -> None:
         """Change rows in place."""
 
@@ -148,7 +147,7 @@ def aggregated(
     if not received.clients:
         return "no client sent an update"
     if tampering is not None:
-        tampering.tamper(received.updates, list(received.clients), rule, view, view.round)
+        tampering.tamper(received.updates, list(received.clients), rule, view)
     assumed = rule.assumed_of(len(received.clients), view.cohort_size)
     if received.malformed > assumed > 0:
         return f"{received.malformed} replies were no models, more than the {assumed} clients assumed to be Byzantine"

@@ -217,11 +217,12 @@ class HoldfastStrategy(Strategy, ABC):
         contents: list[RecordDict] = []
         for reply in replies:
             place = self._examiners.place(reply)
+            if place is None:
+                continue
             try:
-                if place is not None:
-                    contents.append(RecordDict(dict(self._examiners.content(place, reply).metric_records)))
+                contents.append(RecordDict(dict(self._examiners.content(place, reply).metric_records)))
             except ReplyError as error:
-                log(INFO, "\t> no evaluation from %s: %s", self._examiners.asked[place or 0].name, error)
+                log(INFO, "\t> no evaluation from %r: %r", self._examiners.asked[place].name, str(error))
         if not contents:
             return None
         reports = [scalars_of(content) for content in contents]
@@ -250,6 +251,7 @@ class HoldfastStrategy(Strategy, ABC):
         those of Flower's `Strategy.start`; a reply that takes longer than `timeout` seconds is an erasure.
 
         Raises:
+            ParameterError: a number is out of its range, or the arrays are no model that can be trained.
             RunError: the folder holds a run of another configuration, or another process works in it.
         """
         settings = Settings(timeout, train_config or ConfigRecord(), evaluate_config or ConfigRecord(), evaluate_fn)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import compress
-from typing import Any
+from typing import Any, final
 
 import torch
 
@@ -39,6 +39,7 @@ def decided(outcome: Aggregation | str, clients: Sequence[Client]) -> dict[str, 
     }
 
 
+@final
 class Timer:
     """How long each part of a round takes."""
 

@@ -245,3 +245,9 @@ def test_parameters_go_to_the_attack() -> None:
     torch.testing.assert_close(update_in(answer([byzantine("scaling", factor=3)])), 3 * own, rtol=1e-5, atol=1e-5)
     with pytest.raises(ParameterError, match="no parameter 'fctor', did you mean 'factor'"):
         byzantine("scaling", fctor=3)
+
+
+@pytest.mark.parametrize(("name", "parameters"), [("wrong-shape", {"factor": 2}), ("stall", {"factor": 2})])
+def test_parameters_of_what_has_none_are_refused(name: str, parameters: dict[str, int]) -> None:
+    with pytest.raises(ParameterError, match=f"'{name}' has no such parameters: factor; 'stall' has seconds"):
+        byzantine(name, **parameters)

@@ -35,7 +35,7 @@ def test_the_rows_are_those_of_the_simulators_adversary(name: str) -> None:
     turn = Turn(2, view, order)
     expected = Adversary(EVERY[name], EVERYTHING, 3).forge(before[LIARS], before[HONEST], RULE, turn)
     tampering: Tampering = Omniscient(EVERY[name], byzantine={"b", "f"}, seed=3)
-    tampering.tamper(updates, list(CLIENTS), RULE, view, 2)
+    tampering.tamper(updates, list(CLIENTS), RULE, view)
     assert torch.equal(updates[HONEST], before[HONEST])
     if name == "silence":
         assert bool(updates[LIARS].isnan().all())
@@ -45,13 +45,13 @@ def test_the_rows_are_those_of_the_simulators_adversary(name: str) -> None:
 
 def test_a_round_without_its_clients_is_left_alone() -> None:
     updates = rows()
-    Omniscient(build_attack("nan"), byzantine={"x"}).tamper(updates, list(CLIENTS), RULE, ServerView(), 0)
+    Omniscient(build_attack("nan"), byzantine={"x"}).tamper(updates, list(CLIENTS), RULE, ServerView())
     assert torch.equal(updates, rows())
 
 
 def test_numbers_name_clients_too() -> None:
     updates = rows()
-    Omniscient(build_attack("zero"), byzantine={3}).tamper(updates, list(range(8)), RULE, ServerView(), 0)
+    Omniscient(build_attack("zero"), byzantine={3}).tamper(updates, list(range(8)), RULE, ServerView())
     assert bool((updates[3] == 0.0).all())
     assert torch.equal(updates[[0, 1, 2, 4, 5, 6, 7]], rows()[[0, 1, 2, 4, 5, 6, 7]])
 
@@ -60,7 +60,7 @@ def test_malformed_rows_of_others_do_not_stop_it() -> None:
     updates = rows()
     updates[0] = torch.nan
     Omniscient(build_attack("ipm", epsilon=1.0), byzantine={"b", "f"}).tamper(
-        updates, list(CLIENTS), Median(num_byzantine=3), ServerView(), 0
+        updates, list(CLIENTS), Median(num_byzantine=3), ServerView()
     )
     torch.testing.assert_close(updates[LIARS], -updates[[2, 3, 4, 6, 7]].mean(0).repeat(2, 1))
     assert bool(updates[0].isnan().all())
@@ -68,7 +68,7 @@ def test_malformed_rows_of_others_do_not_stop_it() -> None:
 
 def test_it_has_nothing_to_work_with_if_all_are_its_clients() -> None:
     updates = rows()
-    Omniscient(build_attack("ipm"), byzantine=set(CLIENTS)).tamper(updates, list(CLIENTS), RULE, ServerView(), 0)
+    Omniscient(build_attack("ipm"), byzantine=set(CLIENTS)).tamper(updates, list(CLIENTS), RULE, ServerView())
     assert bool(torch.isfinite(updates).all())
 
 
@@ -83,7 +83,7 @@ def test_what_it_remembers_lasts() -> None:
             before[LIARS], before[HONEST], RULE, Turn(number, view, order, memory)
         )
         memory = dict(expected.memory)
-        adversary.tamper(updates, list(CLIENTS), RULE, view, number)
+        adversary.tamper(updates, list(CLIENTS), RULE, view)
         torch.testing.assert_close(updates[LIARS], expected.rows)
     assert memory
 

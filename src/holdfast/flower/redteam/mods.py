@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Never, final
 
@@ -121,6 +122,9 @@ def malformed(name: str) -> Mod:
     """Return a mod that sends the malformed reply of this name, see `MALFORMED`.
 
     Replies without arrays, as to a message that asks for an evaluation, are forged as far as they have what is forged.
+
+    Raises:
+        UnknownNameError: there is none of this name; the nearest one is named.
     """
     forge = find("malformed reply", name, MALFORMED).forge
 
@@ -178,7 +182,7 @@ def byzantine(name: str, *, seed: int = 0, **parameters: Any) -> Mod:
     Args:
         name: of `ATTACKS`, of `MALFORMED`, or "crash", "exit" or "stall".
         seed: of the adversary's randomness.
-        parameters: of an attack, or `seconds` of "stall".
+        parameters: of an attack, or `seconds` of "stall", or `code` of "exit".
 
     Raises:
         UnknownNameError: nothing has this name; the nearest one is named.
@@ -190,11 +194,19 @@ def byzantine(name: str, *, seed: int = 0, **parameters: Any) -> Mod:
     holdfast.errors.UnknownNameError: unknown Byzantine behaviour 'sign-flop', did you mean 'sign-flip'?; known: ...
     """
     find("Byzantine behaviour", name.partition("+")[0], dict.fromkeys(BEHAVIOURS))
-    if name in _FAILURES:
-        return _FAILURES[name](**parameters)
-    if name in MALFORMED:
-        return malformed(name, **parameters)
+    made = partial(malformed, name) if name in MALFORMED else _FAILURES.get(name)
+    if made is not None:
+        return _made(name, made, parameters)
     return attacking(build_attack(name, **parameters), seed=seed)
+
+
+def _made(name: str, made: Callable[..., Mod], parameters: Mapping[str, Any]) -> Mod:
+    try:
+        return made(**parameters)
+    except TypeError:
+        listed = ", ".join(parameters) or "none"
+        msg = f"the Byzantine behaviour {name!r} has no such parameters: {listed}; 'stall' has seconds, 'exit' has code"
+        raise ParameterError(msg) from None
 
 
 def poisoned_labels(

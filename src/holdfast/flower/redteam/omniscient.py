@@ -37,7 +37,7 @@ class Omniscient:
     >>> from holdfast.attacks import InnerProductManipulation
     >>> adversary = Omniscient(InnerProductManipulation(epsilon=1.0), byzantine={"b"})
     >>> updates = torch.tensor([[1.0, 0.0], [9.0, 9.0], [3.0, 2.0]])
-    >>> adversary.tamper(updates, ["a", "b", "c"], Median(), ServerView(), 0)
+    >>> adversary.tamper(updates, ["a", "b", "c"], Median(), ServerView())
     >>> updates
     tensor([[ 1.,  0.],
             [-2., -1.],
@@ -62,7 +62,6 @@ class Omniscient:
         clients: Sequence[int | str],
         rule: Aggregator,
         view: ServerView,
-        round: int,  # noqa: A002  the one word for it
     ) -> None:
         """Replace the rows of the Byzantine clients by what the attack forges from all rows.
 
@@ -70,15 +69,14 @@ class Omniscient:
             updates: the rows as they came, changed in place; NaN for a client whose reply was malformed.
             clients: who sent each row.
             rule: what the rows will be aggregated with.
-            view: what the rule will be told.
-            round: the number of the round, from 0.
+            view: what the rule will be told, the number of the round among it.
         """
         forged = torch.tensor([str(name) in self.byzantine for name in clients], dtype=torch.bool)
         if not bool(forged.any()):
             return
         order = np.array([*np.flatnonzero(forged), *np.flatnonzero(~forged)])
         senders = np.array(clients, dtype=object)[order]
-        turn = Turn(round, view, senders, self._memory)
+        turn = Turn(view.round, view, senders, self._memory)
         outcome = self._adversary.forge(updates[forged], updates[~forged], rule, turn)
         updates[forged] = torch.where(outcome.silent[:, None].to(updates.device), torch.nan, outcome.rows)
         self._memory = outcome.memory
