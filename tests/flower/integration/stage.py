@@ -186,14 +186,19 @@ def strangers(federation: Federation) -> Facts:
 
 
 def disturbed(federation: Federation, folder: Path) -> Facts:
-    """Kill the SuperLink in mid-round and start it again; kill the ServerApp in mid-round and submit the run again."""
-    play = Play(federation, folder, "disturbed", rounds=5)
+    """Kill the SuperLink in mid-round and start it again; kill the ServerApp in mid-round and submit the run again.
+
+    All nodes are at work while the SuperLink is away: a reply that is being sent when it dies would be lost.
+    """
+    play = Play(federation, folder, "disturbed", rounds=5, wait_in=1)
     first = play.begun()
-    play.wait_for_mark(1, 0)
+    for node in range(4):
+        play.wait_for_mark(1, node)
     federation.superlink.kill()
     records = play.records()
     federation.superlink.start()
     federation.superlink.wait_until_ready(PATIENCE)
+    (play.folder / "go").touch()
     play.wait_for_mark(3, 0)
     federation.server_app.kill()
     at_kill = play.records()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,13 @@ def told(message: Message, context: Context) -> str:
 
 
 def drill(message: Message, context: Context, call_next: Any) -> Message:
-    """Leave a mark that a message has come, and lie if told to."""
+    """Leave a mark that a message has come, wait if told to, and lie if told to."""
     config: Any = message.content["config"]
-    kind = message.metadata.message_type.partition(".")[0]
-    mark = f"{kind}-{int(config['server-round']) - 1}-{context.node_config['partition-id']}"
-    (Path(str(context.run_config["folder"])) / mark).touch()
+    kind, round = message.metadata.message_type.partition(".")[0], int(config["server-round"]) - 1  # noqa: A001
+    folder = Path(str(context.run_config["folder"]))
+    (folder / f"{kind}-{round}-{context.node_config['partition-id']}").touch()
+    while round == config["wait-in"] and not (folder / "go").exists():
+        time.sleep(0.2)
     lie = told(message, context)
     if not lie:
         reply: Message = call_next(message, context)

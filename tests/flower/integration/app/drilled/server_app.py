@@ -33,7 +33,7 @@ def main(grid: Grid, context: Context) -> None:
             while not (folder / "released").exists():
                 time.sleep(0.2)
 
-    common = {"liar": settings["liar"]}
+    common = {"liar": settings["liar"], "wait-in": settings["wait-in"]}
     strategy = RageStrategy(num_malicious_nodes=1, num_train_nodes=4, **_terms(settings))
     result = strategy.start(
         grid,
