@@ -62,6 +62,8 @@ class SuperLink:
         self.uploads: dict[str, Upload] = {}
         self.strays: list[Upload] = []
         self.absent: set[str] = set()
+        self.failing: set[str] = set()
+        self.failures: list[str] = []
         self.confirmed: list[str] = []
         self.down: Exception | None = None
 
@@ -81,6 +83,11 @@ class SuperLink:
         if name == "push-messages":
             sent = PushAppMessagesRequest.FromString(body).messages_list
             answer = PushAppMessagesResponse(message_ids=[message.metadata.message_id for message in sent])
+        elif name == "pull-messages" and (
+            found := self.failing & {*PullAppMessagesRequest.FromString(body).message_ids}
+        ):
+            self.failures += found
+            return httpx.Response(500, request=request)
         elif name == "pull-messages":
             answer = self._replies(list(PullAppMessagesRequest.FromString(body).message_ids))
         elif name == "pull-object":

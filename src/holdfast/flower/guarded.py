@@ -19,7 +19,7 @@ from holdfast.flower.door import Door
 from holdfast.flower.gate import Gate
 from holdfast.flower.layout import BUFFERS, ArraySpec, ModelLayout, NDArray, combined_buffers
 from holdfast.flower.metrics import common_metrics, scalars_of
-from holdfast.flower.playing import largest_reply
+from holdfast.flower.playing import largest_reply, most_objects
 from holdfast.flower.receiving import Unreadable, replies_to
 from holdfast.flower.sampling import Member, Roster
 from holdfast.records.round import DroppedReply
@@ -118,7 +118,7 @@ class GuardedStrategy(Strategy):
     ) -> Result:
         """Play the rounds as Flower does, with replies that are received one at a time."""
         self._layout, self.drops = ModelLayout.of(initial_arrays, self._buffers), []
-        front = OneAtATime(grid, largest_reply(self._layout))
+        front = OneAtATime(grid, largest_reply(self._layout), most_objects(self._layout))
         result = super().start(front, initial_arrays, num_rounds, timeout, train_config, evaluate_config, evaluate_fn)
         result.arrays = result.arrays or initial_arrays  # which stays if no round made another
         return result
@@ -173,8 +173,8 @@ class GuardedStrategy(Strategy):
 class OneAtATime(Grid):
     """A grid that receives replies one at a time, bounded, those that cannot be read included."""
 
-    def __init__(self, grid: Grid, limit: int) -> None:
-        self._grid, self._limit = grid, limit
+    def __init__(self, grid: Grid, limit: int, objects: int) -> None:
+        self._grid, self._limit, self._objects = grid, limit, objects
 
     def set_run(self, run: Run) -> None:
         """Pass it on."""
@@ -205,7 +205,8 @@ class OneAtATime(Grid):
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
         """Send messages and return what comes back; `Unreadable` where it is no message."""
-        return cast("Iterable[Message]", replies_to(self._grid, list(messages), timeout=timeout, limit=self._limit))
+        sent, limit, objects = list(messages), self._limit, self._objects
+        return cast("Iterable[Message]", replies_to(self._grid, sent, timeout=timeout, limit=limit, objects=objects))
 
 
 def _only(specs: Sequence[ArraySpec], row: NDArray) -> ArrayRecord:

@@ -21,10 +21,12 @@ from holdfast.flower.terms import seconds, whole
 if TYPE_CHECKING:
     from holdfast.flower.strategy import HoldfastStrategy
 
-HEADERS = 64 * 1024
+MARGIN = 64 * 1024
 """Bytes that a reply may take besides the numbers of its arrays and their headers."""
 HEADER = 1024
 """Bytes that the header of an array may take."""
+RECORDS = 64
+"""Objects that a reply may have besides its arrays: the message, its records."""
 EvaluateFn = Callable[[int, ArrayRecord], MetricRecord | None]
 
 
@@ -126,9 +128,15 @@ class _Loop:
 
     def _replies(self, messages: Iterable[Message]) -> Iterator[Message | Unreadable]:
         sent = list(messages)
-        return replies_to(self.grid, sent, timeout=self.settings.timeout, limit=largest_reply(self.strategy.layout))
+        limit, objects = largest_reply(self.strategy.layout), most_objects(self.strategy.layout)
+        return replies_to(self.grid, sent, timeout=self.settings.timeout, limit=limit, objects=objects)
 
 
 def largest_reply(layout: ModelLayout) -> int:
     """Return how many bytes of arrays an honest reply may take: float64 for every number, and headers."""
-    return 8 * layout.dim + layout.nbytes + HEADER * len(layout.specs) + HEADERS
+    return 8 * layout.dim + layout.nbytes + HEADER * len(layout.specs) + MARGIN
+
+
+def most_objects(layout: ModelLayout) -> int:
+    """Return how many objects an honest reply may have: for each array it and a chunk, and records."""
+    return 2 * len(layout.specs) + RECORDS
