@@ -11,6 +11,7 @@ import argparse
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Error, Message, 
 from benchmarks import machine
 from benchmarks.flower.loopback import FAILED, Deflated, Loopback, Reply, copied, reply_content
 from benchmarks.flower.strategies import RAGE, Make, competitors, played, quietly
-from benchmarks.flower.tables import Table, as_json, cells_table, counts_table, definitions, write
+from benchmarks.flower.tables import Table, append, cells_table, counts_table, definitions, entries, plain_row, row_of
 from benchmarks.flower.verdicts import Judgement, Model, Reference, judged
 from holdfast.flower.redteam import MALFORMED, byzantine
 from holdfast.rng import stream
@@ -34,6 +35,7 @@ SHAPES: Mapping[str, tuple[int, ...]] = {
 }
 STEP, SPREAD = 0.05, 0.05
 """Size of the common step of all clients, and of what each has of its own, per coordinate; weights have size 1."""
+RECORDS = machine.RESULTS / "flower-bad-client.jsonl"
 HONEST, ERROR, SILENT = "honest", "an error", "no reply"
 UNFOLDING = ("chunk-bomb",)
 """Replies that take 8 GiB of memory to put together Flower's way: one and the same is used at all positions."""
@@ -142,16 +144,19 @@ def rows() -> dict[str, str]:
     return attacks | {each.name: each.description for each in MALFORMED.values()} | lost
 
 
-def table(scene: Scene, names: Iterable[str]) -> dict[str, dict[str, list[Judgement]]]:
-    """Return what these replies do to every strategy."""
+def table(scene: Scene, names: Iterable[str], records: Path | None = None) -> dict[str, dict[str, list[Judgement]]]:
+    """Return what these replies do to every strategy; rows that are in the records are not played again."""
     makers = competitors(CLIENTS, MALICIOUS)
+    done = {} if records is None else {entry["reply"]: row_of(entry["verdicts"]) for entry in entries(records)}
+    found: dict[str, dict[str, list[Judgement]]] = {}
     with quietly():
         usual = usual_distances(scene, makers)
-        found = {}
         for name in names:
-            found[name] = row(scene, name, makers, usual)
-            print(f"{len(found)}: {name}", flush=True)
-        return found
+            found[name] = done.get(name) or row(scene, name, makers, usual)
+            if records is not None and name not in done:
+                append(records, {"reply": name, "verdicts": plain_row(found[name])})
+                print(f"{len(found)}: {name}", flush=True)
+    return found
 
 
 def document(plain: Table, normed: Table, about: str) -> str:
@@ -192,17 +197,19 @@ def main() -> None:
     """Fill the tables and write them."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.flower.bad_client", description=__doc__)
     parser.add_argument("--only", nargs="*", default=(), help="some replies, printed and not written")
+    parser.add_argument("--fresh", action="store_true", help="forget the records; otherwise a stopped one goes on")
     options = parser.parse_args()
     if options.only:
         found = table(Scene(), options.only)
         print(cells_table(found, rows(), list(next(iter(found.values())))))
         return
-    plain = table(Scene(), rows())
+    if options.fresh:
+        RECORDS.unlink(missing_ok=True)
+    plain = table(Scene(), rows(), RECORDS)
     normed = table(Scene(with_buffers=True), (HONEST, "last-nan", "float64", "missing-layer"))
-    text = document(plain, normed, machine.versions(("flwr", "numpy", "torch")))
-    path = machine.RESULTS / "flower-bad-client.md"
-    write(path, text, {"plain": as_json(plain), "batch normalisation": as_json(normed)})
-    print(f"Written to {path} and {path.with_suffix('.json')}.")
+    path = RECORDS.with_suffix(".md")
+    path.write_text(document(plain, normed, machine.versions(("flwr", "numpy", "torch"))) + "\n", encoding="utf-8")
+    print(f"Written to {path}.")
 
 
 def _record(model: Mapping[str, npt.NDArray[Any]]) -> ArrayRecord:

@@ -12,8 +12,9 @@ that was stopped goes on where it was.
 from __future__ import annotations
 
 import argparse
-import json
 import os
+import signal
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +24,17 @@ from benchmarks import machine
 from benchmarks.flower.bad_client import HONEST, SILENT, UNFOLDING, rows
 from benchmarks.flower.rounds import MALICIOUS, NODES, STRATEGIES
 from benchmarks.flower.strategies import RAGE
-from benchmarks.flower.tables import Table, cells_table, counts_table, definitions, judgement_of, markdown, plain
+from benchmarks.flower.tables import (
+    Table,
+    append,
+    cells_table,
+    counts_table,
+    definitions,
+    entries,
+    markdown,
+    plain,
+    row_of,
+)
 from benchmarks.flower.verdicts import Judgement, Verdict
 from holdfast.federation import Federation
 
@@ -34,15 +45,8 @@ LONGEST = 3600.0
 
 
 def recorded() -> dict[str, dict[str, Any]]:
-    """Return the findings so far by reply; a line that was cut off counts as missing."""
-    found = {}
-    for line in RECORDS.read_text(encoding="utf-8").splitlines() if RECORDS.exists() else []:
-        try:
-            entry = json.loads(line)
-        except json.JSONDecodeError:
-            continue
-        found[entry["reply"]] = entry
-    return found
+    """Return the findings so far by reply."""
+    return {entry["reply"]: entry for entry in entries(RECORDS)}
 
 
 def complete() -> list[str]:
@@ -75,17 +79,12 @@ def given_up(why: str, printed: str) -> None:
     entry = halves[-1]
     ends = plain(Judgement(Verdict.ENDS, detail=f"the ServerApp dies in the grid: {why}"))
     entry["verdicts"] |= {name: [ends] * NODES for name in STRATEGIES if name != RAGE}
-    with RECORDS.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(entry, ensure_ascii=False) + "\n")
+    append(RECORDS, entry)
 
 
 def document(found: dict[str, dict[str, Any]]) -> str:
     """Return the tables with what one needs to read them."""
-    table: Table = {
-        reply: {name: [judgement_of(each) for each in found[reply]["verdicts"][name]] for name in STRATEGIES}
-        for reply in rows()
-        if reply in complete()
-    }
+    table: Table = {reply: row_of(found[reply]["verdicts"]) for reply in rows() if reply in complete()}
     lies = {reply: row for reply, row in table.items() if reply != HONEST}
     drops = [[reply, "; ".join(found[reply]["drops"]).replace("|", "\\|")] for reply in lies if found[reply]["drops"]]
     return "\n\n".join(
@@ -114,6 +113,7 @@ def main() -> None:
     parser.add_argument("--fresh", action="store_true", help="forget the records")
     parser.add_argument("--only", nargs="*", default=(), help="some replies")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("Ended by a signal; the federation is taken down."))
     if options.fresh:
         RECORDS.unlink(missing_ok=True)
     wanted = sorted((name for name in options.only or rows() if name != SILENT), key=UNFOLDING.__contains__)

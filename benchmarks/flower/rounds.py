@@ -18,7 +18,7 @@ from benchmarks.flower.bad_client import ATTACKS, ERROR, HONEST
 from benchmarks.flower.loopback import copied
 from benchmarks.flower.replaying import Memory, Sent
 from benchmarks.flower.strategies import RAGE, outcome_of
-from benchmarks.flower.tables import plain
+from benchmarks.flower.tables import append, plain_row
 from benchmarks.flower.verdicts import Model, Outcome, Reference, judged
 from holdfast.flower import RageStrategy
 from holdfast.flower.layout import ModelLayout
@@ -94,12 +94,9 @@ class Rounds:
         self._write(asked, outcomes)
 
     def _write(self, asked: Asked, outcomes: Mapping[str, Sequence[Outcome]]) -> None:
-        found = {
-            name: [plain(judged(each, self._reference(name))) for each in tried] for name, tried in outcomes.items()
-        }
+        found = {name: [judged(each, self._reference(name)) for each in tried] for name, tried in outcomes.items()}
         drops = [f"{drop.fault}: {drop.detail}" for drop in asked.strategy.records[-1].drops]
-        with self._records.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"reply": asked.reply, "verdicts": found, "drops": drops}, ensure_ascii=False) + "\n")
+        append(self._records, {"reply": asked.reply, "verdicts": plain_row(found), "drops": drops})
 
     def _flowers(self, asked: Asked) -> dict[str, list[Outcome]]:
         """Return what Flower's strategies make of the replies, with the liar's at every position."""

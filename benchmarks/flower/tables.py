@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -54,12 +55,14 @@ def definitions() -> str:
     return _DOCUMENT.strip()
 
 
-def as_json(table: Table) -> dict[str, Any]:
-    """Return the table as plain values."""
-    return {
-        reply: {strategy: [plain(each) for each in judgements] for strategy, judgements in row.items()}
-        for reply, row in table.items()
-    }
+def plain_row(row: Mapping[str, Sequence[Judgement]]) -> dict[str, Any]:
+    """Return what one reply does to every strategy as plain values."""
+    return {strategy: [plain(each) for each in judgements] for strategy, judgements in row.items()}
+
+
+def row_of(entry: Mapping[str, Any]) -> dict[str, list[Judgement]]:
+    """Return what `plain_row` wrote."""
+    return {strategy: [judgement_of(each) for each in judgements] for strategy, judgements in entry.items()}
 
 
 def plain(judgement: Judgement) -> dict[str, Any]:
@@ -75,8 +78,16 @@ def judgement_of(entry: Mapping[str, Any]) -> Judgement:
     return Judgement(Verdict(entry["verdict"]), entry.get("distance"), entry.get("detail", ""))
 
 
-def write(path: Path, text: str, payload: Mapping[str, Any]) -> None:
-    """Write a document, and beside it what it was made of."""
-    path.write_text(text.rstrip() + "\n", encoding="utf-8")
-    plain = json.dumps(payload, indent=1, allow_nan=False, ensure_ascii=False)
-    path.with_suffix(".json").write_text(plain + "\n", encoding="utf-8")
+def entries(path: Path) -> list[dict[str, Any]]:
+    """Return the lines of a file of records; one that was cut off counts as missing."""
+    found = []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+        with suppress(json.JSONDecodeError):
+            found.append(json.loads(line))
+    return found
+
+
+def append(path: Path, entry: Mapping[str, Any]) -> None:
+    """Write one more line."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(entry, ensure_ascii=False, allow_nan=False) + "\n")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from benchmarks.flower.bad_client import CLIENTS, Scene, row, usual_distances
 from benchmarks.flower.strategies import RAGE, competitors, quietly
-from benchmarks.flower.tables import as_json, counts_table, judgement_of, worst
+from benchmarks.flower.tables import append, counts_table, entries, plain_row, row_of, worst
 from benchmarks.flower.verdicts import Judgement, Outcome, Reference, Verdict, cell, judged
 
 SENT = {"weight": np.zeros((2, 2), np.float32), "bias": np.zeros(2, np.float32)}
@@ -82,11 +83,20 @@ def test_a_cell_counts_positions_only_where_they_differ() -> None:
     assert worst([fine, ends]) is Verdict.ENDS
 
 
-def test_what_is_written_can_be_read_again() -> None:
+def test_what_is_written_can_be_read_again_and_a_line_that_was_cut_off_is_missing(tmp_path: Path) -> None:
+    found = {RAGE: [Judgement(Verdict.FINE, 0.25), Judgement(Verdict.ENDS, detail="KeyError")]}
+    path = tmp_path / "records.jsonl"
+    assert entries(path) == []
+    append(path, {"reply": "lie", "verdicts": plain_row(found)})
+    with path.open("a", encoding="utf-8") as file:
+        file.write('{"reply": "cut o')
+    assert [row_of(entry["verdicts"]) for entry in entries(path)] == [found]
+
+
+def test_a_reply_counts_once_for_each_strategy_at_its_worst_position() -> None:
     found = {"lie": {RAGE: [Judgement(Verdict.FINE, 0.25), Judgement(Verdict.ENDS, detail="KeyError")]}}
-    entries = as_json(found)["lie"][RAGE]
-    assert [judgement_of(entry) for entry in entries] == found["lie"][RAGE]
-    assert counts_table(found, [RAGE]).splitlines()[-1].split("|")[2].strip() == "1"
+    counts = [each.strip() for each in counts_table(found, [RAGE]).splitlines()[-1].split("|")[2:-1]]
+    assert counts == ["1", *["·"] * (len(Verdict) - 1)]
 
 
 def test_one_bad_client_does_to_flower_what_the_table_says_and_nothing_to_holdfast() -> None:
