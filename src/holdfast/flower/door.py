@@ -96,5 +96,14 @@ class Door:
         return {message.metadata.message_id: place for place, message in enumerate(self._messages)}
 
     def _note(self, client: Client, fault: str, detail: str) -> None:
-        shown = detail if len(detail) <= DETAIL else f"{detail[:DETAIL]}…"
-        self.drops.append(DroppedReply(client=client, fault=str(fault), detail=shown))
+        self.drops.append(DroppedReply(client=client, fault=str(fault), detail=written(detail)))
+
+
+def written(detail: str) -> str:
+    r"""Return what may hold a client's words so that it can be logged and stored: short, on one line, no escapes.
+
+    >>> written("code 1: \x1b[2J\nall is well")
+    'code 1: \\x1b[2J\\nall is well'
+    """
+    shown = detail if len(detail) <= DETAIL else f"{detail[:DETAIL]}…"
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in shown)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from holdfast.aggregators import Aggregation, Aggregator, Need, Rage, ServerView
 from holdfast.errors import ParameterError, ReplyError
-from holdfast.flower.door import Door, secret
+from holdfast.flower.door import Door, secret, written
 from holdfast.flower.gate import Gate
 from holdfast.flower.journal import ServerState
 from holdfast.flower.layout import BUFFERS, ModelLayout
@@ -222,7 +222,7 @@ class HoldfastStrategy(Strategy, ABC):
             try:
                 contents.append(RecordDict(dict(self._examiners.content(place, reply).metric_records)))
             except ReplyError as error:
-                log(INFO, "\t> no evaluation from %r: %r", self._examiners.asked[place].name, str(error))
+                log(INFO, "\t> no evaluation from %r: %s", self._examiners.asked[place].name, written(str(error)))
         if not contents:
             return None
         reports = [scalars_of(content) for content in contents]
