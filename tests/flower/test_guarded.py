@@ -192,9 +192,15 @@ def test_before_the_first_round_nothing_is_known() -> None:
 
 def test_the_front_of_a_grid_passes_everything_on() -> None:
     grid = ScriptedGrid(honest, NODES)
-    front = OneAtATime(grid, 10**6)
+    front = OneAtATime(grid, 10**6, 100)
     front.set_run(grid.run)
     assert front.run.run_id == grid.run.run_id
     assert list(front.get_node_ids()) == list(NODES)
     message = front.create_message(RecordDict(), "train", NODES[0], "group")
     assert (message.metadata.dst_node_id, message.metadata.group_id) == (NODES[0], "group")
+
+
+def test_nobody_can_compute_the_id_of_somebody_elses_message() -> None:
+    words = [message.metadata.group_id for message in ordered(GuardedStrategy(FedAvg()))]
+    assert len(set(words)) == len(NODES)
+    assert min(map(len, words)) >= 32

@@ -15,7 +15,7 @@ from flwr.supercore import log
 from flwr.supercore.run import Run
 
 from holdfast.errors import ParameterError, ReplyError
-from holdfast.flower.door import Door
+from holdfast.flower.door import Door, secret
 from holdfast.flower.gate import Gate
 from holdfast.flower.layout import BUFFERS, ArraySpec, ModelLayout, NDArray, combined_buffers
 from holdfast.flower.metrics import common_metrics, scalars_of
@@ -31,7 +31,8 @@ class GuardedStrategy(Strategy):
 
     What the strategy itself does with well-formed lies is its own affair: behind this front FedAvg is not stopped by
     anything, and still led anywhere by one client. A model it returns that has another shape or dtype than the one
-    before, or is not finite, is not taken, and neither is whatever it raises.
+    before, or is not finite, is not taken, and neither is whatever it raises. What it remembers is its own affair too:
+    one reply of 1e30 makes the second moment of FedAdam infinite, and the model never moves again.
 
     Args:
         strategy: FedAvg or one of its kind.
@@ -131,6 +132,8 @@ class GuardedStrategy(Strategy):
 
     def _remembered(self, messages: Iterable[Message]) -> list[Message]:
         sent = list(messages)
+        for message in sent:
+            message.metadata.group_id = secret()  # Flower's own messages differ in node and time only
         nodes = [message.metadata.dst_node_id for message in sent]
         self._door = Door([Member(self._roster.name(node), node) for node in nodes], sent, self._roster)
         return sent
