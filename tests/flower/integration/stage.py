@@ -30,7 +30,7 @@ from holdfast.federation.processes import POLL, Process, until
 APP = Path(__file__).parent / "app"
 PATIENCE = 1800.0
 """Seconds after which something that should happen is given up; a loaded machine is slow."""
-STALLED_TIMEOUT = 45.0
+STALLED_TIMEOUT = 60.0
 """Seconds that the server waits for a client that does not answer."""
 AT_ONCE = 2
 """How many runs a federation plays at the same time; nodes are idle less often then."""

@@ -70,4 +70,9 @@ def test_a_client_that_stalls_is_left_out_when_the_time_is_over(played: Callable
     assert LIAR in record.erased
     assert {drop.fault for drop in record.drops if drop.client == LIAR} == {Fault.SILENT}
     assert stalled.facts["seconds"] < STALLED_TIMEOUT + SLACK
-    check_mean(record, stalled.model(0), stalled.model(1))
+    before, after = stalled.model(0), stalled.model(1)
+    if record.skipped:  # the machine is so slow that others were late as well
+        assert len(record.received) < 3
+        np.testing.assert_array_equal(flat(before), flat(after))
+    else:
+        check_mean(record, before, after)
