@@ -136,7 +136,7 @@ def test_constants_are_refused_where_they_are_measured_and_plots_where_nothing_i
     complete: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = refused(capsys, monkeypatch, "certify", str(complete), "--strong-convexity", "1", "--byzantine", "2")
-    assert "leave out strong_convexity, num_byzantine" in told
+    assert "leave out --strong-convexity, --byzantine" in told
     path = str(deployment(tmp_path / "deployed").path)
     assert "nothing to draw" in refused(capsys, monkeypatch, "certify", path, "--plot", "plot.svg")
     assert "missing" in refused(capsys, monkeypatch, "certify", path, "--smoothness", "1")

@@ -24,6 +24,8 @@ PLOT = "certificate.svg"
 """The plot in the folder of a run."""
 _MODELS_SHOWN = 6
 _REMOTE = "for a deployment without a twin"
+_OPTIONS = {"gradient_variance": "--variance", "num_byzantine": "--byzantine"}
+"""Options that are not called as what they say."""
 
 
 def certify(
@@ -103,7 +105,8 @@ def certify(
         _judge_records(path, wishes, sigma0, plot, as_json=as_json)
         return
     if given or told:
-        msg = f"the data of {str(path)!r} are here, so constants are measured; leave out {', '.join([*given, *told])}"
+        options = ", ".join(_OPTIONS.get(name, f"--{name.replace('_', '-')}") for name in (*given, *told))
+        msg = f"the data of {str(path)!r} are here, so constants are measured; leave out {options}"
         raise ParameterError(msg)
     with Console(stderr=True).status("measuring at the models of the run"):
         found = judge(path, wishes=wishes, clients=clients, points=points, curvatures=curvatures, sigma0=sigma0)

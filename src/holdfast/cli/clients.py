@@ -139,9 +139,12 @@ def _by_client(record: RoundRecord, values: tuple[float | None, ...]) -> dict[ob
 
 
 def _sorted(clients: list[ClientSummary], order: Order) -> list[ClientSummary]:
+    from holdfast.records.clients import suspects  # noqa: PLC0415
+
+    if order is Order.SUSPICION:
+        return suspects(clients)
     keys = {
         Order.REMOVED: lambda client: -client.removed / max(1, client.received),
-        Order.SUSPICION: lambda client: (-(client.suspicion or 0.0), -(client.mean_rank or 0.0)),
         Order.WEIGHT: lambda client: 1.0 if client.mean_weight is None else client.mean_weight,
         Order.RANK: lambda client: -(client.mean_rank or 0.0),
         Order.CLIENT: lambda _: 0,

@@ -16,8 +16,6 @@ from holdfast.errors import ParameterError
 Forge = Callable[[RecordDict, RecordDict], RecordDict]
 """What the client would honestly send, and what it was sent -> what it sends instead."""
 Record = ArrayRecord | MetricRecord | ConfigRecord
-NUMPY = "numpy.ndarray"
-"""How Flower says that bytes are those of an .npy file."""
 
 
 def arrays_key(content: RecordDict) -> str:
