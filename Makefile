@@ -10,7 +10,7 @@ export RAY_USAGE_STATS_ENABLED := 0
 
 .DEFAULT_GOAL := help
 .PHONY: help demo federation test test-slow check format docs bench-filter bench-rules bench-agreement bench-memmap bench-gauntlet bench-simulator bench-training \
-	bench-convex theory clean
+	bench-convex bench-flower theory clean
 
 help:  ## list the verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -70,6 +70,11 @@ bench-training: $(VENV)/installed  ## accuracy of rules under attacks (hours; re
 
 bench-convex: $(VENV)/installed  ## distance to the known minimum on a9a (needs HOLDFAST_DATA)
 	$(BIN)/python -m benchmarks.convex
+
+bench-flower: $(VENV)/installed-bench  ## what one bad client does to Flower's strategies and to holdfast's; their cost
+	$(BIN)/python -m benchmarks.flower bad-client
+	$(BIN)/python -m benchmarks.flower deployed
+	$(BIN)/python -m benchmarks.flower cost
 
 theory: $(VENV)/installed  ## the theorems against measured runs: tables and figures under docs/theory (30 min; resumable)
 	$(BIN)/python -m benchmarks.theory

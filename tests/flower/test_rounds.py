@@ -63,7 +63,7 @@ def claiming(reply: Message, *, sender: int | None = None, answers: str | None =
 def test_an_error_in_place_of_a_dead_node_comes_from_the_superlink_and_counts_for_the_node() -> None:
     def replies(messages: list[Message]) -> list[Message]:
         sent = everyone(messages)
-        sent[3] = claiming(Message(Error(3, "the node is unavailable"), reply_to=messages[3]), sender=1)
+        sent[3] = claiming(Message(Error(5, "the node is unavailable"), reply_to=messages[3]), sender=1)
         return sent
 
     new, record = one_round(RageStrategy(num_malicious_nodes=1, lr=LR), replies)
@@ -173,7 +173,7 @@ def test_the_door_names_clients_as_the_roster_does() -> None:
     door = Door([Member("clinic", 7)], [message], roster)
     assert door.place(Unreadable("m", 7, "broken")) == 0
     assert door.place(Unreadable("n", 8, "broken")) is None
-    assert door.silent() == []
+    door.close()
     assert [(drop.client, drop.fault) for drop in door.drops] == [("8", "not asked")]
 
 

@@ -87,7 +87,12 @@ class Certificates:
             if certificate.not_valid_after_utc < datetime.now(UTC) + timedelta(days=1):
                 msg = f"the certificate {str(file)!r} ends on {certificate.not_valid_after_utc:%Y-%m-%d}; {remedy}"
                 raise RunError(msg)
-        named = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        named = [
+            name
+            for extension in certificate.extensions
+            if isinstance(extension.value, x509.SubjectAlternativeName)
+            for name in extension.value
+        ]
         unnamed = [host for host in hosts if _name(host) not in named]
         if unnamed:
             msg = f"the certificate {str(self.server)!r} does not name {', '.join(unnamed)}; {remedy}"

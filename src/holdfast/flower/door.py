@@ -83,13 +83,12 @@ class Door:
         """Return a reply of an asked client with other content."""
         return Message(content, reply_to=self._messages[place])
 
-    def silent(self) -> list[int]:
-        """Return which of the asked clients have not answered, and note it."""
-        missing = [place for place in range(len(self.asked)) if place not in self._answered]
-        for place in missing:
-            self._note(self.asked[place].name, Fault.SILENT, "no reply within the time allowed")
-            self._answered.add(place)
-        return missing
+    def close(self) -> None:
+        """Note which of the asked clients have not answered."""
+        for place, member in enumerate(self.asked):
+            if place not in self._answered:
+                self._note(member.name, Fault.SILENT, "no reply within the time allowed")
+                self._answered.add(place)
 
     def _by_message(self) -> dict[str, int]:
         """Return the place of every message; its id is known only after it was sent."""

@@ -22,6 +22,7 @@ from holdfast.flower.metrics import common_metrics, scalars_of
 from holdfast.flower.playing import largest_reply, most_objects
 from holdfast.flower.receiving import Unreadable, replies_to
 from holdfast.flower.sampling import Member, Roster
+from holdfast.flower.terms import known
 from holdfast.records.round import DroppedReply
 
 
@@ -72,7 +73,7 @@ class GuardedStrategy(Strategy):
 
         Buffers go the way they go in holdfast's own strategies: the median over the replies.
         """
-        layout, buffers = self._layout_known(), self._before
+        layout, buffers = known(self._layout), self._before
         gate = Gate(layout, arrays_key=self.strategy.arrayrecord_key, convert_dtypes=self._convert_dtypes)
         row, rows = np.empty(layout.dim, layout.row_dtype), []
 
@@ -124,12 +125,6 @@ class GuardedStrategy(Strategy):
         result.arrays = result.arrays or initial_arrays  # which stays if no round made another
         return result
 
-    def _layout_known(self) -> ModelLayout:
-        if self._layout is None:
-            msg = "the model is not known before the first round; call configure_train first"
-            raise ParameterError(msg)
-        return self._layout
-
     def _remembered(self, messages: Iterable[Message]) -> list[Message]:
         sent = list(messages)
         for message in sent:
@@ -152,7 +147,7 @@ class GuardedStrategy(Strategy):
                 found.append((place, read(content), scalars_of(content)))
             except ReplyError as error:
                 self._door.drop(place, error)
-        self._door.silent()
+        self._door.close()
         self.drops += [(server_round, drop) for drop in self._door.drops]
         common = set(common_metrics([report for _, _, report in found]))
         for _, content, report in found:

@@ -26,7 +26,7 @@ from holdfast.records.folder import RunFolder
 from holdfast.records.round import RoundRecord
 from holdfast.records.snapshots import Snapshot
 from holdfast.runs import config_of, summarised
-from holdfast.runs.deployments import MARK, OWN_STEPS
+from holdfast.runs.deployments import MARK, OWN_STEPS, has_own_steps
 from holdfast.runs.files import sealed
 from holdfast.simulation import RunConfig
 
@@ -81,6 +81,9 @@ class Journal:
         folder = RunFolder.open(path)
         found = config_of(folder)
         _compare(found, config, folder)
+        if has_own_steps(folder) != own_steps:
+            msg = f"{str(folder.path)!r} holds a run in which lr was {'not ' if has_own_steps(folder) else ''}sent"
+            raise RunError(msg)
         return cls(found, layout, folder)
 
     @staticmethod

@@ -122,7 +122,7 @@ class TrainingRound:
 
     def received(self) -> Received:
         """Note who was silent, and return the rows without gaps; they are moved up in place."""
-        self.door.silent()
+        self.door.close()
         places = sorted({*self._buffers, *self._malformed})
         for target, place in enumerate(places):
             if target != place:

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from logging import INFO
-from typing import Any, Literal, TypeVar, final
+from typing import Any, Literal, final
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
 from flwr.serverapp import Grid
@@ -28,14 +28,12 @@ from holdfast.flower.reports import MetricsFn, common_record, figures, say, with
 from holdfast.flower.rounds import Received, Start, Tampering, TrainingRound, aggregated, erased
 from holdfast.flower.sampling import Member, Muster, Roll, Roster, cohort_of, examiners_of
 from holdfast.flower.stepping import stepped
-from holdfast.flower.terms import terms_of
+from holdfast.flower.terms import known, terms_of
 from holdfast.records.round import Client, RoundRecord, finite
 from holdfast.simulation import RunConfig
 from holdfast.simulation.cohorts import Cohorts, UniformCohorts
 from holdfast.simulation.recording import Timer, decided
 from holdfast.simulation.schedules import ConstantSchedule, Schedule
-
-Known = TypeVar("Known")
 
 
 @dataclass(kw_only=True, eq=False)
@@ -121,12 +119,12 @@ class HoldfastStrategy(Strategy, ABC):
     @property
     def layout(self) -> ModelLayout:
         """How the model lies in a row; known from the first round on."""
-        return _known(self._layout)
+        return known(self._layout)
 
     @property
     def state(self) -> ServerState:
         """The state after the last round."""
-        return _known(self._state)
+        return known(self._state)
 
     def adopt(self, arrays: ArrayRecord, state: ServerState | None = None) -> ServerState:
         """Take the arrays as the model to go on from; the first ones say what a model looks like."""
@@ -300,7 +298,7 @@ class HoldfastStrategy(Strategy, ABC):
             trusted = (start.model - self.layout.parameters_of(arrays)) / start.lr
 
         def loss(model: Tensor) -> float:
-            return float(_known(self.trusted_loss_fn)(self.layout.to_arrays(model, state.buffers)))
+            return float(known(self.trusted_loss_fn)(self.layout.to_arrays(model, state.buffers)))
 
         return ServerView(
             round=start.round,
@@ -366,11 +364,3 @@ class RageStrategy(HoldfastStrategy):
             given = f"num_malicious_nodes={self.num_malicious_nodes!r}, byzantine_fraction={self.byzantine_fraction!r}"
             msg = f"{given}: {error}"
             raise ParameterError(msg) from None
-
-
-def _known(value: Known | None) -> Known:
-    """Return what is known from the first round on."""
-    if value is None:
-        msg = "the model is not known before the first round; call configure_train first"
-        raise ParameterError(msg)
-    return value

@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, TypeVar, final
 
 from flwr.app import ConfigRecord
 
@@ -23,6 +23,7 @@ from holdfast.simulation.config import Evaluation, ServerOptions
 if TYPE_CHECKING:
     from holdfast.flower.strategy import HoldfastStrategy
 
+Known = TypeVar("Known")
 FULL_BATCH = 0
 """What stands for "all points of the client" in a ConfigRecord, which has numbers for batch sizes."""
 
@@ -83,6 +84,14 @@ class Terms:
             changes |= {name: getattr(twin, name) for name in same}
             changes["evaluation"] = Evaluation(measured_rounds=twin.evaluation.measured_rounds)
         return RunConfig(**{**dict(self.run), **changes})
+
+
+def known(value: Known | None) -> Known:
+    """Return what is known from the first round on; `ParameterError` before it."""
+    if value is None:
+        msg = "the model is not known before the first round; call configure_train first"
+        raise ParameterError(msg)
+    return value
 
 
 def whole(name: str, value: Any, *, least: int) -> int:

@@ -9,15 +9,12 @@ import numpy as np
 import pytest
 from tests.flower.integration.app.drilled.numbers import LIAR
 from tests.flower.integration.conftest import Played
-from tests.flower.integration.stage import STALLED_TIMEOUT
 from tests.flower.integration.test_drills import TOLERANCE, Arrays, check_shapes, flat, replies
 
 from holdfast.flower.faults import Fault
 from holdfast.records.round import RoundRecord
 
 pytestmark = pytest.mark.federation
-SLACK = 120.0
-"""Seconds that a run may take besides its rounds: processes that start on a loaded machine."""
 
 
 def without_seconds(records: list[RoundRecord]) -> list[RoundRecord]:
@@ -53,8 +50,8 @@ def test_rounds_go_on_without_a_node_that_was_killed_and_with_it_when_it_is_back
     assert losses.facts["status"] == "finished:completed", losses.facts
     assert losses.facts["same"]
     records = losses.records()
-    models = [losses.model(number) for number in range(6)]
-    assert [LIAR in record.received for record in records] == [True, False, False, True, True]
+    models = [losses.model(number) for number in range(5)]
+    assert [LIAR in record.received for record in records] == [True, False, False, True]
     assert not any(record.skipped for record in records)
     assert records[1].erased == (LIAR,)
     assert [(drop.client, Fault(drop.fault).erases) for drop in records[1].drops] == [(LIAR, True)]
@@ -69,7 +66,6 @@ def test_a_client_that_stalls_is_left_out_when_the_time_is_over(played: Callable
     (record,) = stalled.records()
     assert LIAR in record.erased
     assert {drop.fault for drop in record.drops if drop.client == LIAR} == {Fault.SILENT}
-    assert stalled.facts["seconds"] < STALLED_TIMEOUT + SLACK
     before, after = stalled.model(0), stalled.model(1)
     if record.skipped:  # the machine is so slow that others were late as well
         assert len(record.received) < 3
