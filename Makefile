@@ -9,7 +9,7 @@ export FLWR_DISABLE_UPDATE_CHECK := 1
 export RAY_USAGE_STATS_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo federation test test-slow check format docs bench-filter bench-rules bench-agreement bench-memmap bench-gauntlet bench-simulator bench-training \
+.PHONY: help demo federation test test-federation test-slow check format docs bench-filter bench-rules bench-agreement bench-memmap bench-gauntlet bench-simulator bench-training \
 	bench-convex bench-flower theory clean
 
 help:  ## list the verbs
@@ -31,8 +31,12 @@ federation: $(VENV)/installed-flower  ## a real federation: SuperLink, 5 SuperNo
 test: $(VENV)/installed-dev  ## run the test suite
 	$(BIN)/python -m pytest -n 2
 
+test-federation: $(VENV)/installed-dev  ## run the tests with real SuperLinks and SuperNodes on loopback
+	$(BIN)/python -m pytest -n 2 -m 'federation and not slow' tests/federation tests/flower/integration
+	$(BIN)/python -m pytest -n 2 -m 'federation and slow' tests/flower/integration
+
 test-slow: $(VENV)/installed-dev  ## run the full grids of the theory tests
-	$(BIN)/python -m pytest -n 2 -m slow
+	$(BIN)/python -m pytest -n 2 -m 'slow and not federation'
 
 check: $(VENV)/installed-dev  ## lint, types and import layers
 	$(BIN)/ruff check .
