@@ -33,10 +33,9 @@ test: $(VENV)/installed-dev  ## run the test suite
 
 test-federation: $(VENV)/installed-dev  ## run the tests with real SuperLinks and SuperNodes on loopback
 	$(BIN)/python -m pytest -n 2 -m 'federation and not slow' tests/federation tests/flower/integration
-	$(BIN)/python -m pytest -n 2 -m 'federation and slow' tests/flower/integration
 
-test-slow: $(VENV)/installed-dev  ## run the full grids of the theory tests
-	$(BIN)/python -m pytest -n 2 -m 'slow and not federation'
+test-slow: $(VENV)/installed-dev  ## run the full grids: theorems, every malformed reply at every position and on the real engine
+	$(BIN)/python -m pytest -n 2 -m slow
 
 check: $(VENV)/installed-dev  ## lint, types and import layers
 	$(BIN)/ruff check .
