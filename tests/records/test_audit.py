@@ -41,7 +41,7 @@ def test_a_removal_has_its_score_and_the_rules_words(events: list[Event]) -> Non
     assert removal.median_score is not None
     assert removal.score > 100 * removal.median_score
     assert removal.weight == 0.0
-    for words in ("score", "median", "the kept rows spread", "the certificate proves an error of at most"):
+    for words in ("score", "median", "the kept rows spread", "the error is at most"):
         assert words in removal.why
 
 

@@ -133,5 +133,5 @@ def _ground(record: RoundRecord) -> str:
         said.append(f"the kept rows spread {record.spread:.4g} (σ₀² = {record.sigma0**2:.4g})")
     bound = (record.certificate or {}).get("error_bound")
     if bound is not None:
-        said.append(f"the certificate proves an error of at most {bound:.4g}")
+        said.append(f"if honest rows spread no more than that, the error is at most {bound:.4g}")
     return "; ".join(said)
