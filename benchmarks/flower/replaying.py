@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
-from flwr.app import Message, RecordDict
+from flwr.app import Message
 from flwr.proto.message_pb2 import (
     ConfirmMessageReceivedRequest,
     ConfirmMessageReceivedResponse,
@@ -14,9 +14,9 @@ from flwr.proto.message_pb2 import (
     PullObjectResponse,
 )
 from flwr.proto.runtime_pb2 import PullAppMessagesRequest, PullAppMessagesResponse
-from flwr.serverapp import Grid
-from flwr.supercore.run import Run
 from flwr.supercore.runtime import RuntimeHttpClient
+
+from holdfast.flower.passing import PassingGrid
 
 
 class Memory:
@@ -82,38 +82,12 @@ class Memory:
         return self._confirmed[request.message_object_id]
 
 
-class Sent(Grid):
+class Sent(PassingGrid):
     """A grid whose messages have gone out before, and have their ids."""
-
-    def __init__(self, grid: Grid) -> None:
-        self._grid = grid
-
-    def set_run(self, run: Run) -> None:
-        """Pass it on."""
-        self._grid.set_run(run)
-
-    @property
-    def run(self) -> Run:
-        """The run."""
-        return self._grid.run
-
-    def create_message(
-        self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
-    ) -> Message:
-        """Make a message."""
-        return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
-
-    def get_node_ids(self) -> Iterable[int]:
-        """Return the nodes online."""
-        return self._grid.get_node_ids()
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """Return the ids that the messages have."""
         return [message.metadata.message_id for message in messages]
-
-    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """Fetch replies."""
-        return self._grid.pull_messages(message_ids)
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:  # noqa: ARG002
         """Fetch the replies, which are there."""

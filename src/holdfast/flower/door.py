@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from functools import cached_property
 from typing import final
 
 from flwr.app import Message, RecordDict
@@ -48,7 +49,7 @@ class Door:
         secret. The node id in a reply is the sender's own claim.
         """
         message_id = reply.message_id if isinstance(reply, Unreadable) else reply.metadata.reply_to_message_id
-        place = self._by_message().get(message_id)
+        place = self._by_message.get(message_id)
         if place is None:
             sender = reply.node_id if isinstance(reply, Unreadable) else reply.metadata.src_node_id
             self._note(self._roster.name(sender), Fault.NOT_ASKED, f"it answers the message {message_id[:16]!r}")
@@ -90,8 +91,9 @@ class Door:
                 self._note(member.name, Fault.SILENT, "no reply within the time allowed")
                 self._answered.add(place)
 
+    @cached_property
     def _by_message(self) -> dict[str, int]:
-        """Return the place of every message; its id is known only after it was sent."""
+        """The place of every message, looked up when a reply has come: an id is known only after it was sent."""
         return {message.metadata.message_id: place for place, message in enumerate(self._messages)}
 
     def _note(self, client: Client, fault: str, detail: str) -> None:

@@ -12,13 +12,13 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, Re
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg, Result, Strategy
 from flwr.supercore import log
-from flwr.supercore.run import Run
 
 from holdfast.errors import ParameterError, ReplyError
 from holdfast.flower.door import Door, secret
 from holdfast.flower.gate import Gate
 from holdfast.flower.layout import BUFFERS, ArraySpec, ModelLayout, NDArray, combined_buffers
 from holdfast.flower.metrics import common_metrics, scalars_of
+from holdfast.flower.passing import PassingGrid
 from holdfast.flower.playing import largest_reply, most_objects
 from holdfast.flower.receiving import Unreadable, replies_to
 from holdfast.flower.sampling import Member, Roster
@@ -168,38 +168,16 @@ class GuardedStrategy(Strategy):
 
 
 @final
-class OneAtATime(Grid):
+class OneAtATime(PassingGrid):
     """A grid that receives replies one at a time, bounded, those that cannot be read included."""
 
     def __init__(self, grid: Grid, limit: int, objects: int) -> None:
-        self._grid, self._limit, self._objects = grid, limit, objects
-
-    def set_run(self, run: Run) -> None:
-        """Pass it on."""
-        self._grid.set_run(run)
-
-    @property
-    def run(self) -> Run:
-        """The run."""
-        return self._grid.run
-
-    def create_message(
-        self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
-    ) -> Message:
-        """Make a message."""
-        return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
-
-    def get_node_ids(self) -> Iterable[int]:
-        """Return the nodes online."""
-        return self._grid.get_node_ids()
+        super().__init__(grid)
+        self._limit, self._objects = limit, objects
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """Send messages."""
         return self._grid.push_messages(messages)
-
-    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """Fetch replies."""
-        return self._grid.pull_messages(message_ids)
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
         """Send messages and return what comes back; `Unreadable` where it is no message."""

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, final
 
@@ -14,7 +15,7 @@ import torch
 from flwr.app import ArrayRecord
 from jaxtyping import Float
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from holdfast import __version__
 from holdfast.data.remote import RemoteData
@@ -28,10 +29,11 @@ from holdfast.records.snapshots import Snapshot
 from holdfast.runs import config_of, summarised
 from holdfast.runs.deployments import MARK, OWN_STEPS, has_own_steps
 from holdfast.runs.files import sealed
+from holdfast.runs.states import RULE, below
 from holdfast.simulation import RunConfig
 
 Buffers = Mapping[str, NDArray[Any]]
-_BUFFER, _RULE, _VELOCITY = "buffers/", "rule/", "server/velocity"
+_BUFFER, _VELOCITY = "buffers/", "server/velocity"
 _FREE = ("partition", "cohort_size", "evaluation")
 """What may be different when a run goes on: how many nodes there are is not the server's choice."""
 
@@ -123,11 +125,15 @@ class Journal:
         self.folder.write_model({name: torch.from_numpy(array.numpy()) for name, array in arrays.items()})
         self.folder.write_summary(summarised(self.folder.records(), deployed=True))
 
+    @cached_property
+    def _module(self) -> nn.Module:
+        """The configuration's own model, whose weights are nobody's."""
+        return self.config.model.build(self.config.data.load(), self.config.seed)
+
     def _keep(self, state: ServerState) -> None:
         """Keep a model as the simulator would: in the layout of the configuration's own model."""
         assert self.folder is not None  # noqa: S101  asked only where there is one
-        dataset = self.config.data.load()
-        module = self.config.model.build(dataset, self.config.seed).to(state.model.dtype)
+        module = self._module.to(state.model.dtype)
         arrays = self.layout.to_arrays(state.model, state.buffers)
         module.load_state_dict(arrays.to_torch_state_dict())
         places = Layout.of(module)
@@ -173,14 +179,14 @@ def _to_checkpoint(state: ServerState) -> Checkpoint:
     tensors |= {_BUFFER + name: torch.from_numpy(array.copy()) for name, array in state.buffers.items()}
     if state.velocity is not None:
         tensors[_VELOCITY] = state.velocity
-    tensors |= {_RULE + name: tensor for name, tensor in state.rule_memory.items()}
+    tensors |= {RULE + name: tensor for name, tensor in state.rule_memory.items()}
     return Checkpoint(round=state.round, tensors=tensors)
 
 
 def _from_checkpoint(checkpoint: Checkpoint, initial: ServerState, folder: RunFolder) -> ServerState:
     tensors = checkpoint.tensors
     model = tensors.get("model")
-    buffers = {name.removeprefix(_BUFFER): each.numpy() for name, each in tensors.items() if name.startswith(_BUFFER)}
+    buffers = {name: each.numpy() for name, each in below(_BUFFER, tensors).items()}
     same = {name: (each.shape, each.dtype) for name, each in buffers.items()}
     wanted = {name: (each.shape, each.dtype) for name, each in initial.buffers.items()}
     if model is None or model.shape != initial.model.shape or model.dtype != initial.model.dtype or same != wanted:
@@ -195,5 +201,5 @@ def _from_checkpoint(checkpoint: Checkpoint, initial: ServerState, folder: RunFo
         model=model,
         buffers=buffers,
         velocity=tensors.get(_VELOCITY),
-        rule_memory={name.removeprefix(_RULE): each for name, each in tensors.items() if name.startswith(_RULE)},
+        rule_memory=below(RULE, tensors),
     )

@@ -11,7 +11,7 @@ from holdfast.records.checkpoint import Checkpoint
 from holdfast.records.snapshots import Snapshot
 from holdfast.simulation import State
 
-_RULE, _ATTACK = "rule/", "attack/"
+RULE, _ATTACK = "rule/", "attack/"
 
 
 def to_checkpoint(state: State, momentum: Float[Tensor, "R d"] | None) -> Checkpoint:
@@ -22,7 +22,7 @@ def to_checkpoint(state: State, momentum: Float[Tensor, "R d"] | None) -> Checkp
     if momentum is not None:
         touched = momentum.any(dim=1).nonzero().flatten()
         tensors |= {"clients/who": touched, "clients/momentum": momentum[touched]}
-    tensors |= {_RULE + name: tensor for name, tensor in state.rule_memory.items()}
+    tensors |= {RULE + name: tensor for name, tensor in state.rule_memory.items()}
     tensors |= {_ATTACK + name: tensor for name, tensor in state.attack_memory.items()}
     return Checkpoint(round=state.round, tensors=tensors)
 
@@ -38,8 +38,8 @@ def from_checkpoint(checkpoint: Checkpoint, momentum: Float[Tensor, "R d"] | Non
         model=tensors["model"],
         buffers=tensors["buffers"],
         velocity=tensors.get("server/velocity"),
-        rule_memory=_below(_RULE, tensors),
-        attack_memory=_below(_ATTACK, tensors),
+        rule_memory=below(RULE, tensors),
+        attack_memory=below(_ATTACK, tensors),
     )
 
 
@@ -48,6 +48,6 @@ def to_snapshot(state: State) -> Snapshot:
     return Snapshot(round=state.round, model=state.model, buffers=state.buffers)
 
 
-def _below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the tensors whose names begin with the prefix, by the rest of the name."""
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
