@@ -68,6 +68,10 @@ class Aggregation:
     """The spread of honest rows (a standard deviation), given or estimated; None if the rule has no use for it."""
     spread: float | None = None
     """λ_max of the covariance of the kept rows at the stop; None if the rule does not look at it."""
+    spread_before: float | None = None
+    """λ_max of the covariance of all usable rows, before any lost weight; None if the rule does not look at it."""
+    threshold: float | None = None
+    """How large `spread` may be for the rule to stop; None if the rule has no such limit."""
     certificate: Certificate | None = None
     """What is proved about this update; None for rules that are not filters."""
     num_steps: int = 0
@@ -105,6 +109,8 @@ class Aggregation:
             "num_byzantine": self.num_byzantine,
             "sigma0": self.sigma0,
             "spread": self.spread,
+            "spread_before": self.spread_before,
+            "threshold": self.threshold,
             "num_steps": self.num_steps,
             "num_eigensolves": self.num_eigensolves,
             "certificate": None if self.certificate is None else self.certificate.evidence(),

@@ -319,6 +319,8 @@ class HoldfastStrategy(Strategy, ABC):
             erased=erased(door, clients),
             received=clients,
             drops=training.drops,
+            bytes_down=len(door.asked) * self.layout.nbytes,
+            bytes_up=len(clients) * self.layout.nbytes,
             **decided(outcome, clients),
             seconds=self._timer.rounded(),
         )

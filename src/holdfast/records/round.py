@@ -82,6 +82,10 @@ class RoundRecord(ValueObject):
     """The spread of honest rows, given or estimated."""
     spread: Figure = None
     """λ_max of the covariance of the kept rows at the stop."""
+    spread_before: Figure = None
+    """λ_max of the covariance of all usable rows, before the rule took weight from any."""
+    threshold: Figure = None
+    """How large `spread` may be for the rule to stop."""
     certificate: Annotated[Mapping[str, Any] | None, BeforeValidator(finite)] = None
     """What is proved about the update."""
     update_norm: Figure = None
@@ -99,6 +103,10 @@ class RoundRecord(ValueObject):
     train_accuracy: Figure = None
     test_loss: Figure = None
     test_accuracy: Figure = None
+    bytes_down: int | None = None
+    """What the server sent to the cohort: the model, once to every client; None in records of old versions."""
+    bytes_up: int | None = None
+    """What arrived: one model from every client whose update arrived, as numbers without the wrapping."""
     metrics: Annotated[Mapping[str, float | None], BeforeValidator(finite)] = {}
     """What clients report of themselves (the median over them), and what the server's own evaluation says besides."""
     seconds: Mapping[str, float] = {}

@@ -278,11 +278,14 @@ def _common(rows: Float[Tensor, "n m"], before: Float[Tensor, " m"]) -> Float[Te
 def _who(cohort: Cohort, received: Received) -> dict[str, Any]:
     """Return who was there, for the record."""
     silent = cohort.byzantine[~np.isin(cohort.byzantine, received.clients)]
+    model = (received.updates.shape[1] + received.buffers.shape[1]) * received.updates.element_size()
     return {
         "cohort": cohort.sampled.tolist(),
         "byzantine": cohort.adversarial.tolist(),
         "erased": [*cohort.erased.tolist(), *silent.tolist()],
         "received": received.clients.tolist(),
+        "bytes_down": len(cohort.sampled) * model,
+        "bytes_up": len(received.clients) * model,
     }
 
 

@@ -22,6 +22,8 @@ _EVIDENCE = (
     "num_byzantine",
     "sigma0",
     "spread",
+    "spread_before",
+    "threshold",
     "certificate",
 )
 

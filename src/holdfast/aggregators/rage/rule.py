@@ -111,6 +111,8 @@ class Rage(BoundedAggregator):
             num_byzantine=num_byzantine,
             sigma0=decision.sigma0,
             spread=decision.spread,
+            spread_before=decision.spread_before,
+            threshold=decision.threshold,
             certificate=certificate,
             num_steps=len(decision.steps),
             num_eigensolves=decision.num_eigensolves,
@@ -133,6 +135,9 @@ class _Decision:
     stop: Stop
     sigma0: float
     spread: float
+    spread_before: float
+    threshold: float | None
+    """In units of a variance; None for Algorithm 2, which compares the value of a saddle point with its threshold."""
     coefficients: Vector
     num_byzantine: int
     steps: tuple[Step, ...]
@@ -145,8 +150,9 @@ def _decide_known(gram: Matrix, num_byzantine: int, sigma0: float) -> _Decision:
     """Filter until the scatter is at most θ(ε) n σ₀² (without Byzantine rows: check that it is at most n σ₀²)."""
     n = len(gram)
     factor = theta(num_byzantine / n) if num_byzantine else 1.0 + SLACK
-    run = run_filter(gram, n - 2.0 * num_byzantine, lambda _: factor * n * sigma0**2)
-    return _of_filter(gram, run, run, num_byzantine, sigma0)
+    limit = factor * n * sigma0**2
+    run = run_filter(gram, n - 2.0 * num_byzantine, lambda _: limit)
+    return _of_filter(gram, run, run, num_byzantine, limit / float(run.last.weights.sum()), sigma0)
 
 
 def _decide_auto(gram: Matrix, num_byzantine: int, kappa: float) -> _Decision:
@@ -167,10 +173,17 @@ def _decide_auto(gram: Matrix, num_byzantine: int, kappa: float) -> _Decision:
         if other.spread < run.last.spread:
             run.steps, run.states = probe.steps[: other.num_steps], [other]
         run.below_limit = run.last.spread <= limit
-    return _of_filter(gram, run, probe, num_byzantine, None)
+    return _of_filter(gram, run, probe, num_byzantine, limit)
 
 
-def _of_filter(gram: Matrix, run: Filtering, probe: Filtering, num_byzantine: int, sigma0: float | None) -> _Decision:
+def _of_filter(
+    gram: Matrix,
+    run: Filtering,
+    probe: Filtering,
+    num_byzantine: int,
+    threshold: float,
+    sigma0: float | None = None,
+) -> _Decision:
     state = run.last
     return _Decision(
         weights=state.weights,
@@ -178,6 +191,8 @@ def _of_filter(gram: Matrix, run: Filtering, probe: Filtering, num_byzantine: in
         stop=_stop(gram, run, num_byzantine),
         sigma0=math.sqrt(state.spread) if sigma0 is None else sigma0,
         spread=state.spread,
+        spread_before=probe.states[0].spread,
+        threshold=threshold,
         coefficients=state.coefficients,
         num_byzantine=num_byzantine,
         steps=tuple(run.steps),
@@ -211,12 +226,14 @@ def _decide_exact(gram: Matrix, num_byzantine: int, sigma0: float) -> _Decision:
         stop=stop,
         sigma0=sigma0,
         spread=spread,
+        spread_before=eigen_directions(gram, np.ones(len(gram)), 1).top / len(gram),
+        threshold=None,
         coefficients=directions.coefficients[:, 0],
         num_byzantine=num_byzantine,
         steps=tuple(run.steps),
         probe=tuple(run.steps) if run.refused is None else (*run.steps, run.refused),
         probe_scatter=directions.top,
-        num_eigensolves=run.num_eigensolves + 1,
+        num_eigensolves=run.num_eigensolves + 2,
     )
 
 
