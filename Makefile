@@ -9,7 +9,7 @@ export FLWR_DISABLE_UPDATE_CHECK := 1
 export RAY_USAGE_STATS_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo federation test test-federation test-slow check format docs bench-filter bench-rules bench-agreement bench-memmap bench-gauntlet bench-simulator bench-training \
+.PHONY: help demo federation test test-federation test-browser test-slow check format docs bench-filter bench-rules bench-agreement bench-memmap bench-gauntlet bench-simulator bench-training \
 	bench-convex bench-flower theory clean
 
 help:  ## list the verbs
@@ -34,6 +34,10 @@ test: $(VENV)/installed-dev  ## run the test suite
 test-federation: $(VENV)/installed-dev  ## run the tests with real SuperLinks and SuperNodes on loopback
 	$(BIN)/python -m pytest -n 2 -m 'federation and not slow' tests/federation tests/flower/integration
 
+test-browser: $(VENV)/installed-dev  ## run the tests of pages in a headless Chromium (Debian's package, installed if missing)
+	command -v chromium >/dev/null || { apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends chromium; }
+	$(BIN)/python -m pytest -n 2 -m browser tests/browser
+
 test-slow: $(VENV)/installed-dev  ## run the full grids: theorems, every malformed reply at every position and on the real engine
 	$(BIN)/python -m pytest -n 2 -m slow
 
@@ -47,8 +51,10 @@ format: $(VENV)/installed-dev  ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: $(VENV)/installed-dev  ## write the generated parts of the documentation
+docs: $(VENV)/installed-dev  ## write the generated pages, then build the documentation site into build/site
 	$(BIN)/python -m holdfast.cli.reference docs
+	$(BIN)/mkdocs build --strict --quiet --site-dir build/site
+	@echo "the site is build/site/index.html"
 
 bench-filter: $(VENV)/installed-bench  ## time and memory of the filter against its peers
 	$(BIN)/python -m benchmarks.filter
@@ -87,18 +93,18 @@ clean:  ## remove the environment and all caches
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable '.[plot]'
+	$(BIN)/pip install --quiet --editable '.[plot,report,compare,ui]'
 	touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed
-	$(BIN)/pip install --quiet --editable '.[plot,flower,dev]'
+	$(BIN)/pip install --quiet --editable '.[plot,report,compare,ui,ray,tensorboard,mlflow,docs,flower,dev]'
 	touch $@
 
 $(VENV)/installed-flower: $(VENV)/installed
-	$(BIN)/pip install --quiet --editable '.[plot,flower]'
+	$(BIN)/pip install --quiet --editable '.[plot,report,compare,ui,flower]'
 	touch $@
 
 $(VENV)/installed-bench: $(VENV)/installed
-	$(BIN)/pip install --quiet --editable '.[plot,flower,bench]'
+	$(BIN)/pip install --quiet --editable '.[plot,report,compare,ui,flower,bench]'
 	$(BIN)/pip install --quiet --no-deps byzfl==0.0.11 torchjd==0.18.0
 	touch $@

@@ -1,0 +1,1 @@
+"""Runs for other people's tools: TensorBoard and MLflow."""

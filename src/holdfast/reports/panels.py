@@ -1,0 +1,212 @@
+"""Panels: what there is to see, before anybody decides how to draw it.
+
+    stories ──► sections of panels ──► page (HTML), pictures (PNG, SVG), tables (CSV), live page
+
+A panel holds plain numbers and plain text. Text may come from clients: whoever draws a panel escapes it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import final
+
+Value = float | int | str | None
+"""A cell of a table; None is drawn as a dash."""
+
+
+class Style(Enum):
+    """How a series is drawn."""
+
+    LINE = "line"
+    DASHED = "dashed"
+    DOTTED = "dotted"
+    POINTS = "points"
+
+
+class Tone(Enum):
+    """How a text is meant."""
+
+    PLAIN = "plain"
+    GOOD = "good"
+    WARNING = "warning"
+
+
+class Unit(Enum):
+    """What numbers are, for those who format them."""
+
+    NUMBER = "number"
+    PERCENT = "percent"
+    BYTES = "bytes"
+    SECONDS = "seconds"
+    TEXT = "text"
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """One curve: y over x, with gaps where y is None or not finite."""
+
+    name: str
+    x: tuple[float, ...]
+    y: tuple[float | None, ...]
+    colour: int
+    """The place of its colour in the palette; series that belong together share one."""
+    style: Style = Style.LINE
+    hover: tuple[str, ...] = ()
+    """What to say of each point besides x and y; empty for nothing."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """A vertical line at some x, such as the start of an attack."""
+
+    at: float
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel(ABC):
+    """One thing to look at."""
+
+    key: str
+    """A short name, unique in a report: letters, digits and hyphens; of an anchor, a file, a column."""
+    title: str
+    caption: str = ""
+    """How to read it, in a sentence or two."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Lines(Panel):
+    """Curves over a common axis."""
+
+    series: tuple[Series, ...]
+    x_title: str
+    y_title: str
+    unit: Unit = Unit.NUMBER
+    """Of y."""
+    x_unit: Unit = Unit.NUMBER
+    log_y: bool = False
+    marks: tuple[Mark, ...] = ()
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class HeatMap(Panel):
+    """A value for each of some rows at each of some columns; None where there is none."""
+
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    values: tuple[tuple[float | None, ...], ...]
+    """One tuple per row."""
+    row_title: str
+    column_title: str
+    value_title: str
+    unit: Unit = Unit.NUMBER
+    low: float | None = None
+    high: float | None = None
+    """Ends of the scale of colours; those of the values if None."""
+    good_is_high: bool = True
+    hover: tuple[tuple[str, ...], ...] = ()
+    """What to say of each cell besides row, column and value."""
+    flagged: tuple[int, ...] = ()
+    """Places of rows that are marked: truly Byzantine clients."""
+    orders: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Ways to sort the rows: name to places, top first. The first one is shown first; without any, as they come."""
+    written: bool = False
+    """Whether values are written into the cells; for few cells only."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Bars(Panel):
+    """Stacked bars: for each category, a value of each of some parts."""
+
+    categories: tuple[str, ...]
+    parts: Mapping[str, tuple[float, ...]]
+    """Name of a part to its value in every category."""
+    x_title: str
+    y_title: str
+    unit: Unit = Unit.NUMBER
+    flagged: tuple[int, ...] = ()
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """A column of a table."""
+
+    title: str
+    unit: Unit = Unit.TEXT
+    hint: str = ""
+    """What it means, in a few words."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Table(Panel):
+    """Rows of values that a reader may sort by any column."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Value, ...], ...]
+    flagged: tuple[int, ...] = ()
+    """Places of rows that stand out: truly Byzantine clients, what differs between runs, …"""
+    shown: int = 0
+    """How many rows to show before a reader asks for the others; 0 for all."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Text(Panel):
+    """Words: a verdict, a warning, why something is not there. Paragraphs of plain text."""
+
+    paragraphs: tuple[str, ...]
+    tone: Tone = Tone.PLAIN
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Code(Panel):
+    """Lines to copy: commands, a configuration."""
+
+    text: str
+    language: str = "console"
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """Panels under one heading."""
+
+    key: str
+    title: str
+    panels: tuple[Panel, ...]
+    intro: str = ""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Headline:
+    """A number that one should see first."""
+
+    title: str
+    value: str
+    note: str = ""
+    tone: Tone = Tone.PLAIN
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """Everything that a page shows."""
+
+    title: str
+    subtitle: str
+    sections: tuple[Section, ...]
+    headlines: tuple[Headline, ...] = ()
+    made_with: Mapping[str, str] = field(default_factory=dict)
+    """Versions of what made the report."""

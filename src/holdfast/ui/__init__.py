@@ -1,0 +1,1 @@
+"""A local, read-only web page over a folder of runs."""
