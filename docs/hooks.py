@@ -1,0 +1,67 @@
+"""A hook of mkdocs: files of the repository that lie outside docs/ are part of the site, below repository/.
+
+Links keep the form that works in the repository, such as ../benchmarks/README.md; here they are turned towards the
+copies. A folder is its README. Markdown becomes a page, anything else is copied as it is.
+"""  # noqa: INP001  mkdocs loads it by its path
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).parents[1]
+LINK = re.compile(r"(?<=\]\()(?!\w+:)([^)#\s]+)")
+ALWAYS = ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/README.md")
+SHELF = "repository"
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the files that are always there, and those that some page links to."""
+    waiting = [ROOT / name for name in ALWAYS]
+    for file in files.documentation_pages():
+        waiting += _linked(Path(str(file.abs_src_path)))
+    added: set[Path] = set()
+    while waiting:
+        path = _file(waiting.pop())
+        if path is None or path in added or (ROOT / "docs") in path.parents:
+            continue
+        added.add(path)
+        name = f"{SHELF}/{path.relative_to(ROOT).as_posix()}"
+        if path.suffix == ".md":
+            files.append(File.generated(config, name, content=path.read_text(encoding="utf-8")))
+            waiting += _linked(path)
+        else:
+            files.append(File.generated(config, name, content=path.read_bytes()))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:  # noqa: ARG001  mkdocs asks for these names
+    """Turn links between docs/ and the rest of the repository towards their places in the site."""
+    place = PurePosixPath(page.file.src_uri)
+    here = ROOT / place.relative_to(SHELF) if place.parts[0] == SHELF else ROOT / "docs" / place
+
+    def turned(found: re.Match[str]) -> str:
+        target = _file(here.parent / found[1])
+        if target is None:
+            return found[1]
+        inside = (ROOT / "docs") in target.parents
+        name = target.relative_to(ROOT / "docs") if inside else Path(SHELF) / target.relative_to(ROOT)
+        return Path(os.path.relpath(name, place.parent)).as_posix()
+
+    return LINK.sub(turned, markdown)
+
+
+def _linked(path: Path) -> list[Path]:
+    return [path.parent / target for target in LINK.findall(path.read_text(encoding="utf-8"))]
+
+
+def _file(path: Path) -> Path | None:
+    """Return the file of the repository that a link means, or None if there is none."""
+    path = Path(os.path.normpath(path))
+    if path.is_dir():
+        path /= "README.md"
+    return path if path.is_file() and ROOT in path.parents else None
