@@ -72,7 +72,7 @@ def client_table(records: Iterable[RoundRecord]) -> list[ClientSummary]:
     >>> [(line.client, line.removed, line.mean_weight, line.mean_rank) for line in client_table(rounds)]
     [(7, 0, 2.0, 0.25), (8, 3, 0.0, 0.75)]
     """
-    columns = _Columns()
+    columns = ClientColumns()
     for record in records:
         columns.add(record)
     return columns.table()
@@ -89,11 +89,16 @@ def suspects(table: Iterable[ClientSummary]) -> list[ClientSummary]:
     return sorted(table, key=lambda line: (-(line.suspicion or 0.0), -(line.mean_rank or 0.0)))
 
 
+@final
 @dataclass
-class _Columns:
-    """The records turned on their side: long columns of places in `places`, so that numpy does the counting."""
+class ClientColumns:
+    """The records turned on their side: long columns of places in `places`, so that numpy does the counting.
+
+    Records are added as they come, and `table` may be asked for at any time.
+    """
 
     places: dict[Client, int] = field(default_factory=dict)
+    """Every client that was asked or sent something, in the order in which they turned up."""
     counted: dict[str, list[int]] = field(
         default_factory=lambda: {
             name: [] for name in ("sampled", "received", "erased", "unusable", "byzantine", "malformed")
@@ -110,6 +115,7 @@ class _Columns:
     scored_sizes: list[int] = field(default_factory=list)
 
     def add(self, record: RoundRecord) -> None:
+        """Add a round."""
         received = self._places(record.received)
         self.counted["sampled"] += self._places(record.cohort)
         self.counted["received"] += received
@@ -135,6 +141,7 @@ class _Columns:
         self.judged += [self.places[client] for client in malformed(record) if client not in weighed]
 
     def table(self) -> list[ClientSummary]:
+        """Return a line for every client: numbers first, in order, then names."""
         counts = {name: self._sums(places) for name, places in self.counted.items()}
         weights = np.array(self.weights, dtype=np.float64)
         shares = weights * np.repeat(self.weighed_sizes, self.weighed_sizes) if self.weighed else weights
