@@ -12,6 +12,7 @@ from holdfast.cli.aggregate import aggregate
 from holdfast.cli.auditing import audit
 from holdfast.cli.certifying import certify
 from holdfast.cli.demonstration import demo
+from holdfast.cli.exporting import export
 from holdfast.cli.gauntlet import gauntlet
 from holdfast.cli.planning import plan
 from holdfast.cli.preparing import check, init
@@ -29,6 +30,7 @@ for command in (demo, init, check, plan, run, resume, show, audit, certify):
 app.add_typer(listing.app, name="list")
 app.command()(gauntlet)
 app.command()(aggregate)
+app.command()(export)
 app.add_typer(federation.app, name="federation")
 
 

@@ -1,1 +1,8 @@
 """Runs for other people's tools: TensorBoard and MLflow."""
+
+from __future__ import annotations
+
+from holdfast.exports.mlflow import to_mlflow
+from holdfast.exports.tensorboard import to_tensorboard
+
+__all__ = ["to_mlflow", "to_tensorboard"]

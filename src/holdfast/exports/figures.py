@@ -1,0 +1,148 @@
+"""A run as other tools want it: flat settings, and plain numbers by name for every round."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from holdfast.errors import CorruptRunError, ParameterError
+from holdfast.records.folder import RunFolder
+from holdfast.records.round import RoundRecord
+from holdfast.runs import is_deployment
+from holdfast.runs.files import parsed
+
+Setting = bool | int | float | str
+
+_PLAIN = {
+    "accuracy/test": "test_accuracy",
+    "accuracy/train": "train_accuracy",
+    "loss/test": "test_loss",
+    "loss/train": "train_loss",
+    "filter/spread": "spread",
+    "filter/spread_before": "spread_before",
+    "filter/threshold": "threshold",
+    "filter/sigma0": "sigma0",
+    "filter/error": "error",
+    "filter/error_bound": "honest_error_bound",
+    "server/lr": "lr",
+    "server/update_norm": "update_norm",
+    "server/skipped": "skipped",
+    "server/promise_broken": "promise_broken",
+    "bytes/up": "bytes_up",
+    "bytes/down": "bytes_down",
+}
+"""What is called how: a name for others to the field of a record."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Round:
+    """The numbers of one round."""
+
+    number: int
+    """Its step for others, from 0."""
+    time: float
+    """When it was over, in seconds since 1970: the start of the run plus how long its rounds took."""
+    figures: dict[str, float]
+
+
+@final
+@dataclass(frozen=True)
+class Exported:
+    r"""A run that is about to be written for somebody else.
+
+    >>> import tempfile
+    >>> folder = RunFolder.create(Path(tempfile.mkdtemp()) / "run", config='lr = 0.1\n[rule]\nname = "krum"')
+    >>> Exported(folder.path).settings()
+    {'lr': 0.1, 'rule.name': 'krum'}
+    """
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """The name of the folder."""
+        return self.path.resolve().name
+
+    @property
+    def start(self) -> float:
+        """When the run was started: since then its configuration is as it is."""
+        return (self.path / "config.toml").stat().st_mtime
+
+    def folder(self) -> RunFolder:
+        """Return the folder; `CorruptRunError` if it holds no run."""
+        return RunFolder.open(self.path)
+
+    def settings(self) -> dict[str, Setting]:
+        """Return the configuration, and what it was made with, as dotted names and plain values."""
+        try:
+            return dict(_flat(parsed(self.folder().config_text())))
+        except ParameterError as error:
+            msg = f"the config.toml of {str(self.path)!r} cannot be read: {error}"
+            raise CorruptRunError(msg) from None
+
+    def rounds(self) -> Iterator[Round]:
+        """Yield the rounds that are written down, in their order."""
+        folder = self.folder()
+        try:
+            known = not is_deployment(folder)
+        except ParameterError:
+            known = False
+        time = self.start
+        for record in folder.records():
+            time += sum(record.seconds.values())
+            yield Round(number=record.round, time=time, figures=figures(record, byzantine_known=known))
+
+
+def figures(record: RoundRecord, *, byzantine_known: bool) -> dict[str, float]:
+    """Return the numbers of a round; those that it does not have are left out.
+
+    >>> record = RoundRecord(
+    ...     round=0, step=1, lr=0.1, cohort=(1, 2), byzantine=(2,), received=(1, 2), weights=(1, 0), kept=(1,)
+    ... )
+    >>> found = figures(record, byzantine_known=True)
+    >>> found["clients/removed"], found["clients/removed_byzantine"], found["clients/kept_byzantine"]
+    (1.0, 1.0, 0.0)
+
+    Args:
+        record: the round.
+        byzantine_known: whether the record says who was Byzantine; only a simulation's does.
+    """
+    found = {name: getattr(record, field) for name, field in _PLAIN.items()}
+    found |= _counts(record, byzantine_known=byzantine_known)
+    found |= {f"seconds/{part}": seconds for part, seconds in record.seconds.items()}
+    found |= {f"metrics/{name}": value for name, value in record.metrics.items()}
+    return {name: float(value) for name, value in found.items() if value is not None and math.isfinite(value)}
+
+
+def _counts(record: RoundRecord, *, byzantine_known: bool) -> dict[str, int]:
+    removed, liars = set(record.removed), set(record.byzantine)
+    counts = {
+        "clients/cohort": len(record.cohort),
+        "clients/received": len(record.received),
+        "clients/erased": len(record.erased),
+        "clients/unusable": len(record.unusable),
+        "clients/kept": len(record.kept),
+        "clients/removed": len(removed),
+    }
+    if byzantine_known:
+        counts |= {
+            "clients/byzantine": len(liars),
+            "clients/kept_byzantine": len(liars.intersection(record.kept)),
+            "clients/removed_byzantine": len(removed & liars),
+            "clients/removed_honest": len(removed - liars),
+        }
+    return counts
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Setting]]:
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        elif isinstance(value, (bool, int, float, str)):
+            yield prefix + key, value
+        else:
+            yield prefix + key, str(value)

@@ -1,0 +1,55 @@
+"""Settings and numbers of a run, as other tools get them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.exports.folders import CONFIG, record, written
+
+from holdfast.errors import CorruptRunError
+from holdfast.exports.figures import Exported, figures
+
+
+def test_settings_are_flat_and_plain(tmp_path: Path) -> None:
+    written(tmp_path / "run")
+    settings = Exported(tmp_path / "run").settings()
+    assert settings["rule.name"] == "rage"
+    assert settings["rule.layers"] == "[1, 2]"
+    assert settings["lr"] == 0.1
+
+
+def test_rounds_know_when_they_were_over(tmp_path: Path) -> None:
+    written(tmp_path / "run")
+    run = Exported(tmp_path / "run")
+    assert [each.time - run.start for each in run.rounds()] == pytest.approx([2, 4, 6])
+    assert [each.number for each in run.rounds()] == [0, 1, 2]
+
+
+def test_a_number_that_is_not_there_is_left_out() -> None:
+    assert "loss/test" not in figures(record(1), byzantine_known=True)
+    assert figures(record(2), byzantine_known=True)["loss/test"] == pytest.approx(1 / 3)
+
+
+def test_byzantine_clients_are_counted_where_they_are_known() -> None:
+    found = figures(record(0), byzantine_known=True)
+    assert (found["clients/kept_byzantine"], found["clients/removed_byzantine"]) == (1, 0)
+    found = figures(record(1), byzantine_known=True)
+    assert (found["clients/kept_byzantine"], found["clients/removed_byzantine"]) == (0, 1)
+    assert found["clients/removed_honest"] == 0
+    assert not [name for name in figures(record(1), byzantine_known=False) if "byzantine" in name or "honest" in name]
+
+
+def test_a_deployment_does_not_know_who_is_byzantine(tmp_path: Path) -> None:
+    written(tmp_path / "run", config=CONFIG + '\n[provenance]\nflwr = "1.42"\n')
+    (first, *_) = Exported(tmp_path / "run").rounds()
+    assert "clients/byzantine" not in first.figures
+    assert first.figures["clients/removed"] == 0
+
+
+def test_a_folder_without_a_run_and_a_broken_configuration_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(CorruptRunError, match="does not exist"):
+        Exported(tmp_path / "nowhere").settings()
+    written(tmp_path / "run", config="lr = = 1")
+    with pytest.raises(CorruptRunError, match=r"config.toml .* cannot be read: not valid TOML"):
+        Exported(tmp_path / "run").settings()
