@@ -1,0 +1,32 @@
+"""An extension of griffe: examples in docstrings (`>>>`) are shown as code, and annotations without validators."""  # noqa: INP001
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import griffe
+
+EXAMPLE = re.compile(r"^(?P<indent> *)>>> .*(?:\n(?! *\n).+)*", re.MULTILINE)
+
+
+VALIDATOR = re.compile(r", BeforeValidator\(\w+\)")
+
+
+class Reading(griffe.Extension):
+    """Make docstrings and annotations fit to be read on a page."""
+
+    def on_object(self, *, obj: griffe.Object, **kwargs: Any) -> None:  # noqa: ARG002  griffe asks for this signature
+        """Put a fence around every example."""
+        if obj.docstring is not None:
+            obj.docstring.value = EXAMPLE.sub(_fenced, obj.docstring.value)
+
+    def on_attribute(self, *, attr: griffe.Attribute, **kwargs: Any) -> None:  # noqa: ARG002
+        """Leave out what only turns a number into a number."""
+        if attr.annotation is not None and VALIDATOR.search(str(attr.annotation)):
+            attr.annotation = VALIDATOR.sub("", str(attr.annotation))
+
+
+def _fenced(found: re.Match[str]) -> str:
+    indent = found["indent"]
+    return f"{indent}```pycon\n{found[0]}\n{indent}```"
