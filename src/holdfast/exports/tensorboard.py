@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,8 @@ def to_tensorboard(path: Path, out: Path, *, name: str | None = None) -> Path:
         msg = f"cannot write to {str(folder)!r}: {error.strerror}; choose another place with --out"
         raise ParameterError(msg) from None
     finally:
-        unfinished.unlink(missing_ok=True)
+        with suppress(OSError):
+            unfinished.unlink()
     return folder
 
 
