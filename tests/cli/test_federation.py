@@ -6,10 +6,14 @@ from pathlib import Path
 
 import pytest
 from tests.cli.commands import refused, run
+from typer.testing import CliRunner
 
+from holdfast.cli.app import app
 from holdfast.cli.federation import _node_configs
-from holdfast.errors import ParameterError
+from holdfast.errors import ParameterError, RunError
+from holdfast.federation import Federation
 from holdfast.federation.places import FederationState, NodeState, PartState, Place
+from holdfast.federation.submitted import RunStatus
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flower-federation"
 
@@ -83,3 +87,64 @@ def test_starting_without_flower_says_how_to_install_it(
     told = refused(capsys, monkeypatch, "federation", "up", "--folder", str(tmp_path / "federation"))
     assert "pip install 'holdfast[flower]'" in told
     assert not (tmp_path / "federation").exists()
+
+
+@pytest.mark.parametrize(
+    ("drills", "message"),
+    [
+        (["0=sign-flop"], "did you mean 'sign-flip'"),
+        (["0=label-flip"], "in the client's data"),
+        (["0=all-nan", "0=stall"], "names node 0 twice"),
+    ],
+)
+def test_a_drill_that_cannot_be_is_refused_before_anything_starts(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    drills: list[str],
+    message: str,
+) -> None:
+    words = [word for drill in drills for word in ("--byzantine", drill)]
+    told = refused(capsys, monkeypatch, "federation", "up", *words, "--folder", str(tmp_path / "federation"))
+    assert message in told
+    assert "Starting" not in told
+    assert not (tmp_path / "federation").exists()
+
+
+@pytest.mark.parametrize("ended", ["stopped", "timeout"])
+def test_a_run_of_which_nothing_came_leaves_no_empty_folder(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: Path, ended: str
+) -> None:
+    class Submitted:
+        run_id, log = 7, tmp_path / "log"
+
+        def follow(self, timeout: float | None) -> list[RunStatus]:
+            if ended == "timeout":
+                msg = f"not finished after {timeout} s"
+                raise RunError(msg)
+            return [RunStatus(status="finished:stopped")]
+
+        def stop(self) -> None: ...
+
+        def printed(self) -> str:
+            return ""
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Federation, "submit", lambda *_: Submitted())
+    words = ["federation", "run", str(EXAMPLE), "--timeout", "5", "--folder", str(folder)]
+    if ended == "timeout":
+        assert "not finished after 5.0 s" in refused(capsys, monkeypatch, *words)
+    else:
+        assert CliRunner().invoke(app, words).exit_code == 1
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_names_are_shown_letter_by_letter(folder: Path) -> None:
+    place = Place(folder)
+    state = place.state()
+    assert state is not None
+    node = NodeState(port=20001, config={"partition-id": 0, "num-partitions": 1, "name": "[/x]\x1b[2J[red]"})
+    place.save(state.model_copy(update={"nodes": (node,)}))
+    shown = CliRunner().invoke(app, ["federation", "status", "--folder", str(folder)], env={"COLUMNS": "120"})
+    assert shown.exit_code == 1
+    assert "[/x]\\x1b[2J[red]" in shown.output

@@ -15,16 +15,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from holdfast.cli.folders import reserved
 from holdfast.cli.progress import Lane, watcher
 from holdfast.cli.showing import show
-from holdfast.cli.text import NOTHING, plural
+from holdfast.cli.text import NOTHING, harmless, plural
 from holdfast.errors import HoldfastError, ParameterError, RunError
 
 if TYPE_CHECKING:
     from holdfast.cli.progress import Watcher
-    from holdfast.federation import Federation, SubmittedRun
+    from holdfast.federation import SubmittedRun
     from holdfast.federation.submitted import RunStatus
 
 app = typer.Typer(
@@ -47,8 +48,9 @@ def up(
         list[str] | None,
         typer.Option(
             metavar="NODE=ATTACK",
-            help="Make a node Byzantine, as a drill: 4=sign-flip. The app must look at `attack` in its node config, as "
-            "examples/flower-federation does; repeatable.",
+            help="Make a node Byzantine, as a drill: 4=sign-flip, 3=all-nan, 2=stall. An attack that needs only its "
+            "own update, a malformed reply, crash, exit or stall; a wrong name is answered with all. The app must "
+            "look at `attack` in its node config, as examples/flower-federation does; repeatable.",
         ),
     ] = None,
     set_: Annotated[
@@ -75,7 +77,7 @@ def up(
         typer.Option(help="A name or address, besides loopback, that the server certificate is good for; repeatable."),
     ] = None,
     days: Annotated[int, typer.Option(help="How long new certificates are valid.")] = 365,
-    timeout: Annotated[float, typer.Option(help="Seconds that a part may take to start.")] = 90.0,
+    timeout: Annotated[float, typer.Option(min=1.0, help="Seconds that a part may take to start.")] = 90.0,
     folder: Folder = FOLDER,
 ) -> None:
     """Start a SuperLink and SuperNodes on loopback, and return when all nodes are online.
@@ -87,14 +89,14 @@ def up(
     """
     from holdfast.federation import Federation  # noqa: PLC0415  needs the extra
 
-    console = Console(stderr=True)
+    console, configs = Console(stderr=True), _node_configs(byzantine or [], set_ or [])
     _say(console, f"Starting a SuperLink and {plural(nodes, 'node')} …")
     with _interruptible():
         federation = Federation.up(
             folder,
             nodes=nodes,
             secure=secure,
-            node_configs=_node_configs(byzantine or [], set_ or []),
+            node_configs=configs,
             port=port,
             hosts=host or [],
             days=days,
@@ -126,7 +128,7 @@ def run(
             "that holds an unfinished run is continued."
         ),
     ] = None,
-    timeout: Annotated[float | None, typer.Option(help="Stop the run after so many seconds.")] = None,
+    timeout: Annotated[float | None, typer.Option(min=1.0, help="Stop the run after so many seconds.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing but the folder of the run.")] = False,
     folder: Folder = FOLDER,
 ) -> None:
@@ -148,11 +150,11 @@ def run(
     place = _run_folder(application, known, settings, out)
     if "nodes" in known:
         settings.setdefault("nodes", str(federation.place.roster))
-    with _interruptible():
-        submitted = _submitted(federation, application, settings, place)
+    with _interruptible(), _unless_empty(place):
+        submitted = federation.submit(application, settings)
         _say(Console(stderr=True), f"run {submitted.run_id}: {place or application}", quiet=quiet)
         status = _watched(submitted, place, _rounds({**known, **settings}), timeout, quiet=quiet)
-    _report(submitted, status, place, quiet=quiet)
+        _report(submitted, status, place, quiet=quiet)
 
 
 @app.command("status")
@@ -178,7 +180,8 @@ def status(folder: Folder = FOLDER) -> None:
         state = "online" if node.online else "starting or cut off" if node.running else "does not run"
         usual = {"partition-id", "num-partitions", "name"}
         told = ", ".join(f"{key}={value}" for key, value in node.config.items() if key not in usual)
-        table.add_row(str(index), str(node.client), state, str(node.pid or NOTHING), str(node.node_id or NOTHING), told)
+        cells = (index, node.client, state, node.pid or NOTHING, node.node_id or NOTHING, told)
+        table.add_row(*(Text(harmless(cell)) for cell in cells))
     console.print(table)
     for run_id, state in found.runs.items():
         console.print(f"run {run_id}: {state}", highlight=False)
@@ -216,7 +219,11 @@ def _node_configs(byzantine: list[str], settings: list[str]) -> dict[int, dict[s
         if not node.isdecimal() or not attack:
             msg = f"--byzantine takes NODE=ATTACK, such as 4=sign-flip, got {text!r}"
             raise ParameterError(msg)
-        configs.setdefault(int(node), {})["attack"] = attack
+        if int(node) in configs:
+            msg = f"--byzantine names node {node} twice; a node has one attack (the second was {attack!r})"
+            raise ParameterError(msg)
+        _check_attack(attack)
+        configs[int(node)] = {"attack": attack}
     for text in settings:
         node, _, rest = text.partition(".")
         key, equals, value = rest.partition("=")
@@ -225,6 +232,13 @@ def _node_configs(byzantine: list[str], settings: list[str]) -> dict[int, dict[s
             raise ParameterError(msg)
         configs.setdefault(int(node), {})[key] = _settings([f"{key}={value}"])[key]
     return configs
+
+
+def _check_attack(attack: str) -> None:
+    """Refuse what no node can do alone, before a federation is started for it."""
+    from holdfast.flower.redteam import byzantine  # noqa: PLC0415  needs the extra
+
+    byzantine(attack)
 
 
 def _settings(texts: list[str]) -> dict[str, Any]:
@@ -263,15 +277,15 @@ def _watched(
     raise RunError(msg)
 
 
-def _submitted(federation: Federation, application: Path, settings: dict[str, Any], place: Path | None) -> SubmittedRun:
-    """Hand over the run; a folder that was made for it does not stay if it cannot start."""
+@contextmanager
+def _unless_empty(place: Path | None) -> Iterator[None]:
+    """Keep the folder that was made for a run, unless nothing came of it."""
     try:
-        return federation.submit(application, settings)
-    except BaseException:
+        yield
+    finally:
         if place is not None:
-            with suppress(OSError):
+            with suppress(OSError):  # it holds something
                 place.rmdir()
-        raise
 
 
 def _rounds(settings: dict[str, Any]) -> int:
