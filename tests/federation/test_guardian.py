@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.federation.guardian import guard, watched_over
 from holdfast.federation.installed import MARKER
-from holdfast.federation.places import Place
+from holdfast.federation.places import FederationState, PartState, Place
 from holdfast.federation.processes import Process, end, family
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="markers are read from /proc")
@@ -52,3 +52,14 @@ def test_whoever_takes_the_federation_down_ends_its_guardian(place: Place) -> No
         assert guardian.child.wait() != 0
     finally:
         guardian.dismiss()
+
+
+def test_a_guardian_leaves_the_next_federation_in_the_folder_alone(place: Place, part: subprocess.Popen[bytes]) -> None:
+    process = Process.of(part.pid)
+    assert process is not None
+    link = PartState(port=20000, pid=part.pid, started=process.started)
+    place.save(FederationState(secure=False, marker="guarded", superlink=link, superexec=link, nodes=()))
+    guard(GONE, place.path, "the-one-before")
+    assert part.poll() is None
+    guard(GONE, place.path, "guarded")
+    assert part.wait() != 0

@@ -6,6 +6,7 @@ import os
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import Self, final
@@ -17,7 +18,7 @@ from holdfast.federation.guardian import Guardian, watched_over
 from holdfast.federation.installed import command
 from holdfast.federation.parts import Part, ServerApp, SuperExec, SuperLink, SuperNode
 from holdfast.federation.places import FederationState, NodeConfig, NodeState, PartState, Place, Setting
-from holdfast.federation.plans import all_node_configs, asked_ports, planned, usual_config
+from holdfast.federation.plans import all_node_configs, asked_ports, check_configs, planned, usual_config
 from holdfast.federation.ports import free_ports
 from holdfast.federation.processes import end
 from holdfast.federation.submitted import SubmittedRun, status_of, submit
@@ -100,7 +101,8 @@ class Federation:
     ) -> Federation:
         """Start a SuperLink and SuperNodes, and return when all nodes are online.
 
-        A folder in which a federation was taken down is used again: same keys, same node ids, same database.
+        A folder in which a federation was taken down is used again: same keys, same node ids, same database. What a
+        crash left running of it is ended first.
 
         Args:
             folder: where everything is kept.
@@ -123,7 +125,10 @@ class Federation:
         place = Place(Path(folder).absolute())
         place.make()
         with place.held():
+            before = place.state()
             state = planned(place, secure=secure, ports=asked_ports(nodes, port), configs=configs)
+            if before is not None:
+                end([], before.marker)
             if not place.secret.exists():
                 private_folder(place.secret.parent)
                 write_new(place.secret, secrets.token_hex(32).encode())
@@ -131,7 +136,7 @@ class Federation:
                 _certify(place, hosts, days)
             place.write_connection(state.superlink.port, secure=secure)
             federation = cls(place, state)
-            federation._save()
+            place.save(state)
             try:
                 if not detached:
                     federation._guardian = watched_over(place.path, state.marker)
@@ -236,10 +241,12 @@ class Federation:
             registered: whether the SuperLink is told its key; if not, a secure one will not let it in.
 
         Raises:
+            ParameterError: its name is none, or another node's; or it is told what no node can be told.
             RunError: the SuperLink does not take its key.
         """
         index = len(self.nodes)
         told = {**usual_config(index, index + 1), **(config or {})}
+        check_configs([*(node.state.config for node in self.nodes), told])
         state = NodeState(port=free_ports(1)[0], config=told, registered=registered)
         node = self._node(index, state)
         self.nodes.append(node)
@@ -251,11 +258,12 @@ class Federation:
         """Stop everything, by force if need be; nothing happens if nothing runs. The folder stays.
 
         Also after a crash of the machine or of who brought it up: what runs is known by start time, not number alone.
+        If somebody has taken it down since and brought up another in the folder, that one is left alone.
 
         Raises:
             RunError: another command is starting or stopping it, or a process cannot be ended.
         """
-        with self.place.held():
+        with self.place.held() if self.place.path.is_dir() else nullcontext():
             self._end()
 
     def _end(self) -> None:
@@ -308,6 +316,9 @@ class Federation:
         )
 
     def _save(self) -> None:
+        """Write down what runs, unless the folder is gone or somebody else's by now."""
+        if not self.place.belongs_to(self.marker):
+            return
         nodes = tuple(node.state for node in self.nodes)
         self.place.save(
             FederationState(

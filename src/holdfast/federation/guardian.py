@@ -10,12 +10,10 @@ import os
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
-from holdfast.errors import RunError
 from holdfast.federation.installed import MARKER
 from holdfast.federation.places import Place
 from holdfast.federation.processes import Process, end, launch
@@ -40,8 +38,7 @@ class Guardian:
 def watched_over(folder: Path, marker: str) -> Guardian | None:
     """Start a process that waits for the end of this one and then ends all that carries the marker.
 
-    It carries the marker itself: whoever takes the federation down ends it too, or it would end the next one in the
-    folder, which has the same marker.
+    It carries the marker itself: whoever takes the federation down ends it too.
     """
     owner = Process.of(os.getpid())
     if owner is None:
@@ -52,12 +49,11 @@ def watched_over(folder: Path, marker: str) -> Guardian | None:
 
 
 def guard(owner: Process, folder: Path, marker: str) -> None:
-    """Wait until the owner is gone, then end the federation."""
+    """Wait until the owner is gone, then end the federation, but not another that was brought up in its folder."""
     while owner.is_running:
         time.sleep(PAUSE)
-    state = None
-    with suppress(RunError):  # a state that cannot be read: those that carry the marker are found without it
-        state = Place(folder).state()
+    place = Place(folder)
+    state = place.state() if place.belongs_to(marker) else None  # without one, those that carry the marker are found
     end([] if state is None else state.processes(), marker, patience=3.0)
 
 

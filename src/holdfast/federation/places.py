@@ -195,6 +195,14 @@ class Place:
             msg = f"{str(self.state_file)!r} is not the state of a federation of this version of holdfast: {what}"
             raise RunError(msg) from None
 
+    def belongs_to(self, marker: str) -> bool:
+        """Return whether what was written down is of the federation with this marker."""
+        try:
+            written = self.state()
+        except RunError:
+            return False
+        return written is not None and written.marker == marker
+
     def save(self, state: FederationState) -> None:
         """Write down what runs, and who the nodes are."""
         roster = {str(node.node_id): node.config["name"] for node in state.nodes if node.node_id is not None}

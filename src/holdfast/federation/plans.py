@@ -24,13 +24,22 @@ def all_node_configs(nodes: int, extras: Mapping[int, NodeConfig]) -> list[dict[
         msg = f"there is no node {strangers[0]}; the {nodes} nodes are called 0 to {nodes - 1}"
         raise ParameterError(msg)
     configs = [{**usual_config(index, nodes), **extras.get(index, {})} for index in range(nodes)]
+    check_configs(configs)
+    return configs
+
+
+def check_configs(configs: Sequence[NodeConfig]) -> None:
+    """Refuse what nodes cannot be told, and names that are none or are given twice.
+
+    Raises:
+        ParameterError: the message names the node, or the names.
+    """
     for index, config in enumerate(configs):
         _check_config(index, config)
-    names = [config["name"] for config in configs]
-    if len({str(name) for name in names}) < nodes:
-        msg = f"every node needs a name of its own, got {', '.join(map(str, names))}"
+    names = [str(config["name"]) for config in configs]
+    if len(set(names)) < len(names):
+        msg = f"every node needs a name of its own, got {', '.join(names)}"
         raise ParameterError(msg)
-    return configs
 
 
 def usual_config(index: int, nodes: int) -> dict[str, Setting]:
@@ -61,7 +70,10 @@ def asked_ports(nodes: int, port: int | None) -> list[int] | None:
 def planned(
     place: Place, *, secure: bool, ports: list[int] | None, configs: Sequence[dict[str, Setting]]
 ) -> FederationState:
-    """Return what is to be started, with what is remembered of a federation that was here before."""
+    """Return what is to be started, with what is remembered of a federation that was here before.
+
+    The marker is new, so that whoever brought up the one before cannot end this one by mistake.
+    """
     before = place.state()
     known: dict[int, int | None] = {}
     if before is not None:
@@ -86,6 +98,5 @@ def planned(
         NodeState(port=port, config=config, node_id=known.get(index))
         for index, (port, config) in enumerate(zip(chosen[1:], configs, strict=True))
     )
-    marker = secrets.token_hex(8) if before is None else before.marker
     link = PartState(port=chosen[0])
-    return FederationState(secure=secure, marker=marker, superlink=link, superexec=link, nodes=nodes)
+    return FederationState(secure=secure, marker=secrets.token_hex(8), superlink=link, superexec=link, nodes=nodes)

@@ -21,6 +21,8 @@ from holdfast.values import ValueObject
 
 LOOK = 0.5
 """Seconds between two looks at a run."""
+LONGEST_SILENCE = 300.0
+"""Seconds after which a SuperLink that does not answer is given up."""
 
 
 @final
@@ -67,12 +69,13 @@ class SubmittedRun:
     def follow(self, timeout: float | None = None) -> Iterator[RunStatus | None]:
         """Yield None twice a second while the run goes on, and at last how it ended.
 
-        What the ServerApp prints goes to `log` meanwhile. A SuperLink that is gone may come back in time.
+        What the ServerApp prints goes to `log` meanwhile. A SuperLink that is gone may come back within five minutes.
 
         Raises:
-            RunError: the time is over.
+            RunError: the time is over, or the SuperLink did not come back.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
+        silent_since: float | None = None
         while True:
             self.log.unlink(missing_ok=True)
             command = self._flwr.words("log", str(self.run_id), "@")
@@ -86,8 +89,13 @@ class SubmittedRun:
             finally:
                 reader.kill()
                 reader.wait()
-            with suppress(RunError):  # the SuperLink may be away
+            try:
                 status = self.status()
+            except RunError as error:  # the SuperLink may be away
+                silent_since = silent_since or time.monotonic()
+                self._check_silence(silent_since, error)
+            else:
+                silent_since = None
                 if status.finished:
                     yield status
                     return
@@ -99,7 +107,7 @@ class SubmittedRun:
         """Wait until the run is finished, and return how it ended.
 
         Raises:
-            RunError: the time is over.
+            RunError: the time is over, or the SuperLink did not come back.
         """
         for status in self.follow(timeout):
             if status is not None:
@@ -120,6 +128,14 @@ class SubmittedRun:
         if deadline is not None and time.monotonic() > deadline:
             msg = f"run {self.run_id} was not finished after {timeout:g} s; its log is {self.log}"
             raise RunError(msg)
+
+    def _check_silence(self, since: float, error: RunError) -> None:
+        if time.monotonic() - since > LONGEST_SILENCE:
+            msg = (
+                f"the SuperLink has said nothing about run {self.run_id} for {LONGEST_SILENCE:.0f} s ({error}); look "
+                f"with `holdfast federation status`. A run with a folder can be continued from it"
+            )
+            raise RunError(msg) from None
 
 
 def status_of(entry: Mapping[str, Any]) -> RunStatus:
