@@ -156,6 +156,17 @@ def test_a_node_that_has_gone_is_waited_for_once(clock: Clock) -> None:
     assert clock.now == waited
 
 
+def test_a_node_that_comes_and_goes_is_waited_for_once(clock: Clock) -> None:
+    grid = ScriptedGrid(honest, NODES)
+    muster = Muster(Roster.of(None), patience=30.0)
+    for _ in range(5):
+        grid.nodes[:] = NODES[1:]
+        assert len(muster.online(grid, least=2, wanted=10)) == 9
+        grid.nodes[:] = NODES
+        assert len(muster.online(grid, least=2, wanted=10)) == 10
+    assert 30 <= clock.now < 32
+
+
 def test_a_round_without_enough_nodes_is_skipped_and_the_next_one_played(clock: Clock) -> None:
     rounds: list[int] = []
     grid = ScriptedGrid(either(honest), NODES, clock=clock)

@@ -79,20 +79,22 @@ class Roster:
 class Muster:
     """Waits for nodes, and chooses among them.
 
-    A node that has gone for good is waited for once: later rounds wait for as many as there were, or are needed.
+    A node that has gone is waited for once: when a wait was in vain, later rounds wait for no more than had come then,
+    or are needed. So a node that comes for a round and goes again does not cost a whole wait every time.
     """
 
     def __init__(self, roster: Roster, *, patience: float, poll: float = 1.0) -> None:
         self._roster, self._patience, self._poll = roster, patience, poll
-        self._seen: int | None = None
+        self._came: int | None = None
 
     def online(self, grid: Grid, *, least: int, wanted: int) -> list[Member]:
         """Return the members online, after waiting until there are as many as wanted, but not for ever."""
-        target = max(least, wanted if self._seen is None else min(wanted, self._seen))
+        target = max(least, wanted if self._came is None else min(wanted, self._came))
         deadline = time.monotonic() + self._patience
         while len(members := self._roster.members(grid.get_node_ids())) < target and time.monotonic() < deadline:
             time.sleep(self._poll)
-        self._seen = len(members)
+        if len(members) < target:
+            self._came = len(members)
         return members
 
 
