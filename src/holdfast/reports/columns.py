@@ -64,7 +64,8 @@ class Entries:
     @property
     def judged(self) -> NDArray[np.bool_]:
         """Which lines are about a row that a rule kept or removed, for whatever reason."""
-        return (self.status == Status.KEPT) | (self.status >= Status.REMOVED)
+        judged: NDArray[np.bool_] = (self.status == Status.KEPT) | (self.status >= Status.REMOVED)
+        return judged
 
     @property
     def removed(self) -> NDArray[np.bool_]:

@@ -42,7 +42,8 @@ class Story:
         self.name = self.path.resolve().name
         """Of the folder."""
         self._config_stamp: tuple[int, int] | None = None
-        self._config_text: str | None = None
+        self.config_text: str | None = None
+        """What config.toml holds; None if it cannot be read."""
         self._start_anew()
         self.refresh()
 
@@ -66,7 +67,7 @@ class Story:
         """
         before = (self.rounds_played, self.state, self._damage, self._config_stamp)
         stamp = stamp_of(self.path / CONFIG)
-        if stamp != self._config_stamp or self._config_text is None or not self._continues():
+        if stamp != self._config_stamp or self.config_text is None or not self._continues():
             self._config_stamp = stamp
             self._start_anew()
             self._read_config()
@@ -189,11 +190,11 @@ class Story:
 
     def _read_config(self) -> None:
         try:
-            self._config_text = (self.path / CONFIG).read_bytes().decode()
+            self.config_text = (self.path / CONFIG).read_bytes().decode()
         except (OSError, UnicodeDecodeError):
-            self._config_text = None
+            self.config_text = None
             return
-        self.raw = raw_table(self._config_text) or {}
+        self.raw = raw_table(self.config_text) or {}
 
     def _read_rounds(self) -> None:
         self._damage = None

@@ -1,0 +1,78 @@
+"""A report of runs: the answer first, then everything that backs it."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+
+from holdfast import __version__
+from holdfast.errors import ParameterError
+from holdfast.reports.panels import Report, Section
+from holdfast.reports.sections.certificate import certificate
+from holdfast.reports.sections.clients import clients
+from holdfast.reports.sections.configuration import configuration
+from holdfast.reports.sections.filtering import filtering
+from holdfast.reports.sections.guarantee import guarantee as what_is_guaranteed
+from holdfast.reports.sections.learning import learning
+from holdfast.reports.sections.partition import partition
+from holdfast.reports.sections.phrases import plural, run_names, setting_words
+from holdfast.reports.sections.reproduce import reproduce
+from holdfast.reports.sections.timing import timing
+from holdfast.reports.sections.verdict import headlines, verdict
+from holdfast.reports.stories import Story
+from holdfast.reports.thinning import REPORT, Limits
+
+
+def report_of(stories: Sequence[Story], *, guarantee: bool = True, limits: Limits = REPORT) -> Report:
+    """Return everything that there is to see of one run, or of several side by side.
+
+    Args:
+        stories: what the runs tell; any of them may be empty, interrupted or damaged.
+        guarantee: whether to measure the constants of the theorems, which takes some seconds a run.
+        limits: how much there may be to see; longer curves and larger heat maps are thinned.
+
+    Raises:
+        ParameterError: there is no run.
+    """
+    if not stories:
+        msg = "a report needs at least one run, got none"
+        raise ParameterError(msg)
+    names = run_names(stories)
+    return Report(
+        title=names[0] if len(names) == 1 else f"{names[0]} and {plural(len(names) - 1, 'other run')}",
+        subtitle=_subtitle(stories),
+        sections=(*live_sections(stories, limits), *_others(stories, limits, guarantee=guarantee)),
+        headlines=headlines(stories),
+        made_with={"holdfast": __version__, "python": platform.python_version()},
+    )
+
+
+def live_sections(stories: Sequence[Story], limits: Limits = REPORT) -> tuple[Section, ...]:
+    """Return the sections that change while a run is played, and are cheap enough to be made again and again."""
+    return (
+        verdict(stories),
+        learning(stories, limits),
+        clients(stories, limits),
+        filtering(stories, limits),
+        certificate(stories, limits),
+        timing(stories, limits),
+    )
+
+
+def _others(stories: Sequence[Story], limits: Limits, *, guarantee: bool) -> tuple[Section, ...]:
+    return (
+        *((what_is_guaranteed(stories, limits),) if guarantee else ()),
+        partition(stories, limits),
+        configuration(stories),
+        reproduce(stories),
+    )
+
+
+def _subtitle(stories: Sequence[Story]) -> str:
+    if len(stories) > 1:
+        return ", ".join(run_names(stories))
+    story = stories[0]
+    if not story.raw:
+        return "its configuration cannot be read"
+    attack = "" if story.deployed else f", attack: {setting_words(story, 'attack')}"
+    return f"{setting_words(story, 'data')}, rule: {setting_words(story, 'rule')}{attack}"

@@ -1,0 +1,3 @@
+"""Sections of a report: each a function of some stories, which says in words what it cannot show."""
+
+from __future__ import annotations

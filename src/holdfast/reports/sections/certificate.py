@@ -1,0 +1,127 @@
+"""What was proved of each update, against how far it really was from the mean of the honest ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.reports.panels import Lines, Panel, Section, Series, Style, Text
+from holdfast.reports.sections.filtering import per_round
+from holdfast.reports.sections.learning import attack_marks, curve
+from holdfast.reports.sections.phrases import key_of, run_names, setting_words, title_of
+from holdfast.reports.stories import Story
+from holdfast.reports.thinning import REPORT, Limits
+
+Numbers = NDArray[np.float64]
+_DEEPEST = 1e-3
+"""Errors below this part of the largest are rounding, of rounds without Byzantine rows: they are not drawn."""
+
+
+def certificate(stories: Sequence[Story], limits: Limits = REPORT) -> Section:
+    """Return for every run with certificates what they prove; and the true errors of all runs in one plot."""
+    panels: list[Panel] = []
+    for place, (story, run) in enumerate(zip(stories, run_names(stories), strict=True)):
+        panels += _bounds(story, run, place, len(stories), limits)
+    if len(stories) > 1:
+        panels += _errors(stories, limits)
+    if not panels:
+        rules = ", ".join(dict.fromkeys(setting_words(story, "rule") for story in stories))
+        why = f"There are no certificates: the rule is {rules}, and only RAGE proves something of its updates."
+        played = any(story.rounds_played for story in stories)
+        said = why if played else "No round has been played yet."
+        panels = [Text(key="no-certificate", title="Nothing is certified", paragraphs=(said,))]
+    return Section(
+        key="certificate",
+        title="How wrong were the updates, and what was proved?",
+        intro="The distance between the update that the server applied and the mean of the honest clients' updates.",
+        panels=tuple(panels),
+    )
+
+
+def broken_rounds(story: Story) -> NDArray[np.int64]:
+    """Return the rounds with more Byzantine rows than the rule assumed, as far as the records know."""
+    entries = story.entries
+    liars = per_round(story, entries.byzantine & entries.judged)
+    assumed = story.column("num_byzantine")
+    return np.flatnonzero(np.isfinite(assumed) & (liars > np.nan_to_num(assumed)))
+
+
+def _bounds(story: Story, run: str, place: int, runs: int, limits: Limits) -> Iterator[Panel]:
+    rounds = np.arange(story.rounds_played, dtype=np.float64)
+    proved, error = _positive(story.column("certificate.error_bound")), _positive(story.column("error"))
+    at_truth = _positive(story.column("honest_error_bound"))
+    if not np.isfinite(proved).any() and (runs > 1 or not np.isfinite(error).any()):
+        return
+    measured = np.flatnonzero(np.isfinite(at_truth))
+    broken = broken_rounds(story)
+    drawn: tuple[Series | None, ...] = (
+        curve("bound, with the spread the rule found", rounds, proved, limits, colour=2),
+        curve(
+            "bound, with the true spread", rounds[measured], at_truth[measured], limits, colour=1, style=Style.POINTS
+        ),
+        curve("true error", rounds, _floored(error), limits, colour=0),
+        curve("more Byzantine rows than assumed", rounds[broken], error[broken], limits, colour=5, style=Style.POINTS),
+    )
+    certified = np.isfinite(proved).any()
+    yield Lines(
+        key=key_of("certificate", place, runs),
+        title=title_of("Certificate against the true error" if certified else "Error of the updates", run, runs),
+        caption=_caption(story, certified=bool(certified)),
+        series=tuple(each for each in drawn if each is not None),
+        x_title="round",
+        y_title="distance to the honest mean",
+        log_y=True,
+        marks=attack_marks([story]),
+    )
+
+
+def _caption(story: Story, *, certified: bool) -> str:
+    if not certified:
+        return "Only a simulation knows this. The rule proves nothing of its updates. Logarithmic scale."
+    if story.deployed:
+        return (
+            "The bound is proved if the honest updates spread no more than the rule found; the true error is not known "
+            "in a deployment. Logarithmic scale."
+        )
+    return (
+        "With the true spread of the honest updates (known in some rounds of a simulation) the bound is proved; with "
+        "the spread that the rule found by itself it may fail. Mere rounding is not drawn. Logarithmic scale."
+    )
+
+
+def _errors(stories: Sequence[Story], limits: Limits) -> Iterator[Panel]:
+    """Yield the true errors of all runs."""
+    curves = (
+        curve(
+            run,
+            np.arange(story.rounds_played, dtype=np.float64),
+            _floored(_positive(story.column("error"))),
+            limits,
+            colour=place,
+        )
+        for place, (story, run) in enumerate(zip(stories, run_names(stories), strict=True))
+    )
+    series = tuple(each for each in curves if each is not None)
+    if series:
+        yield Lines(
+            key="errors",
+            title="True error of the updates",
+            caption="Only simulations know it; lower is better. Mere rounding is not drawn. Logarithmic scale.",
+            series=series,
+            x_title="round",
+            y_title="distance to the honest mean",
+            log_y=True,
+            marks=attack_marks(stories),
+        )
+
+
+def _positive(values: Numbers) -> Numbers:
+    return np.where(values > 0.0, values, np.nan)
+
+
+def _floored(error: Numbers) -> Numbers:
+    """Return the errors that are more than rounding."""
+    known = error[np.isfinite(error)]
+    return np.where(error >= _DEEPEST * known.max(), error, np.nan) if len(known) else error

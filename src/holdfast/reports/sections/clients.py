@@ -1,0 +1,316 @@
+"""Who was trusted: weights and scores of clients over the rounds, and how suspicious each of them looks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.records.clients import ClientSummary, mid_ranks
+from holdfast.reports.columns import Entries, Status
+from holdfast.reports.panels import Column, HeatMap, Panel, Section, Table, Text, Unit, Value
+from holdfast.reports.sections.phrases import client_names, figures, key_of, percent, plural, run_names, title_of
+from holdfast.reports.stories import Story
+from holdfast.reports.thinning import REPORT, Bins, Limits, grid_largest, grid_means
+
+_WORDS = {
+    Status.KEPT: "kept",
+    Status.SKIPPED: "round skipped",
+    Status.ABSENT: "sent nothing",
+    Status.REMOVED: "removed",
+    Status.UNUSABLE: "unusable: NaN, Inf or overflowing numbers",
+    Status.MALFORMED: "malformed reply",
+}
+_EXPLAINED = (Status.REMOVED, Status.SKIPPED)
+"""What the rule gives a reason for."""
+_SHOWN = 15
+"""Rows of the table that are shown at first."""
+_FEW = 3
+"""A share of a few rounds says little: the client that was wronged most was judged at least so often."""
+
+
+def clients(stories: Sequence[Story], limits: Limits = REPORT) -> Section:
+    """Return for every run who was wronged, its heat maps, and its table of suspicion."""
+    panels: list[Panel] = []
+    few = replace(limits, cells=max(1, limits.cells // max(1, len(stories))))
+    for place, (story, run) in enumerate(zip(stories, run_names(stories), strict=True)):
+        panels += _panels(story, run, place, len(stories), few)
+    if not panels:
+        panels = [Text(key="no-clients", title="Nobody yet", paragraphs=("No client has been asked yet.",))]
+    return Section(
+        key="clients",
+        title="Who was trusted, who was removed?",
+        intro="One line for every client, one column for every round (or some rounds). Clients that were not in the "
+        "cohort of a round leave a gap.",
+        panels=tuple(panels),
+    )
+
+
+def _panels(story: Story, run: str, place: int, runs: int, limits: Limits) -> list[Panel]:
+    if not len(story.entries):
+        return []
+    view = _View.of(story, limits)
+    panels: tuple[Panel | None, ...] = (_wronged(story), _weights(view), _scores(view), suspicion_table(story))
+    return [
+        replace(panel, key=key_of(panel.key, place, runs), title=title_of(panel.title, run, runs))
+        for panel in panels
+        if panel is not None
+    ]
+
+
+def suspicion_table(story: Story) -> Table:
+    """Return a line for every client, the most suspicious first."""
+    known = not story.deployed
+    names = dict(zip(story.clients, client_names(story.clients), strict=True))
+    lines = story.client_lines
+    columns = (
+        Column(title="client"),
+        *((Column(title="Byzantine", hint="truly, as the simulation knows"),) if known else ()),
+        Column(title="suspicion", unit=Unit.NUMBER, hint="least plausible share of its replies worth nothing"),
+        Column(title="removed", unit=Unit.PERCENT, hint="share of its judged replies that got no weight"),
+        Column(title="times", unit=Unit.NUMBER, hint="how often it was removed or its reply malformed"),
+        Column(title="judged", unit=Unit.NUMBER, hint="how often there was something to judge"),
+        Column(title="mean weight", unit=Unit.NUMBER, hint="1 is an equal share"),
+        Column(title="mean rank", unit=Unit.NUMBER, hint="share of rows that looked less suspicious; 0.5: average"),
+        Column(title="absent", unit=Unit.NUMBER, hint="how often it sent nothing"),
+        Column(title="faults", hint="what was wrong with its replies"),
+    )
+    return Table(
+        key="suspicion",
+        title="Suspicion of each client",
+        caption="Suspicion is the lower end of a 95 % interval (Wilson) for the share of a client's replies that the "
+        "rule gives no weight: compare clients with each other. A rule that always drops many rows suspects everybody."
+        + (" Truly Byzantine clients are marked." if known and story.byzantine else ""),
+        columns=columns,
+        rows=tuple(_row(line, names[line.client], known=known) for line in lines),
+        flagged=tuple(place for place, line in enumerate(lines) if known and line.byzantine),
+        shown=_SHOWN,
+    )
+
+
+def _row(line: ClientSummary, name: str, *, known: bool) -> tuple[Value, ...]:
+    faults = ", ".join(f"{fault} {count}×" for fault, count in line.faults.items())
+    return (
+        name,
+        *((("yes" if line.byzantine else "no"),) if known else ()),
+        line.suspicion,
+        line.accused / line.judged if line.judged else None,
+        line.accused,
+        line.judged,
+        line.mean_weight,
+        line.mean_rank,
+        line.erased,
+        faults or None,
+    )
+
+
+def _wronged(story: Story) -> Text | None:
+    """Say which honest client was removed most, and which Byzantine one least; only where that is known."""
+    if story.deployed:
+        return None
+    names = dict(zip(story.clients, client_names(story.clients), strict=True))
+    lines = [line for line in story.client_lines if line.judged >= _FEW]
+    honest = [line for line in lines if not line.byzantine and line.accused]
+    liars = [line for line in lines if line.byzantine]
+    said = []
+    if honest:
+        worst = max(honest, key=lambda line: line.accused / line.judged)
+        said.append(
+            f"The honest client that was removed most often is {names[worst.client]}: {worst.accused} of "
+            f"{worst.judged} times ({percent(worst.accused / worst.judged)})."
+        )
+        often = sum(2 * line.accused > line.judged for line in honest)
+        number = len({line.client for line in lines if not line.byzantine})
+        said.append(f"{often} of {plural(number, 'honest client')} lost more than half of their updates.")
+    if liars:
+        best = min(liars, key=lambda line: line.accused / line.judged)
+        said.append(
+            f"The Byzantine client that got through most often is {names[best.client]}: kept "
+            f"{best.judged - best.accused} of {best.judged} times ({percent(1 - best.accused / best.judged)})."
+        )
+    return Text(key="wronged", title="Was anybody wronged?", paragraphs=tuple(said)) if said else None
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _View:
+    """The entries of a story on a grid of some clients and bins of rounds."""
+
+    story: Story
+    entries: Entries
+    """Those of the clients that are shown."""
+    rows: NDArray[np.int64]
+    columns: NDArray[np.int64]
+    """Of every entry."""
+    names: tuple[str, ...]
+    bins: Bins
+    chosen: list[int]
+    """Places of the clients that are shown, the most suspicious first."""
+
+    @classmethod
+    def of(cls, story: Story, limits: Limits) -> _View:
+        chosen = chosen_clients(story, min(limits.rows, limits.cells))
+        bins = Bins.of(story.rounds_played, min(limits.columns, max(1, limits.cells // len(chosen))))
+        every = story.entries
+        row_of = np.full(len(story.clients), -1, dtype=np.int64)
+        row_of[chosen] = np.arange(len(chosen))
+        shown = row_of[every.client] >= 0
+        entries = Entries(**{name: values[shown] for name, values in vars(every).items()})
+        names = client_names(story.clients)
+        return cls(
+            story=story,
+            entries=entries,
+            rows=row_of[entries.client],
+            columns=entries.round // bins.width,
+            names=tuple(names[client] for client in chosen),
+            bins=bins,
+            chosen=chosen,
+        )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.chosen), self.bins.number
+
+    @property
+    def flagged(self) -> tuple[int, ...]:
+        liars = self.story.byzantine
+        return tuple(row for row, client in enumerate(self.chosen) if client in liars)
+
+    def orders(self) -> Mapping[str, tuple[int, ...]]:
+        """Return ways to sort the rows."""
+        rows = range(len(self.chosen))
+        everybody = self.story.clients
+        by_name = sorted(rows, key=lambda row: _natural(everybody[self.chosen[row]]))
+        orders = {"most suspicious first": tuple(rows), "by name": tuple(by_name)}
+        if self.flagged:
+            liars = set(self.flagged)
+            orders["Byzantine first"] = tuple(sorted(rows, key=lambda row: row not in liars))
+        return orders
+
+    def note(self) -> str:
+        """Say what is left out."""
+        said = []
+        if len(self.chosen) < len({*self.story.entries.client.tolist()}):
+            more = " and all Byzantine ones" if self.flagged else ""
+            said.append(
+                f"Shown are {len(self.chosen)} of {len(self.story.clients)} clients: the most suspicious{more}."
+            )
+        if self.bins.width > 1:
+            said.append(f"A column is {self.bins.width} rounds, a cell the mean over those of them with the client.")
+        if self.flagged:
+            said.append("Truly Byzantine clients are marked.")
+        return " ".join(said)
+
+
+def chosen_clients(story: Story, most: int) -> list[int]:
+    """Return the places of at most so many clients that were asked: Byzantine ones, then the most suspicious."""
+    places = {client: place for place, client in enumerate(story.clients)}
+    order = [places[line.client] for line in story.client_lines if line.sampled]
+    if len(order) <= most:
+        return order
+    liars = story.byzantine
+    first = set(sorted(order, key=lambda place: place not in liars)[:most])
+    return [place for place in order if place in first]
+
+
+def _weights(view: _View) -> HeatMap | None:
+    if not np.isfinite(view.entries.weight).any():
+        return None
+    means = grid_means(view.rows, view.columns, view.entries.weight, view.shape)
+    return HeatMap(
+        key="weights",
+        title="Weight of each client in each round",
+        caption=f"1 is an equal share, 0 is removed. {view.note()}".strip(),
+        rows=view.names,
+        columns=view.bins.labels(),
+        values=tuple(map(figures, means)),
+        row_title="client",
+        column_title="round" if view.bins.width == 1 else "rounds",
+        value_title="weight (1 = equal share)",
+        low=0.0,
+        high=2.0 if np.nanmax(means) > 1.5 else 1.25,
+        hover=_hover(view, weights=False),
+        flagged=view.flagged,
+        orders=view.orders(),
+    )
+
+
+def _scores(view: _View) -> HeatMap | None:
+    """Return ranks in place of scores, as scores of different rounds have no common scale."""
+    known = np.isfinite(view.story.entries.score)
+    if not known.any():
+        return None
+    every = view.story.entries
+    ranks = np.full(len(every), np.nan)
+    ranks[known] = mid_ranks(every.round[known], every.score[known])
+    row_of = np.full(len(view.story.clients), -1, dtype=np.int64)
+    row_of[view.chosen] = np.arange(len(view.chosen))
+    means = grid_means(view.rows, view.columns, ranks[row_of[every.client] >= 0], view.shape)
+    return HeatMap(
+        key="scores",
+        title="How suspicious each client looked in each round",
+        caption="Which share of the round's updates had a lower score, as the rule measures suspicion: near 1 is among "
+        f"the most suspicious, 0.5 nothing special. {view.note()}".strip(),
+        rows=view.names,
+        columns=view.bins.labels(),
+        values=tuple(map(figures, means)),
+        row_title="client",
+        column_title="round" if view.bins.width == 1 else "rounds",
+        value_title="rank of suspicion",
+        unit=Unit.NUMBER,
+        low=0.0,
+        high=1.0,
+        good_is_high=False,
+        hover=_hover(view, weights=True),
+        flagged=view.flagged,
+        orders=view.orders(),
+    )
+
+
+def _hover(view: _View, *, weights: bool) -> tuple[tuple[str, ...], ...]:
+    """Return what to say of every cell: of one round what happened and why, of several how often what happened."""
+    texts = [[""] * view.bins.number for _ in view.chosen]
+    if view.bins.width == 1:
+        _say_rounds(view, texts, weights=weights)
+    else:
+        _say_bins(view, texts)
+    return tuple(map(tuple, texts))
+
+
+def _say_rounds(view: _View, texts: list[list[str]], *, weights: bool) -> None:
+    entries, reasons = view.entries, view.story.reasons
+    medians = view.story.column("median_score").tolist()
+    words = {int(status): text for status, text in _WORDS.items()}
+    columns = (entries.client, entries.round, entries.weight, entries.score, entries.status, view.rows)
+    for client, number, weight, score, status, row in zip(*(each.tolist() for each in columns), strict=True):
+        said = words[status]
+        if weights and weight == weight:  # noqa: PLR0124  NaN is not itself
+            said += f"; weight {weight:.3g} (1 = equal share)"
+        if score == score:  # noqa: PLR0124  NaN is not itself
+            said += f"; score {score:.4g}, median of the round {medians[number]:.4g}"
+        told = reasons.get((number, client)) or (view.story.said(number) if status in _EXPLAINED else "")
+        if told:
+            said += f"\n{told}"
+        texts[row][number] = said
+
+
+def _say_bins(view: _View, texts: list[list[str]]) -> None:
+    shape, entries = view.shape, view.entries
+    cells = view.rows * shape[1] + view.columns
+    size = shape[0] * shape[1]
+    asked = np.bincount(cells, minlength=size).tolist()
+    removed = np.bincount(cells[entries.removed], minlength=size).tolist()
+    worst = grid_largest(view.rows, view.columns, entries.status, shape).tolist()
+    words = {int(status): text for status, text in _WORDS.items()}
+    for row, line in enumerate(texts):
+        for column in range(shape[1]):
+            cell = row * shape[1] + column
+            if asked[cell]:
+                line[column] = f"in {asked[cell]} cohorts, removed {removed[cell]}×; worst: {words[worst[row][column]]}"
+
+
+def _natural(client: int | str) -> tuple[bool, int, str]:
+    return (True, 0, client) if isinstance(client, str) else (False, client, "")

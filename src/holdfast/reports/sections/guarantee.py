@@ -1,0 +1,140 @@
+"""What the theorems say of a run: their conditions, with verdicts, and their bounds against what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from holdfast.errors import HoldfastError
+from holdfast.reports.panels import Column, Lines, Panel, Section, Series, Style, Table, Text, Tone, Unit
+from holdfast.reports.sections.learning import curve
+from holdfast.reports.sections.phrases import key_of, run_names, setting_words, title_of
+from holdfast.reports.stories import Story
+from holdfast.reports.thinning import REPORT, Limits
+
+if TYPE_CHECKING:
+    from holdfast.certification import Certification, RecordsCertification
+    from holdfast.certification.verdicts import Verdict
+
+CLIENTS, POINTS, CURVATURES = 10, 8, 1
+"""What is looked at to measure constants: a sample, so that a report takes seconds. `holdfast certify` takes all."""
+_MOST = 3
+"""Runs that are certified in one report."""
+_CURVE_POINTS = 200
+
+
+def guarantee(stories: Sequence[Story], limits: Limits = REPORT) -> Section:
+    """Return for every run that a theorem may speak of its verdicts and bounds; for others, why not."""
+    panels: list[Panel] = []
+    certified = 0
+    for place, (story, run) in enumerate(zip(stories, run_names(stories), strict=True)):
+        key, title = key_of("guarantee", place, len(stories)), title_of("Guarantee", run, len(stories))
+        why_not = _refusal(story, certified)
+        if why_not is not None:
+            panels.append(Text(key=key, title=title, paragraphs=(why_not,)))
+            continue
+        certified += 1
+        panels += _certified(story, run, place, len(stories), limits)
+    return Section(
+        key="guarantee",
+        title="What is guaranteed?",
+        intro="Which assumptions of the theorems held in this run, and what they promise then. Constants are measured "
+        f"on samples ({CLIENTS} clients, {POINTS} points of each) to be quick; `holdfast certify` takes all.",
+        panels=tuple(panels),
+    )
+
+
+def _refusal(story: Story, certified: int) -> str | None:
+    """Return why a run is not certified; None if it is."""
+    from holdfast.aggregators import Rage  # noqa: PLC0415  loads torch
+
+    if story.config is None:
+        return "The configuration cannot be read."
+    if not isinstance(story.config.rule, Rage):
+        return f"The theorems are about RAGE; nothing is proved about {setting_words(story, 'rule')} here."
+    if not story.rounds_played:
+        return "No round has been played yet."
+    if certified >= _MOST:
+        return (
+            f"Only the first {_MOST} runs are certified in one report; `holdfast certify {story.path}` does this one."
+        )
+    return None
+
+
+def _certified(story: Story, run: str, place: int, runs: int, limits: Limits) -> Iterator[Panel]:
+    from holdfast.certification import certify, certify_records  # noqa: PLC0415  loads torch
+
+    title = title_of("Guarantee", run, runs)
+    found: Certification | RecordsCertification
+    try:
+        if story.config is not None and not story.config.data.here:
+            found = certify_records(story.path)
+        else:
+            found = certify(story.path, clients=CLIENTS, points=POINTS, curvatures=CURVATURES)
+            yield from _bound(found, key_of("bound", place, runs), run, runs, limits)
+    except HoldfastError as error:
+        yield Text(key=key_of("guarantee", place, runs), title=title, paragraphs=(f"It cannot be judged: {error}",))
+        return
+    except Exception as error:  # noqa: BLE001  data and models may come from code of the user's own
+        why = f"It cannot be judged: {type(error).__name__}: {error}"
+        yield Text(key=key_of("guarantee", place, runs), title=title, paragraphs=(why,))
+        return
+    if found.contradicted:
+        yield Text(
+            key=key_of("contradiction", place, runs),
+            title=title_of("A bound was exceeded", run, runs),
+            paragraphs=("Something that is proved was measured not to be so, although all conditions held.",),
+            tone=Tone.WARNING,
+        )
+    yield _verdicts(found.verdicts, found.notes, key_of("conditions", place, runs), run, runs)
+    if found.plan is not None and found.plan.reading:
+        yield Text(
+            key=key_of("in-practice", place, runs),
+            title=title_of("What that means in practice", run, runs),
+            paragraphs=found.plan.reading,
+        )
+
+
+def _verdicts(verdicts: Sequence[Verdict], notes: Sequence[str], key: str, run: str, runs: int) -> Table:
+    return Table(
+        key=key,
+        title=title_of("Assumptions, filter and theorems, judged", run, runs),
+        caption=" ".join(f"{note[:1].upper()}{note[1:]}." for note in notes),
+        columns=(Column(title="kind"), Column(title="what"), Column(title="outcome"), Column(title="because")),
+        rows=tuple((str(each.subject), each.name, str(each.outcome), each.because) for each in verdicts),
+        flagged=tuple(place for place, each in enumerate(verdicts) if each.contradiction),
+    )
+
+
+def _bound(found: Certification, key: str, run: str, runs: int, limits: Limits) -> Iterator[Panel]:
+    """Yield the theorems' curves over the measured one; or say why there is none."""
+    rounds, values = found.curve
+    convex = found.plan.problem.strong_convexity > 0.0
+    name = "‖x − x*‖², squared distance to the optimum" if convex else "mean of ‖∇F‖² so far"
+    measured = curve("measured", rounds, np.where(values > 0.0, values, np.nan), limits, colour=0)
+    series: list[Series | None] = [measured]
+    where = np.linspace(0 if convex else 1, max(found.played, 1), _CURVE_POINTS)
+    for colour, each in enumerate(found.applicable, start=1):
+        bound = each.bound(where)
+        drawn = np.where(np.isfinite(bound) & (bound > 0.0), bound, np.nan)
+        series.append(curve(f"{each.source}: {each.reading}", where, drawn, limits, colour=colour, style=Style.DASHED))
+    shown = tuple(each for each in series if each is not None)
+    if not shown:
+        why = "The run kept no models (evaluation.measured_rounds), so there is nothing to compare with a bound."
+        yield Text(key=key, title=title_of("Bound", run, runs), paragraphs=(why,))
+        return
+    reasons = [each.because for each in found.verdicts if each.subject == "guarantee"]
+    missing = f"No bound is drawn, because no theorem applies: {reasons[-1] if reasons else 'see below'}"
+    proved = "" if found.plan.everywhere else "The bounds use constants measured along the run, which proves nothing."
+    yield Lines(
+        key=key,
+        title=title_of("What the theorems bound", run, runs),
+        caption=f"{proved if found.applicable else missing} Logarithmic scale.".strip(),
+        series=shown,
+        x_title="rounds",
+        y_title=name,
+        unit=Unit.NUMBER,
+        log_y=True,
+    )

@@ -1,0 +1,167 @@
+"""Did it learn: accuracy and loss over the rounds, and against what was sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.reports.panels import Lines, Mark, Panel, Section, Series, Style, Text, Unit
+from holdfast.reports.sections.phrases import figures, floats, key_of, run_names, title_of
+from holdfast.reports.stories import Story
+from holdfast.reports.tallies import evaluated
+from holdfast.reports.thinning import REPORT, Limits, kept_places
+
+_LOGARITHMIC = 30.0
+"""A loss that changes by more than this factor is drawn on a logarithmic scale."""
+_MOST_METRICS = 6
+
+
+def learning(stories: Sequence[Story], limits: Limits = REPORT) -> Section:
+    """Return the curves of all runs in common plots."""
+    panels: list[Panel] = [*_accuracies(stories, limits), *_losses(stories, limits), *_costs(stories, limits)]
+    panels += _metrics(stories, limits)
+    if not panels:
+        played = any(story.rounds_played for story in stories)
+        why = "No round was evaluated with a finite result." if played else "No round has been played yet."
+        panels = [Text(key="no-curves", title="Nothing to draw", paragraphs=(why,))]
+    return Section(
+        key="learning",
+        title="Did it learn?",
+        intro="The model after each round. Rounds are counted from 0, as in `holdfast show --round`.",
+        panels=tuple(panels),
+    )
+
+
+def attack_marks(stories: Sequence[Story]) -> tuple[Mark, ...]:
+    """Return where attacks start: once for all runs that agree."""
+    starts: dict[int, list[str]] = {}
+    for story, name in zip(stories, run_names(stories), strict=True):
+        start = story.attack_start
+        if start is not None:
+            starts.setdefault(start, []).append(name)
+    several = len(starts) > 1
+    return tuple(
+        Mark(at=float(start), text="attack starts" + (f" ({', '.join(names)})" if several else ""))
+        for start, names in sorted(starts.items())
+    )
+
+
+def curve(
+    name: str, x: NDArray[np.float64], y: NDArray[np.float64], limits: Limits, *, colour: int, style: Style = Style.LINE
+) -> Series | None:
+    """Return a thinned curve; None if there is no number in it."""
+    if not np.isfinite(y).any():
+        return None
+    places = kept_places(y, limits.points)
+    return Series(name=name, x=floats(x[places]), y=figures(y[places]), colour=colour, style=style)
+
+
+def _curves(stories: Sequence[Story], columns: dict[str, tuple[str, Style]], limits: Limits) -> Iterator[Series]:
+    """Yield figures of the rounds that were evaluated; a figure that is not finite there is a gap."""
+    for place, (story, run) in enumerate(zip(stories, run_names(stories), strict=True)):
+        rounds = evaluated(story)
+        for column, (words, style) in columns.items():
+            name = words if len(stories) == 1 else f"{run}: {words}"
+            found = curve(
+                name, rounds.astype(np.float64), story.column(column)[rounds], limits, colour=place, style=style
+            )
+            if found is not None:
+                yield found
+
+
+def _accuracies(stories: Sequence[Story], limits: Limits) -> Iterator[Panel]:
+    kinds = {"test_accuracy": ("test points", Style.LINE), "train_accuracy": ("training points", Style.DOTTED)}
+    series = tuple(_curves(stories, kinds, limits))
+    if series:
+        yield Lines(
+            key="accuracy",
+            title="Accuracy over the rounds",
+            caption="Share of points that the model classifies correctly; higher is better.",
+            series=series,
+            x_title="round",
+            y_title="accuracy",
+            unit=Unit.PERCENT,
+            marks=attack_marks(stories),
+        )
+
+
+def _losses(stories: Sequence[Story], limits: Limits) -> Iterator[Panel]:
+    kinds = {"test_loss": ("test points", Style.LINE), "train_loss": ("training points", Style.DOTTED)}
+    series = tuple(_curves(stories, kinds, limits))
+    if not series:
+        return
+    values = [value for each in series for value in each.y if value is not None]
+    steep = min(values) > 0.0 and max(values) > _LOGARITHMIC * min(values)
+    gaps = any(value is None for each in series for value in each.y)
+    yield Lines(
+        key="loss",
+        title="Loss over the rounds",
+        caption="What training makes small; lower is better."
+        + (" Logarithmic scale." if steep else "")
+        + (" Gaps: the loss was not finite." if gaps else ""),
+        series=series,
+        x_title="round",
+        y_title="loss",
+        log_y=steep,
+        marks=attack_marks(stories),
+    )
+
+
+def _costs(stories: Sequence[Story], limits: Limits) -> Iterator[Panel]:
+    """Yield accuracy (or else loss) against all bytes sent and received so far."""
+    accurate = any(np.isfinite(story.column("test_accuracy")).any() for story in stories)
+    column = "test_accuracy" if accurate else "test_loss"
+    series = []
+    for place, (story, run) in enumerate(zip(stories, run_names(stories), strict=True)):
+        rounds, sent = evaluated(story), sent_so_far(story)
+        if sent is not None:
+            name = "test points" if len(stories) == 1 else run
+            found = curve(name, sent[rounds], story.column(column)[rounds], limits, colour=place)
+            series += [found] if found is not None else []
+    if series:
+        yield Lines(
+            key="communication",
+            title=f"{'Accuracy' if accurate else 'Loss'} against communication",
+            caption="All models sent to clients and updates received from them so far, as bare numbers.",
+            series=tuple(series),
+            x_title="bytes down and up",
+            y_title="accuracy" if accurate else "loss",
+            unit=Unit.PERCENT if accurate else Unit.NUMBER,
+            x_unit=Unit.BYTES,
+        )
+    elif any(len(evaluated(story)) for story in stories):
+        why = "The records do not say how many bytes were sent: an older version of holdfast wrote them."
+        yield Text(key="communication", title="Accuracy against communication", paragraphs=(why,))
+
+
+def sent_so_far(story: Story) -> NDArray[np.float64] | None:
+    """Return how many bytes went down and up until the end of every round; None if it was not written down."""
+    down, up = story.column("bytes_down"), story.column("bytes_up")
+    if not np.isfinite(down).any():
+        return None
+    total: NDArray[np.float64] = np.cumsum(np.nan_to_num(down) + np.nan_to_num(up))
+    return total
+
+
+def _metrics(stories: Sequence[Story], limits: Limits) -> Iterator[Panel]:
+    """Yield what clients report of themselves."""
+    names = list(dict.fromkeys(name for story in stories for name in story.names_below("metrics")))
+    for place, name in enumerate(names[:_MOST_METRICS]):
+        series = []
+        for colour, (story, run) in enumerate(zip(stories, run_names(stories), strict=True)):
+            values = story.column(f"metrics.{name}")
+            rounds = np.flatnonzero(np.isfinite(values))
+            found = curve(run, rounds.astype(np.float64), values[rounds], limits, colour=colour)
+            series += [found] if found is not None else []
+        if series:
+            yield Lines(
+                key=key_of("metric", place, len(names)),
+                title=title_of("as clients or the server's own evaluation report it", name, 2),
+                caption="Of what clients report, the median: what a minority claims cannot move it far.",
+                series=tuple(series),
+                x_title="round",
+                y_title=name,
+                marks=attack_marks(stories),
+            )

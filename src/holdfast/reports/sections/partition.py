@@ -1,0 +1,132 @@
+"""How unlike the clients' data are: how many points of each class everybody holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from holdfast.errors import HoldfastError
+from holdfast.reports.panels import Bars, Panel, Section, Text
+from holdfast.reports.sections.clients import chosen_clients
+from holdfast.reports.sections.phrases import floats, percent, run_names
+from holdfast.reports.stories import Story
+from holdfast.reports.thinning import REPORT, Limits
+
+if TYPE_CHECKING:
+    from holdfast.data import Dataset
+    from holdfast.partitions import Shares
+    from holdfast.simulation import RunConfig
+
+_MOST_CLASSES = 20
+"""Classes that are shown one by one; the rarest others are put together."""
+
+
+def partition(stories: Sequence[Story], limits: Limits = REPORT) -> Section:
+    """Return the data of the clients, once for all runs that deal the same data the same way."""
+    groups: dict[str, list[int]] = {}
+    for place, story in enumerate(stories):
+        what = [story.raw.get(key) for key in ("data", "partition", "seed", "server")]
+        groups.setdefault(repr([*what, story.deployed]), []).append(place)
+    names = run_names(stories)
+    panels = []
+    for number, places in enumerate(groups.values()):
+        whose = "" if len(groups) == 1 else ", ".join(names[place] for place in places) + ": "
+        key = "partition" if len(groups) == 1 else f"partition-{number + 1}"
+        panels.append(_panel(stories[places[0]], key, whose, limits))
+    return Section(
+        key="partition",
+        title="Who holds which data?",
+        intro="The more the clients differ, the harder it is to tell an unusual client from one that lies.",
+        panels=tuple(panels),
+    )
+
+
+def _panel(story: Story, key: str, whose: str, limits: Limits) -> Panel:
+    """Return the bars, or why there are none."""
+    title = f"{whose}Data of the clients"
+    config = story.config
+    if config is None:
+        return Text(key=key, title=title, paragraphs=("The configuration cannot be read.",))
+    if not config.data.here:
+        return Text(key=key, title=title, paragraphs=("The data are with the clients of the deployment, not here.",))
+    try:
+        dataset, shares = _dealt(config)
+    except HoldfastError as error:
+        return Text(key=key, title=title, paragraphs=(f"The data cannot be read here: {error}",))
+    except Exception as error:  # noqa: BLE001  the data may come from code of the user's own
+        return Text(key=key, title=title, paragraphs=(f"The data cannot be built: {type(error).__name__}: {error}",))
+    then = story.provenance.get("data_sha256")
+    if then is not None and then != dataset.checksum:
+        why = "The data found here are not those of the run: their checksum is another."
+        return Text(key=key, title=title, paragraphs=(why,))
+    return _bars(story, dataset, shares, key, title, limits)
+
+
+def _dealt(config: RunConfig) -> tuple[Dataset, Shares]:
+    """Return the data and who holds which points, the server's own left out."""
+    from holdfast.partitions import Shares  # noqa: PLC0415  loads torch
+    from holdfast.simulation.setting import dealt  # noqa: PLC0415
+
+    dataset = config.data.load()
+    shares, own = dealt(config, dataset)
+    if own is None:
+        return dataset, shares
+    offsets = shares.offsets[:-1]
+    return dataset, Shares(shares.order[: offsets[-1]], offsets)
+
+
+def _bars(story: Story, dataset: Dataset, shares: Shares, key: str, title: str, limits: Limits) -> Bars:
+    from holdfast.partitions import heterogeneity  # noqa: PLC0415  loads torch
+
+    shown = _shown(story, shares.num_clients, limits.bars)
+    liars = {story.clients[place] for place in story.byzantine}
+    found = heterogeneity(dataset, shares)
+    said = []
+    if found.mean_distance is not None and found.iid_distance is not None:
+        said.append(
+            f"A client's labels are {percent(found.mean_distance)} away from those of all (total variation); if points "
+            f"were dealt at random it would be {percent(found.iid_distance)}."
+        )
+    if len(shown) < shares.num_clients:
+        whom = "all Byzantine clients that fit, and the most suspicious others" if liars else "the most suspicious"
+        said.append(
+            f"Shown are {len(shown)} of {shares.num_clients} clients: {whom if story.rounds_played else 'the first'}."
+        )
+    return Bars(
+        key=key,
+        title=title,
+        caption=" ".join(said),
+        categories=tuple(f"client {client}" for client in shown),
+        parts=dict(_parts(dataset, shares, shown)),
+        x_title="client",
+        y_title="points",
+        flagged=tuple(place for place, client in enumerate(shown) if client in liars),
+    )
+
+
+def _shown(story: Story, number: int, most: int) -> list[int]:
+    """Return the clients to show, in order."""
+    if number <= most:
+        return list(range(number))
+    everybody = story.clients
+    suspected = [everybody[place] for place in chosen_clients(story, most)]
+    known = [client for client in suspected if isinstance(client, int) and client < number]
+    others = [client for client in range(number) if client not in set(known)]
+    return sorted([*known, *others[: most - len(known)]])
+
+
+def _parts(dataset: Dataset, shares: Shares, shown: list[int]) -> Iterator[tuple[str, tuple[float, ...]]]:
+    """Yield how many points of each class the clients hold; the sizes alone if points have no class each."""
+    if dataset.num_classes is None or dataset.labels.ndim != 1:
+        yield "points", floats(shares.sizes[shown])
+        return
+    labels = dataset.labels.cpu().numpy()
+    counts = np.stack([np.bincount(labels[shares.points(client)], minlength=dataset.num_classes) for client in shown])
+    if dataset.num_classes <= _MOST_CLASSES:
+        yield from ((f"class {label}", floats(counts[:, label])) for label in range(dataset.num_classes))
+        return
+    common = np.sort(np.argsort(-counts.sum(axis=0), kind="stable")[: _MOST_CLASSES - 1])
+    yield from ((f"class {label}", floats(counts[:, label])) for label in common.tolist())
+    yield "other classes", floats(np.delete(counts, common, axis=1).sum(axis=1))

@@ -1,0 +1,109 @@
+"""How sections word numbers, runs and clients."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from holdfast.records.round import Client
+from holdfast.reports.glances import in_words
+from holdfast.reports.stories import Story
+
+_LETTERS = 40
+"""How many letters of a client's name are shown."""
+
+
+def percent(share: float) -> str:
+    """Return a share in percent; one that is not quite nothing or everything does not look so.
+
+    >>> percent(0.8829), percent(0.0004), percent(0.99996), percent(0.21)
+    ('88.3 %', '< 0.1 %', '> 99.9 %', '21.0 %')
+    """
+    if 0.0 < share < 0.001:
+        return "< 0.1 %"
+    return "> 99.9 %" if 0.999 < share < 1.0 else f"{100 * share:.1f} %"
+
+
+def number(value: float) -> str:
+    """Return a number with four digits.
+
+    >>> number(0.41234), number(1234.56)
+    ('0.4123', '1,235')
+    """
+    return f"{value:,.0f}" if 1_000 <= abs(value) < 1e9 else f"{value:.4g}"
+
+
+def plural(count: int, noun: str) -> str:
+    """Return a count with its noun.
+
+    >>> plural(1, "round"), plural(2000, "round")
+    ('1 round', '2,000 rounds')
+    """
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def client_names(clients: Sequence[Client]) -> list[str]:
+    """Return a name for every client, no two alike and none too long; clients without a name are numbered.
+
+    >>> client_names([7, "hospital-a", "x" * 50])[:2]
+    ['client 7', 'hospital-a']
+    """
+    names: list[str] = []
+    taken: set[str] = set()
+    for place, client in enumerate(clients):
+        name = f"client {client}" if isinstance(client, int) else client or "(no name)"
+        short = name if len(name) <= _LETTERS else f"{name[: _LETTERS - 1]}…"
+        names.append(short if short not in taken else f"{short} #{place}")
+        taken.add(names[-1])
+    return names
+
+
+def run_names(stories: Sequence[Story]) -> list[str]:
+    """Return a name for every run: that of its folder, or as much of the path as tells them apart."""
+    names = [story.name for story in stories]
+    if len(set(names)) == len(names):
+        return names
+    paths = [story.path.resolve() for story in stories]
+    shared = Path(os.path.commonpath([path.parent for path in paths]))
+    longer = [str(path.relative_to(shared)) for path in paths]
+    if len(set(longer)) == len(longer):
+        return longer
+    return [f"{name} ({place + 1})" for place, name in enumerate(longer)]
+
+
+def key_of(name: str, place: int, number_of_runs: int) -> str:
+    """Return the key of a panel of one of several runs.
+
+    >>> key_of("weights", 0, 1), key_of("weights", 1, 3)
+    ('weights', 'weights-2')
+    """
+    return name if number_of_runs == 1 else f"{name}-{place + 1}"
+
+
+def title_of(title: str, run: str, number_of_runs: int) -> str:
+    """Return the title of a panel of one of several runs.
+
+    >>> title_of("Weights", "rage", 2)
+    'rage: Weights'
+    """
+    return title if number_of_runs == 1 else f"{run}: {title}"
+
+
+def setting_words(story: Story, key: str) -> str:
+    """Return what the configuration says under a key, in words; "unknown" if it cannot be read."""
+    return in_words(story.raw[key]) if key in story.raw else "unknown"
+
+
+def floats(values: Any) -> tuple[float, ...]:
+    """Return plain numbers."""
+    return tuple(np.asarray(values, dtype=np.float64).tolist())
+
+
+def figures(values: Any) -> tuple[float | None, ...]:
+    """Return plain numbers, None for those that are not finite."""
+    array = np.asarray(values, dtype=np.float64)
+    return tuple(value if known else None for value, known in zip(array.tolist(), np.isfinite(array), strict=True))

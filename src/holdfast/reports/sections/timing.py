@@ -1,0 +1,64 @@
+"""Where the time went."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from holdfast.reports.panels import Bars, Panel, Section, Text, Unit
+from holdfast.reports.sections.phrases import floats, key_of, run_names
+from holdfast.reports.stories import Story
+from holdfast.reports.thinning import REPORT, Bins, Limits
+
+
+def timing(stories: Sequence[Story], limits: Limits = REPORT) -> Section:
+    """Return the seconds of each part of the rounds: of whole runs, and over the rounds of a single one."""
+    panels: list[Panel] = []
+    timed = [story for story in stories if story.names_below("seconds")]
+    if len(timed) > 1:
+        panels.append(_totals(stories))
+    elif timed:
+        panels.append(_over_rounds(timed[0], limits))
+    if not panels:
+        panels = [Text(key="no-times", title="Nothing was timed", paragraphs=("The records hold no times.",))]
+    return Section(key="timing", title="Where did the time go?", panels=tuple(panels))
+
+
+def _over_rounds(story: Story, limits: Limits) -> Bars:
+    bins = Bins.of(story.rounds_played, limits.bars)
+    where = np.arange(story.rounds_played) // bins.width
+    counts = np.bincount(where, minlength=bins.number)
+    parts = {
+        name.replace("_", " "): floats(
+            np.bincount(where, np.nan_to_num(story.column(f"seconds.{name}")), minlength=bins.number) / counts
+        )
+        for name in story.names_below("seconds")
+    }
+    return Bars(
+        key=key_of("seconds", 0, 1),
+        title="Seconds of a round",
+        caption="" if bins.width == 1 else f"Each bar is the mean of {bins.width} rounds.",
+        categories=bins.labels(),
+        parts=parts,
+        x_title="round" if bins.width == 1 else "rounds",
+        y_title="seconds",
+        unit=Unit.SECONDS,
+    )
+
+
+def _totals(stories: Sequence[Story]) -> Bars:
+    names = list(dict.fromkeys(name for story in stories for name in story.names_below("seconds")))
+    return Bars(
+        key="seconds",
+        title="Seconds of each run",
+        caption="All rounds together. Runs that were played side by side slowed each other down.",
+        categories=tuple(run_names(stories)),
+        parts={
+            name.replace("_", " "): tuple(float(np.nansum(story.column(f"seconds.{name}"))) for story in stories)
+            for name in names
+        },
+        x_title="run",
+        y_title="seconds",
+        unit=Unit.SECONDS,
+    )
