@@ -17,6 +17,7 @@ from holdfast.cli.gauntlet import gauntlet
 from holdfast.cli.planning import plan
 from holdfast.cli.preparing import check, init
 from holdfast.cli.running import resume, run
+from holdfast.cli.serving import ui
 from holdfast.cli.showing import show
 
 app = typer.Typer(
@@ -30,6 +31,7 @@ for command in (demo, init, check, plan, run, resume, show, audit, certify):
 app.add_typer(listing.app, name="list")
 app.command()(gauntlet)
 app.command()(aggregate)
+app.command()(ui)
 app.command()(export)
 app.add_typer(federation.app, name="federation")
 

@@ -1,0 +1,58 @@
+"""`holdfast ui`: a page over a folder of runs that stays as they are."""
+
+from __future__ import annotations
+
+import importlib.util
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from holdfast.cli.folders import RUNS
+from holdfast.cli.text import harmless
+from holdfast.errors import RunError
+
+if TYPE_CHECKING:
+    from holdfast.ui.server import Place
+
+_NEEDED = ("starlette", "uvicorn", "sse_starlette", "jinja2", "plotly")
+
+
+def ui(
+    folder: Annotated[Path, typer.Argument(help="The folder with the runs, which may be added later.")] = RUNS,
+    host: Annotated[
+        str, typer.Option(help="Where to listen. Others than this machine can come only with a token.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any that is free.")] = 8750,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            envvar="HOLDFAST_UI_TOKEN",
+            show_envvar=True,
+            help="What visitors must show. Made up and printed if left out and --host is not this machine only.",
+        ),
+    ] = None,
+    open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+) -> None:
+    """Show a folder of runs as a local page: a list, live curves, heat maps of clients, runs side by side.
+
+    Reads only, and changes nothing. Works while the simulator or a deployment plays runs. Ctrl-C ends it.
+    """
+    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        msg = f"the page needs {', '.join(missing)}; get what is missing with: pip install 'holdfast[ui]'"
+        raise RunError(msg)
+    from holdfast.ui.server import serve  # noqa: PLC0415  an extra
+
+    def ready(place: Place) -> None:
+        console = Console(highlight=False, markup=False, soft_wrap=True)
+        console.print(f"runs in {harmless(folder)}: {place.address}   (Ctrl-C ends this)")
+        if open_:
+            webbrowser.open(place.address)
+
+    try:
+        serve(folder, host=host, port=port, token=token, ready=ready)
+    except KeyboardInterrupt:  # uvicorn has ended, and passes the signal on
+        raise typer.Exit(130) from None

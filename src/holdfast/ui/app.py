@@ -1,0 +1,143 @@
+"""The live page as an app: a list of runs, pages of runs, their changes as events, reports to take away.
+
+    GET /                              the list
+    GET /run/ID                        a run
+    GET /compare?runs=ID,ID            several runs, their curves overlaid
+    GET /api/runs?search=&state=&sort=-changed&page=1&size=50
+    GET /api/runs/ID[,ID]/panels       a page as JSON
+    GET /api/runs/ID[,ID]/events       its changes
+    GET /api/events                    changes of the list
+    GET /report/ID[,ID].html           the report, whole
+    GET /static/NAME
+
+Nothing is ever written. Whatever reads from disk does so in a thread.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sse_starlette.sse import EventSourceResponse
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from holdfast.errors import HoldfastError
+from holdfast.reports.wording import shown
+from holdfast.ui.assets import asset_named
+from holdfast.ui.catalogue import Catalogue
+from holdfast.ui.downloads import Downloads, file_name
+from holdfast.ui.guards import Door
+from holdfast.ui.queries import Query
+from holdfast.ui.streams import list_changes, page_changes
+from holdfast.ui.views import MOST_COMPARED, Views
+
+PAGE = "live.html"
+
+
+def create_app(
+    folder: Path, *, token: str | None = None, names: frozenset[str] = frozenset(), patience: float = 1.0
+) -> Starlette:
+    """Return the app over a folder of runs, which need not be there yet.
+
+    Args:
+        folder: where the runs are, themselves or below.
+        token: what visitors must show; nothing if None.
+        names: hosts that visitors may name besides localhost and addresses of digits.
+        patience: seconds that pass at least between two looks at the disk for the same thing.
+    """
+    site = _Site(folder, patience)
+    routes = [
+        Route("/", site.page),
+        Route("/run/{runs}", site.page),
+        Route("/compare", site.page),
+        Route("/api/runs", site.runs),
+        Route("/api/runs/{runs}/panels", site.panels),
+        Route("/api/runs/{runs}/events", site.events),
+        Route("/api/events", site.list_events),
+        Route("/report/{runs}.html", site.report),
+        Route("/static/{name}", site.static),
+    ]
+    return Starlette(
+        routes=routes,
+        middleware=[Middleware(Door, token=token, names=names)],
+        exception_handlers={HTTPException: _refused, HoldfastError: _wrong},
+    )
+
+
+class _Site:
+    """What the addresses answer."""
+
+    def __init__(self, folder: Path, patience: float) -> None:
+        self._catalogue = Catalogue(folder, patience=patience)
+        self._views = Views(self._catalogue, patience=patience)
+        self._downloads = Downloads()
+        self._pause = max(patience, 0.05)
+
+    async def page(self, request: Request) -> Response:
+        found = asset_named(PAGE)
+        if found is None:  # pragma: no cover  it is shipped
+            raise HTTPException(404)
+        return found.response(request)
+
+    async def static(self, request: Request) -> Response:
+        found = await run_in_threadpool(asset_named, request.path_params["name"])
+        if found is None:
+            raise HTTPException(404, "there is no such file")
+        return found.response(request)
+
+    async def runs(self, request: Request) -> Response:
+        query = Query.of(request.query_params)
+        listing = await run_in_threadpool(self._catalogue.listing)
+        answer = await run_in_threadpool(query.answer, listing)
+        return JSONResponse({**answer, "folder": shown(self._catalogue.folder)})
+
+    async def list_events(self, request: Request) -> Response:
+        known = request.headers.get("last-event-id")
+        return EventSourceResponse(list_changes(self._catalogue.listing, known=known, pause=self._pause))
+
+    async def panels(self, request: Request) -> Response:
+        runs = _asked(request)
+        found = await run_in_threadpool(self._views.snapshot, runs)
+        if found is None:
+            raise HTTPException(404, "there is no such run (any more)")
+        return Response(found.whole, media_type="application/json")
+
+    async def events(self, request: Request) -> Response:
+        runs = _asked(request)
+        known = request.headers.get("last-event-id")
+        return EventSourceResponse(page_changes(lambda: self._views.snapshot(runs), known=known, pause=self._pause))
+
+    async def report(self, request: Request) -> Response:
+        runs = _asked(request)
+        paths = [path for run in runs if (path := await run_in_threadpool(self._catalogue.path_of, run)) is not None]
+        if len(paths) != len(runs):
+            raise HTTPException(404, "there is no such run (any more)")
+        content = await run_in_threadpool(self._downloads.page, paths)
+        name = file_name([path.name for path in paths])
+        return Response(
+            content, media_type="text/html", headers={"content-disposition": f'attachment; filename="{name}"'}
+        )
+
+
+def _asked(request: Request) -> tuple[str, ...]:
+    """Return the ids in an address, each once."""
+    runs = tuple(dict.fromkeys(request.path_params["runs"].split(",")))
+    if len(runs) > MOST_COMPARED:
+        raise HTTPException(400, f"at most {MOST_COMPARED} runs are shown side by side, got {len(runs)}")
+    return runs
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    del request
+    told = (error.detail, error.status_code) if isinstance(error, HTTPException) else (str(error), 500)
+    return JSONResponse({"error": told[0]}, told[1])
+
+
+async def _wrong(request: Request, error: Exception) -> Response:
+    del request
+    return JSONResponse({"error": shown(error)}, 400)

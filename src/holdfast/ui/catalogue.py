@@ -1,0 +1,157 @@
+"""The runs below a folder: found again and again, named by what they are called below it.
+
+Nothing outside the folder is looked at: links are not followed, neither those to folders nor those to the files of a
+run. A run is asked for by its id, which is looked up among those that were found, so no path ever comes from a visitor.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from holdfast.reports.glances import CONFIG, LOCK, ROUNDS, SUMMARY, Glance, Glances
+from holdfast.reports.wording import shown
+from holdfast.ui.pacing import Paced
+
+DEEPEST = 8
+"""How far below the folder runs are looked for."""
+MOST = 20_000
+"""How many runs are found at most."""
+_LETTERS = 120
+_FILES = frozenset({CONFIG, ROUNDS, SUMMARY, LOCK, "checkpoints", "snapshots", "model.safetensors"})
+"""What a run writes; a link under one of these names is no run of this folder."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One run of the list."""
+
+    id: str
+    place: str
+    """Its path below the folder."""
+    glance: Glance
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what a page shows, as plain values; no letter in it acts."""
+        glance = self.glance
+        above, _, _ = self.place.rpartition("/")
+        return {
+            "id": self.id,
+            "name": shown(glance.name, limit=_LETTERS),
+            "above": shown(above, limit=_LETTERS),
+            "state": glance.state.value,
+            "played": glance.rounds_played,
+            "planned": glance.rounds_planned,
+            "accuracy": glance.last_accuracy,
+            "best": glance.best_accuracy,
+            "loss": glance.last_loss,
+            "rule": shown(glance.rule, limit=_LETTERS),
+            "attack": shown(glance.attack, limit=_LETTERS),
+            "data": shown(glance.data, limit=_LETTERS),
+            "deployed": glance.deployed,
+            "changed": glance.changed,
+        }
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Listing:
+    """All runs at some moment."""
+
+    entries: tuple[Entry, ...]
+    version: str
+    """Another if anything that the list shows is another."""
+
+
+@final
+class Catalogue:
+    """The runs below a folder, which need not be there yet; scanned at most every `patience` seconds."""
+
+    def __init__(self, folder: Path, *, patience: float = 1.0) -> None:
+        self.folder = folder.resolve()
+        self._glances = Glances()
+        self._known: frozenset[Path] = frozenset()
+        self._paths = Paced(self._scan, patience=patience)
+        self._listing = Paced(self._look, patience=patience)
+
+    def paths(self) -> dict[str, Path]:
+        """Return the folder of every run by its id."""
+        return self._paths.get()
+
+    def path_of(self, run: str) -> Path | None:
+        """Return the folder of a run; None if there is no such run (any more)."""
+        path = self.paths().get(run)
+        return path if path is not None and _is_run(path) else None
+
+    def listing(self) -> Listing:
+        """Return what there is to say of every run."""
+        return self._listing.get()
+
+    def place_of(self, path: Path) -> str:
+        """Return the path of a run below the folder; its name if it is the folder."""
+        return path.relative_to(self.folder).as_posix() if path != self.folder else path.name
+
+    def _scan(self) -> dict[str, Path]:
+        found = {}
+        for path in _runs_below(self.folder, DEEPEST):
+            if len(found) >= MOST:
+                break
+            found[id_of(self.place_of(path))] = path
+        return found
+
+    def _look(self) -> Listing:
+        paths = self.paths()
+        now = frozenset(paths.values())
+        for gone in self._known - now:
+            self._glances.forget(gone)
+        self._known = now
+        entries = tuple(
+            Entry(id=run, place=self.place_of(path), glance=self._glances.at(path)) for run, path in paths.items()
+        )
+        version = hashlib.sha256(repr(entries).encode(errors="replace")).hexdigest()[:16]
+        return Listing(entries=entries, version=version)
+
+
+def id_of(place: str) -> str:
+    """Return the id of the run at a place: the same after every restart, and nothing that could be a path.
+
+    >>> id_of("demo-1")
+    '90cff6a6bbb55ea5'
+    """
+    return hashlib.sha256(place.encode(errors="surrogateescape")).hexdigest()[:16]
+
+
+def _runs_below(folder: Path, depth: int) -> Iterator[Path]:
+    """Yield the folder if it is a run, or else the runs below it; what cannot be read holds none."""
+    try:
+        with os.scandir(folder) as scan:
+            entries = sorted(scan, key=lambda entry: entry.name)
+    except OSError:
+        return
+    if any(entry.name == CONFIG for entry in entries):
+        if _is_own(entries):
+            yield folder
+        return
+    for entry in entries:
+        if depth and not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False):
+            yield from _runs_below(Path(entry.path), depth - 1)
+
+
+def _is_run(path: Path) -> bool:
+    """Tell whether a folder still holds a run, of files and not of links."""
+    try:
+        with os.scandir(path) as scan:
+            entries = list(scan)
+    except OSError:
+        return False
+    return any(entry.name == CONFIG for entry in entries) and _is_own(entries)
+
+
+def _is_own(entries: list[os.DirEntry[str]]) -> bool:
+    """Tell whether the files of a run are in its folder, and not somewhere else behind a link."""
+    return not any(entry.name in _FILES and entry.is_symlink() for entry in entries)

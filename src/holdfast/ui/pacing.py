@@ -1,0 +1,57 @@
+"""Work that many ask for and that is done once in a while."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Generic, TypeVar, final
+
+Found = TypeVar("Found")
+
+SHARE = 0.1
+"""Which share of the time may go into making one thing again and again."""
+
+
+@final
+class Paced(Generic[Found]):
+    """Something that is made anew at most every so many seconds, however many ask; and less often if that takes long.
+
+    Who asks while somebody else makes it gets what there is, and waits only for the first.
+
+    >>> made = iter(range(10))
+    >>> paced = Paced(lambda: next(made), patience=60)
+    >>> paced.get(), paced.get()
+    (0, 0)
+    """
+
+    def __init__(self, make: Callable[[], Found], *, patience: float) -> None:
+        """Make nothing yet.
+
+        Args:
+            make: gives the thing; what it raises goes to who asked, and the next one tries again.
+            patience: seconds for which it is good.
+        """
+        self._make = make
+        self._patience = patience
+        self._lock = threading.Lock()
+        self._found: tuple[Found] | None = None
+        self._due = 0.0
+
+    def get(self) -> Found:
+        """Return the thing, at most about as old as the patience."""
+        if not self._lock.acquire(blocking=self._found is None):
+            return self._known()
+        try:
+            start = time.monotonic()
+            if self._found is None or start >= self._due:
+                self._found = (self._make(),)
+                self._due = start + max(self._patience, (time.monotonic() - start) / SHARE)
+            return self._found[0]
+        finally:
+            self._lock.release()
+
+    def _known(self) -> Found:
+        if self._found is None:  # pragma: no cover  it was there, and is never taken away
+            raise RuntimeError
+        return self._found[0]

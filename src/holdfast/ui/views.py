@@ -1,0 +1,185 @@
+"""What the page of a run, or of several, shows: made once for all who watch, and sent as far as it changed.
+
+catalogue ──► stories (read on as they grow, the last few kept) ──► report ──► snapshot ──► streams
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar, final
+
+from holdfast.reports.panels import Headline, Report
+from holdfast.reports.plotting import panel_json
+from holdfast.reports.stories import Story
+from holdfast.reports.wording import prose, shown
+from holdfast.ui.catalogue import Catalogue
+from holdfast.ui.pacing import Paced
+from holdfast.ui.showing import live_report
+
+MOST_COMPARED = 10
+"""Runs on one page: there are as many colours."""
+_STORIES = 24
+_VIEWS = 24
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """A page at some moment, as JSON."""
+
+    head: str
+    """Title, headlines, states of the runs, and which panels stand in which section."""
+    layout: str
+    """A digest of that order: a page must be built anew if it is another."""
+    panels: Mapping[str, str]
+    """By key."""
+    version: str
+    """Another if anything is another; the same after a restart of the server."""
+
+    @property
+    def whole(self) -> str:
+        """All of it."""
+        return self._with(self.panels)
+
+    def since(self, earlier: Snapshot) -> str:
+        """Return what changed: the head, and the panels that are not as they were."""
+        return self._with({key: text for key, text in self.panels.items() if earlier.panels.get(key) != text})
+
+    def _with(self, panels: Mapping[str, str]) -> str:
+        inner = ",".join(f"{json.dumps(key)}:{text}" for key, text in panels.items())
+        return f'{{"head":{self.head},"panels":{{{inner}}}}}'
+
+
+@final
+class Recent(Generic[Key, Value]):
+    """The last few things that were asked for; the others are forgotten."""
+
+    def __init__(self, make: Callable[[Key], Value], *, most: int) -> None:
+        self._make = make
+        self._most = most
+        self._kept: OrderedDict[Key, Value] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Key) -> Value:
+        """Return the thing of a key; made if it is not there (any more)."""
+        with self._lock:
+            if key not in self._kept:
+                self._kept[key] = self._make(key)
+            self._kept.move_to_end(key)
+            while len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+            return self._kept[key]
+
+
+@final
+class Reader:
+    """A story that threads share: who holds its lock may read on and look at it."""
+
+    def __init__(self, path: Path) -> None:
+        """Read nothing yet: that may take a while."""
+        self.lock = threading.Lock()
+        self._path = path
+        self._story: Story | None = None
+
+    def story(self) -> Story:
+        """Return the story as it is now; only for who holds the lock."""
+        if self._story is None:
+            self._story = Story(self._path)
+        else:
+            self._story.refresh()
+        return self._story
+
+
+@final
+class Views:
+    """Pages of runs, by their ids."""
+
+    def __init__(self, catalogue: Catalogue, *, patience: float = 1.0) -> None:
+        self._catalogue = catalogue
+        self._patience = patience
+        self._readers: Recent[Path, Reader] = Recent(Reader, most=_STORIES)
+        self._views: Recent[tuple[str, ...], Paced[Snapshot | None]] = Recent(self._paced, most=_VIEWS)
+
+    def snapshot(self, runs: tuple[str, ...]) -> Snapshot | None:
+        """Return the page of some runs; None if one of them is not there (any more). May take a while."""
+        return self._views.get(runs).get()
+
+    def _paced(self, runs: tuple[str, ...]) -> Paced[Snapshot | None]:
+        return Paced(lambda: self._made(runs), patience=self._patience)
+
+    def _made(self, runs: tuple[str, ...]) -> Snapshot | None:
+        paths = [path for run in runs if (path := self._catalogue.path_of(run)) is not None]
+        if len(paths) != len(runs):
+            return None
+        readers = [self._readers.get(path) for path in paths]
+        with ExitStack() as stack:
+            for _, reader in sorted(zip(paths, readers, strict=True), key=lambda pair: pair[0]):  # always in one order
+                stack.enter_context(reader.lock)
+            stories = [reader.story() for reader in readers]
+            return snapshot_of(live_report(stories), self._facts(runs, stories))
+
+    def _facts(self, runs: Sequence[str], stories: Sequence[Story]) -> list[dict[str, Any]]:
+        return [
+            {
+                "id": run,
+                "name": shown(story.name, limit=120),
+                "place": shown(self._catalogue.place_of(story.path), limit=240),
+                "state": story.state.value,
+                "played": story.rounds_played,
+                "planned": story.rounds_planned,
+            }
+            for run, story in zip(runs, stories, strict=True)
+        ]
+
+
+def snapshot_of(report: Report, runs: Sequence[Mapping[str, Any]]) -> Snapshot:
+    """Return a report as JSON, a text for every panel."""
+    panels = {panel.key: _text(panel_json(panel)) for section in report.sections for panel in section.panels}
+    sections = [
+        {
+            "key": section.key,
+            "title": shown(section.title),
+            "intro": prose(section.intro),
+            "panels": [panel.key for panel in section.panels],
+        }
+        for section in report.sections
+    ]
+    head = {
+        "title": shown(report.title),
+        "subtitle": prose(report.subtitle),
+        "headlines": [_headline(each) for each in report.headlines],
+        "runs": list(runs),
+        "sections": sections,
+    }
+    text = _text(head)
+    return Snapshot(head=text, layout=_digest(_text(sections)), panels=panels, version=_digest(text, *panels.values()))
+
+
+def _headline(headline: Headline) -> dict[str, str]:
+    return {
+        "title": shown(headline.title),
+        "value": shown(headline.value),
+        "note": shown(headline.note),
+        "tone": headline.tone.value,
+    }
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _digest(*texts: str) -> str:
+    found = hashlib.sha256()
+    for text in texts:
+        found.update(text.encode(errors="replace"))
+    return found.hexdigest()[:16]
