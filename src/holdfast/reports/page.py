@@ -1,0 +1,120 @@
+"""A report as one HTML file that is whole: it opens from disk, without a network, on a phone and in the dark.
+
+    Report ──► panels as JSON ──┐
+    page/report.html.j2 ────────┼──► one file; page/report.js draws what is scrolled to
+    Plotly, compressed ─────────┘
+
+What runs in the page is named in its policy by its hash, so text that slipped through as a script would not run; no
+address may be asked for anything. Plotly (4.8 MB) lies in the file compressed (2 MB) and is inflated by the browser
+when the first plot comes into sight: browsers can since 2023 (Chromium 80, Firefox 113, Safari 16.4).
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import importlib.util
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import RunError
+from holdfast.records.durable import replace_file
+from holdfast.reports.panels import Report
+from holdfast.reports.plotting import panel_json
+from holdfast.reports.wording import prose, shown
+
+INSTALL = "pip install 'holdfast[report]'"
+TEMPLATES, PLOTS = "jinja2", "plotly"
+"""The packages of the extra."""
+FOLDER = Path(__file__).with_name("page")
+"""Where report.html.j2, report.css and report.js are."""
+_ESCAPES = str.maketrans({letter: f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"})
+
+
+def write_page(report: Report, path: Path) -> None:
+    """Write a report as a page, as a whole or not at all.
+
+    Raises:
+        RunError: it cannot be written, or the extra is not installed.
+    """
+    content = render(report).encode()
+    try:
+        replace_file(path, content)
+    except OSError as error:
+        msg = f"cannot write the report {str(path)!r}: {error.strerror}; give another place with --out"
+        raise RunError(msg) from None
+
+
+def render(report: Report) -> str:
+    """Return a report as the text of a page; the same report gives the same text.
+
+    Raises:
+        RunError: the extra is not installed.
+    """
+    try:
+        from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415  an extra
+    except ImportError:
+        raise missing(TEMPLATES) from None
+    environment = Environment(loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined)
+    environment.filters |= {"shown": shown, "prose": prose}
+    panels = [panel_json(panel) for section in report.sections for panel in section.panels]
+    drawn = any("figure" in panel for panel in panels)
+    scripts = [asset("report.js"), asset("page.js")]
+    return environment.get_template("report.html.j2").render(
+        report=report,
+        policy=_policy(*(script.encode() for script in scripts), *([plotly_script()] if drawn else [])),
+        style=asset("report.css"),
+        panels=embedded(panels),
+        plotly=_packed() if drawn else "",
+        scripts=scripts,
+    )
+
+
+def asset(name: str) -> str:
+    """Return report.css or report.js: what a live page needs to draw panels."""
+    return (FOLDER / name).read_text(encoding="utf-8")
+
+
+def plotly_script() -> bytes:
+    """Return Plotly for browsers, from the package of that name.
+
+    Raises:
+        RunError: the extra is not installed.
+    """
+    found = importlib.util.find_spec(PLOTS)
+    places = [] if found is None else [Path(place) for place in found.submodule_search_locations or ()]
+    scripts = [script for place in places if (script := place / "package_data" / "plotly.min.js").is_file()]
+    if not scripts:
+        raise missing(PLOTS)
+    return scripts[0].read_bytes()
+
+
+def missing(what: str) -> RunError:
+    """Return the error that says how to install what a page needs."""
+    return RunError(f"{what} is not installed, and a report needs it: {INSTALL}")
+
+
+def embedded(value: Any) -> str:
+    r"""Return JSON that may stand inside an element of a page: nothing in it ends the element.
+
+    >>> embedded(["</script>"])
+    '["\\u003c/script\\u003e"]'
+    """
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.translate(_ESCAPES)
+
+
+def _policy(*scripts: bytes) -> str:
+    """Return what the page may do: run these scripts, style itself, show pictures that it made; and nothing else."""
+    hashes = " ".join(f"'sha256-{base64.b64encode(hashlib.sha256(each).digest()).decode()}'" for each in scripts)
+    allowed = f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:"
+    return f"{allowed}; base-uri 'none'; form-action 'none'"
+
+
+@cache
+def _packed() -> str:
+    """Return Plotly compressed, in letters that may stand in a page."""
+    return base64.b64encode(gzip.compress(plotly_script(), 9, mtime=0)).decode()

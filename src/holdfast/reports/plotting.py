@@ -1,0 +1,292 @@
+"""Panels as plain JSON: tables and texts as they are, plots as what Plotly draws.
+
+    panel ──► panel_json ──► page/report.js ──► what people see
+
+Colours are left to the page, which knows whether it is light or dark: a trace names the place of its colour in the
+palette (`meta.colour`). Nothing here imports Plotly; figures are the dictionaries that its schema describes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from functools import singledispatch
+from itertools import pairwise
+from typing import Any
+
+from holdfast.reports.panels import Bars, Code, HeatMap, Lines, Panel, Series, Style, Table, Text, Unit, Value
+from holdfast.reports.wording import hover, label, prose, shown
+
+FLAG = "◆"
+"""What stands before the name of a truly Byzantine client."""
+EMPTY = "Nothing to draw: there is no finite value here."
+_DIGITS = 6
+"""Significant digits of what is drawn; a screen shows fewer."""
+_EXACT = 2**53
+"""Up to here a browser knows every whole number."""
+_LARGEST = 1e300
+"""Beyond this a browser cannot compute the ends of an axis; such values are left out like infinite ones."""
+_DASHES = {Style.LINE: "solid", Style.DASHED: "dash", Style.DOTTED: "dot", Style.POINTS: "solid"}
+_HEIGHT = 340
+_ROW, _FRAME, _LOWEST, _HIGHEST = 18, 150, 240, 900
+"""Of heat maps, in pixels: a row, what is around the rows, the lowest and the highest."""
+_NAME = 18
+"""Letters of the name of a row or a bar; the whole name is shown by the pointer."""
+_SHORT = 6
+"""Letters of names that fit side by side."""
+_FORMATS = {
+    Unit.NUMBER: ("%{{{0}:.4~g}}", {"exponentformat": "power"}),
+    Unit.TEXT: ("%{{{0}}}", {}),
+    Unit.PERCENT: ("%{{{0}:.1%}}", {"tickformat": ".0~%"}),
+    Unit.BYTES: ("%{{{0}:.3~s}}B", {"tickformat": "~s", "ticksuffix": "B"}),
+    Unit.SECONDS: ("%{{{0}:.3~g}} s", {"ticksuffix": " s"}),
+}
+"""How Plotly writes numbers: by the pointer, and on an axis."""
+_WRITTEN = {Unit.PERCENT: "%{z:.0%}", Unit.NUMBER: "%{z:.3~g}"}
+
+
+def panel_json(panel: Panel) -> dict[str, Any]:
+    """Return a panel as what `json.dumps` takes and page/report.js draws.
+
+    Every text in it may be shown: control characters are spelled out, and what goes into a plot is escaped for Plotly.
+
+    >>> panel_json(Text(key="verdict", title="Verdict", paragraphs=("It learned.",)))["paragraphs"]
+    ['It learned.']
+    """
+    head = {"key": panel.key, "title": shown(panel.title), "caption": prose(panel.caption)}
+    return {**head, **_body(panel)}
+
+
+@singledispatch
+def _body(panel: Panel) -> dict[str, Any]:
+    msg = f"no way to draw a {type(panel).__name__}"
+    raise TypeError(msg)
+
+
+@_body.register
+def _(panel: Text) -> dict[str, Any]:
+    return {"kind": "text", "tone": panel.tone.value, "paragraphs": [prose(each) for each in panel.paragraphs]}
+
+
+@_body.register
+def _(panel: Code) -> dict[str, Any]:
+    return {"kind": "code", "language": shown(panel.language), "text": prose(panel.text)}
+
+
+@_body.register
+def _(panel: Table) -> dict[str, Any]:
+    columns = [{"title": shown(c.title), "unit": c.unit.value, "hint": shown(c.hint)} for c in panel.columns]
+    return {
+        "kind": "table",
+        "columns": columns,
+        "rows": [[_cell(value) for value in row] for row in panel.rows],
+        "flagged": list(panel.flagged),
+        "shown": panel.shown,
+    }
+
+
+@_body.register
+def _(panel: Lines) -> dict[str, Any]:
+    drawn = [_curve(series, panel) for series in panel.series]
+    if not any(value is not None for trace in drawn for value in trace["y"]):
+        return {"kind": "lines", "empty": EMPTY}
+    counted = panel.x_unit is Unit.NUMBER
+    layout = {
+        "xaxis": {**_axis(panel.x_title, panel.x_unit), "zeroline": False},
+        "yaxis": {**_axis(panel.y_title, panel.unit), "type": "log" if panel.log_y else "linear"},
+        "hovermode": "x unified" if counted else "closest",
+        "showlegend": len(drawn) > 1,
+        **_marks(panel),
+    }
+    if counted:
+        layout["xaxis"]["unifiedhovertitle"] = {"text": f"{label(panel.x_title)} %{{x}}"}
+    return {"kind": "lines", "height": _HEIGHT, "figure": {"data": drawn, "layout": layout}}
+
+
+@_body.register
+def _(panel: HeatMap) -> dict[str, Any]:
+    values = [[number(value) for value in row] for row in panel.values]
+    if not any(value is not None for row in values for value in row):
+        return {"kind": "heat-map", "empty": EMPTY}
+    rows, columns = _names(panel.rows, panel.flagged), _names(panel.columns)
+    trace = {
+        "type": "heatmap",
+        "x": columns,
+        "y": rows,
+        "z": values,
+        "colorbar": {"title": {"text": label(panel.value_title), "side": "top"}, **_FORMATS[panel.unit][1]},
+        "hovertemplate": _cell_hover(panel),
+        "hoverongaps": bool(panel.hover),
+        "xgap": 1 if len(columns) <= 100 else 0,
+        "ygap": 1,
+        **_ends(panel, values),
+    }
+    if panel.written:
+        trace["texttemplate"] = _WRITTEN.get(panel.unit, _FORMATS[panel.unit][0].format("z"))
+    layout = {
+        "xaxis": _categories(panel.column_title, columns),
+        "yaxis": {"type": "category", "title": {"text": label(panel.row_title)}, "showgrid": False},
+    }
+    orders = panel.orders or {"": tuple(range(len(rows)))}
+    return {
+        "kind": "heat-map",
+        "height": max(_LOWEST, min(_HIGHEST, _FRAME + _ROW * len(rows))),
+        "figure": {"data": [trace], "layout": layout},
+        "good_is_high": panel.good_is_high,
+        "orders": [{"name": shown(name), "rows": [rows[place] for place in places]} for name, places in orders.items()],
+        "flagged": [rows[place] for place in panel.flagged],
+        **_said(panel),
+    }
+
+
+@_body.register
+def _(panel: Bars) -> dict[str, Any]:
+    values = {name: [number(value) for value in part] for name, part in panel.parts.items()}
+    if not any(value is not None for part in values.values() for value in part):
+        return {"kind": "bars", "empty": EMPTY}
+    categories = _names(panel.categories, panel.flagged)
+    whole = [hover(name, limit=200) for name in panel.categories]
+    template = f"%{{customdata}}<br>%{{fullData.name}}: {_FORMATS[panel.unit][0].format('y')}<extra></extra>"
+    data = [
+        {
+            "type": "bar",
+            "name": label(name, limit=40),
+            "x": categories,
+            "y": part,
+            "customdata": whole,
+            "hovertemplate": template,
+            "meta": {"colour": place},
+        }
+        for place, (name, part) in enumerate(values.items())
+    ]
+    layout = {
+        "barmode": "stack",
+        "bargap": 0.15,
+        "xaxis": _categories(panel.x_title, categories),
+        "yaxis": _axis(panel.y_title, panel.unit),
+        "showlegend": len(data) > 1,
+    }
+    return {"kind": "bars", "height": _HEIGHT, "figure": {"data": data, "layout": layout}}
+
+
+def number(value: float | None) -> float | None:
+    """Return a number as it is drawn; None if it cannot be: missing, not finite or beyond all screens.
+
+    >>> number(0.123456789), number(float("nan")), number(None)
+    (0.123457, None, None)
+    """
+    if value is None or not math.isfinite(value) or abs(value) > _LARGEST:
+        return None
+    return float(f"{value:.{_DIGITS}g}")
+
+
+def _cell(value: Value) -> Value:
+    """Return a cell of a table; whole numbers that a browser would round, such as the ids of nodes, become text."""
+    if value is None or isinstance(value, bool):
+        return value if value is None else str(value).lower()
+    if isinstance(value, str):
+        return shown(value)
+    if isinstance(value, int):
+        return value if abs(value) < _EXACT else str(value)
+    return float(value) if math.isfinite(value) else None
+
+
+def _curve(series: Series, panel: Lines) -> dict[str, Any]:
+    y = [None if value is not None and panel.log_y and value <= 0 else number(value) for value in series.y]
+    points = "markers" if series.style is Style.POINTS else "lines+markers" if _lonely(y) else "lines"
+    trace: dict[str, Any] = {
+        "type": "scatter",
+        "mode": points,
+        "name": label(series.name, limit=48),
+        "x": [float(value) if math.isfinite(value) else None for value in series.x],
+        "y": y,
+        "line": {"dash": _DASHES[series.style], "width": 2},
+        "marker": {"size": 5},
+        "meta": {"colour": series.colour},
+    }
+    said = "%{fullData.name}: " + _FORMATS[panel.unit][0].format("y")
+    if panel.x_unit is not Unit.NUMBER:
+        said += f"<br>{label(panel.x_title)}: {_FORMATS[panel.x_unit][0].format('x')}"
+    if series.hover:
+        trace["customdata"] = [hover(text) for text in series.hover]
+        said += "<br>%{customdata}"
+    trace["hovertemplate"] = f"{said}<extra></extra>"
+    return trace
+
+
+def _lonely(y: Sequence[float | None]) -> bool:
+    """Tell whether some point has no neighbour that a line could join it to."""
+    padded = [None, *y, None]
+    joined = [left is not None and right is not None for left, right in pairwise(padded)]
+    alone = (not before and not after for before, after in pairwise(joined))
+    return any(value is not None and single for value, single in zip(y, alone, strict=True))
+
+
+def _axis(title: str, unit: Unit) -> dict[str, Any]:
+    return {"title": {"text": label(title)}, **_FORMATS[unit][1]}
+
+
+def _categories(title: str, names: Sequence[str]) -> dict[str, Any]:
+    """Return an axis of names; short ones, such as numbers of rounds, stand upright with some left out."""
+    short = all(len(name) <= _SHORT for name in names)
+    upright = {"nticks": 16, "tickangle": 0} if short else {}
+    return {"type": "category", "title": {"text": label(title)}, "showgrid": False, **upright}
+
+
+def _marks(panel: Lines) -> dict[str, Any]:
+    """Return a dotted line and a word for every mark."""
+    lines = [
+        {"type": "line", "x0": mark.at, "x1": mark.at, "y0": 0, "y1": 1, "yref": "paper", "line": {"dash": "dot"}}
+        for mark in panel.marks
+    ]
+    words = [
+        {
+            "x": mark.at,
+            "y": 1 - 0.08 * (place % 3),
+            "yref": "paper",
+            "yanchor": "top",
+            "xanchor": "left",
+            "text": label(mark.text, limit=40),
+            "showarrow": False,
+        }
+        for place, mark in enumerate(panel.marks)
+    ]
+    return {"shapes": lines, "annotations": words}
+
+
+def _names(texts: Iterable[str], flagged: Iterable[int] = ()) -> list[str]:
+    """Return names for an axis, short and each once: a space without width after it tells a name from its equals."""
+    marked, taken, found = set(flagged), set[str](), []
+    for place, text in enumerate(texts):
+        name = f"<b>{FLAG} {label(text, limit=_NAME)}</b>" if place in marked else label(text, limit=_NAME)
+        while name in taken:
+            name += "\u200b"
+        taken.add(name)
+        found.append(name)
+    return found
+
+
+def _ends(panel: HeatMap, values: list[list[float | None]]) -> dict[str, float]:
+    """Return the ends of the scale of colours, apart from each other."""
+    known = [value for row in values for value in row if value is not None]
+    low = min(known) if panel.low is None else panel.low
+    high = max(known) if panel.high is None else panel.high
+    return {"zmin": low, "zmax": high if high > low else low + 1.0}
+
+
+def _cell_hover(panel: HeatMap) -> str:
+    value = f"{label(panel.value_title)}: {_FORMATS[panel.unit][0].format('z')}"
+    said = f"%{{y}}<br>{label(panel.column_title)} %{{x}}<br>{value}"
+    return f"{said}<br>%{{text}}<extra></extra>"
+
+
+def _said(panel: HeatMap) -> dict[str, Any]:
+    """Return what the pointer says of every cell, each text once, and the place of every cell's text among them."""
+    places: dict[str, int] = {}
+    found = []
+    for row, name in enumerate(panel.rows):
+        whole = f"{hover(name, limit=200)}<br>" if len(name) > _NAME else ""
+        texts = panel.hover[row] if panel.hover else [""] * len(panel.columns)
+        known = {text: whole + hover(text) for text in set(texts)}
+        found.append([places.setdefault(known[text], len(places)) for text in texts])
+    return {"texts": list(places), "said": found}
