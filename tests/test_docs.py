@@ -1,37 +1,120 @@
-"""Documents cannot drift: their Python blocks run, and what they say is printed is printed."""
+"""Documents cannot drift: their Python runs, what they say is printed is printed, and their commands exist."""
 
 from __future__ import annotations
 
 import contextlib
 import io
 import re
+import shlex
+import sys
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
+import typer
 
+from holdfast import errors
+from holdfast.cli.app import app
 from holdfast.cli.reference import PAGES
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")])
-BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
+DOCUMENTS = sorted(
+    [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("benchmarks/*.md"),
+        *ROOT.glob("examples/**/*.md"),
+    ]
+)
+BLOCK = re.compile(r'^ *```(\w+)(?: title="([^"]+)")?\n(.*?)^ *```$', re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
+SEPARATORS = frozenset({"&&", "||", ";", "|", ">", "&"})
+
+every_document = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_python_blocks_run_and_print_what_is_shown(path: Path) -> None:
+@every_document
+def test_python_blocks_run_and_print_what_is_shown(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of a page follow each other in a new folder; a block with a title is a file in it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    loaded = set(sys.modules)
+    names: dict[str, object] = {"__name__": "__main__"}
     printed = None
-    for language, body in BLOCK.findall(path.read_text(encoding="utf-8")):
-        if language == "python":
-            output = io.StringIO()
-            with contextlib.redirect_stdout(output):
-                exec(compile(body, str(path), "exec"), {})  # noqa: S102  the project's own documents
-            printed = output.getvalue()
+    for language, title, body in BLOCK.findall(path.read_text(encoding="utf-8")):
+        if title:
+            Path(title).write_text(body, encoding="utf-8")
+        elif language == "python":
+            printed = _printed(body, path, names)
         elif language == "text" and printed:
             assert printed.strip() == body.strip()
             printed = None
+    for name in set(sys.modules) - loaded:
+        if getattr(sys.modules[name], "__file__", None) and tmp_path in Path(str(sys.modules[name].__file__)).parents:
+            del sys.modules[name]
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def _printed(body: str, path: Path, names: dict[str, object]) -> str:
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        exec(compile(body, str(path), "exec"), names)  # noqa: S102  the project's own documents
+    return output.getvalue()
+
+
+@every_document
+def test_commands_in_console_blocks_exist_with_these_options(path: Path) -> None:
+    for words in _commands(path):
+        if words[0] == "holdfast":
+            _parse(words[1:])
+        elif words[0] == "make" and len(words) > 1:
+            verbs = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+            assert words[1] in verbs, words
+
+
+def _commands(path: Path) -> Iterator[list[str]]:
+    """Yield the words of every command, without comments, up to what the shell would do with its output."""
+    for language, _, body in BLOCK.findall(path.read_text(encoding="utf-8")):
+        if language != "console":
+            continue
+        for line in body.replace("\\\n", " ").splitlines():
+            words: list[str] = []
+            for word in shlex.split(line, comments=True):
+                if word in SEPARATORS:
+                    yield words
+                    words = []
+                else:
+                    words.append(word.removeprefix("$ "))
+            if words:
+                yield words
+
+
+def _parse(words: list[str]) -> None:
+    """Find the command, and have its parser read options and arguments; nothing is run, no file need exist."""
+    command: click.Command = typer.main.get_command(app)
+    names = ["holdfast"]
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+        assert words[0] in command.commands, f"{' '.join(names)} has no command {words[0]!r}"
+        names.append(words[0])
+        command, words = command.commands[words[0]], words[1:]
+    context = click.Context(command, info_name=" ".join(names))
+    values, rest, _ = command.make_parser(context).parse_args(list(words))
+    assert not rest, f"{' '.join(names)} takes no argument {rest}"
+    for parameter in command.params:
+        value = values.get(str(parameter.name))
+        if value is not None and not isinstance(parameter.type, click.Path):
+            parameter.type_cast_value(context, value)
+
+
+@every_document
+def test_toml_blocks_are_toml(path: Path) -> None:
+    for language, _, body in BLOCK.findall(path.read_text(encoding="utf-8")):
+        if language == "toml":
+            tomllib.loads(body)
+
+
+@every_document
 def test_links_lead_somewhere(path: Path) -> None:
     for target in LINK.findall(path.read_text(encoding="utf-8")):
         assert (path.parent / target).exists(), target
@@ -45,6 +128,24 @@ def test_generated_pages_are_what_the_code_says(page: str) -> None:
 def test_readme_shows_the_two_commands_first() -> None:
     commands = re.findall(r"^make \w+", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert commands[:2] == ["make demo", "make test"]
+
+
+def test_readme_stays_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 250
+
+
+def test_the_faq_speaks_of_every_error() -> None:
+    text = (ROOT / "docs/faq-of-errors.md").read_text(encoding="utf-8")
+    tree = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, errors.HoldfastError)]
+    assert len(tree) > 10
+    for each in tree:
+        assert f"`{each.__name__}`" in text, each.__name__
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    for path in ROOT.glob("docs/**/*.md"):
+        assert f"- {path.relative_to(ROOT / 'docs').as_posix()}\n" in navigation, path
 
 
 def test_architecture_stays_short_and_names_files_that_exist() -> None:
