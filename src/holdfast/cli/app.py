@@ -11,6 +11,7 @@ from holdfast.cli import federation, listing
 from holdfast.cli.aggregate import aggregate
 from holdfast.cli.auditing import audit
 from holdfast.cli.certifying import certify
+from holdfast.cli.comparing import compare
 from holdfast.cli.demonstration import demo
 from holdfast.cli.exporting import export
 from holdfast.cli.gauntlet import gauntlet
@@ -30,6 +31,7 @@ for command in (demo, init, check, plan, run, resume, show, audit, certify):
     app.command()(command)
 app.add_typer(listing.app, name="list")
 app.command()(gauntlet)
+app.command()(compare)
 app.command()(aggregate)
 app.command()(ui)
 app.command()(export)

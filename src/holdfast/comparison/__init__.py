@@ -1,1 +1,1 @@
-"""Grids of runs: every combination is a cell, cells are run side by side, and rules are ranked by their worst case."""
+"""Comparisons: rules against attacks over a grid of settings, with training, side by side, once each."""

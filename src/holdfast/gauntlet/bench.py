@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
-import signal
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -21,6 +18,7 @@ from holdfast.gauntlet.grid import Cell, Grid
 from holdfast.gauntlet.lineup import attack_called, rule_called
 from holdfast.gauntlet.record import Record, append, cell_key, drop_torn_line, read_records, sole_writer
 from holdfast.scenes import Population, Scene, attacked, population
+from holdfast.workers import end_with_parent
 
 Task = tuple[Cell, tuple[str, ...]]
 """A cell and the rules that are still to be tried on it."""
@@ -62,7 +60,7 @@ def _outcomes(tasks: list[Task], jobs: int) -> Iterator[list[Record]]:
         yield from map(try_cell, tasks)
         return
     others = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_end_with_parent)
+    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=end_with_parent)
     try:
         yield from pool.map(try_cell, tasks)
     except BrokenProcessPool:
@@ -72,19 +70,6 @@ def _outcomes(tasks: list[Task], jobs: int) -> Iterator[list[Record]]:
         for worker in set(multiprocessing.active_children()) - others:
             worker.terminate()  # all is done, or nobody waits for it any more
         pool.shutdown(cancel_futures=True)
-
-
-def _end_with_parent() -> None:
-    """End this worker when the process that started it is gone, however it ended: nobody would take its results."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
-
-    def wait() -> None:
-        parent = multiprocessing.parent_process()
-        if parent is not None:
-            parent.join()
-            os._exit(1)
-
-    threading.Thread(target=wait, daemon=True).start()
 
 
 def try_cell(task: Task) -> list[Record]:

@@ -48,7 +48,7 @@ def config_from_toml(text: str, settings: Iterable[str] = ()) -> RunConfig:
 def _config(table: dict[str, Any], settings: Iterable[str]) -> RunConfig:
     table.pop(PROVENANCE, None)
     for setting in settings:
-        _change(table, *assignment(setting))
+        change(table, *assignment(setting))
     return config_from_table(table)
 
 
@@ -117,7 +117,7 @@ _ONE_OF = {
 """Keys that say the same in two ways; setting one takes the other out of the same table."""
 
 
-def _change(table: dict[str, Any], key: str, value: Any) -> None:
+def change(table: dict[str, Any], key: str, value: Any) -> None:
     """Put a value in its place; "rule=krum" begins the table [rule] anew with this name."""
     *path, last = key.split(".")
     if not path and last in NAMED and isinstance(value, str):
@@ -126,7 +126,7 @@ def _change(table: dict[str, Any], key: str, value: Any) -> None:
     for part in path:
         table = table.setdefault(part, {})
         if not isinstance(table, dict):
-            msg = f"--set {key}: {part} is a value, not a table"
+            msg = f"{key}: {part} is a value, not a table"
             raise ParameterError(msg)
     table.pop(_ONE_OF.get(last, ""), None)
     table[last] = value

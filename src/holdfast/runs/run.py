@@ -59,7 +59,7 @@ class Run:
             config = config.model_copy(update={"data": GivenData(title=dataset.name, checksum=dataset.checksum)})
         federation = Federation(config, dataset=dataset, jobs=jobs)
         config = config.model_copy(update={"engine": federation.setting.engine.name})
-        text = sealed(config, _made_with(federation.setting.dataset))
+        text = sealed(config, made_with(federation.setting.dataset))
         return cls(config, RunFolder.create(path, text), federation)
 
     @classmethod
@@ -88,7 +88,7 @@ class Run:
         folder = RunFolder.open(path)
         config, text = config_of(folder), folder.config_text()
         dataset = dataset if dataset is not None else config.data.load()
-        notes = _compared(provenance(text), _made_with(dataset), folder)
+        notes = _compared(provenance(text), made_with(dataset), folder)
         return cls(config, folder, Federation(config, dataset=dataset, jobs=jobs), notes)
 
     def play(self) -> Iterator[RoundRecord]:
@@ -172,7 +172,7 @@ def _check_model(checkpoint: Checkpoint, dim: int, folder: RunFolder) -> None:
         raise RunError(msg)
 
 
-def _made_with(dataset: Dataset) -> dict[str, str]:
+def made_with(dataset: Dataset) -> dict[str, str]:
     """Return what a result depends on besides the configuration."""
     return {"holdfast": __version__, "torch": torch.__version__, "data_sha256": dataset.checksum}
 

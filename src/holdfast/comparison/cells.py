@@ -1,0 +1,208 @@
+"""Cells: what a grid comes down to. A cell is a run; its identity is everything that decides what comes of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import tomli_w
+
+from holdfast.aggregators import Mean
+from holdfast.aggregators.registry import rule_table
+from holdfast.attacks import FixedMembers, FractionMembers, Honest, Silence, attack_table
+from holdfast.comparison.choices import (
+    ATTACK,
+    FRACTION,
+    HETEROGENEITY,
+    PARTICIPATION,
+    RULE,
+    SEED,
+    Choice,
+    Label,
+    Table,
+    label_of,
+    placed,
+    told,
+)
+from holdfast.comparison.grid import Grid
+from holdfast.data import Dataset, DataSource, dataset_table
+from holdfast.errors import CohortTooSmallError, HoldfastError, ParameterError
+from holdfast.partitions import partition_table
+from holdfast.runs import config_to_toml
+from holdfast.simulation import RunConfig, config_from_table
+from holdfast.simulation.setting import check_trust, dealt
+from holdfast.theory.sampling import tolerated_for
+
+FORMAT = 1
+"""Changed when the same configuration would give other results."""
+ORACLE = "oracle"
+"""The label of the mean of the honest rows, which no rule can know."""
+ANY = "any"
+"""The label of the attack where it does not matter."""
+NONE = "none"
+_EVALUATIONS, _CHECKPOINTS = 20, 5
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """A point of a grid, and the run that it stands for. Points may share a run."""
+
+    settings: Mapping[str, Label]
+    """Every key of the grid with the label that was chosen, and what the usual keys are where it chooses nothing."""
+    config: RunConfig
+    key: str
+    """The name of the run: a hash of its configuration and of the data."""
+    num_byzantine: int
+    """B, how many of all clients are Byzantine."""
+    refused: str | None = None
+    """Why the rule would not aggregate so few rows."""
+
+
+@final
+@dataclass
+class Plan:
+    """Turns points into cells; data are loaded once and dealt out once."""
+
+    grid: Grid
+    _data: dict[str, Dataset] = field(default_factory=dict)
+    _clients: dict[tuple[str, str, int, int], int] = field(default_factory=dict)
+
+    def cells(self) -> list[Cell]:
+        """Return the cells of the grid, the reference of a setting before the rules in it.
+
+        Raises:
+            HoldfastError: a combination means nothing, or the data are missing.
+        """
+        found: dict[tuple[tuple[str, Label], ...], Cell] = {}
+        for point in self.grid.points():
+            for cell in self._of(point):
+                place = tuple(sorted(cell.settings.items()))
+                if found.setdefault(place, cell).key != cell.key:
+                    msg = f"two different runs would be called {dict(place)!r}; give one of the choices a label"
+                    raise ParameterError(msg)
+        return list(found.values())
+
+    def _of(self, point: Mapping[str, Choice]) -> Iterator[Cell]:
+        table = placed(self.grid.base, point)
+        try:
+            if self.grid.reference:
+                yield self._cell(point, {**table, RULE: rule_table(Mean()), ATTACK: attack_table(Silence())}, ORACLE)
+            yield self._cell(point, table)
+        except HoldfastError as error:
+            shown = ", ".join(f"{key} = {chosen.label!r}" for key, chosen in point.items())
+            msg = f"the combination {shown}: {error}"
+            raise type(error)(msg) from None
+
+    def _cell(self, point: Mapping[str, Choice], table: Table, label: str | None = None) -> Cell:
+        config = config_from_table(_with_defaults({**table, RULE: told(table.get(RULE, {"name": "rage"}), 0)}))
+        dataset = self.dataset(config.data)
+        num_clients = self._num_clients(config, dataset)
+        if PARTICIPATION in point:
+            cohort_size = max(1, round(point[PARTICIPATION].value * num_clients))
+            config = config.model_copy(update={"cohort_size": cohort_size})
+        liars = int(config.byzantine.members(0, num_clients, config.seed).sum())
+        bound = tolerated_for(
+            num_clients=num_clients,
+            num_byzantine=liars,
+            cohort_size=min(config.cohort_size, num_clients),
+            failure=1.0 - self.grid.told,
+        )
+        rule = config_from_table({RULE: told(table.get(RULE, {"name": "rage"}), bound)}).rule
+        config = _canonical(config.model_copy(update={"rule": rule}), liars, num_clients)
+        config.cohorts.check(num_clients, config.cohort_size)
+        check_trust(config)
+        return Cell(
+            settings=_settings(point, config, liars / num_clients, num_clients, label),
+            config=config,
+            key=key_of(config, dataset.checksum),
+            num_byzantine=liars,
+            refused=_refusal(config),
+        )
+
+    def dataset(self, source: DataSource) -> Dataset:
+        """Return the data of a source, loaded once."""
+        name = repr(source)
+        if name not in self._data:
+            self._data[name] = source.load()
+        return self._data[name]
+
+    def _num_clients(self, config: RunConfig, dataset: Dataset) -> int:
+        """Return R, which some partitions find in the data."""
+        name = (dataset.checksum, repr(config.partition), config.seed, config.server.trusted_points)
+        if name not in self._clients:
+            shares, own = dealt(config, dataset)
+            self._clients[name] = shares.num_clients - (own is not None)
+        return self._clients[name]
+
+
+def key_of(config: RunConfig, data_checksum: str) -> str:
+    """Return the identity of a run: a hash of all that decides what comes of it.
+
+    How often the state is saved decides nothing, so it is left out.
+    """
+    text = config_to_toml(config.model_copy(update={"checkpoint_every": 1}))
+    return hashlib.sha256(json.dumps([FORMAT, text, data_checksum]).encode()).hexdigest()[:32]
+
+
+def _canonical(config: RunConfig, liars: int, num_clients: int) -> RunConfig:
+    """Return the one configuration that stands for all that mean the same."""
+    changes: dict[str, Any] = {"adversary_knows": tuple(sorted(set(config.adversary_knows)))}
+    if not liars:
+        changes |= {"byzantine": FractionMembers(fraction=0.0), "attack": Honest()}
+    elif isinstance(config.byzantine, FractionMembers):
+        changes |= {"byzantine": FractionMembers(fraction=liars / num_clients)}
+    elif isinstance(config.byzantine, FixedMembers):
+        changes |= {"byzantine": FixedMembers(clients=tuple(sorted(config.byzantine.clients)))}
+    return config.model_copy(update=changes)
+
+
+def _with_defaults(table: Table) -> Table:
+    """Return the table with what suits cells: few looks at the model, few checkpoints, nothing measured."""
+    config = config_from_table(
+        {key: value for key, value in table.items() if key in {"rounds", "total_steps", "local_steps"}}
+    )
+    evaluation = {"every": max(1, config.rounds // _EVALUATIONS), "train_points": 0, "measured_rounds": 0}
+    return {
+        "checkpoint_every": max(1, config.rounds // _CHECKPOINTS),
+        **table,
+        "evaluation": {**evaluation, **table.get("evaluation", {})},
+    }
+
+
+def _settings(
+    point: Mapping[str, Choice], config: RunConfig, fraction: float, num_clients: int, label: str | None
+) -> dict[str, Label]:
+    """Return what is chosen, by the words of the grid; what does not matter has one word."""
+    usual: dict[str, Label] = {
+        "data": label_of(dataset_table(config.data)),
+        HETEROGENEITY: label_of(partition_table(config.partition)),
+        FRACTION: fraction,
+        PARTICIPATION: config.cohort_size / num_clients,
+        "local_steps": config.local_steps,
+        RULE: label_of(rule_table(config.rule)),
+        ATTACK: label_of(attack_table(config.attack)),
+        SEED: config.seed,
+    }
+    chosen = {**usual, **{key: each.label for key, each in point.items()}}
+    if fraction == 0.0:
+        chosen |= {ATTACK: NONE}
+    if label is not None:
+        chosen |= {RULE: label, ATTACK: ANY if fraction else NONE}
+    return chosen
+
+
+def _refusal(config: RunConfig) -> str | None:
+    try:
+        config.rule.check_cohort(config.cohort_size)
+    except CohortTooSmallError as error:
+        return str(error)
+    return None
+
+
+def data_toml(source: DataSource) -> str:
+    """Return where data come from, as a text."""
+    return tomli_w.dumps(dataset_table(source))

@@ -1,0 +1,206 @@
+"""A comparison: the cells of a grid in a folder, each played once, whatever ended the process before.
+
+OUT/grid.toml         the grid that was compared last
+OUT/cells/KEY/        a run per cell; with figures.json it is done
+OUT/results.parquet   one row per point of the grid, replaced as a whole as cells are done
+OUT/lock              held by the process that works in the folder
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import final
+
+from holdfast.comparison.cells import Cell, Plan
+from holdfast.comparison.figures import Figures, read_figures
+from holdfast.comparison.grid import Grid
+from holdfast.comparison.playing import Failure, Task, tidy
+from holdfast.comparison.results import Result, State, read_results, result_of, write_results
+from holdfast.comparison.workers import Workers
+from holdfast.errors import CorruptRunError, RunError
+from holdfast.records.durable import replace_file, sole_holder
+from holdfast.runs import config_to_toml
+
+RESULTS, GRID, CELLS = "results.parquet", "grid.toml", "cells"
+_PAUSE = 3.0
+"""Seconds between two writings of the results."""
+_PATIENCE = 20.0
+"""Seconds to wait for the workers of a comparison that was killed to end."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """How far a comparison is."""
+
+    finished: int
+    """Cells that are done, those of earlier times among them."""
+    failed: int
+    refused: int
+    left: int
+    """Cells that are to be played now."""
+    total: int
+    """Different runs of the grid, refused ones included."""
+    last: Cell | None = None
+    """The cell that was done just now."""
+    reason: str | None = None
+    """Why it failed, if it did."""
+
+
+@final
+@dataclass
+class Comparison:
+    """A grid and the folder it is compared in.
+
+    Raises:
+        HoldfastError: the grid means nothing, or its data are missing.
+    """
+
+    grid: Grid
+    path: Path
+    plan: Plan = field(init=False)
+    cells: list[Cell] = field(init=False)
+    _figures: dict[str, Figures] = field(default_factory=dict)
+    _failures: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Work out the cells, and look which of them are done."""
+        self.plan = Plan(self.grid)
+        self.cells = self.plan.cells()
+        for key in self.runs():
+            figures = read_figures(self._folder(key))
+            if figures is not None:
+                self._figures[key] = figures
+
+    def runs(self) -> dict[str, Cell]:
+        """Return the different runs that can be played, by their keys, in the order of the grid."""
+        runs: dict[str, Cell] = {}
+        for cell in self.cells:
+            if cell.refused is None:
+                runs.setdefault(cell.key, cell)
+        return runs
+
+    def results(self) -> list[Result]:
+        """Return what is known of every point of the grid."""
+        return [result_of(cell, self._figures.get(cell.key), self._failures.get(cell.key)) for cell in self.cells]
+
+    def stage(self, left: int, last: Cell | None = None, reason: str | None = None) -> Stage:
+        """Return how far it is."""
+        refused = len({cell.key for cell in self.cells if cell.refused is not None})
+        return Stage(
+            finished=len(self._figures),
+            failed=len(self._failures),
+            refused=refused,
+            left=left,
+            total=len(self.runs()) + refused,
+            last=last,
+            reason=reason,
+        )
+
+    def play(self, workers: Workers, *, limit: int | None = None, seconds: float | None = None) -> Iterator[Stage]:
+        """Play what is not done yet, and yield after every cell; whoever stops in between loses no finished cell.
+
+        Args:
+            workers: who plays.
+            limit: play at most so many cells.
+            seconds: begin no cell after so long.
+
+        Raises:
+            RunError: another process works in the folder, or it cannot be written.
+        """
+        end = None if seconds is None else time.monotonic() + seconds
+        with self._locked():
+            self._failures |= self._earlier_failures()
+            left = [cell for key, cell in self.runs().items() if key not in self._figures]
+            left = left if limit is None else left[:limit]
+            self._prepare(left)
+            yield self.stage(len(left))
+            yield from self._played(workers, left, end)
+
+    def _played(self, workers: Workers, left: list[Cell], end: float | None) -> Iterator[Stage]:
+        by_key = {cell.key: cell for cell in left}
+        tasks = (self._task(cell) for cell in left if end is None or time.monotonic() < end)
+        written = time.monotonic()
+        try:
+            for number, (task, outcome) in enumerate(workers.outcomes(tasks), 1):
+                self._failures.pop(task.key, None)
+                if isinstance(outcome, Failure):
+                    self._failures[task.key] = outcome.reason
+                else:
+                    self._figures[task.key] = outcome
+                if time.monotonic() - written > _PAUSE:
+                    self._write()
+                    written = time.monotonic()
+                yield self.stage(len(left) - number, by_key[task.key], self._failures.get(task.key))
+        finally:
+            self._write()
+
+    def _prepare(self, left: list[Cell]) -> None:
+        """Make the folder ready: the grid in it, no worker of an earlier time left, nothing kept that is not needed."""
+        try:
+            (self.path / CELLS).mkdir(exist_ok=True)
+            replace_file(self.path / GRID, self.grid.text.encode())
+        except OSError as error:
+            msg = f"cannot write in {str(self.path)!r}: {error.strerror}; choose another place with --out"
+            raise RunError(msg) from None
+        for cell in left:
+            _wait_for(self._folder(cell.key) / "lock")
+        for key in self._figures:
+            tidy(self._folder(key))
+        self._write()
+
+    def _earlier_failures(self) -> dict[str, str]:
+        """Return why cells failed the last time, as long as they have not been played again."""
+        try:
+            earlier = read_results(self.path / RESULTS)
+        except CorruptRunError:
+            return {}
+        known = self.runs()
+        return {
+            each.key: each.reason or ""
+            for each in earlier
+            if each.state is State.FAILED and each.key in known and each.key not in self._figures
+        }
+
+    def _task(self, cell: Cell) -> Task:
+        return Task(
+            key=cell.key,
+            config=config_to_toml(cell.config),
+            data_sha256=self.plan.dataset(cell.config.data).checksum,
+            folder=str(self._folder(cell.key)),
+        )
+
+    def _write(self) -> None:
+        write_results(self.path / RESULTS, self.results())
+
+    def _folder(self, key: str) -> Path:
+        return self.path / CELLS / key
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            try:
+                self.path.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(sole_holder(self.path / "lock"))
+            except BlockingIOError:
+                msg = f"another comparison is working in {str(self.path)!r}; wait until it is done, or choose --out"
+                raise RunError(msg) from None
+            except OSError as error:
+                msg = f"cannot work in {str(self.path)!r}: {error.strerror}; choose another place with --out"
+                raise RunError(msg) from None
+            yield
+
+
+def _wait_for(lock: Path) -> None:
+    """Wait until nobody works in the folder of a cell: the workers of a driver that was killed end by themselves."""
+    end = time.monotonic() + _PATIENCE
+    while lock.exists() and time.monotonic() < end:
+        try:
+            with sole_holder(lock):
+                return
+        except BlockingIOError:
+            time.sleep(0.05)

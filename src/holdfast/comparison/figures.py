@@ -1,0 +1,89 @@
+"""What came of a cell, in numbers: written beside its run when it is done, and never computed again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import final
+
+import numpy as np
+
+from holdfast.records.durable import replace_file
+from holdfast.records.round import RoundRecord
+
+LAST = 5
+"""Over how many of the last evaluations accuracies are averaged."""
+_FILE = "figures.json"
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """A run in a few numbers."""
+
+    accuracy: float | None
+    """Mean test accuracy of the last five evaluations, as the bucketing repository reports it."""
+    final_accuracy: float | None
+    best_accuracy: float | None
+    curve_rounds: list[int]
+    """After how many rounds the model was looked at."""
+    curve: list[float]
+    """Test accuracies then."""
+    precision: float | None
+    """Which share of the removals hit Byzantine clients; None if nobody was removed."""
+    recall: float | None
+    """Which share of the Byzantine updates was removed; None if there were none."""
+    honest_removed: float | None
+    """Which share of the honest updates was removed."""
+    skipped: int
+    """Rounds in which nothing could be aggregated."""
+    promise_broken: int
+    """Rounds in which the rule saw that its assumptions do not hold."""
+    seconds: float
+    """Time of all rounds: the only number that differs from machine to machine."""
+
+
+def figures_of(records: Iterable[RoundRecord]) -> Figures:
+    """Return the figures of a run."""
+    looks: list[tuple[int, float]] = []
+    caught = removed = liars = honest = skipped = broken = 0
+    seconds = 0.0
+    for record in records:
+        if record.test_accuracy is not None:
+            looks.append((record.round + 1, record.test_accuracy))
+        byzantine, out = set(record.byzantine), set(record.removed)
+        here = len(byzantine.intersection(record.received))
+        caught, removed = caught + len(out & byzantine), removed + len(out)
+        liars, honest = liars + here, honest + len(record.received) - here
+        skipped, broken = skipped + record.skipped, broken + record.promise_broken
+        seconds += sum(record.seconds.values())
+    curve = [accuracy for _, accuracy in looks]
+    return Figures(
+        accuracy=float(np.mean(curve[-LAST:])) if curve else None,
+        final_accuracy=curve[-1] if curve else None,
+        best_accuracy=max(curve) if curve else None,
+        curve_rounds=[number for number, _ in looks],
+        curve=curve,
+        precision=caught / removed if removed else None,
+        recall=caught / liars if liars else None,
+        honest_removed=(removed - caught) / honest if honest else None,
+        skipped=skipped,
+        promise_broken=broken,
+        seconds=round(seconds, 3),
+    )
+
+
+def write_figures(folder: Path, figures: Figures) -> None:
+    """Write the figures into the folder of a cell; with them the cell is done."""
+    replace_file(folder / _FILE, (json.dumps(asdict(figures)) + "\n").encode())
+
+
+def read_figures(folder: Path) -> Figures | None:
+    """Return the figures of a cell; None if it is not done, or what is there is not what a cell writes."""
+    try:
+        values = json.loads((folder / _FILE).read_bytes())
+        return Figures(**{field.name: values[field.name] for field in fields(Figures)})
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

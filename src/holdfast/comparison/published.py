@@ -1,0 +1,62 @@
+"""Figures that somebody else has published, to be put beside ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, final
+
+from holdfast.errors import ParameterError
+from holdfast.values import real_number
+
+_FIGURE = "percent"
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """An accuracy that others report, and the settings of the grid that it belongs to."""
+
+    settings: Mapping[str, str | int | float]
+    """Keys of the grid to the labels of their choices; keys that are not named may be anything."""
+    accuracy: float
+    """A share, mean over the seeds of those who report it."""
+
+    def belongs_to(self, settings: Mapping[str, Any]) -> bool:
+        """Return whether this is about these settings."""
+        return all(settings.get(key) == value for key, value in self.settings.items())
+
+
+def published(entries: Any) -> tuple[Published, ...]:
+    """Return the figures of the tables [[published]]: settings shared by a table, and percentages by attack.
+
+    >>> published([{"rule": "rfa", "percent": {"alie": 79.7, "mimic": 78.9}}])[1].settings
+    {'rule': 'rfa', 'attack': 'mimic'}
+    """
+    if not isinstance(entries, list) or not all(isinstance(each, Mapping) for each in entries):
+        msg = f"published must be tables [[published]], got {entries!r}"
+        raise ParameterError(msg)
+    return tuple(figure for entry in entries for figure in _figures(entry))
+
+
+def _figures(entry: Mapping[str, Any]) -> list[Published]:
+    by_attack = entry.get(_FIGURE)
+    if not isinstance(by_attack, Mapping) or not by_attack:
+        msg = f"a table [[published]] needs {_FIGURE} = {{ attack = number, … }}, got {dict(entry)!r}"
+        raise ParameterError(msg)
+    shared = {key: value for key, value in entry.items() if key != _FIGURE}
+    return [
+        Published(settings={**shared, "attack": attack}, accuracy=_percent(attack, value) / 100.0)
+        for attack, value in by_attack.items()
+    ]
+
+
+def _percent(attack: str, value: Any) -> float:
+    try:
+        number = float(real_number(value))
+    except ValueError:
+        number = -1.0
+    if not 0.0 <= number <= 100.0:
+        msg = f"published.{_FIGURE}.{attack} must be a number from 0 to 100, got {value!r}"
+        raise ParameterError(msg)
+    return number

@@ -1,0 +1,151 @@
+"""The results of a comparison: one row per point of the grid, in one Parquet file."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, final
+
+from holdfast.comparison.cells import Cell
+from holdfast.comparison.choices import Label
+from holdfast.comparison.figures import Figures
+from holdfast.errors import CorruptRunError, RunError
+from holdfast.records.durable import replace_file
+from holdfast.runs import config_to_toml
+
+INSTALL = "pip install 'holdfast[compare]'"
+
+
+class State(StrEnum):
+    """What became of a cell."""
+
+    FINISHED = "finished"
+    FAILED = "failed"
+    REFUSED = "refused"
+    WAITING = "waiting"
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """A point of the grid and what came of it."""
+
+    settings: Mapping[str, Label]
+    state: State
+    reason: str | None
+    """Why there are no figures."""
+    figures: Figures | None
+    assumed: int
+    """f, how many Byzantine rows the rule assumes."""
+    num_byzantine: int
+    """B, how many of all clients are Byzantine."""
+    key: str
+    config: str
+    """The whole configuration as TOML."""
+
+
+def result_of(cell: Cell, figures: Figures | None, failure: str | None) -> Result:
+    """Return what is known of a cell."""
+    state = State.FINISHED if figures is not None else State.FAILED if failure is not None else State.WAITING
+    return Result(
+        settings=cell.settings,
+        state=State.REFUSED if cell.refused is not None else state,
+        reason=cell.refused if cell.refused is not None else None if figures is not None else failure,
+        figures=figures,
+        assumed=cell.config.rule.assumed_byzantine(cell.config.cohort_size),
+        num_byzantine=cell.num_byzantine,
+        key=cell.key,
+        config=config_to_toml(cell.config),
+    )
+
+
+_OWN = ("state", "reason", "assumed", "num_byzantine", "key", "config")
+_FIGURES = tuple(field.name for field in fields(Figures))
+
+
+def polars() -> Any:
+    """Return the library that reads and writes Parquet.
+
+    Raises:
+        RunError: it is not installed; the message says how to install it.
+    """
+    try:
+        import polars as library  # noqa: PLC0415  an extra
+    except ImportError:
+        msg = f"polars is not installed, and a comparison needs it: {INSTALL}"
+        raise RunError(msg) from None
+    return library
+
+
+def write_results(path: Path, results: Iterable[Result]) -> None:
+    """Replace the file by these results, as a whole.
+
+    Raises:
+        RunError: it cannot be written; what was there before is still there.
+    """
+    pl = polars()
+    rows = list(results)
+    keys = list(dict.fromkeys(key for row in rows for key in row.settings))
+    columns: dict[str, Any] = {key: _column(pl, [row.settings.get(key) for row in rows]) for key in keys}
+    kinds = {
+        **dict.fromkeys(_FIGURES, pl.Float64),
+        **dict.fromkeys(("skipped", "promise_broken"), pl.Int64),
+        "curve": pl.List(pl.Float64),
+        "curve_rounds": pl.List(pl.Int64),
+    }
+    numbers = [asdict(row.figures) if row.figures is not None else {} for row in rows]
+    columns |= {name: pl.Series(values=[each.get(name) for each in numbers], dtype=kinds[name]) for name in _FIGURES}
+    texts = dict.fromkeys(("assumed", "num_byzantine"), pl.Int64)
+    columns |= {
+        name: pl.Series(values=[getattr(row, name) for row in rows], dtype=texts.get(name, pl.String)) for name in _OWN
+    }
+    target = io.BytesIO()
+    pl.DataFrame(columns).write_parquet(target)
+    try:
+        replace_file(path, target.getvalue())
+    except OSError as error:
+        msg = f"cannot write {str(path)!r}: {error.strerror}; the cells are safe, run the same again to go on"
+        raise RunError(msg) from None
+
+
+def _column(pl: Any, values: Sequence[Label | None]) -> Any:
+    """Return labels as whole numbers, as numbers, or as words if any is one."""
+    there = [value for value in values if value is not None]
+    if all(isinstance(value, int) and not isinstance(value, bool) for value in there):
+        return pl.Series(values=values, dtype=pl.Int64)
+    if all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in there):
+        return pl.Series(values=[None if value is None else float(value) for value in values], dtype=pl.Float64)
+    return pl.Series(values=[None if value is None else str(value) for value in values], dtype=pl.String)
+
+
+def read_results(path: Path) -> list[Result]:
+    """Return the results in a file.
+
+    Raises:
+        CorruptRunError: it is not there, or not what a comparison writes.
+    """
+    pl = polars()
+    try:
+        rows = pl.read_parquet(path).to_dicts()
+        return [_result(row) for row in rows]
+    except FileNotFoundError:
+        msg = f"there is no comparison in {str(path.parent)!r}: {path.name} is missing; `holdfast compare` makes one"
+        raise CorruptRunError(msg) from None
+    except (OSError, KeyError, ValueError, TypeError, pl.exceptions.PolarsError) as error:
+        msg = f"{path} is not what a comparison writes: {error}; run the same comparison again to have it written anew"
+        raise CorruptRunError(msg) from None
+
+
+def _result(row: Mapping[str, Any]) -> Result:
+    own = {name: row[name] for name in _OWN}
+    figures = {name: row[name] for name in _FIGURES}
+    settings = {key: value for key, value in row.items() if key not in own and key not in figures and value is not None}
+    finished = row["state"] == State.FINISHED
+    return Result(
+        settings=settings,
+        figures=Figures(**figures) if finished else None,
+        **{**own, "state": State(row["state"])},
+    )
