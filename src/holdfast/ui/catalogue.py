@@ -97,7 +97,7 @@ class Catalogue:
         return path.relative_to(self.folder).as_posix() if path != self.folder else path.name
 
     def _scan(self) -> dict[str, Path]:
-        found = {}
+        found: dict[str, Path] = {}
         for path in _runs_below(self.folder, DEEPEST):
             if len(found) >= MOST:
                 break

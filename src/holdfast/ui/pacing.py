@@ -10,7 +10,9 @@ from typing import Generic, TypeVar, final
 Found = TypeVar("Found")
 
 SHARE = 0.1
-"""Which share of the time may go into making one thing again and again."""
+"""Which share of a processor's time may go into making one thing again and again."""
+LONGEST = 10.0
+"""Seconds after which it is made again, however long that takes."""
 
 
 @final
@@ -30,7 +32,7 @@ class Paced(Generic[Found]):
 
         Args:
             make: gives the thing; what it raises goes to who asked, and the next one tries again.
-            patience: seconds for which it is good.
+            patience: seconds for which it is good; 0 to make it whenever somebody asks.
         """
         self._make = make
         self._patience = patience
@@ -43,10 +45,11 @@ class Paced(Generic[Found]):
         if not self._lock.acquire(blocking=self._found is None):
             return self._known()
         try:
-            start = time.monotonic()
-            if self._found is None or start >= self._due:
+            if self._found is None or time.monotonic() >= self._due:
+                start = time.thread_time()
                 self._found = (self._make(),)
-                self._due = start + max(self._patience, (time.monotonic() - start) / SHARE)
+                cost = min((time.thread_time() - start) / SHARE, LONGEST) if self._patience else 0.0
+                self._due = time.monotonic() + max(self._patience, cost)
             return self._found[0]
         finally:
             self._lock.release()

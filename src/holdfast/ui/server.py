@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import secrets
 import socket
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
@@ -61,8 +64,15 @@ def serve(folder: Path, *, host: str, port: int, token: str | None, ready: Calla
         config = uvicorn.Config(
             app, log_level="critical", access_log=False, timeout_graceful_shutdown=_GRACE, server_header=False
         )
+        threading.Thread(target=_warm_up, daemon=True).start()
         ready(place)
         uvicorn.Server(config).run(sockets=[listener])
+
+
+def _warm_up() -> None:
+    """Load what the first page of a run needs, before anybody asks for one: configurations take torch."""
+    with suppress(ImportError):
+        importlib.import_module("holdfast.runs")
 
 
 def checked(token: str | None, host: str) -> str | None:

@@ -88,6 +88,8 @@ class Reader:
     def __init__(self, path: Path) -> None:
         """Read nothing yet: that may take a while."""
         self.lock = threading.Lock()
+        self.changes = 0
+        """How often there was something new."""
         self._path = path
         self._story: Story | None = None
 
@@ -96,7 +98,7 @@ class Reader:
         if self._story is None:
             self._story = Story(self._path)
         else:
-            self._story.refresh()
+            self.changes += self._story.refresh()
         return self._story
 
 
@@ -115,9 +117,21 @@ class Views:
         return self._views.get(runs).get()
 
     def _paced(self, runs: tuple[str, ...]) -> Paced[Snapshot | None]:
-        return Paced(lambda: self._made(runs), patience=self._patience)
+        return Paced(_View(self._catalogue, self._readers, runs).snapshot, patience=self._patience)
 
-    def _made(self, runs: tuple[str, ...]) -> Snapshot | None:
+
+@final
+class _View:
+    """The page of some runs; made again only if one of them has something new."""
+
+    def __init__(self, catalogue: Catalogue, readers: Recent[Path, Reader], runs: tuple[str, ...]) -> None:
+        self._catalogue = catalogue
+        self._readers = readers
+        self._runs = runs
+        self._made: tuple[list[tuple[Reader, int]], Snapshot] | None = None
+
+    def snapshot(self) -> Snapshot | None:
+        runs = self._runs
         paths = [path for run in runs if (path := self._catalogue.path_of(run)) is not None]
         if len(paths) != len(runs):
             return None
@@ -126,7 +140,10 @@ class Views:
             for _, reader in sorted(zip(paths, readers, strict=True), key=lambda pair: pair[0]):  # always in one order
                 stack.enter_context(reader.lock)
             stories = [reader.story() for reader in readers]
-            return snapshot_of(live_report(stories), self._facts(runs, stories))
+            seen = [(reader, reader.changes) for reader in readers]
+            if self._made is None or self._made[0] != seen:
+                self._made = seen, snapshot_of(live_report(stories), self._facts(runs, stories))
+            return self._made[1]
 
     def _facts(self, runs: Sequence[str], stories: Sequence[Story]) -> list[dict[str, Any]]:
         return [

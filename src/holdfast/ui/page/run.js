@@ -94,7 +94,7 @@ export function showRuns(main, runs) {
   };
   const bar = make("div", { class: "run-bar" }, make("a", { href: "/" }, "‹ All runs"), page.facts, page.download);
   main.replaceChildren(bar, page.gone, page.cards, page.body);
-  document.getElementById("title").textContent = "…";
+  document.getElementById("title").textContent = "Reading …";
   listen(`/api/runs/${runs.map(encodeURIComponent).join(",")}/events`, {
     page: (told) => build(told, page),
     panels: (told) => build(told, page),
