@@ -137,7 +137,8 @@ def run(
     An app with the settings run-folder and nodes is told where its run lies and who the nodes are; its rounds are shown
     on stderr, and what came of it at the end. Of other apps the log is shown. Ctrl-C stops the run.
 
-    Exit code 0, or 1 if the run failed, or 2 if it could not start, or 130 if it was stopped by Ctrl-C.
+    Exit code 0, or 1 if the run failed, or 2 if it could not start, was stopped by --timeout or the SuperLink stayed
+    away, or 130 if it was stopped by Ctrl-C.
     """
     from holdfast.federation import Federation  # noqa: PLC0415  needs the extra
     from holdfast.federation.submitted import app_config  # noqa: PLC0415
@@ -199,6 +200,8 @@ def down(
     """Stop everything that was started in the folder, by force if need be; a second time nothing happens.
 
     Also after a crash of the machine. Runs and the folder are kept, so `holdfast federation up` goes on with them.
+
+    Exit code 0, or 2 if there is no federation in the folder.
     """
     from holdfast.federation import Federation  # noqa: PLC0415  needs the extra
 

@@ -86,7 +86,10 @@ def planned(
             raise RunError(msg)
         if before.secure != secure:
             mode = "with TLS and node keys" if before.secure else "without TLS"
-            msg = f"the federation in {str(place.path)!r} was made {mode}; choose another folder, or delete this one"
+            msg = (
+                f"the federation in {str(place.path)!r} was made {mode}; choose another folder, or delete this one "
+                f"with `holdfast federation down --delete`"
+            )
             raise RunError(msg)
         known = {index: node.node_id for index, node in enumerate(before.nodes) if secure and node.registered}
         old = [before.superlink.port, *(node.port for node in before.nodes)]
