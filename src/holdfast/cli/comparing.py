@@ -156,8 +156,8 @@ class _Pace:
         self._said = now
         failed = f", {stage.failed} failed" if stage.failed else ""
         refused = f", {stage.refused} refused" if stage.refused else ""
-        text = f"{stage.finished} of {plural(stage.total, 'cell')}{failed}{refused}, {stage.left} to play{', ' if left else ''}{left}"
-        console.print(text, highlight=False, soft_wrap=True)
+        words = [f"{stage.finished} of {plural(stage.total, 'cell')}{failed}{refused}", f"{stage.left} to play", left]
+        console.print(", ".join(filter(None, words)), highlight=False, soft_wrap=True)
 
 
 def _say_how_many(comparison: Comparison) -> None:
@@ -173,7 +173,7 @@ def _say_how_many(comparison: Comparison) -> None:
 def _show(comparison: Comparison) -> None:
     """Print the ranking and the reading of it."""
     from holdfast.comparison.reading import reading  # noqa: PLC0415
-    from holdfast.comparison.standing import standings  # noqa: PLC0415
+    from holdfast.comparison.standing import standings, varied  # noqa: PLC0415
 
     results = comparison.results()
     console = Console()
@@ -185,7 +185,7 @@ def _show(comparison: Comparison) -> None:
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("its worst", overflow="fold")
     for each in standings(results):
-        table.add_row(*each.words(), style="bold" if each.rule == "rage" else None)
+        table.add_row(*each.words(varied(results)), style="bold" if each.rule == "rage" else None)
     console.print(table)
     for sentence in reading(results):
         console.print(sentence, highlight=False, markup=False)

@@ -6,12 +6,13 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, final
 
 import tomli_w
 
 from holdfast.aggregators import Mean
-from holdfast.aggregators.registry import rule_table
+from holdfast.aggregators.registry import rule_from_table, rule_table
 from holdfast.attacks import FixedMembers, FractionMembers, Honest, Silence, attack_table
 from holdfast.comparison.choices import (
     ATTACK,
@@ -70,6 +71,9 @@ class Plan:
     grid: Grid
     _data: dict[str, Dataset] = field(default_factory=dict)
     _clients: dict[tuple[str, str, int, int], int] = field(default_factory=dict)
+    _liars: dict[tuple[str, int, int], int] = field(default_factory=dict)
+    _seen: set[tuple[tuple[str, Label], ...]] = field(default_factory=set)
+    """Points that were looked at, without what does not matter in them."""
 
     def cells(self) -> list[Cell]:
         """Return the cells of the grid, the reference of a setting before the rules in it.
@@ -89,31 +93,37 @@ class Plan:
     def _of(self, point: Mapping[str, Choice]) -> Iterator[Cell]:
         table = placed(self.grid.base, point)
         try:
-            if self.grid.reference:
+            if self.grid.reference and self._is_new(point, {RULE, ATTACK}):
                 yield self._cell(point, {**table, RULE: rule_table(Mean()), ATTACK: attack_table(Silence())}, ORACLE)
-            yield self._cell(point, table)
+            nobody = FRACTION in point and point[FRACTION].value == 0.0
+            if self._is_new(point, {ATTACK} if nobody else set()):
+                yield self._cell(point, table)
         except HoldfastError as error:
             shown = ", ".join(f"{key} = {chosen.label!r}" for key, chosen in point.items())
             msg = f"the combination {shown}: {error}"
             raise type(error)(msg) from None
 
+    def _is_new(self, point: Mapping[str, Choice], beside: set[str]) -> bool:
+        """Return whether no point before was the same but for some keys; it is remembered."""
+        rest = tuple(sorted((key, each.label) for key, each in point.items() if key not in beside))
+        rest += tuple((key, "") for key in sorted(beside))
+        new = rest not in self._seen
+        self._seen.add(rest)
+        return new
+
     def _cell(self, point: Mapping[str, Choice], table: Table, label: str | None = None) -> Cell:
-        config = config_from_table(_with_defaults({**table, RULE: told(table.get(RULE, {"name": "rage"}), 0)}))
+        rule = table.get(RULE, {"name": "rage"})
+        config = config_from_table(_with_defaults({**table, RULE: told(rule, 0)}))
         dataset = self.dataset(config.data)
         num_clients = self._num_clients(config, dataset)
         if PARTICIPATION in point:
             cohort_size = max(1, round(point[PARTICIPATION].value * num_clients))
             config = config.model_copy(update={"cohort_size": cohort_size})
-        liars = int(config.byzantine.members(0, num_clients, config.seed).sum())
-        bound = tolerated_for(
-            num_clients=num_clients,
-            num_byzantine=liars,
-            cohort_size=min(config.cohort_size, num_clients),
-            failure=1.0 - self.grid.told,
-        )
-        rule = config_from_table({RULE: told(table.get(RULE, {"name": "rage"}), bound)}).rule
-        config = _canonical(config.model_copy(update={"rule": rule}), liars, num_clients)
         config.cohorts.check(num_clients, config.cohort_size)
+        liars = self._num_byzantine(config, num_clients)
+        bound = _bound(num_clients, liars, config.cohort_size, self.grid.told)
+        config = config.model_copy(update={"rule": rule_from_table(told(rule, bound))})
+        config = _canonical(config, liars, num_clients)
         check_trust(config)
         return Cell(
             settings=_settings(point, config, liars / num_clients, num_clients, label),
@@ -137,6 +147,21 @@ class Plan:
             shares, own = dealt(config, dataset)
             self._clients[name] = shares.num_clients - (own is not None)
         return self._clients[name]
+
+    def _num_byzantine(self, config: RunConfig, num_clients: int) -> int:
+        """Return B, how many clients are Byzantine in a round."""
+        name = (repr(config.byzantine), num_clients, config.seed)
+        if name not in self._liars:
+            self._liars[name] = int(config.byzantine.members(0, num_clients, config.seed).sum())
+        return self._liars[name]
+
+
+@lru_cache(maxsize=1000)
+def _bound(num_clients: int, num_byzantine: int, cohort_size: int, told: float) -> int:
+    """Return the smallest f that a cohort keeps to with a probability; B if all clients are in it."""
+    return tolerated_for(
+        num_clients=num_clients, num_byzantine=num_byzantine, cohort_size=cohort_size, failure=1.0 - told
+    )
 
 
 def key_of(config: RunConfig, data_checksum: str) -> str:
@@ -162,15 +187,19 @@ def _canonical(config: RunConfig, liars: int, num_clients: int) -> RunConfig:
 
 def _with_defaults(table: Table) -> Table:
     """Return the table with what suits cells: few looks at the model, few checkpoints, nothing measured."""
-    config = config_from_table(
-        {key: value for key, value in table.items() if key in {"rounds", "total_steps", "local_steps"}}
-    )
-    evaluation = {"every": max(1, config.rounds // _EVALUATIONS), "train_points": 0, "measured_rounds": 0}
+    rounds = _rounds(*(table.get(key) for key in ("rounds", "total_steps", "local_steps")))
+    evaluation = {"every": max(1, rounds // _EVALUATIONS), "train_points": 0, "measured_rounds": 0}
     return {
-        "checkpoint_every": max(1, config.rounds // _CHECKPOINTS),
+        "checkpoint_every": max(1, rounds // _CHECKPOINTS),
         **table,
         "evaluation": {**evaluation, **table.get("evaluation", {})},
     }
+
+
+@lru_cache(maxsize=100)
+def _rounds(rounds: int | None, total_steps: int | None, local_steps: int | None) -> int:
+    given = {"rounds": rounds, "total_steps": total_steps, "local_steps": local_steps}
+    return config_from_table({key: value for key, value in given.items() if value is not None}).rounds
 
 
 def _settings(

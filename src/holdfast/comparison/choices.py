@@ -129,7 +129,7 @@ def _of_as_many(partition: Table, before: Mapping[str, Any]) -> Table:
 
 
 def told(rule: Mapping[str, Any], num_byzantine: int) -> Table:
-    """Return the table of a rule that is told f, in its innermost rule; one that takes none or has a bound is as it was.
+    """Return the table of a rule whose innermost rule is told f, unless it takes none or has a bound already.
 
     >>> told({"name": "nnm+krum"}, 3)
     {'name': 'nnm+krum', 'num_byzantine': 3}

@@ -24,9 +24,9 @@ _ENDING = ".toml"
 @final
 @dataclass(frozen=True, kw_only=True)
 class Grid:
-    """A file: what all cells share, and one or more products of choices.
+    r"""A file: what all cells share, and one or more products of choices.
 
-    >>> grid = parsed_grid('[grid]\\nrule = ["rage", "mean"]\\nattack = ["alie", "nan"]\\nbyzantine_fraction = 0.2')
+    >>> grid = parsed_grid('[grid]\nrule = ["rage", "mean"]\nattack = ["alie", "nan"]\nbyzantine_fraction = 0.2')
     >>> [(point["rule"].label, point["attack"].label) for point in grid.points()]
     [('rage', 'alie'), ('rage', 'nan'), ('mean', 'alie'), ('mean', 'nan')]
     """

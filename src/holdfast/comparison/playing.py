@@ -83,8 +83,8 @@ def _played(task: Task, folder: Path) -> Figures:
     dataset = _dataset(data_toml(config.data))
     if dataset.checksum != task.data_sha256:
         msg = (
-            f"the data have the SHA-256 {dataset.checksum[:12]}… here and {task.data_sha256[:12]}… where the comparison "
-            f"was started; all machines need the same files"
+            f"the data have the SHA-256 {dataset.checksum[:12]}… here and {task.data_sha256[:12]}… where the "
+            f"comparison was started; all machines need the same files"
         )
         raise DataError(msg)
     run = _opened(folder, config, dataset)

@@ -118,7 +118,7 @@ def _sentence(contest: Contest, champion: str, keys: frozenset[str]) -> str:
     where = in_words(contest.setting, keys)
     own, other = contest.own, contest.other
     points = f"{100 * abs(contest.difference.mean):.1f} points"
-    faced = f"{other.rule} {other.accuracy} (worst under {other.case.attack}), {champion} {own.accuracy} (worst under {own.case.attack})"
+    faced = ", ".join(f"{each.rule} {each.accuracy} (worst under {each.case.attack})" for each in (other, own))
     if contest.verdict is Verdict.BEATEN:
         return f"{champion} is not best at {where}: {faced}; {points} less, more than the seeds explain."
     if contest.verdict is Verdict.BEST:
@@ -148,8 +148,9 @@ def _noise(rows: Sequence[Result]) -> list[str]:
     worst = [each.accuracy.half_width for each in worst_cases(rows) if each.accuracy.half_width is not None]
     if not worst:
         return ["All of this rests on one seed per cell: differences of a few points mean nothing."] if rows else []
-    return [
-        f"Intervals are Student's at 95 % over {seeds} seeds, ± {100 * float(np.median(worst)):.1f} points in the middle; "
-        f"the worst of several attacks is chosen after the fact, and so is the best of {rules} rules, which flatters "
-        f"neither equally."
-    ]
+    middle = 100 * float(np.median(worst))
+    text = (
+        f"Intervals are Student's at 95 % over {seeds} seeds, ± {middle:.1f} points in the middle. The worst of "
+        f"several attacks is chosen afterwards, as is the best of {rules} rules: small differences flatter the winner."
+    )
+    return [text]

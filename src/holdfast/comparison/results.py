@@ -73,11 +73,11 @@ def polars() -> Any:
         RunError: it is not installed; the message says how to install it.
     """
     try:
-        import polars as library  # noqa: PLC0415  an extra
+        import polars as pl  # noqa: PLC0415  an extra
     except ImportError:
         msg = f"polars is not installed, and a comparison needs it: {INSTALL}"
         raise RunError(msg) from None
-    return library
+    return pl
 
 
 def write_results(path: Path, results: Iterable[Result]) -> None:

@@ -121,12 +121,15 @@ class Standing:
     refused: int
     """Cells that the rule refused."""
 
-    def words(self) -> tuple[str, ...]:
-        """Return a line of a table: rule, worst case, lowest, peace, precision, recall, honest removed, settings."""
+    def words(self, keys: Iterable[str] | None = None) -> tuple[str, ...]:
+        """Return a line of a table; of settings only these keys are named.
+
+        Rule, worst case, lowest, without attack, precision, recall, honest removed, settings, its worst.
+        """
         lowest, where = NOTHING, "no result"
         if self.lowest is not None:
             lowest = str(self.lowest.accuracy)
-            where = f"{self.lowest.case.attack} at {in_words(self.lowest.setting)}"
+            where = f"{self.lowest.case.attack} at {in_words(self.lowest.setting, keys)}"
         return (
             self.rule,
             NOTHING if self.score is None else str(self.score),
@@ -237,7 +240,7 @@ def _standing(rule: str, rows: Sequence[Result], worst: Sequence[WorstCase], con
 
 
 def _score(worst: Sequence[WorstCase]) -> Estimate | None:
-    """Return the mean over settings of the worst cases; seeds that are not there everywhere do not widen the interval."""
+    """Return the mean over settings of the worst cases; the interval is over seeds that are there everywhere."""
     if not worst:
         return None
     mean = float(np.mean([each.accuracy.mean for each in worst]))

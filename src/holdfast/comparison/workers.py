@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 from abc import ABC, abstractmethod
@@ -49,7 +50,7 @@ class LocalWorkers(Workers):
                 for future in wait(waiting, return_when=FIRST_COMPLETED).done:
                     yield waiting.pop(future), _outcome(future)
         finally:
-            pool.stop()
+            pool.stop()  # type: ignore[no-untyped-call]
             pool.join()
 
 
@@ -100,7 +101,7 @@ def _connected(address: str) -> Any:
         msg = f"Ray is not installed, and --ray needs it: {INSTALL_RAY}"
         raise RunError(msg) from None
     try:
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, ValueError, RuntimeError) as error:
         msg = f"cannot reach a Ray cluster at {address!r}: {str(error).splitlines()[0]}; `ray start --head` begins one"
         raise RunError(msg) from None

@@ -1,0 +1,144 @@
+"""The tables of a comparison's report: who was removed, published figures, what has no figures, how to do it again."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from holdfast.comparison.cells import ORACLE
+from holdfast.comparison.choices import ATTACK, RULE, Label
+from holdfast.comparison.comparing import GRID
+from holdfast.comparison.grid import Grid
+from holdfast.comparison.reading import CHAMPION
+from holdfast.comparison.results import Result, State
+from holdfast.comparison.standing import Case, in_words, setting_of
+from holdfast.reports.panels import Code, Column, Panel, Section, Table, Unit, Value
+
+
+def filtering(cases: Sequence[Case], keys: frozenset[str]) -> Section | None:
+    """Return precision and recall of the rules that remove clients, by attack and setting; None if none does."""
+    rows: list[tuple[Value, ...]] = []
+    for case in cases:
+        if case.rule != ORACLE and case.results and (removed := case.mean_of("honest_removed")) is not None:
+            precision, recall = case.mean_of("precision"), case.mean_of("recall")
+            if precision is not None or removed or recall:
+                where = in_words(case.setting, keys)
+                rows.append((case.rule, case.attack, where, precision, recall, removed))
+    if not rows:
+        return None
+    table = Table(
+        key="filter",
+        title="Who was removed",
+        caption="Rules that remove nobody, such as medians, are not here.",
+        columns=(
+            Column(title="rule"),
+            Column(title="attack"),
+            Column(title="setting"),
+            Column(title="precision", unit=Unit.PERCENT, hint="share of removals that hit Byzantine clients"),
+            Column(title="recall", unit=Unit.PERCENT, hint="share of Byzantine updates that were removed"),
+            Column(title="honest removed", unit=Unit.PERCENT, hint="share of honest updates that were removed"),
+        ),
+        rows=tuple(rows),
+        flagged=tuple(place for place, row in enumerate(rows) if row[0] == CHAMPION),
+        shown=30,
+    )
+    return Section(key="filtering", title="Precision and recall", panels=(table,))
+
+
+def published(grid: Grid | None, cases: Sequence[Case], keys: frozenset[str]) -> Section | None:
+    """Return the figures that others have published beside ours; None if the grid names none."""
+    if grid is None or not grid.published:
+        return None
+    rows: list[tuple[Value, ...]] = []
+    for figure in grid.published:
+        for case in cases:
+            if not figure.belongs_to({**dict(case.setting), RULE: case.rule, ATTACK: case.attack}):
+                continue
+            ours = case.accuracy
+            rows.append(
+                (
+                    case.rule,
+                    case.attack,
+                    in_words(case.setting, keys),
+                    figure.accuracy,
+                    ours.mean if ours else None,
+                    ours.half_width if ours else None,
+                    ours.mean - figure.accuracy if ours else None,
+                    len(case.by_seed),
+                )
+            )
+    if not rows:
+        return None
+    table = Table(
+        key="published",
+        title="Published figures beside ours",
+        caption="The comments of the grid say what is not the same in the two; see the configuration below.",
+        columns=(
+            Column(title="rule"),
+            Column(title="attack"),
+            Column(title="setting"),
+            Column(title="published", unit=Unit.PERCENT),
+            Column(title="ours", unit=Unit.PERCENT),
+            Column(title="±", unit=Unit.PERCENT, hint="half of the 95 % interval over seeds"),
+            Column(title="difference", unit=Unit.PERCENT, hint="ours minus published"),
+            Column(title="seeds", unit=Unit.NUMBER),
+        ),
+        rows=tuple(rows),
+    )
+    return Section(key="published", title="Published figures", panels=(table,))
+
+
+def failures(results: Sequence[Result], keys: frozenset[str]) -> Section | None:
+    """Return the cells that have no figures, and why; None if all have."""
+    bad = [row for row in results if row.state in {State.FAILED, State.REFUSED}]
+    if not bad:
+        return None
+    rows = [
+        (
+            str(row.settings[RULE]),
+            str(row.settings[ATTACK]),
+            in_words(setting_of(row.settings), keys),
+            str(row.state),
+            row.reason,
+        )
+        for row in bad
+    ]
+    table = Table(
+        key="failures",
+        title="Cells without figures",
+        caption="Refused: the rule needs more rows for the number of Byzantine ones it is told. Failed cells are "
+        "tried again when the comparison is run again.",
+        columns=tuple(Column(title=title) for title in ("rule", "attack", "setting", "state", "reason")),
+        rows=tuple(dict.fromkeys(rows)),
+        shown=20,
+    )
+    return Section(key="failures", title="Refused and failed", panels=(table,))
+
+
+def configuration(path: Path, results: Sequence[Result], grid: Grid | None) -> Section:
+    """Return what was chosen from, the grid, one cell in full, and how to do it again."""
+    axes: dict[str, dict[Label, None]] = {}
+    for row in results:
+        for key, value in row.settings.items():
+            axes.setdefault(key, {})[value] = None
+    rows = tuple((key, len(values), ", ".join(map(str, values))) for key, values in axes.items())
+    panels: list[Panel] = [
+        Table(
+            key="axes",
+            title="Settings",
+            columns=(Column(title="key"), Column(title="values", unit=Unit.NUMBER), Column(title="what they are")),
+            rows=rows,
+            flagged=tuple(place for place, row in enumerate(rows) if row[1] > 1),
+        )
+    ]
+    if grid is not None:
+        panels.append(Code(key="grid", title="The grid", text=grid.text, language="toml"))
+        command = f"holdfast compare {shlex.quote(str(path / GRID))} --out elsewhere"
+        note = "Same grid, same data, same accuracies, whatever the number of jobs."
+        panels.append(Code(key="reproduce", title="How to reproduce", caption=note, text=command))
+    if results:
+        caption = "Save it and `holdfast run` it; the others are in the column config of results.parquet."
+        text = results[0].config
+        panels.append(Code(key="cell", title="One cell in full", caption=caption, text=text, language="toml"))
+    return Section(key="configuration", title="Configuration", panels=tuple(panels))

@@ -1,0 +1,346 @@
+"""The report of a comparison: who stands where, how surely, under which attack, and what to make of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import final
+
+import numpy as np
+
+from holdfast import __version__
+from holdfast.comparison.cells import ORACLE
+from holdfast.comparison.choices import FRACTION
+from holdfast.comparison.comparing import GRID, RESULTS
+from holdfast.comparison.grid import Grid, parsed_grid
+from holdfast.comparison.reading import CHAMPION, Verdict, contests, reading
+from holdfast.comparison.results import Result, State, read_results
+from holdfast.comparison.standing import (
+    Case,
+    Setting,
+    Standing,
+    attacked,
+    cases,
+    in_words,
+    standings,
+    varied,
+    worst_cases,
+)
+from holdfast.errors import HoldfastError
+from holdfast.reports.comparison_tables import configuration, failures, filtering, published
+from holdfast.reports.panels import (
+    Column,
+    Headline,
+    HeatMap,
+    Lines,
+    Panel,
+    Report,
+    Section,
+    Series,
+    Style,
+    Table,
+    Text,
+    Tone,
+    Unit,
+    Value,
+)
+
+MOST_MAPS = 12
+"""How many settings have a map of rules and attacks."""
+MOST_CURVES = 24
+"""How many pairs of a setting and an attack have curves."""
+
+
+def is_comparison(path: Path) -> bool:
+    """Return whether a folder is that of a comparison."""
+    return (path / RESULTS).is_file()
+
+
+def comparison_report(path: Path) -> Report:
+    """Return the report of the comparison in a folder.
+
+    Raises:
+        CorruptRunError: there is none, or it is damaged.
+    """
+    return _Comparison(path, read_results(path / RESULTS), _grid(path / GRID)).report()
+
+
+def _grid(path: Path) -> Grid | None:
+    """Return the grid that was compared; None if it cannot be read, as the results speak for themselves."""
+    try:
+        return parsed_grid(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, HoldfastError):
+        return None
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Comparison:
+    path: Path
+    results: list[Result]
+    grid: Grid | None
+
+    def report(self) -> Report:
+        title = self.grid.title if self.grid is not None else self.path.name
+        done = sum(row.state is State.FINISHED for row in self.results)
+        makers = (self._verdict, self._ranking, self._worst, self._attacks, self._curves)
+        sections = [
+            *(make() for make in makers),
+            filtering(self.cases, self.keys),
+            published(self.grid, self.cases, self.keys),
+            failures(self.results, self.keys),
+            configuration(self.path, self.results, self.grid),
+        ]
+        return Report(
+            title=title,
+            subtitle=f"{done:,} of {len(self.results):,} points of the grid, {len(self.rules)} rules",
+            sections=tuple(section for section in sections if section is not None),
+            headlines=tuple(self._headlines()),
+            made_with={"holdfast": __version__},
+        )
+
+    @cached_property
+    def rules(self) -> list[str]:
+        """The rules, the best first; the oracle among them."""
+        return [each.rule for each in self.standings]
+
+    @cached_property
+    def standings(self) -> list[Standing]:
+        return standings(self.results)
+
+    @cached_property
+    def keys(self) -> frozenset[str]:
+        """The settings that differ."""
+        return varied(self.results)
+
+    @cached_property
+    def cases(self) -> list[Case]:
+        return cases(self.results)
+
+    @cached_property
+    def settings(self) -> list[Setting]:
+        return list(dict.fromkeys(case.setting for case in self.cases))
+
+    def _headlines(self) -> Iterator[Headline]:
+        ranked = [each for each in self.standings if each.rule != ORACLE and each.score is not None]
+        if ranked:
+            yield Headline(title="best worst case", value=ranked[0].rule, note=str(ranked[0].score), tone=Tone.GOOD)
+        for place, each in enumerate(ranked, 1):
+            if each.rule == CHAMPION and place > 1:
+                yield Headline(title=CHAMPION, value=f"number {place} of {len(ranked)}", note=str(each.score))
+        held = contests(self.results)
+        if held:
+            beaten = sum(each.verdict is Verdict.BEATEN for each in held)
+            tone = Tone.WARNING if beaten else Tone.GOOD
+            yield Headline(title=f"{CHAMPION} beaten", value=f"{beaten} of {len(held)} settings", tone=tone)
+        oracle = next((each for each in self.standings if each.rule == ORACLE and each.score is not None), None)
+        if oracle is not None:
+            yield Headline(title="mean of the honest", value=str(oracle.score), note="what no rule can know")
+        failed = sum(row.state is State.FAILED for row in self.results)
+        if failed:
+            yield Headline(title="failed", value=f"{failed:,} cells", tone=Tone.WARNING)
+
+    def _verdict(self) -> Section:
+        beaten = any(each.verdict is Verdict.BEATEN for each in contests(self.results))
+        note = (self.grid.note,) if self.grid is not None and self.grid.note else ()
+        words = Text(
+            key="reading",
+            title="A critical reading",
+            paragraphs=tuple(" ".join(each.split()) for each in (*note, *reading(self.results))),
+            tone=Tone.WARNING if beaten else Tone.PLAIN,
+        )
+        return Section(key="verdict", title="What to make of it", panels=(words,))
+
+    def _ranking(self) -> Section:
+        columns = (
+            Column(title="rule"),
+            Column(title="worst case", unit=Unit.PERCENT, hint="mean over settings of the worst case over attacks"),
+            Column(title="±", unit=Unit.PERCENT, hint="half of the 95 % interval over seeds"),
+            Column(title="lowest", unit=Unit.PERCENT, hint="the worst of all settings"),
+            Column(title="its worst", hint="attack and setting of the lowest"),
+            Column(title="without attack", unit=Unit.PERCENT),
+            Column(title="precision", unit=Unit.PERCENT, hint="share of removals that hit Byzantine clients"),
+            Column(title="recall", unit=Unit.PERCENT, hint="share of Byzantine updates that were removed"),
+            Column(title="honest removed", unit=Unit.PERCENT, hint="share of honest updates that were removed"),
+            Column(title="settings", hint="in which every attack has a result"),
+            Column(title="seconds a cell", unit=Unit.SECONDS),
+        )
+        table = Table(
+            key="ranking",
+            title="Rules by their worst case",
+            caption="Accuracy is the mean of the last five evaluations. The oracle is the mean of the honest rows, "
+            "which no rule can know. Rules that lack settings stand below those that do not.",
+            columns=columns,
+            rows=tuple(self._line(each) for each in self.standings),
+            flagged=tuple(place for place, each in enumerate(self.standings) if each.rule == CHAMPION),
+        )
+        return Section(key="ranking", title="Ranking", panels=(table,))
+
+    def _line(self, each: Standing) -> tuple[Value, ...]:
+        words = each.words(self.keys)
+        return (
+            each.rule,
+            each.score.mean if each.score else None,
+            each.score.half_width if each.score else None,
+            each.lowest.accuracy.mean if each.lowest else None,
+            words[-1],
+            each.peace,
+            each.precision,
+            each.recall,
+            each.honest_removed,
+            words[-2],
+            each.seconds,
+        )
+
+    def _worst(self) -> Section:
+        """Return a map per rule, as ByzFL draws them: heterogeneity down, share of Byzantine clients across."""
+        found = {(each.rule, each.setting): each for each in worst_cases(self.results)}
+        fractions = sorted({dict(setting).get(FRACTION, 0.0) for setting in self.settings}, key=float)
+        rows = list(dict.fromkeys(_without(setting, FRACTION) for setting in self.settings))
+        maps = []
+        for rule in self.rules:
+            grid = [
+                [found.get((rule, _sorted((*row, (FRACTION, fraction))))) for fraction in fractions] for row in rows
+            ]
+            maps.append(
+                HeatMap(
+                    key=f"worst-{_slug(rule)}",
+                    title=rule,
+                    rows=tuple(in_words(row, self.keys) for row in rows),
+                    columns=tuple(f"{100 * float(fraction):.4g} %" for fraction in fractions),
+                    values=tuple(tuple(each.accuracy.mean if each else None for each in line) for line in grid),
+                    hover=tuple(
+                        tuple(f"{each.accuracy}, under {each.case.attack}" if each else "no result" for each in line)
+                        for line in grid
+                    ),
+                    row_title="setting",
+                    column_title="Byzantine clients",
+                    value_title="accuracy",
+                    unit=Unit.PERCENT,
+                    low=0.0,
+                    high=1.0,
+                    written=len(rows) * len(fractions) <= 60,
+                )
+            )
+        return Section(
+            key="worst-cases",
+            title="Worst case over attacks",
+            panels=tuple(maps),
+            intro="Every cell is the mean over seeds under the attack that hurts this rule most there.",
+        )
+
+    def _attacks(self) -> Section:
+        maps = [self._map(number, setting) for number, setting in enumerate(self._contested[:MOST_MAPS])]
+        return Section(
+            key="attacks",
+            title="Rules under attacks",
+            panels=tuple(maps),
+            intro=_limited("settings", len(maps), len(self._contested)),
+        )
+
+    @cached_property
+    def _contested(self) -> list[Setting]:
+        return [setting for setting in self.settings if attacked(setting)] or self.settings
+
+    def _map(self, number: int, setting: Setting) -> Panel:
+        here = {(case.rule, case.attack): case for case in self.cases if case.setting == setting}
+        attacks = list(dict.fromkeys(attack for rule, attack in here if rule != ORACLE))
+        rules = [rule for rule in self.rules if any(key[0] == rule for key in here)]
+        grid = [[_case_of(here, rule, attack) for attack in attacks] for rule in rules]
+        means = [[case.accuracy if case else None for case in line] for line in grid]
+        return HeatMap(
+            key=f"attacks-{number + 1}",
+            title=in_words(setting, self.keys),
+            rows=tuple(rules),
+            columns=tuple(attacks),
+            values=tuple(tuple(each.mean if each else None for each in line) for line in means),
+            hover=tuple(tuple(_hover(case) for case in line) for line in grid),
+            row_title="rule",
+            column_title="attack",
+            value_title="accuracy",
+            unit=Unit.PERCENT,
+            low=0.0,
+            high=1.0,
+            written=len(attacks) <= 12,
+        )
+
+    def _curves(self) -> Section:
+        pairs = list(
+            dict.fromkeys(
+                (case.setting, case.attack)
+                for case in self.cases
+                if case.rule != ORACLE and case.setting in set(self._contested) and case.results
+            )
+        )
+        panels = [self._lines(number, *pair) for number, pair in enumerate(pairs[:MOST_CURVES])]
+        return Section(
+            key="curves",
+            title="Accuracy over rounds",
+            panels=tuple(panels),
+            intro=_limited("pairs of a setting and an attack", len(panels), len(pairs)),
+        )
+
+    def _lines(self, number: int, setting: Setting, attack: str) -> Panel:
+        here = {(case.rule, case.attack): case for case in self.cases if case.setting == setting}
+        series = []
+        for place, rule in enumerate(self.rules):
+            case = _case_of(here, rule, attack)
+            if case is not None and (curve := _curve(case)):
+                x, y = curve
+                style = Style.DOTTED if rule == ORACLE else Style.LINE
+                series.append(Series(name=rule, x=x, y=y, colour=place, style=style))
+        where = in_words(setting, self.keys)
+        return Lines(
+            key=f"curves-{number + 1}",
+            title=f"{attack}: {where}",
+            caption="Mean over seeds.",
+            series=tuple(series),
+            x_title="round",
+            y_title="test accuracy",
+            unit=Unit.PERCENT,
+        )
+
+
+def _case_of(here: Mapping[tuple[str, str], Case], rule: str, attack: str) -> Case | None:
+    """Return a case; the oracle is the same under every attack."""
+    if rule == ORACLE:
+        return next((case for (name, _), case in here.items() if name == ORACLE), None)
+    return here.get((rule, attack))
+
+
+def _hover(case: Case | None) -> str:
+    if case is None:
+        return "not in the grid"
+    if case.accuracy is None:
+        return "no result"
+    seeds = f"{len(case.by_seed)} seeds" if len(case.by_seed) > 1 else "1 seed"
+    return f"{case.accuracy}, {seeds}"
+
+
+def _curve(case: Case) -> tuple[tuple[float, ...], tuple[float | None, ...]] | None:
+    """Return the mean curve of the seeds that have the same evaluations as the first."""
+    figures = [result.figures for result in case.results if result.figures is not None and result.figures.curve]
+    if not figures:
+        return None
+    rounds = figures[0].curve_rounds
+    alike = [each.curve for each in figures if each.curve_rounds == rounds]
+    return tuple(map(float, rounds)), tuple(float(value) for value in np.mean(alike, axis=0))
+
+
+def _without(setting: Setting, key: str) -> Setting:
+    return tuple(pair for pair in setting if pair[0] != key)
+
+
+def _sorted(setting: Setting) -> Setting:
+    return tuple(sorted(setting, key=lambda pair: pair[0]))
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def _limited(what: str, shown: int, total: int) -> str:
+    return f"The first {shown} of {total} {what}; all are in results.parquet." if shown < total else ""
