@@ -57,12 +57,12 @@ def _bounds(story: Story, run: str, place: int, runs: int, limits: Limits) -> It
     measured = np.flatnonzero(np.isfinite(at_truth))
     broken = broken_rounds(story)
     drawn: tuple[Series | None, ...] = (
-        curve("bound, with the spread the rule found", rounds, proved, limits, colour=2),
+        curve("bound, with the spread the rule found", rounds, proved, limits, colour=0),
         curve(
-            "bound, with the true spread", rounds[measured], at_truth[measured], limits, colour=1, style=Style.POINTS
+            "bound, with the true spread", rounds[measured], at_truth[measured], limits, colour=4, style=Style.POINTS
         ),
-        curve("true error", rounds, _floored(error), limits, colour=0),
-        curve("more Byzantine rows than assumed", rounds[broken], error[broken], limits, colour=5, style=Style.POINTS),
+        curve("true error", rounds, _floored(error, _largest([error, proved])), limits, colour=7),
+        curve("more Byzantine rows than assumed", rounds[broken], error[broken], limits, colour=1, style=Style.POINTS),
     )
     certified = np.isfinite(proved).any()
     yield Lines(
@@ -93,15 +93,11 @@ def _caption(story: Story, *, certified: bool) -> str:
 
 def _errors(stories: Sequence[Story], limits: Limits) -> Iterator[Panel]:
     """Yield the true errors of all runs."""
+    errors = [_positive(story.column("error")) for story in stories]
+    scale = _largest(errors)
     curves = (
-        curve(
-            run,
-            np.arange(story.rounds_played, dtype=np.float64),
-            _floored(_positive(story.column("error"))),
-            limits,
-            colour=place,
-        )
-        for place, (story, run) in enumerate(zip(stories, run_names(stories), strict=True))
+        curve(run, np.arange(len(error), dtype=np.float64), _floored(error, scale), limits, colour=place)
+        for place, (error, run) in enumerate(zip(errors, run_names(stories), strict=True))
     )
     series = tuple(each for each in curves if each is not None)
     if series:
@@ -121,7 +117,10 @@ def _positive(values: Numbers) -> Numbers:
     return np.where(values > 0.0, values, np.nan)
 
 
-def _floored(error: Numbers) -> Numbers:
+def _largest(curves: Sequence[Numbers]) -> float:
+    return max((float(values[np.isfinite(values)].max(initial=0.0)) for values in curves), default=0.0)
+
+
+def _floored(error: Numbers, scale: float) -> Numbers:
     """Return the errors that are more than rounding."""
-    known = error[np.isfinite(error)]
-    return np.where(error >= _DEEPEST * known.max(), error, np.nan) if len(known) else error
+    return np.where(error >= _DEEPEST * scale, error, np.nan)

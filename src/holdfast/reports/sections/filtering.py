@@ -132,9 +132,9 @@ def _spread(story: Story, run: str, place: int, runs: int, limits: Limits) -> It
         return
     rounds = np.arange(story.rounds_played, dtype=np.float64)
     drawn = (
-        ("before filtering", "spread_before", 1, Style.LINE),
+        ("before filtering", "spread_before", 4, Style.LINE),
         ("after filtering", "spread", 0, Style.LINE),
-        ("threshold", "threshold", 5, Style.DASHED),
+        ("threshold", "threshold", 7, Style.DASHED),
     )
     curves = (
         curve(name, rounds, _positive(story.column(column)), limits, colour=colour, style=style)

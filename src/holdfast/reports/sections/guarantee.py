@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from holdfast.certification import Certification, RecordsCertification
     from holdfast.certification.verdicts import Verdict
 
-CLIENTS, POINTS, CURVATURES = 10, 8, 1
+CLIENTS, POINTS, CURVATURES = 10, 8, 3
 """What is looked at to measure constants: a sample, so that a report takes seconds. `holdfast certify` takes all."""
 _MOST = 3
 """Runs that are certified in one report."""
@@ -40,7 +40,7 @@ def guarantee(stories: Sequence[Story], limits: Limits = REPORT) -> Section:
     return Section(
         key="guarantee",
         title="What is guaranteed?",
-        intro="Which assumptions of the theorems held in this run, and what they promise then. Constants are measured "
+        intro="Which assumptions of the theorems held in this run, and what they promise then. σ² and κ² are measured "
         f"on samples ({CLIENTS} clients, {POINTS} points of each) to be quick; `holdfast certify` takes all.",
         panels=tuple(panels),
     )
@@ -126,7 +126,7 @@ def _bound(found: Certification, key: str, run: str, runs: int, limits: Limits) 
         yield Text(key=key, title=title_of("Bound", run, runs), paragraphs=(why,))
         return
     reasons = [each.because for each in found.verdicts if each.subject == "guarantee"]
-    missing = f"No bound is drawn, because no theorem applies: {reasons[-1] if reasons else 'see below'}"
+    missing = f"No bound is drawn, because no theorem applies: {reasons[-1] if reasons else 'see below'}."
     proved = "" if found.plan.everywhere else "The bounds use constants measured along the run, which proves nothing."
     yield Lines(
         key=key,

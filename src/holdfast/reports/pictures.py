@@ -1,0 +1,222 @@
+"""A report as pictures for a paper: one PNG or SVG for every plot, the same bytes for the same report."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from holdfast.errors import ParameterError
+from holdfast.records.durable import replace_file
+from holdfast.reports.panels import Bars, HeatMap, Lines, Panel, Report, Series, Style, Unit
+from holdfast.reports.wording import shown
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Kind = Literal["png", "svg"]
+KINDS: tuple[Kind, ...] = ("png", "svg")
+PALETTE = (
+    "#0072B2", "#D55E00", "#009E73", "#B8578F", "#D99500", "#3FA3DC", "#6A51A3", "#39424E", "#8C6D31", "#8A94A0",
+)  # fmt: skip
+"""Colours of Okabe and Ito and some more, in the order of the page's."""
+BAD, MIDDLE, FINE = "#D2571A", "#F1EAD9", "#1F6FAE"
+"""The scale of heat maps."""
+_MARKED = "#C8440B"
+_QUIET = "#586474"
+_SETTINGS: Any = {
+    "font.size": 9.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 11,
+    "axes.titlelocation": "left",
+    "axes.titleweight": "bold",
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "svg.hashsalt": "holdfast",
+    "svg.fonttype": "path",
+    "text.parse_math": False,
+}
+_DASHES = {Style.LINE: "-", Style.DASHED: "--", Style.DOTTED: ":", Style.POINTS: ""}
+_WIDTH, _HEIGHT, _TALLEST = 7.2, 4.0, 9.0
+"""Inches."""
+_MOST_TICKS = 32
+"""Names along an axis."""
+_DPI = 200
+
+
+def write_pictures(report: Report, folder: Path, *, kind: Kind = "png") -> list[Path]:
+    """Write a file for every plot of a report, named after its key, and return them; the folder is made if need be.
+
+    Raises:
+        ParameterError: pictures are of another kind, or cannot be written.
+        ImportError: matplotlib is not installed.
+    """
+    if kind not in KINDS:
+        msg = f"pictures are written as {' or '.join(KINDS)}, got {kind!r}"
+        raise ParameterError(msg)
+    panels = [panel for section in report.sections for panel in section.panels]
+    drawn = {f"{panel.key}.{kind}": picture for panel in panels if (picture := picture_of(panel, kind)) is not None}
+    return write_files(folder, drawn)
+
+
+def write_files(folder: Path, contents: dict[str, bytes]) -> list[Path]:
+    """Write files by name into a folder, which is made if need be.
+
+    Raises:
+        ParameterError: they cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in contents.items():
+            replace_file(folder / name, content)
+    except OSError as error:
+        msg = f"cannot write to {str(folder)!r}: {error.strerror}; choose a folder that can be written"
+        raise ParameterError(msg) from None
+    return [folder / name for name in contents]
+
+
+def picture_of(panel: Panel, kind: Kind = "png") -> bytes | None:
+    """Return a panel as a picture; None if it is text or a table.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+    """
+    import matplotlib as mpl  # noqa: PLC0415  takes long, and is an extra
+
+    if not isinstance(panel, (Lines, HeatMap, Bars)):
+        return None
+    with mpl.rc_context({**mpl.rcParamsDefault, **_SETTINGS}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # names may be in any script
+        figure, axes = _figure(panel)
+        if isinstance(panel, Lines):
+            _draw_lines(axes, panel)
+        elif isinstance(panel, HeatMap):
+            _draw_heat_map(figure, axes, panel)
+        else:
+            _draw_bars(axes, panel)
+        axes.set_title(shown(panel.title, limit=100))
+        about = {"Date": None} if kind == "svg" else {"Software": None}
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format=kind, metadata=about, dpi=_DPI)
+    return buffer.getvalue()
+
+
+def _figure(panel: Panel) -> tuple[Figure, Axes]:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    rows = len(panel.rows) if isinstance(panel, HeatMap) else 0
+    figure = Figure(figsize=(_WIDTH, min(_TALLEST, max(_HEIGHT, 1.4 + 0.16 * rows))), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, figure.subplots()
+
+
+def _draw_lines(axes: Axes, panel: Lines) -> None:
+    for series in panel.series:
+        _draw_series(axes, series)
+    for mark in panel.marks:
+        axes.axvline(mark.at, color=_MARKED, linewidth=1.0, linestyle=(0, (2, 2)), zorder=1)
+        axes.annotate(
+            shown(mark.text, limit=40), (mark.at, 1.0), xycoords=("data", "axes fraction"), xytext=(3, -2),
+            textcoords="offset points", va="top", fontsize=8, color=_MARKED,
+        )  # fmt: skip
+    axes.set_xlabel(panel.x_title)
+    axes.set_ylabel(shown(panel.y_title, limit=60))
+    if panel.log_y and any(value is not None and value > 0.0 for each in panel.series for value in each.y):
+        axes.set_yscale("log")
+    _format(axes.yaxis, Unit.NUMBER if panel.log_y else panel.unit)
+    _format(axes.xaxis, panel.x_unit)
+    axes.grid(visible=True, which="major", color="#E0E5EB", linewidth=0.6)
+    axes.set_axisbelow(True)
+    if len(panel.series) > 1:
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, columnspacing=1.2)
+
+
+def _draw_series(axes: Axes, series: Series) -> None:
+    values = np.array([np.nan if value is None else value for value in series.y], dtype=np.float64)
+    alone = len(values) == 1 or series.style is Style.POINTS
+    axes.plot(
+        series.x,
+        values,
+        color=PALETTE[series.colour % len(PALETTE)],
+        linestyle=_DASHES[series.style],
+        linewidth=1.5,
+        marker="o" if alone else "",
+        markersize=3.5,
+        label=shown(series.name, limit=60),
+    )
+
+
+def _draw_heat_map(figure: Figure, axes: Axes, panel: HeatMap) -> None:
+    from matplotlib.colors import LinearSegmentedColormap  # noqa: PLC0415
+
+    order = list(next(iter(panel.orders.values()), range(len(panel.rows))))
+    values = np.array([[np.nan if each is None else each for each in panel.values[row]] for row in order], dtype=float)
+    ends = (BAD, MIDDLE, FINE) if panel.good_is_high else (FINE, MIDDLE, BAD)
+    scale = LinearSegmentedColormap.from_list("holdfast", ends)
+    scale.set_bad("#FFFFFF")
+    image = axes.imshow(
+        np.ma.masked_invalid(values.reshape(len(order), len(panel.columns))),
+        aspect="auto", interpolation="nearest", cmap=scale, vmin=panel.low, vmax=panel.high,
+    )  # fmt: skip
+    bar = figure.colorbar(image, ax=axes, pad=0.015, aspect=30)
+    bar.set_label(panel.value_title)
+    _format(bar.ax.yaxis, panel.unit)
+    rows = _some(len(order))
+    axes.set_yticks(rows, [shown(panel.rows[order[row]], limit=24) for row in rows], fontsize=7)
+    for label, row in zip(axes.get_yticklabels(), rows, strict=True):
+        if order[row] in panel.flagged:
+            label.set(color=_MARKED, fontweight="bold")
+    columns = _some(len(panel.columns), most=12)
+    axes.set_xticks(columns, [shown(panel.columns[column], limit=24) for column in columns])
+    axes.set_xlabel(panel.column_title)
+    axes.set_ylabel(panel.row_title)
+    if panel.written:
+        _write_values(axes, values, panel.unit)
+
+
+def _write_values(axes: Axes, values: Any, unit: Unit) -> None:
+    for (row, column), value in np.ndenumerate(values):
+        if np.isfinite(value):
+            text = f"{100 * value:.0f} %" if unit is Unit.PERCENT else f"{value:.3g}"
+            axes.text(column, row, text, ha="center", va="center", fontsize=7)
+
+
+def _draw_bars(axes: Axes, panel: Bars) -> None:
+    places = np.arange(len(panel.categories))
+    below = np.zeros(len(panel.categories))
+    for part, (name, values) in enumerate(panel.parts.items()):
+        colour, hatch = PALETTE[part % len(PALETTE)], "//" if part >= len(PALETTE) else None
+        axes.bar(places, values, bottom=below, width=0.85, color=colour, hatch=hatch, label=shown(name, limit=30))
+        below += np.asarray(values, dtype=np.float64)
+    ticks = _some(len(panel.categories), most=60)
+    many = len(ticks) > 8
+    axes.set_xticks(ticks, [shown(panel.categories[tick], limit=20) for tick in ticks], fontsize=6 if many else 9)
+    axes.tick_params(axis="x", rotation=90 if many else 0)
+    for label, tick in zip(axes.get_xticklabels(), ticks, strict=True):
+        if tick in panel.flagged:
+            label.set(color=_MARKED, fontweight="bold")
+    axes.set_xlabel(panel.x_title)
+    axes.set_ylabel(panel.y_title)
+    _format(axes.yaxis, panel.unit)
+    if len(panel.parts) > 1:
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+
+
+def _some(number: int, most: int = _MOST_TICKS) -> list[int]:
+    """Return at most so many places of an axis, evenly spread from the first."""
+    return list(range(0, number, max(1, -(-number // most))))
+
+
+def _format(axis: Any, unit: Unit) -> None:
+    from matplotlib.ticker import EngFormatter, PercentFormatter  # noqa: PLC0415
+
+    if unit is Unit.PERCENT:
+        axis.set_major_formatter(PercentFormatter(xmax=1.0))
+    elif unit is Unit.BYTES:
+        axis.set_major_formatter(EngFormatter(unit="B"))
