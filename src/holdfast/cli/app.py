@@ -17,6 +17,7 @@ from holdfast.cli.exporting import export
 from holdfast.cli.gauntlet import gauntlet
 from holdfast.cli.planning import plan
 from holdfast.cli.preparing import check, init
+from holdfast.cli.reporting import report
 from holdfast.cli.running import resume, run
 from holdfast.cli.serving import ui
 from holdfast.cli.showing import show
@@ -27,7 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for command in (demo, init, check, plan, run, resume, show, audit, certify):
+for command in (demo, init, check, plan, run, resume, show, report, audit, certify):
     app.command()(command)
 app.add_typer(listing.app, name="list")
 app.command()(gauntlet)

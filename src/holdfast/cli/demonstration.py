@@ -13,9 +13,11 @@ from rich.table import Table
 from holdfast.cli.folders import reserved, usual_jobs
 from holdfast.cli.following import follow
 from holdfast.cli.progress import Lane, watcher
+from holdfast.cli.reporting import write_report
 from holdfast.cli.running import Jobs
 from holdfast.cli.showing import Look
 from holdfast.cli.text import NOTHING, duration, percent
+from holdfast.errors import RunError
 
 
 def demo(
@@ -27,7 +29,7 @@ def demo(
 
     40 of the 100 clients take part in a round, with 5 local steps each; their data differ (Dirichlet 0.5). The liars
     send "a little is enough" (Baruch et al. 2019, z = 1.5). Takes about half a minute on two cores and needs no
-    download; the runs stay in runs/demo-1 (or -2, …).
+    download; the runs stay in runs/demo-1 (or -2, …), and with them report.html, a page to look at.
     """
     console = Console(stderr=True)
     console.print("Loading torch and the data …", highlight=False)
@@ -49,6 +51,7 @@ def demo(
         console.print(f"stopped; continue with\n{resuming}", highlight=False, soft_wrap=True)
         raise typer.Exit(128 + heard)
     _next(Console(), folder)
+    _report(Console(), folder)
 
 
 def _table(looks: dict[str, Look]) -> Table:
@@ -81,3 +84,13 @@ def _next(console: Console, folder: Path) -> None:
         highlight=False,
         soft_wrap=True,
     )
+
+
+def _report(console: Console, folder: Path) -> None:
+    """Write the page and say where it is, or what is missing; without the guarantee, which takes longer than that."""
+    try:
+        with Console(stderr=True).status("drawing the report"):
+            told = f"Look at the report: {write_report(folder, guarantee=False)}"
+    except RunError as error:
+        told = f"No report: {error}"
+    console.print(told, style="bold", highlight=False, soft_wrap=True, markup=False)

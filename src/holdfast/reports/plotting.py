@@ -34,6 +34,8 @@ _NAME = 18
 """Letters of the name of a row or a bar; the whole name is shown by the pointer."""
 _SHORT = 6
 """Letters of names that fit side by side."""
+_DECADES = 8
+"""Powers of ten that an axis names at most."""
 _FORMATS = {
     Unit.NUMBER: ("%{{{0}:.4~g}}", {"exponentformat": "power"}),
     Unit.TEXT: ("%{{{0}}}", {}),
@@ -93,7 +95,7 @@ def _(panel: Lines) -> dict[str, Any]:
     counted = panel.x_unit is Unit.NUMBER
     layout = {
         "xaxis": {**_axis(panel.x_title, panel.x_unit), "zeroline": False},
-        "yaxis": {**_axis(panel.y_title, panel.unit), "type": "log" if panel.log_y else "linear"},
+        "yaxis": {**_axis(panel.y_title, panel.unit), **(_decades(drawn) if panel.log_y else {})},
         "hovermode": "x unified" if counted else "closest",
         "showlegend": len(drawn) > 1,
         **_marks(panel),
@@ -224,6 +226,13 @@ def _lonely(y: Sequence[float | None]) -> bool:
 
 def _axis(title: str, unit: Unit) -> dict[str, Any]:
     return {"title": {"text": label(title)}, **_FORMATS[unit][1]}
+
+
+def _decades(drawn: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return a logarithmic axis: powers of ten, each or some of them; what is between only if there are few."""
+    sizes = [math.log10(value) for trace in drawn for value in trace["y"] if value is not None]
+    decades = max(sizes) - min(sizes)
+    return {"type": "log", **({"dtick": math.ceil(decades / _DECADES)} if decades > 1.5 else {})}
 
 
 def _categories(title: str, names: Sequence[str]) -> dict[str, Any]:

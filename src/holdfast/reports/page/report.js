@@ -22,8 +22,7 @@
   };
   const states = new WeakMap();
   const plotted = new Set();
-  const holdfast = { failed: [] };
-  window.holdfast = holdfast;
+  const holdfast = (window.holdfast = { failed: [] });
 
   function make(tag, attributes, ...children) {
     const element = document.createElement(tag);
@@ -144,7 +143,8 @@
     };
     if (panel.kind === "heat-map") {
       const rows = panel.orders[order].rows;
-      Object.assign(layout.yaxis, { categoryorder: "array", categoryarray: rows, autorange: "reversed" });
+      const room = { ticks: "outside", ticklen: 12, tickcolor: "rgba(0,0,0,0)" }; // for the flags
+      Object.assign(layout.yaxis, room, { categoryorder: "array", categoryarray: rows, autorange: "reversed" });
       layout.yaxis.uirevision = `${panel.key} ${panel.orders[order].name}`;
       layout.shapes = flags(panel, rows);
     }
