@@ -20,6 +20,14 @@ name = "{rule}"
 num_byzantine = 2
 [attack]
 name = "{attack}"
+[partition]
+name = "iid"
+num_clients = 8
+[byzantine]
+name = "fixed"
+clients = [6, 7]
+[provenance]
+data_sha256 = "0"
 """
 
 

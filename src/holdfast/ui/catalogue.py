@@ -121,7 +121,7 @@ def id_of(place: str) -> str:
     """Return the id of the run at a place: the same after every restart, and nothing that could be a path.
 
     >>> id_of("demo-1")
-    '90cff6a6bbb55ea5'
+    '6b01c344dbe5827b'
     """
     return hashlib.sha256(place.encode(errors="surrogateescape")).hexdigest()[:16]
 

@@ -8,7 +8,8 @@ let sections = "";
 let watcher = null;
 
 async function draw(part) {
-  if (!part.seen || part.busy) {
+  const waits = window.holdfast.isPlot(part.panel) && !part.seen; // text is there at once, to be searched and copied
+  if (waits || part.busy) {
     part.stale = true;
     return;
   }
@@ -26,7 +27,7 @@ function sight(entries) {
     const part = panels.get(entry.target.id);
     if (!part) continue;
     part.seen = entry.isIntersecting;
-    if (part.seen && (part.stale || !part.drawn)) draw(part);
+    if (part.seen && part.panel && (part.stale || !part.drawn)) draw(part);
   }
 }
 
@@ -43,7 +44,8 @@ function section(each) {
 }
 
 function facts(run, many) {
-  const name = many ? make("a", { href: `/run/${run.id}` }, run.name) : make("span", { class: "above" }, run.place);
+  const above = run.place === run.name ? null : make("span", { class: "above" }, run.place);
+  const name = many ? make("a", { href: `/run/${run.id}` }, run.name) : above;
   return make("li", {}, name, badge(run.state), progress(run.played, run.planned));
 }
 
