@@ -72,7 +72,7 @@ class Plan:
     _data: dict[str, Dataset] = field(default_factory=dict)
     _clients: dict[tuple[str, str, int, int], int] = field(default_factory=dict)
     _liars: dict[tuple[str, int, int], int] = field(default_factory=dict)
-    _seen: set[tuple[tuple[str, Label], ...]] = field(default_factory=set)
+    _seen: set[tuple[tuple[str, str], ...]] = field(default_factory=set)
     """Points that were looked at, without what does not matter in them."""
 
     def cells(self) -> list[Cell]:
@@ -105,7 +105,7 @@ class Plan:
 
     def _is_new(self, point: Mapping[str, Choice], beside: set[str]) -> bool:
         """Return whether no point before was the same but for some keys; it is remembered."""
-        rest = tuple(sorted((key, each.label) for key, each in point.items() if key not in beside))
+        rest = tuple(sorted((key, repr(each)) for key, each in point.items() if key not in beside))
         rest += tuple((key, "") for key in sorted(beside))
         new = rest not in self._seen
         self._seen.add(rest)

@@ -45,8 +45,8 @@ def choice(key: str, value: Any) -> Choice:
 
     >>> choice("rule", {"name": "centered-clipping", "radius": 10}).label
     'centered-clipping radius=10'
-    >>> choice("attack", "ipm-0.1").value
-    {'name': 'ipm', 'epsilon': 0.1}
+    >>> choice("attack", "ipm-100").value
+    {'name': 'ipm', 'epsilon': 100.0}
     """
     if key in {FRACTION, PARTICIPATION}:
         return Choice(label=_share(key, value), value=_share(key, value))
