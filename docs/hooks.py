@@ -1,4 +1,4 @@
-"""A hook of mkdocs: files of the repository that lie outside docs/ are part of the site, below repository/.
+"""Hooks of mkdocs: files of the repository that lie outside docs/ are part of the site, below repository/.
 
 Links keep the form that works in the repository, such as ../benchmarks/README.md; here they are turned towards the
 copies. A folder is its README. Markdown becomes a page, anything else is copied as it is.
@@ -17,6 +17,13 @@ ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"(?<=\]\()(?!\w+:)([^)#\s]+)")
 ALWAYS = ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/README.md")
 SHELF = "repository"
+
+
+def on_config(config: Any) -> Any:
+    """Put every decision into the navigation, at the end of its last part."""
+    (inside,) = config.nav[-1].values()
+    inside.append({"Decisions": [f"decisions/{path.name}" for path in sorted((ROOT / "docs/decisions").glob("*.md"))]})
+    return config
 
 
 def on_files(files: Files, config: Any) -> Files:

@@ -134,6 +134,15 @@ def test_readme_stays_short() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 250
 
 
+def test_readme_and_the_site_show_one_comparison_with_other_libraries() -> None:
+    tables = [
+        re.findall(r"^\| \| holdfast .*?\n\n", (ROOT / name).read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+        for name in ("README.md", "docs/peers.md")
+    ]
+    assert len(tables[0]) == 1
+    assert tables[0] == tables[1]
+
+
 def test_the_faq_speaks_of_every_error() -> None:
     text = (ROOT / "docs/faq-of-errors.md").read_text(encoding="utf-8")
     tree = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, errors.HoldfastError)]
@@ -144,7 +153,7 @@ def test_the_faq_speaks_of_every_error() -> None:
 
 def test_every_page_is_in_the_navigation() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    for path in ROOT.glob("docs/**/*.md"):
+    for path in {*ROOT.glob("docs/**/*.md")} - {*ROOT.glob("docs/decisions/*.md")}:  # docs/hooks.py lists decisions
         assert f"- {path.relative_to(ROOT / 'docs').as_posix()}\n" in navigation, path
 
 
