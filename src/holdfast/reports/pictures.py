@@ -39,7 +39,6 @@ _SETTINGS: Any = {
     "legend.fontsize": 8.5,
     "svg.hashsalt": "holdfast",
     "svg.fonttype": "path",
-    "text.parse_math": False,
 }
 _DASHES = {Style.LINE: "-", Style.DASHED: "--", Style.DOTTED: ":", Style.POINTS: ""}
 _WIDTH, _HEIGHT, _TALLEST = 7.2, 4.0, 9.0
@@ -99,7 +98,7 @@ def picture_of(panel: Panel, kind: Kind = "png") -> bytes | None:
             _draw_heat_map(figure, axes, panel)
         else:
             _draw_bars(axes, panel)
-        axes.set_title(shown(panel.title, limit=100))
+        axes.set_title(_plain(panel.title, limit=100))
         about = {"Date": None} if kind == "svg" else {"Software": None}
         buffer = io.BytesIO()
         figure.savefig(buffer, format=kind, metadata=about, dpi=_DPI)
@@ -122,11 +121,11 @@ def _draw_lines(axes: Axes, panel: Lines) -> None:
     for mark in panel.marks:
         axes.axvline(mark.at, color=_MARKED, linewidth=1.0, linestyle=(0, (2, 2)), zorder=1)
         axes.annotate(
-            shown(mark.text, limit=40), (mark.at, 1.0), xycoords=("data", "axes fraction"), xytext=(3, -2),
+            _plain(mark.text, limit=40), (mark.at, 1.0), xycoords=("data", "axes fraction"), xytext=(3, -2),
             textcoords="offset points", va="top", fontsize=8, color=_MARKED,
         )  # fmt: skip
     axes.set_xlabel(panel.x_title)
-    axes.set_ylabel(shown(panel.y_title, limit=60))
+    axes.set_ylabel(_plain(panel.y_title, limit=60))
     if panel.log_y and any(value is not None and value > 0.0 for each in panel.series for value in each.y):
         axes.set_yscale("log")
     _format(axes.yaxis, Unit.NUMBER if panel.log_y else panel.unit)
@@ -148,7 +147,7 @@ def _draw_series(axes: Axes, series: Series) -> None:
         linewidth=1.5,
         marker="o" if alone else "",
         markersize=3.5,
-        label=shown(series.name, limit=60),
+        label=_plain(series.name, limit=60),
     )
 
 
@@ -158,8 +157,7 @@ def _draw_heat_map(figure: Figure, axes: Axes, panel: HeatMap) -> None:
     order = list(next(iter(panel.orders.values()), range(len(panel.rows))))
     values = np.array([[np.nan if each is None else each for each in panel.values[row]] for row in order], dtype=float)
     ends = (BAD, MIDDLE, FINE) if panel.good_is_high else (FINE, MIDDLE, BAD)
-    scale = LinearSegmentedColormap.from_list("holdfast", ends)
-    scale.set_bad("#FFFFFF")
+    scale = LinearSegmentedColormap.from_list("holdfast", ends).with_extremes(bad="#FFFFFF")
     image = axes.imshow(
         np.ma.masked_invalid(values.reshape(len(order), len(panel.columns))),
         aspect="auto", interpolation="nearest", cmap=scale, vmin=panel.low, vmax=panel.high,
@@ -168,12 +166,12 @@ def _draw_heat_map(figure: Figure, axes: Axes, panel: HeatMap) -> None:
     bar.set_label(panel.value_title)
     _format(bar.ax.yaxis, panel.unit)
     rows = _some(len(order))
-    axes.set_yticks(rows, [shown(panel.rows[order[row]], limit=24) for row in rows], fontsize=7)
+    axes.set_yticks(rows, [_plain(panel.rows[order[row]], limit=24) for row in rows], fontsize=7)
     for label, row in zip(axes.get_yticklabels(), rows, strict=True):
         if order[row] in panel.flagged:
             label.set(color=_MARKED, fontweight="bold")
     columns = _some(len(panel.columns), most=12)
-    axes.set_xticks(columns, [shown(panel.columns[column], limit=24) for column in columns])
+    axes.set_xticks(columns, [_plain(panel.columns[column], limit=24) for column in columns])
     axes.set_xlabel(panel.column_title)
     axes.set_ylabel(panel.row_title)
     if panel.written:
@@ -192,11 +190,11 @@ def _draw_bars(axes: Axes, panel: Bars) -> None:
     below = np.zeros(len(panel.categories))
     for part, (name, values) in enumerate(panel.parts.items()):
         colour, hatch = PALETTE[part % len(PALETTE)], "//" if part >= len(PALETTE) else None
-        axes.bar(places, values, bottom=below, width=0.85, color=colour, hatch=hatch, label=shown(name, limit=30))
+        axes.bar(places, values, bottom=below, width=0.85, color=colour, hatch=hatch, label=_plain(name, limit=30))
         below += np.asarray(values, dtype=np.float64)
     ticks = _some(len(panel.categories), most=60)
     many = len(ticks) > 8
-    axes.set_xticks(ticks, [shown(panel.categories[tick], limit=20) for tick in ticks], fontsize=6 if many else 9)
+    axes.set_xticks(ticks, [_plain(panel.categories[tick], limit=20) for tick in ticks], fontsize=6 if many else 9)
     axes.tick_params(axis="x", rotation=90 if many else 0)
     for label, tick in zip(axes.get_xticklabels(), ticks, strict=True):
         if tick in panel.flagged:
@@ -206,6 +204,11 @@ def _draw_bars(axes: Axes, panel: Bars) -> None:
     _format(axes.yaxis, panel.unit)
     if len(panel.parts) > 1:
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+
+
+def _plain(text: str, *, limit: int) -> str:
+    r"""Return text that matplotlib shows as it is: dollar signs begin no formula."""
+    return shown(text, limit=limit).replace("$", r"\$")
 
 
 def _some(number: int, most: int = _MOST_TICKS) -> list[int]:

@@ -1,0 +1,270 @@
+"""Sections: the numbers are those of the records, and what is not known is said, never shown as nothing."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from tests import deployments
+from tests.reports.made import folder, four
+
+from holdfast.aggregators import Mean
+from holdfast.attacks import SignFlip, Sleeper
+from holdfast.records.round import RoundRecord
+from holdfast.reports.panels import Bars, Code, HeatMap, Lines, Panel, Section, Series, Table, Text, Tone
+from holdfast.reports.sections.certificate import broken_rounds, certificate
+from holdfast.reports.sections.clients import chosen_clients, clients
+from holdfast.reports.sections.configuration import configuration
+from holdfast.reports.sections.filtering import filtering
+from holdfast.reports.sections.guarantee import guarantee
+from holdfast.reports.sections.learning import learning
+from holdfast.reports.sections.partition import partition
+from holdfast.reports.sections.phrases import client_names, run_names
+from holdfast.reports.sections.reproduce import reproduce
+from holdfast.reports.sections.timing import timing
+from holdfast.reports.sections.verdict import headlines, verdict
+from holdfast.reports.stories import Story
+from holdfast.reports.tallies import tally_of
+from holdfast.reports.thinning import Limits
+
+Kind = TypeVar("Kind", bound=Panel)
+
+
+def panel_of(section: Section, key: str, kind: type[Kind]) -> Kind:
+    """Return the panel with a key."""
+    found = next(panel for panel in section.panels if panel.key == key)
+    assert isinstance(found, kind)
+    return found
+
+
+def series_of(lines: Lines, name: str) -> Series:
+    """Return the curve with a name."""
+    return next(series for series in lines.series if series.name == name)
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> Story:
+    """Return four rounds with a liar that is always removed, and an honest client that is removed in two."""
+    folder(tmp_path / "rage", [four(number) for number in range(4)])
+    return Story(tmp_path / "rage")
+
+
+@pytest.fixture
+def deployed(tmp_path: Path) -> Story:
+    """Return a deployment."""
+    deployments.deployment(tmp_path / "hospitals")
+    return Story(tmp_path / "hospitals")
+
+
+def words(section: Section) -> str:
+    return "\n".join(text for panel in section.panels if isinstance(panel, Text) for text in panel.paragraphs)
+
+
+def test_the_tally_counts_rows(story: Story) -> None:
+    tally = tally_of(story)
+    assert (tally.rows, tally.byzantine, tally.byzantine_removed, tally.honest, tally.honest_removed) == (
+        16,
+        4,
+        4,
+        12,
+        2,
+    )
+    assert (tally.precision, tally.recall, tally.byzantine_weight) == (4 / 6, 1.0, 0.0)
+
+
+def test_the_verdict_answers_the_questions(story: Story) -> None:
+    said = words(verdict([story]))
+    assert "It learned: test accuracy went from 20.0 % after the first evaluation to 80.0 %." in said
+    assert "1 of the 4 clients that took part were Byzantine; they attacked with sign-flip" in said
+    assert "removed 4 of 4 Byzantine updates (100.0 %)" in said
+    assert "Honest clients were wronged: 16.7 % of their updates were removed (2 of 12)." in said
+    values = {headline.title: headline.value for headline in headlines([story])}
+    assert values["Test accuracy in the end"] == "80.0 %"
+    assert values["Honest updates removed"] == "16.7 %"
+    assert values["Byzantine updates kept"] == "0.0 %"
+
+
+def test_a_run_that_forgets_is_a_warning(tmp_path: Path) -> None:
+    accuracies = (0.1, 0.9, 0.5, 0.3)
+    folder(tmp_path / "mean", [four(number, test_accuracy=each) for number, each in enumerate(accuracies)])
+    section = verdict([Story(tmp_path / "mean")])
+    assert "It learned and lost it again: test accuracy was 90.0 % in round 1 and is 30.0 % in the end." in words(
+        section
+    )
+    assert panel_of(section, "verdict-1", Text).tone is Tone.WARNING
+
+
+def test_a_deployment_is_never_said_to_have_no_liars(deployed: Story) -> None:
+    said = words(verdict([deployed])) + str(headlines([deployed])) + str(filtering([deployed]))
+    assert "Who lied is not known" in said
+    assert "Nobody attacked" not in said
+    assert "0 Byzantine" not in said
+    assert "honest client" not in said.lower()
+    assert "Byzantine updates kept" not in said
+    assert not any(panel.key == "precision-recall" for panel in filtering([deployed]).panels)
+    table = panel_of(clients([deployed]), "suspicion", Table)
+    assert "Byzantine" not in [column.title for column in table.columns]
+    assert table.flagged == ()
+
+
+def test_curves_mark_the_start_of_the_attack(tmp_path: Path) -> None:
+    attack = Sleeper(attack=SignFlip(), start=2)
+    folder(tmp_path / "run", [four(number) for number in range(4)], attack=attack)
+    lines = panel_of(learning([Story(tmp_path / "run")]), "accuracy", Lines)
+    assert [(mark.at, mark.text) for mark in lines.marks] == [(2.0, "attack starts")]
+
+
+def test_rounds_without_evaluation_are_no_gaps_and_losses_that_are_not_finite_are(tmp_path: Path) -> None:
+    records = [
+        four(0),
+        four(1, test_accuracy=None, test_loss=None),
+        four(2, test_loss=math.nan),
+        four(3),
+    ]
+    folder(tmp_path / "run", records)
+    section = learning([Story(tmp_path / "run")])
+    assert panel_of(section, "accuracy", Lines).series[0].x == (0.0, 2.0, 3.0)
+    loss = panel_of(section, "loss", Lines)
+    assert (loss.series[0].x, loss.series[0].y) == ((0.0, 2.0, 3.0), (2.0, None, 0.5))
+    assert "not finite" in loss.caption
+
+
+def test_communication_adds_up_and_old_records_say_so(story: Story, tmp_path: Path) -> None:
+    lines = panel_of(learning([story]), "communication", Lines)
+    assert lines.series[0].x == (500.0, 1000.0, 1500.0, 2000.0)
+    folder(tmp_path / "old", [four(0, bytes_down=None, bytes_up=None)])
+    assert "older version" in panel_of(learning([Story(tmp_path / "old")]), "communication", Text).paragraphs[0]
+
+
+def test_the_heat_map_shows_weights_and_says_why(story: Story) -> None:
+    weights = panel_of(clients([story]), "weights", HeatMap)
+    assert weights.rows == ("client 3", "client 0", "client 1", "client 2")
+    assert weights.values[0] == (0.0,) * 4
+    assert weights.values[1] == pytest.approx((4 / 3, 0.0, 4 / 3, 0.0))
+    assert weights.flagged == (0,)
+    assert list(weights.orders) == ["most suspicious first", "by name", "Byzantine first"]
+    assert weights.orders["by name"] == (1, 2, 3, 0)
+    assert weights.hover[0][0] == "removed; score 9, median of the round 1.5\nthe spread is below the threshold"
+    scores = panel_of(clients([story]), "scores", HeatMap)
+    assert scores.values[0][0] == 0.875
+    assert "weight 0 (1 = equal share)" in scores.hover[0][0]
+
+
+def test_reasons_of_clients_are_in_the_hover(deployed: Story) -> None:
+    weights = panel_of(clients([deployed]), "weights", HeatMap)
+    row = weights.rows.index(deployments.BROKEN)
+    assert "malformed reply" in weights.hover[row][0]
+    assert "'weight' must be (3, 2), got (2, 3)" in weights.hover[row][0]
+    assert deployments.NASTY not in weights.rows
+
+
+def test_many_rounds_and_clients_fit_into_the_limits(tmp_path: Path) -> None:
+    def record(number: int) -> RoundRecord:
+        cohort = tuple((7 * number + each) % 50 for each in range(10))
+        weights = tuple(0.0 if client == 49 else 0.1 for client in cohort)
+        kept = tuple(client for client in cohort if client != 49)
+        liars = tuple(client for client in cohort if client in {5, 49})
+        return RoundRecord(
+            round=number,
+            step=number,
+            lr=0.1,
+            cohort=cohort,
+            received=cohort,
+            byzantine=liars,
+            kept=kept,
+            weights=weights,
+        )
+
+    folder(tmp_path / "run", map(record, range(1_000)), rounds=1_000)
+    story = Story(tmp_path / "run")
+    weights = panel_of(clients([story], Limits(rows=20, columns=100, cells=1_000)), "weights", HeatMap)
+    assert len(weights.rows) == 20
+    assert len(weights.columns) == 50
+    assert {weights.rows[row] for row in weights.flagged} == {"client 5", "client 49"}
+    assert weights.rows[0] == "client 49"
+    assert "20 of 50 clients" in weights.caption
+    assert "20 rounds" in weights.caption
+    assert weights.hover[0][0].startswith("in ")
+    assert len(chosen_clients(story, 1_000)) == 50
+
+
+def test_precision_and_recall_are_those_of_a_window(story: Story) -> None:
+    lines = panel_of(filtering([story]), "precision-recall", Lines)
+    assert series_of(lines, "precision").y == (1.0, 0.5, 1.0, 0.5)
+    assert series_of(lines, "recall").y == (1.0,) * 4
+    alarms = panel_of(filtering([story]), "false-alarms", Lines)
+    assert alarms.series[0].y == pytest.approx((0.0, 1 / 3, 0.0, 1 / 3))
+
+
+def test_precision_is_undefined_where_nothing_was_removed(tmp_path: Path) -> None:
+    keeping = {"kept": (0, 1, 2, 3), "weights": (0.25,) * 4}
+    folder(tmp_path / "run", [four(0, **keeping), four(1)])
+    lines = panel_of(filtering([Story(tmp_path / "run")]), "precision-recall", Lines)
+    assert series_of(lines, "precision").y == (None, 0.5)
+    assert series_of(lines, "recall").y == (0.0, 1.0)
+
+
+def test_the_spread_is_drawn_against_the_threshold(story: Story, tmp_path: Path) -> None:
+    lines = panel_of(filtering([story]), "spread", Lines)
+    found = {series.name: series.y[0] for series in lines.series}
+    assert found == {"before filtering": 8.0, "after filtering": 0.5, "threshold": 1.0}
+    assert lines.log_y
+    without = {"spread": None, "spread_before": None, "threshold": None}
+    folder(tmp_path / "mean", [four(0, **without)], rule=Mean())
+    assert "does not measure" in panel_of(filtering([Story(tmp_path / "mean")]), "spread", Text).paragraphs[0]
+
+
+def test_the_certificate_stands_above_the_error(story: Story, tmp_path: Path) -> None:
+    lines = panel_of(certificate([story]), "certificate", Lines)
+    assert {series.name: series.y[0] for series in lines.series} == {
+        "bound, with the spread the rule found": 0.75,
+        "true error": 0.25,
+    }
+    folder(tmp_path / "broken", [four(0), four(1, num_byzantine=0)])
+    assert broken_rounds(Story(tmp_path / "broken")).tolist() == [1]
+
+
+def test_differences_between_runs_come_first(story: Story, tmp_path: Path) -> None:
+    folder(tmp_path / "other", [four(0)], seed=7)
+    table = panel_of(configuration([story, Story(tmp_path / "other")]), "configuration", Table)
+    assert [table.rows[place][0] for place in table.flagged] == ["seed"]
+    assert table.rows[0] == ("seed", "0", "7")
+    assert panel_of(configuration([story, story]), "configuration", Table).flagged == ()
+
+
+def test_times_are_stacked_by_part(story: Story) -> None:
+    bars = panel_of(timing([story]), "seconds", Bars)
+    assert bars.parts == {"local steps": (0.5,) * 4, "aggregation": (0.25,) * 4}
+    assert panel_of(timing([story, story]), "seconds", Bars).parts["local steps"] == (2.0, 2.0)
+
+
+def test_commands_reproduce_a_simulation_and_not_a_deployment(story: Story, deployed: Story) -> None:
+    code = panel_of(reproduce([story]), "commands", Code)
+    assert f"holdfast run {story.path}/config.toml" in code.text
+    section = reproduce([deployed])
+    assert not any(panel.key == "commands" for panel in section.panels)
+    assert "cannot be played again" in words(section)
+
+
+def test_data_that_are_not_those_of_the_run_are_not_shown(story: Story, deployed: Story) -> None:
+    assert "checksum is another" in words(partition([story]))
+    assert "with the clients" in words(partition([deployed]))
+
+
+def test_what_cannot_be_certified_says_why(story: Story, deployed: Story, tmp_path: Path) -> None:
+    assert "the data of" in words(guarantee([story]))
+    folder(tmp_path / "mean", [four(0)], rule=Mean())
+    assert "The theorems are about RAGE" in words(guarantee([Story(tmp_path / "mean")]))
+    table = panel_of(guarantee([deployed]), "conditions", Table)
+    assert any(row[2] == "not measured" for row in table.rows)
+
+
+def test_names_are_unique_and_short(tmp_path: Path) -> None:
+    long = "x" * 60
+    names = client_names([1, "client 1", long, f"{long}y", ""])
+    assert len(set(names)) == 5
+    assert max(map(len, names)) < 50
+    stories = [Story(tmp_path / "a" / "run"), Story(tmp_path / "b" / "run")]
+    assert run_names(stories) == ["a/run", "b/run"]
