@@ -268,3 +268,11 @@ def test_names_are_unique_and_short(tmp_path: Path) -> None:
     assert max(map(len, names)) < 50
     stories = [Story(tmp_path / "a" / "run"), Story(tmp_path / "b" / "run")]
     assert run_names(stories) == ["a/run", "b/run"]
+
+
+def test_clients_that_are_byzantine_now_and_then_are_said_to_be(tmp_path: Path) -> None:
+    folder(tmp_path / "run", [four(0), four(1, byzantine=(0,))])
+    story = Story(tmp_path / "run")
+    assert "2 of the 4 clients that took part were Byzantine in some rounds" in words(verdict([story]))
+    table = panel_of(clients([story]), "suspicion", Table)
+    assert {row[0]: row[1] for row in table.rows}["client 0"] == "in 1 of 2 rounds"

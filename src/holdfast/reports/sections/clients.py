@@ -95,7 +95,7 @@ def _row(line: ClientSummary, name: str, *, known: bool) -> tuple[Value, ...]:
     faults = ", ".join(f"{fault} {count}×" for fault, count in line.faults.items())
     return (
         name,
-        *((("yes" if line.byzantine else "no"),) if known else ()),
+        *((_membership(line),) if known else ()),
         line.suspicion,
         line.accused / line.judged if line.judged else None,
         line.accused,
@@ -105,6 +105,13 @@ def _row(line: ClientSummary, name: str, *, known: bool) -> tuple[Value, ...]:
         line.erased,
         faults or None,
     )
+
+
+def _membership(line: ClientSummary) -> str:
+    """Return whether a client was Byzantine; who is may change from round to round."""
+    if 0 < line.byzantine < line.sampled:
+        return f"in {line.byzantine} of {line.sampled} rounds"
+    return "yes" if line.byzantine else "no"
 
 
 def _wronged(story: Story) -> Text | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holdfast.errors import HoldfastError
+from holdfast.records.round import Client
 from holdfast.reports.panels import Bars, Panel, Section, Text
 from holdfast.reports.sections.clients import chosen_clients
 from holdfast.reports.sections.phrases import floats, percent, run_names
@@ -81,7 +82,7 @@ def _bars(story: Story, dataset: Dataset, shares: Shares, key: str, title: str, 
     from holdfast.partitions import heterogeneity  # noqa: PLC0415  loads torch
 
     shown = _shown(story, shares.num_clients, limits.bars)
-    liars = {story.clients[place] for place in story.byzantine}
+    liars = _liars(story, shares.num_clients)
     found = heterogeneity(dataset, shares)
     said = []
     if found.mean_distance is not None and found.iid_distance is not None:
@@ -104,6 +105,17 @@ def _bars(story: Story, dataset: Dataset, shares: Shares, key: str, title: str, 
         y_title="points",
         flagged=tuple(place for place, client in enumerate(shown) if client in liars),
     )
+
+
+def _liars(story: Story, number: int) -> set[Client]:
+    """Return the Byzantine clients, those among them that were never asked as well; nobody in a deployment."""
+    from holdfast.attacks import ChangingMembers  # noqa: PLC0415  loads torch
+
+    seen = {story.clients[place] for place in story.byzantine}
+    config = story.config
+    if config is None or story.deployed or isinstance(config.byzantine, ChangingMembers):
+        return seen
+    return seen | {*np.flatnonzero(config.byzantine.members(0, number, config.seed)).tolist()}
 
 
 def _shown(story: Story, number: int, most: int) -> list[int]:

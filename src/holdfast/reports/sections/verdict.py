@@ -116,7 +116,8 @@ def _attackers(story: Story) -> str:
         return "Nobody attacked."
     seen = len({*story.entries.client.tolist()})
     start = story.attack_start
-    who = f"{liars} of the {seen} clients that took part were Byzantine"
+    changing = any(0 < line.byzantine < line.sampled for line in story.client_lines)
+    who = f"{liars} of the {seen} clients that took part were Byzantine{' in some rounds' if changing else ''}"
     if start is None:
         return f"{who}, but did nothing that differs from honest clients ({setting_words(story, 'attack')})."
     when = "" if not start else f" from round {start} on"
