@@ -1,0 +1,69 @@
+"""The documentation site, built as `make docs` builds it and opened from disk."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.browser.conftest import Visitor
+
+pytestmark = pytest.mark.browser
+ROOT = Path(__file__).parents[2]
+PAGES = (
+    "index.html",
+    "quickstart.html",
+    "choosing.html",
+    "guides/read-a-report.html",
+    "faq-of-errors.html",
+    "peers.html",
+    "cli.html",
+    "theory/filter.html",
+    "api/aggregators.html",
+    "api/reports.html",
+    "repository/benchmarks/README.html",
+)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    built = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
+    assert built.returncode == 0, built.stderr
+    return folder
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_opens_from_disk_and_asks_nobody_for_anything(page: str, site: Path, visitor: Visitor) -> None:
+    with visitor.at(site / page) as visit:
+        visit.page.wait_for_load_state("networkidle")
+        assert visit.page.locator("h1").count() == 1
+        pictures = visit.page.locator("article img").evaluate_all("all => all.map(each => each.naturalWidth)")
+        assert all(pictures)
+        visit.assert_innocent()
+
+
+def test_the_search_finds_a_rule_without_a_server(site: Path, visitor: Visitor) -> None:
+    with visitor.at(site / "index.html") as visit:
+        visit.page.fill("input.md-search__input", "krum")
+        visit.page.locator(".md-search-result__item").first.wait_for()
+        assert visit.page.locator(".md-search-result__item").count() > 2
+        visit.assert_innocent()
+
+
+def test_it_is_dark_for_those_who_like_it_dark_and_switches(site: Path, visitor: Visitor) -> None:
+    with visitor.at(site / "index.html", dark=True) as visit:
+        body = visit.page.locator("body")
+        assert body.get_attribute("data-md-color-scheme") == "slate"
+        visit.page.locator("label[for=__palette_0]").click()
+        assert body.get_attribute("data-md-color-scheme") == "default"
+
+
+@pytest.mark.parametrize("page", ["index.html", "peers.html", "cli.html", "api/aggregators.html"])
+def test_nothing_sticks_out_on_a_phone(page: str, site: Path, visitor: Visitor) -> None:
+    with visitor.at(site / page, width=390) as visit:
+        assert visit.page.evaluate("document.documentElement.scrollWidth") <= 391
