@@ -114,6 +114,14 @@ def test_a_configuration_that_cannot_be_read_is_a_problem_and_no_error(tmp_path:
     assert story.attack_start is None
 
 
+def test_rounds_that_are_gone_from_a_complete_run_are_a_problem(tmp_path: Path) -> None:
+    made = folder(tmp_path / "run", [four(0), four(1)])
+    made.write_summary({"rounds": 4})
+    story = Story(tmp_path / "run")
+    assert story.state is State.INTERRUPTED
+    assert "holds only 2 of 4 rounds" in story.problems[0]
+
+
 def test_a_folder_without_a_run_is_a_story_too(tmp_path: Path) -> None:
     story = Story(tmp_path)
     assert (story.state, story.rounds_played, len(story.entries), story.clients) == (State.DAMAGED, 0, 0, [])
@@ -125,9 +133,9 @@ def test_a_run_that_a_process_plays_is_running(tmp_path: Path) -> None:
     story = Story(tmp_path / "run")
     with made.locked():
         assert story.refresh()
-        assert story.state is State.RUNNING
+        assert story.state.value == "being played"
     assert story.refresh()
-    assert story.state is State.INTERRUPTED
+    assert story.state.value == "interrupted"
     assert not list(tmp_path.glob("run/*.unfinished"))
 
 
@@ -160,7 +168,12 @@ def test_a_long_run_costs_only_its_new_lines(tmp_path: Path, monkeypatch: pytest
     assert (story.rounds_played, len(story.entries)) == (10_000, 40_000)
     read: list[str] = []
     real = RoundRecord.from_line
-    monkeypatch.setattr(RoundRecord, "from_line", lambda line: (read.append(line), real(line))[1])
+
+    def counted(line: str) -> RoundRecord:
+        read.append(line)
+        return real(line)
+
+    monkeypatch.setattr(RoundRecord, "from_line", counted)
     made.append(four(10_000))
     assert story.refresh()
     assert (story.rounds_played, len(read)) == (10_001, 1)

@@ -232,7 +232,7 @@ class _Seen:
         broken = self._table is None or self._rounds is None
         return Glance(
             path=path,
-            name=path.name,
+            name=path.name or path.resolve().name,
             state=state_of(path, played=self._played, planned=planned, damaged=broken),
             rounds_played=self._played,
             rounds_planned=planned,

@@ -20,10 +20,14 @@ from holdfast.errors import CorruptRunError, HoldfastError
 from holdfast.records.clients import ClientColumns, ClientSummary, suspects
 from holdfast.records.round import Client, RoundRecord
 from holdfast.reports.columns import Columns, Entries
-from holdfast.reports.glances import CONFIG, ROUNDS, State, is_deployed, raw_table, stamp_of, state_of
+from holdfast.reports.glances import CONFIG, ROUNDS, SUMMARY, State, is_deployed, raw_table, stamp_of, state_of
 
 if TYPE_CHECKING:
     from holdfast.simulation import RunConfig
+
+
+_GROWING = ("entries", "client_lines")
+"""What is made anew when there are new rounds."""
 
 
 @final
@@ -56,7 +60,7 @@ class Story:
         self.state = State.EMPTY
         self.raw: dict[str, Any] = {}
         """The tables of config.toml as they stand there; empty if they cannot be read."""
-        for name in ("config", "_config_problem", "client_lines"):
+        for name in ("config", "_config_problem", *_GROWING):
             self.__dict__.pop(name, None)
 
     def refresh(self) -> bool:
@@ -121,7 +125,8 @@ class Story:
     def problems(self) -> list[str]:
         """Why something cannot be read, a sentence each; nothing for a run that is as it should be."""
         self.config  # noqa: B018  reading is the check
-        return [problem for problem in (self._config_problem, self._damage) if problem is not None]
+        found = (self._config_problem, self._damage, self._missing())
+        return [problem for problem in found if problem is not None]
 
     def column(self, name: str) -> NDArray[np.float64]:
         """Return a figure of every round, NaN where there is none.
@@ -135,7 +140,7 @@ class Story:
         """Return the parts of "seconds" or the names of "metrics" that turned up, in this order."""
         return self._columns.names_below(prefix)
 
-    @property
+    @cached_property
     def entries(self) -> Entries:
         """What became of every client of every cohort, as columns."""
         return self._columns.entries()
@@ -177,6 +182,13 @@ class Story:
             return None
         return attack_start_of(config)
 
+    def _missing(self) -> str | None:
+        """Say that rounds are gone from a run that was complete."""
+        planned, played = self.rounds_planned, self.rounds_played
+        if self._damage is not None or planned is None or played >= planned or not (self.path / SUMMARY).is_file():
+            return None
+        return f"{str(self.path)!r} was complete, and its {ROUNDS} holds only {played:,} of {planned:,} rounds"
+
     def _continues(self) -> bool:
         """Tell whether the line that was read last is still where it was."""
         if not self._offset:
@@ -214,7 +226,8 @@ class Story:
         except OSError as error:
             self._damage = f"{self.path / ROUNDS} cannot be read: {error.strerror}"
         if self.rounds_played != played:
-            self.__dict__.pop("client_lines", None)
+            for name in _GROWING:
+                self.__dict__.pop(name, None)
 
     def _new_lines(self) -> Iterator[bytes]:
         with (self.path / ROUNDS).open("rb") as file:
