@@ -96,7 +96,7 @@ def heat_map(rows: tuple[str, ...] = (*NASTY, NASTY[0], "hospital-a")) -> HeatMa
         low=0.0,
         high=1.2,
         hover=hover,
-        flagged=(0, 1, 2),
+        flagged=tuple(places[:3]),
         orders={"by suspicion": tuple(places), "last first": tuple(reversed(places)), NASTY[0]: tuple(places)},
     )
 
