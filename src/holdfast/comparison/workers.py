@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
+import socket
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import Any, final
@@ -18,6 +20,8 @@ from holdfast.errors import RunError
 from holdfast.records.durable import replace_file
 
 INSTALL_RAY = "pip install 'holdfast[ray]'"
+_PATIENCE = 10.0
+"""Seconds to wait for a cluster to answer."""
 
 
 class Workers(ABC):
@@ -95,17 +99,27 @@ class RayWorkers(Workers):
 
 def _connected(address: str) -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    try:
-        import ray  # noqa: PLC0415  an extra
-    except ImportError:
+    if find_spec("ray") is None:
         msg = f"Ray is not installed, and --ray needs it: {INSTALL_RAY}"
-        raise RunError(msg) from None
+        raise RunError(msg)
     try:
+        _knock(address)
+        import ray  # noqa: PLC0415  an extra
+
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        msg = f"cannot reach a Ray cluster at {address!r}: {str(error).splitlines()[0]}; `ray start --head` begins one"
+    except (OSError, ValueError, RuntimeError) as error:
+        why = str(error).strip().partition("\n")[0]
+        msg = f"cannot reach a Ray cluster at {address!r}: {why}; `ray start --head` begins one and says its address"
         raise RunError(msg) from None
     return ray
+
+
+def _knock(address: str) -> None:
+    """Raise `OSError` soon if nobody listens at HOST:PORT; Ray itself would try for minutes."""
+    host, colon, port = address.rpartition("://")[2].rpartition(":")
+    if colon and port.isdecimal():
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE):
+            pass
 
 
 def _fetched(ray: Any, reference: Any, folder: Path) -> Outcome:

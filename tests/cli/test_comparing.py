@@ -1,0 +1,67 @@
+"""`holdfast compare`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.cli.commands import refused, run
+from tests.comparison.grids import SMALL, ThisProcess
+from typer.testing import CliRunner
+
+from holdfast.cli import comparing
+from holdfast.cli.app import app
+
+
+@pytest.fixture
+def grid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(comparing, "_workers", lambda jobs, ray: ThisProcess())
+    path = tmp_path / "mine.toml"
+    path.write_text(SMALL)
+    return path
+
+
+def test_the_command_plays_shows_and_says_where_the_results_are(grid: Path) -> None:
+    assert "16 points of the grid, 16 different runs; 0 done in comparisons/mine, 16 to play" in run(
+        "compare", str(grid), "--dry-run"
+    )
+    shown = run("compare", str(grid), "--limit", "10")
+    assert "Not all is there: of 16 points 10 finished, 6 waiting" in shown
+    shown = run("compare", str(grid))
+    assert "holdfast report comparisons/mine" in shown
+    assert "oracle" in shown
+    assert "median" in shown
+    assert Path("comparisons/mine/results.parquet").is_file()
+    assert run("compare", str(grid), "--show").splitlines()[-1] == shown.splitlines()[-1]
+
+
+def test_failed_cells_give_exit_code_1_and_a_line_that_cannot_act(grid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("bad.py").write_text("def model(dataset):\n    raise ValueError('\\x1b[2J')\n")
+    grid.write_text(SMALL.replace('{ name = "softmax-regression" }', '{ name = "import", factory = "bad:model" }'))
+    result = CliRunner().invoke(app, ["compare", str(grid), "--limit", "1"])
+    assert result.exit_code == 1
+    assert "failed: " in result.stderr
+    assert "\x1b[2J" not in result.output
+
+
+def test_bad_grids_are_one_line_and_exit_code_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bad.toml").write_text(SMALL.replace('"median"', '"mediam"'))
+    shown = refused(capsys, monkeypatch, "compare", str(tmp_path / "bad.toml"))
+    assert "grid.rule = 'mediam': unknown rule 'mediam', did you mean 'median'?" in shown
+
+
+def test_a_missing_extra_names_the_command_that_installs_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comparing, "find_spec", lambda name: None)
+    assert "pip install 'holdfast[compare]'" in refused(capsys, monkeypatch, "compare", "quick")
+
+
+def test_the_help_imports_neither_polars_nor_pebble() -> None:
+    code = "import sys, holdfast.cli; sys.exit(bool({'polars', 'pebble', 'ray', 'torch'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0  # noqa: S603

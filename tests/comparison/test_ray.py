@@ -1,0 +1,63 @@
+"""Cells on a Ray cluster of two workers on this machine."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import pytest
+from tests.comparison.grids import BASE, ThisProcess
+
+from holdfast.comparison.comparing import Comparison
+from holdfast.comparison.grid import parsed_grid
+from holdfast.comparison.results import State, read_results
+from holdfast.comparison.workers import RayWorkers
+from holdfast.errors import RunError
+
+pytest.importorskip("ray", reason="Ray is not installed")
+
+GRID = (
+    f"reference = false\n{BASE}\n[grid]\nrule = ['rage', 'median', 'mean']\nattack = 'nan'\nbyzantine_fraction = 0.25"
+)
+KILLER = "import os, signal\n\ndef model(dataset):\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> object:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from ray.cluster_utils import Cluster  # noqa: PLC0415
+
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    cluster.add_node(num_cpus=1)
+    cluster.add_node(num_cpus=1)
+    yield cluster
+    cluster.shutdown()
+
+
+@pytest.mark.slow  # half a minute to start and end a cluster
+@pytest.mark.filterwarnings("ignore")  # Ray's own warnings are not ours
+def test_a_cluster_gives_what_this_machine_gives_and_survives_a_killed_worker(cluster: object, tmp_path: Path) -> None:
+    (tmp_path / "killer.py").write_text(KILLER)
+    models = '[{ name = "softmax-regression" }, { label = "killer", name = "import", factory = "killer:model" }]'
+    workers = RayWorkers(address=cluster.address)  # type: ignore[attr-defined]
+    list(Comparison(parsed_grid(f"{GRID}\nmodel = {models}"), tmp_path / "ray").play(workers))
+    list(Comparison(parsed_grid(GRID), tmp_path / "here").play(ThisProcess()))
+    there = {result.key: result for result in read_results(tmp_path / "ray" / "results.parquet")}
+    here = read_results(tmp_path / "here" / "results.parquet")
+    assert len(here) == 3
+    for result in here:
+        assert result.figures is not None
+        assert there[result.key].figures is not None
+        assert there[result.key].figures.curve == result.figures.curve
+        assert (tmp_path / "ray" / "cells" / result.key / "rounds.jsonl").is_file()
+    killed = [result for result in there.values() if result.settings["model"] == "killer"]
+    assert {result.state for result in killed} == {State.FAILED}
+    assert "lost on the cluster" in str(killed[0].reason)
+
+
+def test_an_address_where_nobody_is_is_one_line(tmp_path: Path) -> None:
+    grid = parsed_grid(GRID)
+    with pytest.raises(RunError, match=r"cannot reach a Ray cluster at '127\.0\.0\.1:1': .*refused"):
+        list(Comparison(grid, tmp_path).play(RayWorkers(address="127.0.0.1:1")))

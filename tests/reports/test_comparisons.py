@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from tests.comparison.grids import BASE, result
+
+from holdfast.comparison.results import Result, State, write_results
+from holdfast.errors import CorruptRunError
+from holdfast.reports.comparisons import comparison_report, is_comparison
+from holdfast.reports.panels import HeatMap, Lines, Panel, Report, Table, Text
+
+GRID = f"""
+title = "Mine"
+note = "A note."
+{BASE}
+[grid]
+rule = ["rage", "median"]
+[[published]]
+rule = "median"
+percent = {{ alie = 78.9, "<b>" = 12.0 }}
+"""
+SETTINGS = [("iid", 0.1), ("iid", 0.2), ("dirichlet alpha=0.1", 0.1), ("dirichlet alpha=0.1", 0.2)]
+
+
+def rows() -> list[Result]:
+    return [
+        result(rule, attack, base + 0.01 * seed - fraction / 2, seed=seed, fraction=fraction, heterogeneity=kind,
+               precision=0.9 if rule == "rage" else None)
+        for kind, fraction in SETTINGS
+        for rule, base in (("rage", 0.8), ("median", 0.9), ("oracle", 0.95))
+        for attack in (("any",) if rule == "oracle" else ("none", "alie", "<b>"))
+        for seed in (0, 1, 2)
+    ]  # fmt: skip
+
+
+def written(path: Path, results: list[Result], grid: str = GRID) -> Report:
+    write_results(path / "results.parquet", results)
+    (path / "grid.toml").write_text(grid, encoding="utf-8")
+    return comparison_report(path)
+
+
+def panels(report: Report) -> dict[str, Panel]:
+    found = {panel.key: panel for section in report.sections for panel in section.panels}
+    assert len(found) == sum(len(section.panels) for section in report.sections), "keys are unique"
+    assert all(re.fullmatch("[a-z0-9-]+", key) for key in found)
+    return found
+
+
+def test_the_report_has_a_map_per_rule_of_heterogeneity_and_share(tmp_path: Path) -> None:
+    found = panels(written(tmp_path, rows()))
+    worst = found["worst-rage"]
+    assert isinstance(worst, HeatMap)
+    assert worst.rows == ("heterogeneity iid", "heterogeneity dirichlet alpha=0.1")
+    assert worst.columns == ("10 %", "20 %")
+    assert worst.values[0] == pytest.approx((0.76, 0.71))
+    assert "under none" in worst.hover[0][0]
+
+
+def test_the_ranking_has_intervals_and_the_best_rule_first(tmp_path: Path) -> None:
+    ranking = panels(written(tmp_path, rows()))["ranking"]
+    assert isinstance(ranking, Table)
+    assert [row[0] for row in ranking.rows] == ["oracle", "median", "rage"]
+    assert ranking.rows[1][1:3] == pytest.approx((0.835, 4.302653 * 0.01 / 3**0.5), rel=1e-5)
+    assert ranking.flagged == (2,)
+
+
+def test_attacks_have_maps_and_curves_in_which_the_oracle_is_always_there(tmp_path: Path) -> None:
+    found = panels(written(tmp_path, rows()))
+    attacks, curves = found["attacks-1"], found["curves-2"]
+    assert isinstance(attacks, HeatMap)
+    assert isinstance(curves, Lines)
+    assert attacks.rows == ("oracle", "median", "rage")
+    assert attacks.columns == ("none", "alie", "<b>")
+    assert len(set(attacks.values[0])) == 1
+    assert [series.name for series in curves.series] == ["oracle", "median", "rage"]
+
+
+def test_the_reading_says_that_rage_is_not_best(tmp_path: Path) -> None:
+    report = written(tmp_path, rows())
+    words = panels(report)["reading"]
+    assert isinstance(words, Text)
+    assert words.paragraphs[0] == "A note."
+    assert any("rage is not best at" in paragraph for paragraph in words.paragraphs)
+    assert any(headline.value == "4 of 4 settings" for headline in report.headlines)
+
+
+def test_published_figures_stand_beside_ours(tmp_path: Path) -> None:
+    table = panels(written(tmp_path, rows()))["published"]
+    assert isinstance(table, Table)
+    assert len(table.rows) == 8
+    rule, attack, _, published, ours, _, difference, seeds = table.rows[0]
+    assert (rule, attack, published, seeds) == ("median", "alie", 0.789, 3)
+    assert (ours, difference) == pytest.approx((0.86, 0.071))
+
+
+def test_precision_and_recall_are_those_of_rules_that_remove(tmp_path: Path) -> None:
+    table = panels(written(tmp_path, rows()))["filter"]
+    assert isinstance(table, Table)
+    assert {row[0] for row in table.rows} == {"rage"}
+    assert table.rows[0][3:] == pytest.approx((0.9, 0.9, 0.1))
+
+
+@pytest.mark.parametrize("state", [State.FAILED, State.REFUSED, State.WAITING])
+def test_a_comparison_without_figures_has_a_report(tmp_path: Path, state: State) -> None:
+    found = panels(written(tmp_path, [result("rage", "alie", None, state=state)], grid="[broken"))
+    assert ("failures" in found) == (state is not State.WAITING)
+    assert "reproduce" not in found
+
+
+def test_a_folder_without_results_is_no_comparison(tmp_path: Path) -> None:
+    assert not is_comparison(tmp_path)
+    with pytest.raises(CorruptRunError, match="there is no comparison"):
+        comparison_report(tmp_path)
