@@ -23,7 +23,7 @@ def test_a_signal_ends_the_server_although_somebody_listens(tmp_path: Path, how:
         with urllib.request.urlopen(f"{address}api/runs/{id_of('one')}/events", timeout=60) as events:  # noqa: S310
             assert b"page" in events.readline() + events.readline()
             process.send_signal(how)
-            process.wait(timeout=30)
+            assert process.wait(timeout=30) == -how
         assert process.stderr is not None
         assert "Traceback" not in process.stderr.read()
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from tests.ui.folders import append, played
 
+from holdfast.reports.panels import Report
+from holdfast.reports.stories import Story
 from holdfast.ui import views
 from holdfast.ui.catalogue import Catalogue, id_of
+from holdfast.ui.showing import live_report
 from holdfast.ui.views import Recent, Snapshot, Views
 
 
@@ -46,8 +50,12 @@ def test_a_page_is_not_made_again_if_nothing_is_new(tmp_path: Path, monkeypatch:
     folder = played(tmp_path / "one", 5)
     pages = watched(tmp_path)
     made: list[int] = []
-    genuine = views.live_report
-    monkeypatch.setattr(views, "live_report", lambda stories: made.append(1) or genuine(stories))
+
+    def counted(stories: Sequence[Story]) -> Report:
+        made.append(len(stories))
+        return live_report(stories)
+
+    monkeypatch.setattr(views, "live_report", counted)
     assert seen(pages, "one") is seen(pages, "one")
     assert len(made) == 1
     append(folder, range(5, 6))
@@ -67,7 +75,12 @@ def test_two_pages_of_one_run_both_see_what_is_new(tmp_path: Path) -> None:
 
 def test_only_the_last_few_are_kept() -> None:
     made: list[str] = []
-    recent: Recent[str, str] = Recent(lambda key: made.append(key) or key, most=2)
+
+    def make(key: str) -> str:
+        made.append(key)
+        return key
+
+    recent = Recent(make, most=2)
     for key in ("a", "b", "a", "c", "a", "b"):
         assert recent.get(key) == key
     assert made == ["a", "b", "c", "b"]

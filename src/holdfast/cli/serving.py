@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import signal
 import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -52,7 +53,8 @@ def ui(
         if open_:
             webbrowser.open(place.address)
 
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing was written, so nothing is to be put in order
     try:
         serve(folder, host=host, port=port, token=token, ready=ready)
-    except KeyboardInterrupt:  # uvicorn has ended, and passes the signal on
-        raise typer.Exit(130) from None
+    finally:
+        signal.signal(signal.SIGINT, before)
