@@ -41,7 +41,7 @@ def guarantee(stories: Sequence[Story], limits: Limits = REPORT) -> Section:
         key="guarantee",
         title="What is guaranteed?",
         intro="Which assumptions of the theorems held in this run, and what they promise then. σ² and κ² are measured "
-        f"on samples ({CLIENTS} clients, {POINTS} points of each) to be quick; `holdfast certify` takes all.",
+        f"on samples ({CLIENTS} clients, {POINTS} points of each) to be quick; “holdfast certify” takes all.",
         panels=tuple(panels),
     )
 
@@ -58,7 +58,7 @@ def _refusal(story: Story, certified: int) -> str | None:
         return "No round has been played yet."
     if certified >= _MOST:
         return (
-            f"Only the first {_MOST} runs are certified in one report; `holdfast certify {story.path}` does this one."
+            f"Only the first {_MOST} runs are certified in one report; “holdfast certify {story.path}” does this one."
         )
     return None
 

@@ -29,7 +29,7 @@ def learning(stories: Sequence[Story], limits: Limits = REPORT) -> Section:
     return Section(
         key="learning",
         title="Did it learn?",
-        intro="The model after each round. Rounds are counted from 0, as in `holdfast show --round`.",
+        intro="The model after each round. Rounds are counted from 0, as “holdfast show --round” does.",
         panels=tuple(panels),
     )
 
