@@ -47,7 +47,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:  # noqa: ARG001  mkdocs asks for these names
-    """Turn links between docs/ and the rest of the repository towards their places in the site."""
+    """Turn links between docs/ and the rest of the repository towards their places in the site; colour commands."""
     place = PurePosixPath(page.file.src_uri)
     here = ROOT / place.relative_to(SHELF) if place.parts[0] == SHELF else ROOT / "docs" / place
 
@@ -59,7 +59,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         name = target.relative_to(ROOT / "docs") if inside else Path(SHELF) / target.relative_to(ROOT)
         return Path(os.path.relpath(name, place.parent)).as_posix()
 
-    return LINK.sub(turned, markdown)
+    return LINK.sub(turned, markdown).replace("```console\n", "```bash\n")  # of console, only prompts have colours
 
 
 def _linked(path: Path) -> list[Path]:

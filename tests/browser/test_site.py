@@ -23,7 +23,7 @@ PAGES = (
     "theory/filter.html",
     "api/aggregators.html",
     "api/reports.html",
-    "repository/benchmarks/README.html",
+    "repository/benchmarks/index.html",
 )
 
 
