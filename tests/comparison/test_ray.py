@@ -33,7 +33,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> object:
     cluster.add_node(num_cpus=1)
     cluster.add_node(num_cpus=1)
     yield cluster
-    cluster.shutdown()
+    cluster.shutdown()  # type: ignore[no-untyped-call]
 
 
 @pytest.mark.slow  # half a minute to start and end a cluster
@@ -48,9 +48,10 @@ def test_a_cluster_gives_what_this_machine_gives_and_survives_a_killed_worker(cl
     here = read_results(tmp_path / "here" / "results.parquet")
     assert len(here) == 3
     for result in here:
+        figures = there[result.key].figures
         assert result.figures is not None
-        assert there[result.key].figures is not None
-        assert there[result.key].figures.curve == result.figures.curve
+        assert figures is not None
+        assert figures.curve == result.figures.curve
         assert (tmp_path / "ray" / "cells" / result.key / "rounds.jsonl").is_file()
     killed = [result for result in there.values() if result.settings["model"] == "killer"]
     assert {result.state for result in killed} == {State.FAILED}

@@ -99,7 +99,8 @@ def _completeness(rows: Sequence[Result]) -> list[str]:
     if counts[State.FINISHED] == len(rows):
         return []
     parts = [f"{counts[state]} {state}" for state in State if counts[state]]
-    return [f"Not all is there: of {len(rows)} points {', '.join(parts)}. Only settings with every attack are ranked."]
+    text = f"Not all is there: of {len(rows)} points {', '.join(parts)}. Only settings with every attack are ranked"
+    return [f"{text}, and rules may rest on different seeds."]
 
 
 def _ranking(ranked: Sequence[Standing], champion: str) -> list[str]:
@@ -136,7 +137,7 @@ def _peace(ranked: Sequence[Standing], champion: str) -> list[str]:
     best = max(peaceful, key=lambda rule: peaceful[rule] or 0.0)
     cost = 100 * ((peaceful[best] or 0.0) - own)
     removed = next((each.honest_removed for each in ranked if each.rule == champion), None)
-    more = f", and removes {100 * removed:.1f} % of all honest updates" if removed else ""
+    more = f", and removes {100 * removed:.1f} % of all honest updates" if removed and removed >= 0.0005 else ""
     if cost <= 0:
         return [f"Where nobody attacks {champion} costs nothing: {100 * own:.1f} %, no rule has more{more}."]
     return [f"Where nobody attacks {champion} costs {cost:.1f} points against {best} ({100 * own:.1f} %){more}."]
