@@ -52,7 +52,7 @@ def test_the_report_has_a_map_per_rule_of_heterogeneity_and_share(tmp_path: Path
     found = panels(written(tmp_path, rows()))
     worst = found["worst-rage"]
     assert isinstance(worst, HeatMap)
-    assert worst.rows == ("heterogeneity iid", "heterogeneity dirichlet alpha=0.1")
+    assert worst.rows == ("iid", "dirichlet alpha=0.1")
     assert worst.columns == ("10 %", "20 %")
     assert worst.values[0] == pytest.approx((0.76, 0.71))
     assert "under none" in worst.hover[0][0]

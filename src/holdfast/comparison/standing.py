@@ -157,17 +157,17 @@ def varied(results: Iterable[Result]) -> frozenset[str]:
 
 
 def in_words(setting: Setting, keys: Iterable[str] | None = None) -> str:
-    """Return a setting in words; only these keys, or all.
+    """Return a setting in words; only these keys, or all. What has a name needs no key.
 
-    >>> in_words((("byzantine_fraction", 0.2), ("local_steps", 5)))
-    'byzantine fraction 0.2, local steps 5'
+    >>> in_words((("byzantine_fraction", 0.2), ("heterogeneity", "dirichlet alpha=0.1"), ("local_steps", 5)))
+    'byzantine fraction 0.2, dirichlet alpha=0.1, local steps 5'
     """
     shown = [(key, value) for key, value in setting if keys is None or key in keys]
-    return ", ".join(f"{key.replace('_', ' ')} {_short(value)}" for key, value in shown) or "the one setting"
+    return ", ".join(_short(key, value) for key, value in shown) or "the one setting"
 
 
-def _short(value: Label) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def _short(key: str, value: Label) -> str:
+    return value if isinstance(value, str) else f"{key.replace('_', ' ').replace('.', ' ')} {value:.4g}"
 
 
 def cases(results: Iterable[Result]) -> list[Case]:

@@ -133,9 +133,11 @@ class _Comparison:
                 yield Headline(title=CHAMPION, value=f"number {place} of {len(ranked)}", note=str(each.score))
         held = contests(self.results)
         if held:
-            beaten = sum(each.verdict is Verdict.BEATEN for each in held)
-            tone = Tone.WARNING if beaten else Tone.GOOD
-            yield Headline(title=f"{CHAMPION} beaten", value=f"{beaten} of {len(held)} settings", tone=tone)
+            counts = {verdict: sum(each.verdict is verdict for each in held) for verdict in Verdict}
+            value = f"{counts[Verdict.BEATEN]} of {len(held)} settings"
+            note = f"best in {counts[Verdict.BEST]}, cannot be told in {counts[Verdict.WITHIN_NOISE]}"
+            tone = Tone.WARNING if counts[Verdict.BEATEN] else Tone.PLAIN
+            yield Headline(title=f"{CHAMPION} beaten in", value=value, note=note, tone=tone)
         oracle = next((each for each in self.standings if each.rule == ORACLE and each.score is not None), None)
         if oracle is not None:
             yield Headline(title="mean of the honest", value=str(oracle.score), note="what no rule can know")
@@ -160,13 +162,14 @@ class _Comparison:
             Column(title="worst case", unit=Unit.PERCENT, hint="mean over settings of the worst case over attacks"),
             Column(title="±", unit=Unit.PERCENT, hint="half of the 95 % interval over seeds"),
             Column(title="lowest", unit=Unit.PERCENT, hint="the worst of all settings"),
-            Column(title="its worst", hint="attack and setting of the lowest"),
+            Column(title="under", hint="the attack of the lowest"),
             Column(title="without attack", unit=Unit.PERCENT),
             Column(title="precision", unit=Unit.PERCENT, hint="share of removals that hit Byzantine clients"),
             Column(title="recall", unit=Unit.PERCENT, hint="share of Byzantine updates that were removed"),
             Column(title="honest removed", unit=Unit.PERCENT, hint="share of honest updates that were removed"),
             Column(title="settings", hint="in which every attack has a result"),
             Column(title="seconds a cell", unit=Unit.SECONDS),
+            Column(title="lowest at", hint="the setting of the lowest"),
         )
         table = Table(
             key="ranking",
@@ -186,13 +189,14 @@ class _Comparison:
             each.score.mean if each.score else None,
             each.score.half_width if each.score else None,
             each.lowest.accuracy.mean if each.lowest else None,
-            words[-1],
+            each.lowest.case.attack if each.lowest else None,
             each.peace,
             each.precision,
             each.recall,
             each.honest_removed,
             words[-2],
             each.seconds,
+            in_words(each.lowest.setting, self.keys) if each.lowest else None,
         )
 
     def _worst(self) -> Section:
