@@ -52,6 +52,11 @@ def test_every_plot_is_drawn_without_a_complaint_or_a_request(desktop: Visit, ph
         visit.assert_innocent()
 
 
+def test_no_button_sends_anything_anywhere(desktop: Visit) -> None:
+    buttons = desktop.page.locator(".modebar-btn").evaluate_all("all => all.map((each) => each.dataset.title)")
+    assert set(buttons) == {"Download plot as a PNG", "Zoom", "Pan", "Zoom in", "Zoom out", "Reset axes"}
+
+
 def test_plots_far_below_wait_until_somebody_scrolls_there(visitor: Visitor, path: Path) -> None:
     with visitor.at(path, width=PHONE) as visit:
         visit.page.wait_for_timeout(300)
@@ -159,6 +164,9 @@ def test_the_pointer_shows_the_client_the_reason_and_the_figure(desktop: Visit) 
     for expected in ("<img src=x onerr", NASTY[0], "round 22", "weight × n: 0", f"removed: {NASTY[2]}"):
         assert expected in text
     assert desktop.page.locator(".hoverlayer a").count() == 0
+    desktop.page.mouse.move(cells["x"] + cells["width"] * 21.5 / 40, cells["y"] + cells["height"] * 0.5 / 10)
+    desktop.page.wait_for_function("document.querySelector('#weights .hovertext').textContent.includes('round 21')")
+    assert "weight × n: –" in (shown.text_content() or "")
 
 
 def test_dark_and_light_change_the_page_and_the_plots(visitor: Visitor, path: Path) -> None:

@@ -27,7 +27,8 @@ _EXACT = 2**53
 _LARGEST = 1e300
 """Beyond this a browser cannot compute the ends of an axis; such values are left out like infinite ones."""
 _DASHES = {Style.LINE: "solid", Style.DASHED: "dash", Style.DOTTED: "dot", Style.POINTS: "solid"}
-_HEIGHT = 340
+_HEIGHT, _NAMED = 310, 12
+"""Of curves and bars, in pixels: the height, and what the name of a curve adds."""
 _ROW, _FRAME, _LOWEST, _HIGHEST = 18, 150, 240, 900
 """Of heat maps, in pixels: a row, what is around the rows, the lowest and the highest."""
 _NAME = 18
@@ -102,7 +103,11 @@ def _(panel: Lines) -> dict[str, Any]:
     }
     if counted:
         layout["xaxis"]["unifiedhovertitle"] = {"text": f"{label(panel.x_title)} %{{x}}"}
-    return {"kind": "lines", "height": _HEIGHT, "figure": {"data": drawn, "layout": layout}}
+    return {
+        "kind": "lines",
+        "height": _HEIGHT + _NAMED * min(len(drawn), 12),
+        "figure": {"data": drawn, "layout": layout},
+    }
 
 
 @_body.register
@@ -117,8 +122,7 @@ def _(panel: HeatMap) -> dict[str, Any]:
         "y": rows,
         "z": values,
         "colorbar": {"title": {"text": label(panel.value_title), "side": "top"}, **_FORMATS[panel.unit][1]},
-        "hovertemplate": _cell_hover(panel),
-        "hoverongaps": bool(panel.hover),
+        "hovertemplate": f"%{{y}}<br>{label(panel.column_title)} %{{x}}<br>%{{text}}<extra></extra>",
         "xgap": 1 if len(columns) <= 100 else 0,
         "ygap": 1,
         **_ends(panel, values),
@@ -135,6 +139,7 @@ def _(panel: HeatMap) -> dict[str, Any]:
         "height": max(_LOWEST, min(_HIGHEST, _FRAME + _ROW * len(rows))),
         "figure": {"data": [trace], "layout": layout},
         "good_is_high": panel.good_is_high,
+        "value": {"title": label(panel.value_title), "unit": panel.unit.value},
         "orders": [{"name": shown(name), "rows": [rows[place] for place in places]} for name, places in orders.items()],
         "flagged": [rows[place] for place in panel.flagged],
         **_said(panel),
@@ -281,12 +286,6 @@ def _ends(panel: HeatMap, values: list[list[float | None]]) -> dict[str, float]:
     low = min(known) if panel.low is None else panel.low
     high = max(known) if panel.high is None else panel.high
     return {"zmin": low, "zmax": high if high > low else low + 1.0}
-
-
-def _cell_hover(panel: HeatMap) -> str:
-    value = f"{label(panel.value_title)}: {_FORMATS[panel.unit][0].format('z')}"
-    said = f"%{{y}}<br>{label(panel.column_title)} %{{x}}<br>{value}"
-    return f"{said}<br>%{{text}}<extra></extra>"
 
 
 def _said(panel: HeatMap) -> dict[str, Any]:

@@ -94,10 +94,8 @@
     const line = css("--line");
     return {
       automargin: true,
-      gridcolor: line,
-      linecolor: line,
-      zerolinecolor: line,
-      tickcolor: line,
+      ...{ gridcolor: line, linecolor: line, zerolinecolor: line, tickcolor: line },
+      ...{ spikecolor: css("--quiet"), spikethickness: 1 },
       ...given,
       title: { ...given.title, font: { size: 12, color: css("--quiet") }, standoff: 8 },
     };
@@ -108,7 +106,9 @@
       const ends = [css("--bad"), css("--middle"), css("--fine")];
       if (!panel.good_is_high) ends.reverse();
       const bar = { ...trace.colorbar, ...COLOUR_BAR };
-      const text = panel.said.map((row) => row.map((place) => panel.texts[place]));
+      const value = (number) => `${panel.value.title}: ${written(number, panel.value.unit)}`; // a gap is no zero
+      const said = (row, column) => [value(trace.z[row][column]), panel.texts[panel.said[row][column]]];
+      const text = trace.z.map((cells, row) => cells.map((_, column) => said(row, column).filter(Boolean).join("<br>")));
       return { ...trace, text, colorscale: ends.map((colour, place) => [place / 2, colour]), colorbar: bar };
     }
     const colour = css(`--series-${trace.meta.colour % 10}`);
@@ -161,6 +161,7 @@
     displaylogo: false,
     displayModeBar: FINGER.matches ? false : "hover",
     modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
+    showSendToCloud: false, // nothing leaves the page
     plotlyServerURL: "",
     showTips: false,
   };
@@ -347,9 +348,8 @@
     caption.hidden = !panel.caption;
     if (panel.height) body.style.minHeight = `${panel.height}px`; // nothing jumps when it is drawn
     element.replaceChildren(title, body, caption);
-    const state = { element, panel, title, body, caption };
-    states.set(element, state);
-    return state;
+    states.set(element, { element, panel, title, body, caption });
+    return states.get(element);
   }
 
   async function guarded(state, drawing) {
