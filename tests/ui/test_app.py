@@ -128,3 +128,23 @@ def test_a_report_is_whole_made_once_and_made_again_after_a_round(tmp_path: Path
     append(folder, range(3, 4))
     assert visit(app, address).content != first.content
     assert visit(app, "/report/nobody.html").status_code == 404
+
+
+def test_a_report_neither_loads_data_nor_runs_code_of_a_run(tmp_path: Path) -> None:
+    marker = tmp_path / "ran"
+    code = tmp_path / "runs" / "evil_code.py"
+    folder = begun(tmp_path / "runs" / "one")
+    code.write_text(f"open({str(marker)!r}, 'w')\n")
+    config = (
+        (folder.path / "config.toml")
+        .read_text()
+        .replace('name = "digits"', 'name = "torch-dataset"\nfactory = "evil_code:train"')
+    )
+    (folder.path / "config.toml").write_text(config)
+    append(folder, range(3))
+    app = app_over(tmp_path / "runs")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.syspath_prepend(str(code.parent))
+        assert visit(app, f"/report/{id_of('one')}.html").status_code == 200
+        assert visit(app, f"/api/runs/{id_of('one')}/panels").status_code == 200
+    assert not marker.exists()

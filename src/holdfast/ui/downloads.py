@@ -12,6 +12,7 @@ from typing import final
 from holdfast.reports.glances import CONFIG, ROUNDS, SUMMARY, stamp_of
 from holdfast.reports.page import render
 from holdfast.reports.stories import Story
+from holdfast.ui.showing import whole_report
 
 _KEPT = 4
 Stamps = tuple[tuple[int, int] | None, ...]
@@ -55,6 +56,4 @@ def _stamps(paths: Sequence[Path]) -> Stamps:
 
 
 def _made(paths: Sequence[Path]) -> bytes:
-    from holdfast.reports.reporting import report_of  # noqa: PLC0415  loads torch
-
-    return render(report_of([Story(path) for path in paths])).encode()
+    return render(whole_report([Story(path) for path in paths])).encode()
