@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -58,6 +59,18 @@ class Visit:
 
         self.page.on("dialog", refuse)
 
+    def until(self, expression: str) -> None:
+        """Wait until an expression holds; Playwright's own way evaluates strings in the page, which policies forbid."""
+        end = time.monotonic() + PATIENCE / 1000
+        while not self.page.evaluate(expression):
+            assert time.monotonic() < end, f"waited in vain for {expression}"
+            self.page.wait_for_timeout(50)
+
+    def draw_everything(self) -> None:
+        """Draw the plots that nobody has scrolled to, and wait for all of them."""
+        self.page.evaluate("holdfast.drawAll()")
+        self.until("holdfast.drawn === holdfast.plots")
+
     def assert_innocent(self) -> None:
         assert (self.complaints, self.dialogs, self.outside) == ([], [], [])
 
@@ -71,7 +84,7 @@ class Visitor:
 
     @contextmanager
     def at(self, place: Path | str, *, width: int = 1280, dark: bool = False) -> Iterator[Visit]:
-        """Open a file or an address and draw all its plots."""
+        """Open a file or an address."""
         context = self.browser.new_context(
             viewport={"width": width, "height": 900},
             color_scheme="dark" if dark else "light",

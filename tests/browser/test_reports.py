@@ -18,12 +18,6 @@ BLANK = 20
 """A picture with fewer colours has nothing drawn in it."""
 
 
-def drawn(visit: Visit) -> None:
-    """Draw every plot and wait for them."""
-    visit.page.evaluate("holdfast.drawAll()")
-    visit.page.wait_for_function("holdfast.drawn === holdfast.plots")
-
-
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("report") / "report.html"
@@ -34,14 +28,14 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def desktop(visitor: Visitor, path: Path) -> Iterator[Visit]:
     with visitor.at(path) as visit:
-        drawn(visit)
+        visit.draw_everything()
         yield visit
 
 
 @pytest.fixture(scope="module")
 def phone(visitor: Visitor, path: Path) -> Iterator[Visit]:
     with visitor.at(path, width=PHONE) as visit:
-        drawn(visit)
+        visit.draw_everything()
         yield visit
 
 
@@ -136,7 +130,7 @@ def test_a_long_table_shows_some_rows_then_all_and_finds_words(visitor: Visitor,
 
 def test_a_heat_map_is_sorted_by_its_menu_and_marks_the_byzantine_rows(visitor: Visitor, path: Path) -> None:
     with visitor.at(path) as visit:
-        drawn(visit)
+        visit.draw_everything()
         marks = "document.querySelectorAll('#weights .shapelayer path').length"
         lowest = """Math.max(...[...document.querySelectorAll('#weights .shapelayer path')]
             .map((mark) => mark.getBoundingClientRect().y))"""
@@ -146,7 +140,7 @@ def test_a_heat_map_is_sorted_by_its_menu_and_marks_the_byzantine_rows(visitor: 
         before = visit.page.evaluate(lowest)
         assert str(visit.page.evaluate(top)).startswith("◆ <img")
         visit.page.locator("#weights select").select_option(label="last first")
-        visit.page.wait_for_function(f"({top})() === 'hospital-a'")
+        visit.until(f"({top})() === 'hospital-a'")
         assert visit.page.evaluate(marks) == 3
         assert visit.page.evaluate(lowest) > before + 50
         visit.assert_innocent()
@@ -165,7 +159,7 @@ def test_the_pointer_shows_the_client_the_reason_and_the_figure(desktop: Visit) 
         assert expected in text
     assert desktop.page.locator(".hoverlayer a").count() == 0
     desktop.page.mouse.move(cells["x"] + cells["width"] * 21.5 / 40, cells["y"] + cells["height"] * 0.5 / 10)
-    desktop.page.wait_for_function("document.querySelector('#weights .hovertext').textContent.includes('round 21')")
+    desktop.until("document.querySelector('#weights .hovertext').textContent.includes('round 21')")
     assert "weight × n: –" in (shown.text_content() or "")
 
 
@@ -173,10 +167,10 @@ def test_dark_and_light_change_the_page_and_the_plots(visitor: Visitor, path: Pa
     page_colour = "getComputedStyle(document.body).backgroundColor"
     tick_colour = "getComputedStyle(document.querySelector('#curves .xtick text')).fill"
     with visitor.at(path, dark=True) as visit:
-        drawn(visit)
+        visit.draw_everything()
         dark = [visit.page.evaluate(page_colour), visit.page.evaluate(tick_colour)]
         visit.page.locator("#theme").click()
-        visit.page.wait_for_function(f"{tick_colour} !== '{dark[1]}'")
+        visit.until(f"{tick_colour} !== '{dark[1]}'")
         light = [visit.page.evaluate(page_colour), visit.page.evaluate(tick_colour)]
         assert max(brightness(dark[0]), brightness(light[1])) < 64
         assert min(brightness(light[0]), brightness(dark[1])) > 192
@@ -211,13 +205,13 @@ def test_a_desktop_has_curves_side_by_side_and_contents_that_stay(desktop: Visit
 def test_code_is_copied(desktop: Visit) -> None:
     button = desktop.page.locator("#again .copy")
     button.click()
-    desktop.page.wait_for_function("document.querySelector('#again .copy').textContent !== 'Copy'")
+    desktop.until("document.querySelector('#again .copy').textContent !== 'Copy'")
     assert button.text_content() == "Copied"
 
 
 def test_newer_figures_keep_what_the_reader_chose(visitor: Visitor, path: Path) -> None:
     with visitor.at(path) as visit:
-        drawn(visit)
+        visit.draw_everything()
         visit.page.locator("#clients th button").first.click()
         visit.page.locator("#clients input").fill("client 1")
         visit.page.locator("#weights select").select_option(index=1)

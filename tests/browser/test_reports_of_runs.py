@@ -92,8 +92,7 @@ def test_any_run_has_a_page_that_draws_everything_and_does_no_harm(
     page = tmp_path / "report.html"
     write_page(report_of([Story(tmp_path / "run")], guarantee=False), page)
     with visitor.at(page, width=390) as visit:
-        visit.page.evaluate("holdfast.drawAll()")
-        visit.page.wait_for_function("holdfast.drawn === holdfast.plots")
+        visit.draw_everything()
         assert visit.page.evaluate("holdfast.failed") == []
         assert visit.page.evaluate("document.documentElement.scrollWidth") <= 390
         assert visit.page.evaluate("document.querySelectorAll('main a[href^=http], main img, svg a').length") == 0
@@ -107,8 +106,7 @@ def test_runs_of_all_kinds_stand_side_by_side(visitor: Visitor, tmp_path: Path) 
     page = tmp_path / "report.html"
     write_page(report_of([Story(tmp_path / make.__name__) for make in KINDS], guarantee=False), page)
     with visitor.at(page) as visit:
-        visit.page.evaluate("holdfast.drawAll()")
-        visit.page.wait_for_function("holdfast.drawn === holdfast.plots")
+        visit.draw_everything()
         assert visit.page.evaluate("holdfast.failed") == []
         assert visit.page.locator("tr.flagged").count() > 0
         visit.assert_innocent()
