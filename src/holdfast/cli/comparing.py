@@ -162,7 +162,7 @@ class _Pace:
 
 def _say_how_many(comparison: Comparison) -> None:
     stage = comparison.stage(0)
-    left = len(comparison.runs()) - stage.finished
+    left = len(comparison.runs) - stage.finished
     refused = f"; {stage.refused} refused by their rules, which need more rows" if stage.refused else ""
     typer.echo(
         f"{plural(len(comparison.cells), 'point')} of the grid, {plural(stage.total, 'different run')}{refused}; "

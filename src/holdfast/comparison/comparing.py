@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import final
 
@@ -19,7 +20,7 @@ from holdfast.comparison.cells import Cell, Plan
 from holdfast.comparison.figures import Figures, read_figures
 from holdfast.comparison.grid import Grid
 from holdfast.comparison.playing import Failure, Task, tidy
-from holdfast.comparison.results import Result, State, read_results, result_of, write_results
+from holdfast.comparison.results import Result, State, outcome_of, read_results, waiting, write_results
 from holdfast.comparison.workers import Workers
 from holdfast.errors import CorruptRunError, RunError
 from holdfast.records.durable import replace_file, sole_holder
@@ -27,7 +28,9 @@ from holdfast.runs import config_to_toml
 
 RESULTS, GRID, CELLS = "results.parquet", "grid.toml", "cells"
 _PAUSE = 3.0
-"""Seconds between two writings of the results."""
+"""Seconds between two writings of the results, at least."""
+_SHARE = 20.0
+"""And so many times as long as the last one took."""
 _PATIENCE = 20.0
 """Seconds to wait for the workers of a comparison that was killed to end."""
 
@@ -71,13 +74,14 @@ class Comparison:
         """Work out the cells, and look which of them are done."""
         self.plan = Plan(self.grid)
         self.cells = self.plan.cells()
-        for key in self.runs():
+        for key in self.runs:
             figures = read_figures(self._folder(key))
             if figures is not None:
                 self._figures[key] = figures
 
+    @cached_property
     def runs(self) -> dict[str, Cell]:
-        """Return the different runs that can be played, by their keys, in the order of the grid."""
+        """The different runs that can be played, by their keys, in the order of the grid."""
         runs: dict[str, Cell] = {}
         for cell in self.cells:
             if cell.refused is None:
@@ -86,17 +90,24 @@ class Comparison:
 
     def results(self) -> list[Result]:
         """Return what is known of every point of the grid."""
-        return [result_of(cell, self._figures.get(cell.key), self._failures.get(cell.key)) for cell in self.cells]
+        return [outcome_of(each, self._figures.get(each.key), self._failures.get(each.key)) for each in self._waiting]
+
+    @cached_property
+    def _waiting(self) -> list[Result]:
+        return [waiting(cell) for cell in self.cells]
+
+    @cached_property
+    def _num_refused(self) -> int:
+        return len({cell.key for cell in self.cells if cell.refused is not None})
 
     def stage(self, left: int, last: Cell | None = None, reason: str | None = None) -> Stage:
         """Return how far it is."""
-        refused = len({cell.key for cell in self.cells if cell.refused is not None})
         return Stage(
             finished=len(self._figures),
             failed=len(self._failures),
-            refused=refused,
+            refused=self._num_refused,
             left=left,
-            total=len(self.runs()) + refused,
+            total=len(self.runs) + self._num_refused,
             last=last,
             reason=reason,
         )
@@ -115,7 +126,7 @@ class Comparison:
         end = None if seconds is None else time.monotonic() + seconds
         with self._locked():
             self._failures |= self._earlier_failures()
-            left = [cell for key, cell in self.runs().items() if key not in self._figures]
+            left = [cell for key, cell in self.runs.items() if key not in self._figures]
             left = left if limit is None else left[:limit]
             self._prepare(left)
             yield self.stage(len(left))
@@ -124,7 +135,7 @@ class Comparison:
     def _played(self, workers: Workers, left: list[Cell], end: float | None) -> Iterator[Stage]:
         by_key = {cell.key: cell for cell in left}
         tasks = (self._task(cell) for cell in left if end is None or time.monotonic() < end)
-        written = time.monotonic()
+        due = time.monotonic() + _PAUSE
         try:
             for number, (task, outcome) in enumerate(workers.outcomes(tasks), 1):
                 self._failures.pop(task.key, None)
@@ -132,9 +143,9 @@ class Comparison:
                     self._failures[task.key] = outcome.reason
                 else:
                     self._figures[task.key] = outcome
-                if time.monotonic() - written > _PAUSE:
+                if (now := time.monotonic()) > due:
                     self._write()
-                    written = time.monotonic()
+                    due = time.monotonic() + max(_PAUSE, _SHARE * (time.monotonic() - now))
                 yield self.stage(len(left) - number, by_key[task.key], self._failures.get(task.key))
         finally:
             self._write()
@@ -159,7 +170,7 @@ class Comparison:
             earlier = read_results(self.path / RESULTS)
         except CorruptRunError:
             return {}
-        known = self.runs()
+        known = self.runs
         return {
             each.key: each.reason or ""
             for each in earlier

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, final
@@ -47,19 +47,27 @@ class Result:
     """The whole configuration as TOML."""
 
 
-def result_of(cell: Cell, figures: Figures | None, failure: str | None) -> Result:
-    """Return what is known of a cell."""
-    state = State.FINISHED if figures is not None else State.FAILED if failure is not None else State.WAITING
+def waiting(cell: Cell) -> Result:
+    """Return what is known of a cell before it is played."""
     return Result(
         settings=cell.settings,
-        state=State.REFUSED if cell.refused is not None else state,
-        reason=cell.refused if cell.refused is not None else None if figures is not None else failure,
-        figures=figures,
+        state=State.WAITING if cell.refused is None else State.REFUSED,
+        reason=cell.refused,
+        figures=None,
         assumed=cell.config.rule.assumed_byzantine(cell.config.cohort_size),
         num_byzantine=cell.num_byzantine,
         key=cell.key,
         config=config_to_toml(cell.config),
     )
+
+
+def outcome_of(result: Result, figures: Figures | None, failure: str | None) -> Result:
+    """Return a result with what came of it, if it was played."""
+    if result.state is State.REFUSED or (figures is None and failure is None):
+        return result
+    if figures is not None:
+        return replace(result, state=State.FINISHED, figures=figures)
+    return replace(result, state=State.FAILED, reason=failure)
 
 
 _OWN = ("state", "reason", "assumed", "num_byzantine", "key", "config")
