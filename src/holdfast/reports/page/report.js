@@ -128,7 +128,7 @@
     const layout = {
       ...given,
       height: panel.height,
-      margin: { l: 12, r: 12, t: 12, b: 12 },
+      margin: { l: 12, r: 12, t: 12, b: 12, ...given.margin },
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: css("--font"), size: 12, color: css("--ink") },
