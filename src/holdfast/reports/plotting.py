@@ -96,8 +96,8 @@ def _(panel: Lines) -> dict[str, Any]:
     counted = panel.x_unit is Unit.NUMBER
     layout = {
         "xaxis": {**_axis(panel.x_title, panel.x_unit), "zeroline": False, "automargin": False, "tickangle": 0},
-        "margin": {"b": 50},  # known, so that the margins of both axes do not chase each other
-        "yaxis": {**_axis(panel.y_title, panel.unit), **(_decades(drawn) if panel.log_y else {})},
+        "margin": {"b": 50, "l": 68},  # known, so that the margins of both axes do not chase each other
+        "yaxis": {**_axis(panel.y_title, panel.unit), "automargin": False, **(_decades(drawn) if panel.log_y else {})},
         "hovermode": "x unified" if counted else "closest",
         "showlegend": len(drawn) > 1,
         **_marks(panel),
