@@ -53,7 +53,7 @@ format: $(VENV)/installed-dev  ## format the code
 
 docs: $(VENV)/installed-dev  ## write the generated pages, then build the documentation site into build/site
 	$(BIN)/python -m holdfast.cli.reference docs
-	$(BIN)/mkdocs build --strict --quiet --site-dir build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir build/site
 	@echo "the site is build/site/index.html"
 
 bench-filter: $(VENV)/installed-bench  ## time and memory of the filter against its peers

@@ -46,6 +46,7 @@ VARIANTS: list[Partition] = [
     ExtremePartition(num_clients=37),
     ExtremePartition(num_clients=3),
     ExtremePartition(num_clients=1000),
+    ExtremePartition(num_clients=12, guests=3),
     DirichletPartition(num_clients=37),
     DirichletPartition(num_clients=37, alpha=1e-9),
     DirichletPartition(num_clients=37, alpha=1e-9, equal_sizes=False),
@@ -256,3 +257,20 @@ def test_wrong_names_and_parameters_are_refused() -> None:
         build_partition("iid", num_clients=1.5)
     with pytest.raises(ParameterError, match="gamma: input should be less than or equal to 1"):
         SimilarityPartition(gamma=1.1)
+
+
+def test_guests_hold_points_of_all_classes_beside_the_others() -> None:
+    dataset = labelled(2000, 10)
+    alone = ExtremePartition(num_clients=20).split(dataset, seed=3)
+    shares = ExtremePartition(num_clients=25, guests=5).split(dataset, seed=3)
+    found = class_shares(dataset, shares)
+    assert all(np.array_equal(shares.points(client), alone.points(client)) for client in range(20))
+    assert ((found[:20] > 0).sum(axis=1) == 1).all()
+    assert ((found[20:] > 0).sum(axis=1) == 10).all()
+    assert (shares.sizes[20:] == 100).all()
+    assert all(len(np.unique(shares.points(client))) == 100 for client in range(20, 25))
+
+
+def test_more_guests_than_clients_are_refused() -> None:
+    with pytest.raises(ParameterError, match="guests must be fewer than the 5 clients, got 5"):
+        ExtremePartition(num_clients=5, guests=5)

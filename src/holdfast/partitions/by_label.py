@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, final
+from typing import Annotated, ClassVar, Self, final
 
 import numpy as np
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from holdfast.data.base import Dataset
 from holdfast.partitions.base import Indices, NumClients, NumPoints, Partition, Shares, check_points, point_classes
 from holdfast.partitions.dealing import apportioned, equal_offsets
 from holdfast.rng import stream
-from holdfast.values import real_number
+from holdfast.values import real_number, whole_number
 
 
 @final
@@ -95,6 +95,9 @@ class ExtremePartition(Partition):
     A class gets clients in proportion to its points, one at least, and deals its points equally to them. With fewer
     clients than classes a client holds several whole classes, as equally many as can be. Who holds what is random.
 
+    With guests the last of the clients hold random points of all classes instead, as many as the others on average; the
+    others hold these points as well. In the experiments of the paper the Byzantine clients are such guests.
+
     >>> import torch
     >>> x, y = torch.rand(12, 1), torch.arange(12) % 3
     >>> data = Dataset(name="x", features=x, labels=y, test_features=x, test_labels=y, num_classes=3)
@@ -107,26 +110,43 @@ class ExtremePartition(Partition):
 
     num_clients: NumClients = 100
     """R, how many clients there are."""
+    guests: Annotated[int, Field(ge=0), BeforeValidator(whole_number)] = 0
+    """How many of them, the last ones, hold points of all classes."""
+
+    @model_validator(mode="after")
+    def _somebody_is_at_home(self) -> Self:
+        if self.guests >= self.num_clients:
+            msg = f"guests must be fewer than the {self.num_clients} clients, got {self.guests}"
+            raise ValueError(msg)
+        return self
 
     def split(self, dataset: Dataset, seed: int) -> Shares:
-        """Give the classes to clients, or the clients to classes if there are more of them."""
-        check_points(dataset, self.num_clients)
+        """Give the classes to clients, or the clients to classes if there are more of them; then guests get theirs."""
+        residents = self.num_clients - self.guests
+        check_points(dataset, residents)
         classes, num_classes = point_classes(dataset)
         generator = stream(seed, "partition", "extreme")
         order = sorted_by_label(classes, generator)
         counts = np.bincount(classes, minlength=num_classes)
-        sizes = self._sizes(counts[counts > 0])
+        sizes = self._sizes(counts[counts > 0], residents)
         owners = np.empty(len(order), dtype=np.int64)
-        owners[order] = np.repeat(generator.permutation(self.num_clients), sizes)
-        return Shares.of_owners(owners, self.num_clients)
+        owners[order] = np.repeat(generator.permutation(residents), sizes)
+        shares = Shares.of_owners(owners, residents)
+        size = len(owners) // residents
+        drawn = [generator.permutation(len(owners))[:size] for _ in range(self.guests)]
+        return Shares(
+            np.concatenate([shares.order, *drawn]),
+            np.concatenate([shares.offsets, len(owners) + size * np.arange(1, self.guests + 1)]),
+        )
 
-    def _sizes(self, counts: Indices) -> Indices:
+    @staticmethod
+    def _sizes(counts: Indices, num_clients: int) -> Indices:
         """Return the sizes of the clients along the points sorted by label."""
         present, total = len(counts), int(counts.sum())
-        if self.num_clients <= present:
-            return np.add.reduceat(counts, equal_offsets(present, self.num_clients)[:-1])
+        if num_clients <= present:
+            return np.add.reduceat(counts, equal_offsets(present, num_clients)[:-1])
         # One client for each class, and the others in proportion to the points beyond the first.
-        more = apportioned(self.num_clients - present, counts - 1) if total > present else np.zeros_like(counts)
+        more = apportioned(num_clients - present, counts - 1) if total > present else np.zeros_like(counts)
         return np.concatenate([np.diff(equal_offsets(int(n), int(k))) for n, k in zip(counts, 1 + more, strict=True)])
 
 

@@ -18,7 +18,7 @@ from holdfast.reports.sections.partition import partition
 from holdfast.reports.sections.phrases import plural, run_names, setting_words
 from holdfast.reports.sections.reproduce import reproduce
 from holdfast.reports.sections.timing import timing
-from holdfast.reports.sections.verdict import headlines, verdict
+from holdfast.reports.sections.verdict import headlines, run_by_run, verdict
 from holdfast.reports.stories import Story
 from holdfast.reports.thinning import REPORT, Limits
 
@@ -37,9 +37,8 @@ def report_of(stories: Sequence[Story], *, guarantee: bool = True, limits: Limit
     if not stories:
         msg = "a report needs at least one run, got none"
         raise ParameterError(msg)
-    names = run_names(stories)
     return Report(
-        title=names[0] if len(names) == 1 else f"{names[0]} and {plural(len(names) - 1, 'other run')}",
+        title=_title(stories),
         subtitle=_subtitle(stories),
         sections=(*live_sections(stories, limits), *_others(stories, limits, guarantee=guarantee)),
         headlines=headlines(stories),
@@ -52,6 +51,7 @@ def live_sections(stories: Sequence[Story], limits: Limits = REPORT) -> tuple[Se
     return (
         verdict(stories),
         learning(stories, limits),
+        *((run_by_run(stories),) if len(stories) > 1 else ()),
         clients(stories, limits),
         filtering(stories, limits),
         certificate(stories, limits),
@@ -66,6 +66,14 @@ def _others(stories: Sequence[Story], limits: Limits, *, guarantee: bool) -> tup
         configuration(stories),
         reproduce(stories),
     )
+
+
+def _title(stories: Sequence[Story]) -> str:
+    """Return the name of the run, or of the folder that holds all the runs."""
+    names, parents = run_names(stories), {story.path.resolve().parent for story in stories}
+    if len(names) == 1:
+        return names[0]
+    return parents.pop().name if len(parents) == 1 else f"{names[0]} and {plural(len(names) - 1, 'other run')}"
 
 
 def _subtitle(stories: Sequence[Story]) -> str:

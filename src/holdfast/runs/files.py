@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import tomllib
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
@@ -68,8 +69,9 @@ def part_of_configuration(text: str) -> str:
     return text.rpartition(f"\n[{PROVENANCE}]\n")[0]
 
 
-def read_config(path: Path, settings: Iterable[str] = ()) -> RunConfig:
+def read_config(path: str | os.PathLike[str], settings: Iterable[str] = ()) -> RunConfig:
     """Return the configuration in a file, changed by settings."""
+    path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

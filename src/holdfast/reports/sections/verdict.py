@@ -22,21 +22,22 @@ _MOST_PROBLEMS = 8
 
 
 def verdict(stories: Sequence[Story]) -> Section:
-    """Return the answers in words; for several runs a table besides."""
+    """Return the answers: of one run in words, of several in a table."""
     panels: list[Panel] = [*_problems(stories)]
-    if len(stories) > 1:
-        panels.append(_side_by_side(stories))
-    for place, (story, run) in enumerate(zip(stories, run_names(stories), strict=True)):
-        tally = tally_of(story)
-        panels.append(
-            Text(
-                key=f"verdict-{place + 1}",
-                title="In words" if len(stories) == 1 else run,
-                paragraphs=tuple(sentences(story, tally)),
-                tone=_tone(story, tally),
-            )
-        )
+    panels += [_side_by_side(stories)] if len(stories) > 1 else [_words(stories[0], "verdict-1", "In words")]
     return Section(key="verdict", title="In short", panels=tuple(panels))
+
+
+def run_by_run(stories: Sequence[Story]) -> Section:
+    """Return the answers of several runs in words."""
+    named = enumerate(zip(stories, run_names(stories), strict=True), 1)
+    panels = tuple(_words(story, f"verdict-{place}", run) for place, (story, run) in named)
+    return Section(key="run-by-run", title="Run by run", panels=panels)
+
+
+def _words(story: Story, key: str, title: str) -> Text:
+    tally = tally_of(story)
+    return Text(key=key, title=title, paragraphs=tuple(sentences(story, tally)), tone=_tone(story, tally))
 
 
 def headlines(stories: Sequence[Story]) -> tuple[Headline, ...]:
