@@ -46,7 +46,6 @@ VARIANTS: list[Partition] = [
     ExtremePartition(num_clients=37),
     ExtremePartition(num_clients=3),
     ExtremePartition(num_clients=1000),
-    ExtremePartition(num_clients=12, guests=3),
     DirichletPartition(num_clients=37),
     DirichletPartition(num_clients=37, alpha=1e-9),
     DirichletPartition(num_clients=37, alpha=1e-9, equal_sizes=False),
