@@ -219,6 +219,7 @@ def test_newer_figures_keep_what_the_reader_chose(visitor: Visitor, path: Path) 
             """async () => {
                 const panels = JSON.parse(document.getElementById('holdfast-report').textContent);
                 const [table, map] = ['clients', 'weights'].map((key) => panels.find((panel) => panel.key === key));
+                Object.assign(map, JSON.parse(await holdfast.inflated('holdfast-plots')).weights);
                 table.rows.push(['client 19b', 0.5, 1, 1, 'new']);
                 map.figure.data[0].z[9][39] = 0.125;
                 await holdfast.updatePanel(document.getElementById('clients'), table);

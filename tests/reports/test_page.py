@@ -18,7 +18,7 @@ from tests.reports.nasty import NASTY, nasty_report, panels
 
 from holdfast.errors import RunError
 from holdfast.reports.page import asset, embedded, plotly_script, render, write_page
-from holdfast.reports.panels import Report, Section
+from holdfast.reports.panels import HeatMap, Report, Section
 from holdfast.reports.plotting import panel_json
 
 WORDS = Report(title="t", subtitle="", sections=(Section(key="s", title="s", panels=panels()[:1]),))
@@ -49,6 +49,10 @@ class Reader(HTMLParser):
             self.scripts[-1] += data
 
 
+def unpacked(letters: str) -> bytes:
+    return gzip.decompress(base64.b64decode(letters))
+
+
 @pytest.fixture(scope="module")
 def page() -> str:
     return render(nasty_report())
@@ -57,7 +61,7 @@ def page() -> str:
 def test_the_page_has_its_own_scripts_only_and_asks_for_nothing(page: str) -> None:
     reader = Reader(page)
     kinds = [attributes.get("type") for tag, attributes in reader.tags if tag == "script"]
-    assert kinds == ["application/json", "text/plain", None, None]
+    assert kinds == ["application/json", "text/plain", "text/plain", None, None]
     assert not {tag for tag, _ in reader.tags} & {"img", "iframe", "link", "object", "b", "i"}
     addresses = [
         attributes.get(name) for _, attributes in reader.tags for name in ("src", "href") if name in attributes
@@ -69,7 +73,7 @@ def test_the_page_has_its_own_scripts_only_and_asks_for_nothing(page: str) -> No
 def test_the_policy_names_what_may_run(page: str) -> None:
     reader = Reader(page)
     policy = next(attributes["content"] for _, attributes in reader.tags if "http-equiv" in attributes)
-    scripts = [reader.scripts[2].encode(), reader.scripts[3].encode(), plotly_script()]
+    scripts = [reader.scripts[3].encode(), reader.scripts[4].encode(), plotly_script()]
     for script in scripts:
         assert f"'sha256-{base64.b64encode(hashlib.sha256(script).digest()).decode()}'" in str(policy)
     assert str(policy).startswith("default-src 'none'; script-src 'sha256-")
@@ -78,17 +82,28 @@ def test_the_policy_names_what_may_run(page: str) -> None:
 
 def test_the_panels_are_in_the_page_as_they_are(page: str) -> None:
     reader = Reader(page)
-    found = json.loads(reader.scripts[0])
+    plots = json.loads(unpacked(reader.scripts[1]))
+    found = [{**panel, **plots.get(panel["key"], {})} for panel in json.loads(reader.scripts[0])]
     assert found == json.loads(json.dumps([panel_json(panel) for panel in panels()]))
     ids = [attributes.get("id") for tag, attributes in reader.tags if tag == "article"]
     assert ids == [panel.key for panel in panels()]
 
 
 def test_plotly_is_in_the_page_compressed_and_only_if_something_is_drawn(page: str) -> None:
-    packed = Reader(page).scripts[1]
-    assert gzip.decompress(base64.b64decode(packed)) == plotly_script()
+    assert unpacked(Reader(page).scripts[2]) == plotly_script()
     assert len(page) < 3_000_000
     assert len(render(WORDS)) < 100_000
+
+
+def test_what_is_drawn_is_in_the_page_compressed() -> None:
+    cells = tuple(tuple(f"kept; score {row + column / 1000:.4g}" for column in range(200)) for row in range(100))
+    values = tuple((1.0,) * 200 for _ in cells)
+    names = tuple(f"client {row}" for row in range(100)), tuple(map(str, range(200)))
+    titles = {"title": "t", "row_title": "r", "column_title": "c", "value_title": "v"}
+    panel = HeatMap(key="k", rows=names[0], columns=names[1], values=values, hover=cells, **titles)
+    page = render(Report(title="t", subtitle="", sections=(Section(key="s", title="s", panels=(panel,)),)))
+    without = len(render(nasty_report()))
+    assert len(page) - without < len(json.dumps(panel_json(panel))) / 4
 
 
 def test_names_that_mean_harm_are_escaped_in_the_page(page: str) -> None:

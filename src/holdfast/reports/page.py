@@ -1,12 +1,13 @@
 """A report as one HTML file that is whole: it opens from disk, without a network, on a phone and in the dark.
 
-    Report ──► panels as JSON ──┐
-    page/report.html.j2 ────────┼──► one file; page/report.js draws what is scrolled to
-    Plotly, compressed ─────────┘
+    Report ──► panels as JSON ───────┐
+    page/report.html.j2 ─────────────┼──► one file; page/report.js draws what is scrolled to
+    plots and Plotly, compressed ────┘
 
 What runs in the page is named in its policy by its hash, so text that slipped through as a script would not run; no
-address may be asked for anything. Plotly (4.8 MB) lies in the file compressed (2 MB) and is inflated by the browser
-when the first plot comes into sight: browsers can since 2023 (Chromium 80, Firefox 113, Safari 16.4).
+address may be asked for anything. Plotly (4.8 MB) and what it draws lie in the file compressed (2 MB, and a sixth) and
+are inflated by the browser when the first plot comes into sight: browsers can since 2023 (Chromium 80, Firefox 113,
+Safari 16.4).
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ TEMPLATES, PLOTS = "jinja2", "plotly"
 """The packages of the extra."""
 FOLDER = Path(__file__).with_name("page")
 """Where report.html.j2, report.css and report.js are."""
+_FRAME = ("key", "kind", "title", "caption", "height")
+"""What the page knows of a plot before it is drawn."""
 _ESCAPES = str.maketrans({letter: f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"})
 
 
@@ -61,14 +64,15 @@ def render(report: Report) -> str:
     environment = Environment(loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined)
     environment.filters |= {"shown": shown, "prose": prose}
     panels = [panel_json(panel) for section in report.sections for panel in section.panels]
-    drawn = any("figure" in panel for panel in panels)
+    drawn = {panel["key"]: _split(panel) for panel in panels if "figure" in panel}
     scripts = [asset("report.js"), asset("page.js")]
     return environment.get_template("report.html.j2").render(
         report=report,
         policy=_policy(*(script.encode() for script in scripts), *([plotly_script()] if drawn else [])),
         style=asset("report.css"),
         panels=embedded(panels),
-        plotly=_packed() if drawn else "",
+        plots=_packed(json.dumps(drawn, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()),
+        plotly=_packed_plotly() if drawn else "",
         scripts=scripts,
     )
 
@@ -114,7 +118,16 @@ def _policy(*scripts: bytes) -> str:
     return f"{allowed}; base-uri 'none'; form-action 'none'"
 
 
+def _split(panel: dict[str, Any]) -> dict[str, Any]:
+    """Take out of a panel, and return, what is needed only when it is drawn: most of the page."""
+    return {name: panel.pop(name) for name in [*panel] if name not in _FRAME}
+
+
+def _packed(content: bytes) -> str:
+    """Return something compressed, in letters that may stand in a page."""
+    return base64.b64encode(gzip.compress(content, 9, mtime=0)).decode()
+
+
 @cache
-def _packed() -> str:
-    """Return Plotly compressed, in letters that may stand in a page."""
-    return base64.b64encode(gzip.compress(plotly_script(), 9, mtime=0)).decode()
+def _packed_plotly() -> str:
+    return _packed(plotly_script())

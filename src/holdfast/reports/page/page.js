@@ -44,13 +44,20 @@
     document.querySelectorAll("main > section[id]").forEach((section) => watcher.observe(section));
   }
 
+  let plots = null;
+  function whole(panel) { // with its figure, which lies compressed beside it
+    if (panel.empty) return panel;
+    plots = plots || holdfast.inflated("holdfast-plots").then(JSON.parse);
+    return plots.then((all) => ({ ...panel, ...all[panel.key] }), (error) => ({ ...panel, empty: `This cannot be drawn here: ${error}` }));
+  }
+
   function lazily(panels) {
     const waiting = new Map();
     const draw = async (element) => {
       const panel = waiting.get(element);
       if (!waiting.delete(element)) return;
       watcher.unobserve(element);
-      await holdfast.drawPanel(element, panel);
+      await holdfast.drawPanel(element, await whole(panel));
       if (holdfast.isPlot(panel)) holdfast.drawn += 1;
     };
     const watcher = new IntersectionObserver(

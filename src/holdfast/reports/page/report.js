@@ -6,6 +6,7 @@
      drawHeadlines(element, list)   the cards on top
      repaint()                      draw all plots again, after the colours have changed
      isPlot(panel)                  whether Plotly draws it
+     inflated(id)                   a promise of the text that lies compressed in an element
      failed                         what went wrong
 
    Text is set as text, never as markup. Plotly is taken from the page, where it lies compressed, unless it is there. */
@@ -73,19 +74,18 @@
   let loading = null;
   function plotly() {
     if (window.Plotly) return Promise.resolve(window.Plotly);
-    loading = loading || inflate(document.getElementById("holdfast-plotly").textContent.trim());
-    return loading;
+    return (loading = loading || inflated("holdfast-plotly").then(started));
   }
 
-  async function inflate(packed) {
-    const letters = atob(packed);
-    const whole = new Uint8Array(letters.length);
-    for (let place = 0; place < letters.length; place += 1) whole[place] = letters.charCodeAt(place);
-    const stream = new Blob([whole]).stream().pipeThrough(new DecompressionStream("gzip"));
-    const script = document.createElement("script");
-    script.textContent = await new Response(stream).text(); // the page's policy knows its hash
-    document.head.append(script);
+  function started(text) {
+    document.head.append(make("script", {}, text)); // the page's policy knows its hash
     return window.Plotly;
+  }
+
+  async function inflated(id) { // what lies compressed in the page
+    const letters = atob(document.getElementById(id).textContent.trim());
+    const whole = Uint8Array.from(letters, (letter) => letter.charCodeAt(0));
+    return new Response(new Blob([whole]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
   }
 
   /* ---- plots ---- */
@@ -363,7 +363,7 @@
   }
 
   holdfast.isPlot = (panel) => KINDS[panel.kind] === plot;
-  holdfast.frame = frame;
+  Object.assign(holdfast, { frame, inflated });
 
   holdfast.drawPanel = async function (element, panel) {
     const state = frame(element, panel);
