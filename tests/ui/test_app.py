@@ -6,9 +6,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.ui.folders import append, begun, played
+from tests.ui.folders import append, begun, played, record
 from tests.ui.visits import app_over, visit
 
+from holdfast.reports import glances
+from holdfast.reports.glances import LARGEST
 from holdfast.ui.assets import OWN, PLOTLY, SHARED
 from holdfast.ui.catalogue import id_of
 from holdfast.ui.views import MOST_COMPARED
@@ -130,21 +132,73 @@ def test_a_report_is_whole_made_once_and_made_again_after_a_round(tmp_path: Path
     assert visit(app, "/report/nobody.html").status_code == 404
 
 
-def test_a_report_neither_loads_data_nor_runs_code_of_a_run(tmp_path: Path) -> None:
-    marker = tmp_path / "ran"
-    code = tmp_path / "runs" / "evil_code.py"
-    folder = begun(tmp_path / "runs" / "one")
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('[data]\nname = "digits"', '[data]\nname = "torch-dataset"\nfactory = "evil_code:train"'),
+        ("[data]", '[model]\nname = "import"\nfactory = "evil_code:Model"\ncriterion = "evil_code:Loss"\n[data]'),
+        ('name = "digits"', 'name = "hugging-face"\npath = "evil_code"'),
+        ('name = "rage"', 'name = "evil_code:Rule"'),
+    ],
+)
+def test_a_page_and_its_report_run_no_code_of_a_run(tmp_path: Path, before: str, after: str) -> None:
+    marker, code, folder = tmp_path / "ran", tmp_path / "runs" / "evil_code.py", begun(tmp_path / "runs" / "one")
     code.write_text(f"open({str(marker)!r}, 'w')\n")
-    config = (
-        (folder.path / "config.toml")
-        .read_text()
-        .replace('name = "digits"', 'name = "torch-dataset"\nfactory = "evil_code:train"')
-    )
-    (folder.path / "config.toml").write_text(config)
+    config = folder.path / "config.toml"
+    config.write_text(config.read_text().replace(before, after))
     append(folder, range(3))
     app = app_over(tmp_path / "runs")
     with pytest.MonkeyPatch.context() as patched:
         patched.syspath_prepend(str(code.parent))
+        patched.chdir(code.parent)
         assert visit(app, f"/report/{id_of('one')}.html").status_code == 200
         assert visit(app, f"/api/runs/{id_of('one')}/panels").status_code == 200
+        assert visit(app, "/api/runs").status_code == 200
     assert not marker.exists()
+
+
+HARM = {
+    "nested": ("config.toml", "a = " + "[" * 50_000),
+    "deep": ("config.toml", "[rule" + ".a" * 500 + "]"),
+    "decimal": ("config.toml", "rounds = " + "9" * 5_000),
+    "hexadecimal": ("config.toml", "rounds = 0x" + "f" * 50_000),
+    "rule": ("config.toml", "rule = 0x" + "f" * 50_000),
+    "huge": ("config.toml", "# " + "x" * LARGEST),
+    "not finite": (
+        "summary.json",
+        '{"rounds": 3, "last": {"test_accuracy": NaN}, "best": {"test_accuracy": 1e999}}',
+    ),
+    "words": ("summary.json", '{"rounds": 3, "last": {"test_accuracy": "<b>"}, "best": {"test_accuracy": {}}}'),
+    "endless": ("summary.json", '{"rounds": 1e999, "last": {}, "best": {}}'),
+    "many": ("summary.json", '{"rounds": ' + "9" * 4_000 + ', "last": {}, "best": {}}'),
+    "lists": ("summary.json", "[" * 50_000),
+    "beyond": ("rounds.jsonl", '{"round": 0, "test_accuracy":1e999}\n'),
+    "dots": ("rounds.jsonl", '{"round": 0, "test_accuracy":1.2.3}\n'),
+    "bytes": ("rounds.jsonl", record(0).to_line().replace('"bytes_up":20800', '"bytes_up":1' + "0" * 400)),
+    "process": ("lock", "9" * 30),
+}
+
+
+@pytest.mark.parametrize("name", HARM)
+def test_one_run_that_is_meant_to_harm_leaves_the_list_and_its_own_page_as_they_are(tmp_path: Path, name: str) -> None:
+    file, text = HARM[name]
+    played(tmp_path / "good", 3)
+    (played(tmp_path / "bad", 3).path / file).write_text(text)
+    app = app_over(tmp_path)
+    for sort in ("name", "progress", "accuracy", "rule"):
+        assert len(visit(app, f"/api/runs?sort={sort}").json()["runs"]) == 2
+    assert visit(app, f"/api/runs/{id_of('bad')}/panels").status_code == 200
+    assert visit(app, f"/report/{id_of('bad')}.html").status_code == 200
+
+
+def test_a_line_longer_than_any_round_is_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(glances, "LONGEST", 5_000)
+    folder = played(tmp_path / "one", 3)
+    with (folder.path / "rounds.jsonl").open("a") as file:
+        file.write("x" * 6_000)
+    app = app_over(tmp_path)
+    (run,) = visit(app, "/api/runs").json()["runs"]
+    assert (run["state"], run["played"]) == ("damaged", 3)
+    page = visit(app, f"/api/runs/{id_of('one')}/panels").json()
+    assert "line 4" in page["panels"]["problems"]["paragraphs"][0]
+    assert page["head"]["runs"][0]["played"] == 3

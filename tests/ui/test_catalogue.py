@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -68,6 +69,15 @@ def test_a_run_with_a_link_for_a_file_is_none(tmp_path: Path, name: str) -> None
     (folder.path / name).symlink_to(secret)
     assert places(tmp_path / "runs") == []
     assert catalogue(tmp_path / "runs").path_of(id_of("a")) is None
+
+
+@pytest.mark.parametrize("name", ["config.toml", "rounds.jsonl", "lock"])
+def test_nobody_waits_at_a_pipe(tmp_path: Path, name: str) -> None:
+    folder = begun(tmp_path / "a")
+    begun(tmp_path / "b")
+    (folder.path / name).unlink(missing_ok=True)
+    os.mkfifo(folder.path / name)
+    assert places(tmp_path) == ["b"]
 
 
 def test_a_run_whose_file_becomes_a_link_is_gone_before_the_next_scan(tmp_path: Path) -> None:

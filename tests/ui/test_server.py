@@ -8,20 +8,17 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from tests.ui.folders import played
 from tests.ui.servers import served
 
 from holdfast.errors import ParameterError
-from holdfast.ui.catalogue import id_of
 from holdfast.ui.server import Place, checked, listening, serve
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_server_although_somebody_listens(tmp_path: Path, how: signal.Signals) -> None:
-    played(tmp_path / "one", 3)
     with served(tmp_path) as (process, address):
-        with urllib.request.urlopen(f"{address}api/runs/{id_of('one')}/events", timeout=60) as events:  # noqa: S310
-            while (line := events.readline()) and b"event: page" not in line:
+        with urllib.request.urlopen(f"{address}api/events", timeout=60) as events:  # noqa: S310
+            while (line := events.readline()) and b"event: changed" not in line:
                 pass  # pings, and the id
             assert line
             process.send_signal(how)

@@ -9,10 +9,12 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+from starlette.exceptions import HTTPException
 from tests.ui.folders import append, begun, played
 
 from holdfast.ui.catalogue import Catalogue, id_of
-from holdfast.ui.streams import list_changes, page_changes
+from holdfast.ui.streams import Audience, Events, list_changes, page_changes
 from holdfast.ui.views import Views
 
 
@@ -29,7 +31,7 @@ def heard(events: AsyncIterator[dict[str, Any]], deeds: list[Callable[[], object
     return asyncio.run(listen())
 
 
-def page(folder: Path, name: str, known: str | None = None) -> AsyncIterator[dict[str, Any]]:
+def page(folder: Path, name: str, known: str | None = None) -> Events:
     views = Views(Catalogue(folder, patience=0), patience=0)
     return page_changes(lambda: views.snapshot((id_of(name),)), known=known, pause=0.01)
 
@@ -79,3 +81,19 @@ def test_the_list_tells_that_it_changed(tmp_path: Path) -> None:
     events = heard(list_changes(catalogue.listing, known=None, pause=0.01), [lambda: begun(tmp_path / "one")])
     assert [event["event"] for event in events] == ["changed", "changed"]
     assert events[0]["id"] != events[1]["id"]
+
+
+def test_only_so_many_listen_and_who_leaves_makes_room(tmp_path: Path) -> None:
+    audience = Audience(most=2)
+
+    async def come_and_go() -> None:
+        listeners = [aiter(audience.hears(page(tmp_path, "nobody")).body_iterator) for _ in range(2)]
+        for each in listeners:
+            await anext(each)
+        with pytest.raises(HTTPException, match="2 pages are listening already"):
+            audience.hears(page(tmp_path, "nobody"))
+        await listeners[0].aclose()  # type: ignore[attr-defined]
+        audience.hears(page(tmp_path, "nobody"))
+        await listeners[1].aclose()  # type: ignore[attr-defined]
+
+    asyncio.run(come_and_go())

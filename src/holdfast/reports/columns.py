@@ -175,4 +175,12 @@ def _figures_of(record: RoundRecord) -> dict[str, float]:
         figures["median_score"] = statistics.median(known)
     counts = {"received": record.received, "removed": record.removed, "unusable": record.unusable}
     figures |= {name: len(clients) for name, clients in {**counts, "erased": record.erased}.items()}
-    return {name: float(value) for name, value in figures.items()}
+    return {name: _real(value) for name, value in figures.items()}
+
+
+def _real(value: float) -> float:
+    """Return a number as what a column holds; JSON has whole numbers that are larger."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.nan

@@ -6,15 +6,18 @@ Only the raw config.toml, summary.json and new bytes of rounds.jsonl are looked 
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, final
+
+from holdfast.errors import CorruptRunError
 
 if sys.platform != "win32":
     import fcntl
@@ -27,6 +30,14 @@ _ACCURACY = re.compile(rb'"test_accuracy":(-?[0-9.]+(?:[eE][-+]?[0-9]+)?)')
 _LOSS = re.compile(rb'"test_loss":(-?[0-9.]+(?:[eE][-+]?[0-9]+)?)')
 _WORDS = 120
 """How many letters of a rule or an attack are shown."""
+LARGEST = 4 << 20
+"""Bytes of a configuration or a summary; what is larger, no run has written."""
+LONGEST = 64 << 20
+"""Bytes of a round; a line that is longer is damage."""
+_DEEPEST = 32
+"""Tables in tables of a configuration."""
+_WHOLE = 2**63
+"""Beyond this TOML has no whole numbers, although Python reads some."""
 
 
 class State(StrEnum):
@@ -92,11 +103,49 @@ class Glances:
 
 
 def raw_table(text: str) -> dict[str, Any] | None:
-    """Return the table of a configuration without building anything from it; None if it is no TOML."""
+    """Return the table of a configuration without building anything from it; None if it is none that a run writes.
+
+    >>> raw_table("rounds = 5"), raw_table("rounds"), raw_table("a = " + "[" * 10_000), raw_table("a = 0x" + "f" * 99)
+    ({'rounds': 5}, None, None, None)
+    """
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
+        table = tomllib.loads(text)
+    except (ValueError, RecursionError):
         return None
+    return table if _is_plain(table, _DEEPEST) else None
+
+
+def _is_plain(value: Any, depth: int) -> bool:
+    """Tell whether tables are not too deep to be walked through, and whole numbers not too large to be written."""
+    if isinstance(value, Mapping | list):
+        inside = value.values() if isinstance(value, Mapping) else value
+        return depth > 0 and all(_is_plain(each, depth - 1) for each in inside)
+    return not isinstance(value, int) or abs(value) < _WHOLE
+
+
+def small_text(path: Path) -> str | None:
+    """Return what a file holds; None if it cannot be read, is no text, or is larger than a run writes."""
+    try:
+        with path.open("rb") as file:
+            found = file.read(LARGEST + 1)
+        return found.decode() if len(found) <= LARGEST else None
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def whole_lines(path: Path, offset: int) -> Iterator[bytes]:
+    """Yield the lines of a file after its first bytes, without one at the end that is still being written.
+
+    Raises:
+        CorruptRunError: a line is longer than any round.
+    """
+    with path.open("rb") as file:
+        file.seek(offset)
+        while (line := file.readline(LONGEST)).endswith(b"\n"):
+            yield line
+    if len(line) == LONGEST:
+        msg = f"it is longer than {LONGEST >> 20} MB"
+        raise CorruptRunError(msg)
 
 
 def is_deployed(table: Mapping[str, Any]) -> bool:
@@ -125,7 +174,9 @@ def at_work(path: Path) -> bool:
     """
     lock = path / LOCK
     try:
-        if not _alive(int(lock.read_bytes())):
+        with lock.open("rb") as file:
+            holder = int(file.read(32))
+        if not _alive(holder):
             return False
         descriptor = os.open(lock, os.O_RDONLY)
     except (OSError, ValueError):
@@ -178,6 +229,7 @@ class _Seen:
         self._accuracy: float | None = None
         self._best: float | None = None
         self._loss: float | None = None
+        self._damaged = False
 
     def look(self, path: Path) -> None:
         config, rounds = stamp_of(path / CONFIG), stamp_of(path / ROUNDS)
@@ -196,40 +248,39 @@ class _Seen:
     def _from_summary(self, path: Path) -> bool:
         """Take the figures of a run that is done from its summary; False if there is none."""
         try:
-            summary = json.loads((path / SUMMARY).read_bytes())
-            last, best = summary["last"], summary["best"]
-            self._played = int(summary["rounds"])
-            self._accuracy, self._loss = last.get("test_accuracy"), last.get("test_loss")
-            self._best = best.get("test_accuracy")
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            summary = json.loads(small_text(path / SUMMARY) or "")
+            last, best, played = summary["last"], summary["best"], summary["rounds"]
+            found = last.get("test_accuracy"), last.get("test_loss"), best.get("test_accuracy")
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return False
+        if not isinstance(played, int) or not 0 <= played < _WHOLE:
+            return False
+        self._played = played
+        self._accuracy, self._loss, self._best = map(_figure, found)
         return True
 
     def _from_rounds(self, path: Path) -> None:
         """Read the whole lines that are new."""
         try:
-            with path.open("rb") as file:
-                file.seek(self._offset)
-                new = file.read()
+            for line in whole_lines(path, self._offset):
+                self._offset += len(line)
+                self._played += 1
+                accuracy, loss = _number(_ACCURACY, line), _number(_LOSS, line)
+                self._loss = self._loss if loss is None else loss
+                if accuracy is not None:
+                    self._accuracy = accuracy
+                    self._best = accuracy if self._best is None else max(accuracy, self._best)
+        except CorruptRunError:
+            self._damaged = True
         except OSError:
             return
-        new = new[: new.rfind(b"\n") + 1]
-        self._offset += len(new)
-        self._played += new.count(b"\n")
-        accuracies = _numbers(_ACCURACY, new)
-        losses = _numbers(_LOSS, new)
-        if accuracies:
-            self._accuracy = accuracies[-1]
-            self._best = max([*accuracies, *([] if self._best is None else [self._best])])
-        if losses:
-            self._loss = losses[-1]
 
     def glance(self, path: Path) -> Glance:
         table = self._table or {}
         planned = table.get("rounds")
         planned = planned if isinstance(planned, int) else None
         deployed = is_deployed(table)
-        broken = self._table is None or self._rounds is None
+        broken = self._table is None or self._rounds is None or self._damaged
         return Glance(
             path=path,
             name=path.name or path.resolve().name,
@@ -248,10 +299,8 @@ class _Seen:
 
 
 def _table(path: Path) -> dict[str, Any] | None:
-    try:
-        return raw_table(path.read_bytes().decode())
-    except (OSError, UnicodeDecodeError):
-        return None
+    text = small_text(path)
+    return None if text is None else raw_table(text)
 
 
 def _shortened(table: Mapping[str, Any], key: str) -> str:
@@ -259,8 +308,18 @@ def _shortened(table: Mapping[str, Any], key: str) -> str:
     return words if len(words) <= _WORDS else f"{words[: _WORDS - 1]}…"
 
 
-def _numbers(pattern: re.Pattern[bytes], lines: bytes) -> list[float]:
-    return [float(found) for found in pattern.findall(lines) if found.count(b".") <= 1 and found != b"."]
+def _number(pattern: re.Pattern[bytes], line: bytes) -> float | None:
+    """Return a number of a round; None if it has none."""
+    found = pattern.search(line)
+    try:
+        return None if found is None else _figure(float(found[1]))
+    except ValueError:  # such as 1.2.3
+        return None
+
+
+def _figure(value: Any) -> float | None:
+    """Return what can be shown as a number, and None for everything else that a file may hold."""
+    return float(value) if isinstance(value, int | float) and abs(value) < _WHOLE and math.isfinite(value) else None
 
 
 def _alive(process: int) -> bool:
@@ -270,6 +329,6 @@ def _alive(process: int) -> bool:
         os.kill(process, 0)
     except PermissionError:
         return True
-    except OSError:
+    except (OSError, OverflowError):
         return False
     return True

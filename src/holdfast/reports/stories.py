@@ -8,7 +8,7 @@ Every folder gives a story: one that is empty, crashed or damaged tells what can
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
@@ -20,14 +20,28 @@ from holdfast.errors import CorruptRunError, HoldfastError
 from holdfast.records.clients import ClientColumns, ClientSummary, suspects
 from holdfast.records.round import Client, RoundRecord
 from holdfast.reports.columns import Columns, Entries
-from holdfast.reports.glances import CONFIG, ROUNDS, SUMMARY, State, is_deployed, raw_table, stamp_of, state_of
+from holdfast.reports.glances import (
+    CONFIG,
+    LARGEST,
+    ROUNDS,
+    SUMMARY,
+    State,
+    is_deployed,
+    raw_table,
+    small_text,
+    stamp_of,
+    state_of,
+    whole_lines,
+)
 
 if TYPE_CHECKING:
     from holdfast.simulation import RunConfig
 
 
-_GROWING = ("entries", "client_lines")
+_GROWING = ("entries", "client_lines", "attack_start")
 """What is made anew when there are new rounds."""
+_REMEMBERED = 4096
+"""Bytes at the end of the last line by which a file is known again."""
 
 
 @final
@@ -113,6 +127,9 @@ class Story:
         from holdfast.runs import config_of  # noqa: PLC0415  loads torch
 
         self._config_problem: str | None = None
+        if self._config_stamp is not None and self._config_stamp[1] > LARGEST:
+            self._config_problem = f"{self.path / CONFIG} is larger than {LARGEST >> 20} MB, which no run writes"
+            return None
         try:
             return config_of(RunFolder.open(self.path))
         except HoldfastError as error:
@@ -174,13 +191,13 @@ class Story:
         """Places of the clients that were Byzantine in some round; nobody in a deployment, which does not know."""
         return frozenset() if self.deployed else frozenset(self._columns.byzantine)
 
-    @property
+    @cached_property
     def attack_start(self) -> int | None:
-        """The first round that was attacked; None if none was, or nobody knows."""
-        config = self.config
-        if config is None or not self.byzantine:
+        """The first round whose cohort was attacked; None if none was, or nobody knows."""
+        if self.config is None or not self.byzantine:
             return None
-        return attack_start_of(config)
+        entries = self.entries
+        return attack_start_of(self.config, np.unique(entries.round[entries.byzantine]).tolist())
 
     def _missing(self) -> str | None:
         """Say that rounds are gone from a run that was complete."""
@@ -201,23 +218,19 @@ class Story:
             return False
 
     def _read_config(self) -> None:
-        try:
-            self.config_text = (self.path / CONFIG).read_bytes().decode()
-        except (OSError, UnicodeDecodeError):
-            self.config_text = None
-            return
-        self.raw = raw_table(self.config_text) or {}
+        self.config_text = small_text(self.path / CONFIG)
+        self.raw = raw_table(self.config_text or "") or {}
 
     def _read_rounds(self) -> None:
         self._damage = None
         played = self.rounds_played
         try:
-            for line in self._new_lines():
+            for line in whole_lines(self.path / ROUNDS, self._offset):
                 record = _record(self.rounds_played, line)
                 self._clients.add(record)
                 self._columns.add(record, self._clients.places)
                 self._offset += len(line)
-                self._last_line = line
+                self._last_line = line[-_REMEMBERED:]
         except CorruptRunError as error:
             before = f"what the {self.rounds_played} rounds before it say is shown"
             self._damage = f"line {self.rounds_played + 1} of {self.path / ROUNDS} is damaged: {error}; {before}"
@@ -229,26 +242,19 @@ class Story:
             for name in _GROWING:
                 self.__dict__.pop(name, None)
 
-    def _new_lines(self) -> Iterator[bytes]:
-        with (self.path / ROUNDS).open("rb") as file:
-            file.seek(self._offset)
-            for line in file:
-                if line.endswith(b"\n"):
-                    yield line
 
-
-def attack_start_of(config: RunConfig) -> int | None:
-    """Return the first round in which the attack of a configuration acts; None if it never does.
+def attack_start_of(config: RunConfig, rounds: Iterable[int]) -> int | None:
+    """Return the first of some rounds in which the attack of a configuration acts; None if it does in none of them.
 
     >>> from holdfast.attacks import SignFlip, Sleeper
     >>> from holdfast.simulation import RunConfig
-    >>> attack_start_of(RunConfig(attack=Sleeper(attack=SignFlip(), start=7))), attack_start_of(RunConfig())
-    (7, None)
+    >>> config = RunConfig(attack=Sleeper(attack=SignFlip(), start=7))
+    >>> attack_start_of(config, range(20)), attack_start_of(config, [3, 9]), attack_start_of(config, range(5))
+    (7, 9, None)
     """
     from holdfast.attacks import Honest  # noqa: PLC0415  loads torch
     from holdfast.attacks.timing import acting  # noqa: PLC0415
 
-    rounds = range(config.rounds)
     return next((number for number in rounds if not isinstance(acting(config.attack, number), Honest)), None)
 
 

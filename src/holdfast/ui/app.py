@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sse_starlette.sse import EventSourceResponse
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -33,7 +32,7 @@ from holdfast.ui.catalogue import Catalogue
 from holdfast.ui.downloads import Downloads, file_name
 from holdfast.ui.guards import Door
 from holdfast.ui.queries import Query
-from holdfast.ui.streams import list_changes, page_changes
+from holdfast.ui.streams import Audience, list_changes, page_changes
 from holdfast.ui.views import MOST_COMPARED, Views
 
 PAGE = "live.html"
@@ -76,6 +75,7 @@ class _Site:
         self._catalogue = Catalogue(folder, patience=patience)
         self._views = Views(self._catalogue, patience=patience)
         self._downloads = Downloads()
+        self._audience = Audience()
         self._pause = max(patience, 0.05)
 
     async def page(self, request: Request) -> Response:
@@ -98,7 +98,7 @@ class _Site:
 
     async def list_events(self, request: Request) -> Response:
         known = request.headers.get("last-event-id")
-        return EventSourceResponse(list_changes(self._catalogue.listing, known=known, pause=self._pause))
+        return self._audience.hears(list_changes(self._catalogue.listing, known=known, pause=self._pause))
 
     async def panels(self, request: Request) -> Response:
         runs = _asked(request)
@@ -110,7 +110,7 @@ class _Site:
     async def events(self, request: Request) -> Response:
         runs = _asked(request)
         known = request.headers.get("last-event-id")
-        return EventSourceResponse(page_changes(lambda: self._views.snapshot(runs), known=known, pause=self._pause))
+        return self._audience.hears(page_changes(lambda: self._views.snapshot(runs), known=known, pause=self._pause))
 
     async def report(self, request: Request) -> Response:
         runs = _asked(request)

@@ -1,7 +1,8 @@
 """The runs below a folder: found again and again, named by what they are called below it.
 
 Nothing outside the folder is looked at: links are not followed, neither those to folders nor those to the files of a
-run. A run is asked for by its id, which is looked up among those that were found, so no path ever comes from a visitor.
+run, and what is no file is not opened. A run is asked for by its id, which is looked up among those that were found, so
+no path ever comes from a visitor.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ DEEPEST = 8
 MOST = 20_000
 """How many runs are found at most."""
 _LETTERS = 120
-_FILES = frozenset({CONFIG, ROUNDS, SUMMARY, LOCK, "checkpoints", "snapshots", "model.safetensors"})
-"""What a run writes; a link under one of these names is no run of this folder."""
+_FILES = frozenset({CONFIG, ROUNDS, SUMMARY, LOCK, "model.safetensors"})
+_FOLDERS = frozenset({"checkpoints", "snapshots"})
+"""What a run writes; a link under one of these names, or a pipe, is no run of this folder."""
 
 
 @final
@@ -153,5 +155,7 @@ def _is_run(path: Path) -> bool:
 
 
 def _is_own(entries: list[os.DirEntry[str]]) -> bool:
-    """Tell whether the files of a run are in its folder, and not somewhere else behind a link."""
-    return not any(entry.name in _FILES and entry.is_symlink() for entry in entries)
+    """Tell whether the files of a run are files in its folder: no links to somewhere else, no pipes to wait at."""
+    return all(entry.is_file(follow_symlinks=False) for entry in entries if entry.name in _FILES) and not any(
+        entry.is_symlink() for entry in entries if entry.name in _FOLDERS
+    )

@@ -62,7 +62,12 @@ def serve(folder: Path, *, host: str, port: int, token: str | None, ready: Calla
         place = Place(host=host, port=listener.getsockname()[1], token=token)
         app = create_app(folder, token=token, names=frozenset() if is_loopback(host) else names_here(host))
         config = uvicorn.Config(
-            app, log_level="critical", access_log=False, timeout_graceful_shutdown=_GRACE, server_header=False
+            app,
+            ws="none",
+            log_level="critical",
+            access_log=False,
+            timeout_graceful_shutdown=_GRACE,
+            server_header=False,
         )
         threading.Thread(target=_warm_up, daemon=True).start()
         ready(place)

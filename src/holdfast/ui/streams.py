@@ -11,22 +11,57 @@ sent nothing if nothing changed.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
+from typing import Any, final
 
 import anyio
+from sse_starlette.sse import EventSourceResponse
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 
 from holdfast.ui.catalogue import Listing
 from holdfast.ui.views import Snapshot
 
 AGAIN = 1_000
 """After how many milliseconds a browser tries again."""
+MOST = 200
+"""Visitors who listen at a time: a process may have about a thousand connections."""
+SLOWEST = 30.0
+"""Seconds after which a visitor who does not take what is sent is given up."""
+
+Events = AsyncGenerator[dict[str, Any], None]
 
 
-async def page_changes(
-    look: Callable[[], Snapshot | None], *, known: str | None, pause: float
-) -> AsyncIterator[dict[str, Any]]:
+@final
+class Audience:
+    """Those who listen, of whom there are only so many."""
+
+    def __init__(self, *, most: int = MOST) -> None:
+        self._most = most
+        self._now = 0
+
+    def hears(self, events: Events) -> EventSourceResponse:
+        """Return the answer to somebody who wants to listen.
+
+        Raises:
+            HTTPException: there is no place left.
+        """
+        if self._now >= self._most:
+            raise HTTPException(503, f"{self._most} pages are listening already; close some of them")
+        return EventSourceResponse(self._counted(events), send_timeout=SLOWEST)
+
+    async def _counted(self, events: Events) -> AsyncIterator[dict[str, Any]]:
+        self._now += 1
+        try:
+            async with aclosing(events):
+                async for event in events:
+                    yield event
+        finally:
+            self._now -= 1
+
+
+async def page_changes(look: Callable[[], Snapshot | None], *, known: str | None, pause: float) -> Events:
     """Yield the changes of a page for ever.
 
     Args:
@@ -51,9 +86,7 @@ async def page_changes(
         await anyio.sleep(pause)
 
 
-async def list_changes(
-    look: Callable[[], Listing], *, known: str | None, pause: float
-) -> AsyncIterator[dict[str, Any]]:
+async def list_changes(look: Callable[[], Listing], *, known: str | None, pause: float) -> Events:
     """Yield that the list changed, whenever it did."""
     while True:
         found = await run_in_threadpool(look)
