@@ -276,3 +276,60 @@ def test_clients_that_are_byzantine_now_and_then_are_said_to_be(tmp_path: Path) 
     assert "2 of the 4 clients that took part were Byzantine in some rounds" in words(verdict([story]))
     table = panel_of(clients([story]), "suspicion", Table)
     assert {row[0]: row[1] for row in table.rows}["client 0"] == "in 1 of 2 rounds"
+
+
+def test_honest_updates_that_count_little_are_not_called_unharmed(tmp_path: Path) -> None:
+    light = {"kept": (0, 1, 2), "weights": (0.05, 0.475, 0.475, 0.0)}
+    folder(tmp_path / "run", [four(number, **light) for number in range(4)])
+    said = words(verdict([Story(tmp_path / "run")]))
+    assert "No honest client was wronged" not in said
+    assert "No honest update was removed, but 33.3 % of them counted less than half of an equal share." in said
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "said"),
+    [
+        ((0.76, 0.76, 0.77, 0.76), "It changed little: test accuracy went from 76.0 % after the first evaluation"),
+        ((0.9, 0.5, 0.4, 0.3), "It got worse: test accuracy was 90.0 % in round 0 and is 30.0 % in the end."),
+    ],
+)
+def test_a_high_accuracy_alone_is_no_learning(tmp_path: Path, accuracies: tuple[float, ...], said: str) -> None:
+    folder(tmp_path / "run", [four(number, test_accuracy=each) for number, each in enumerate(accuracies)])
+    assert said in words(verdict([Story(tmp_path / "run")]))
+
+
+def test_an_attack_that_has_not_begun_is_not_marked(tmp_path: Path) -> None:
+    attack = Sleeper(attack=SignFlip(), start=3)
+    folder(tmp_path / "run", [four(number) for number in range(3)], attack=attack)
+    story = Story(tmp_path / "run")
+    assert panel_of(learning([story]), "accuracy", Lines).marks == ()
+    assert "did nothing that differs from honest clients so far" in words(verdict([story]))
+
+
+def test_an_attack_starts_with_the_first_cohort_that_holds_a_liar(tmp_path: Path) -> None:
+    folder(tmp_path / "run", [four(0, byzantine=()), four(1, byzantine=()), four(2), four(3)])
+    lines = panel_of(learning([Story(tmp_path / "run")]), "accuracy", Lines)
+    assert [mark.at for mark in lines.marks] == [2.0]
+
+
+def test_a_certificate_tells_how_often_it_failed_and_where_there_is_none(tmp_path: Path) -> None:
+    none = {"certificate": {"error_bound": None}}
+    records = [
+        four(0, honest_error_bound=0.3),
+        four(1, error=0.8),
+        four(2, **none),
+        four(3, error=2e-7, update_norm=1.0),
+    ]
+    folder(tmp_path / "run", records)
+    lines = panel_of(certificate([Story(tmp_path / "run")]), "certificate", Lines)
+    assert "proved (the error was above it in 0 of 1 round)" in lines.caption
+    assert "may fail (the error was above it in 1 of 3 rounds)" in lines.caption
+    assert "In 1 round that spread contradicts the updates" in lines.caption
+    assert series_of(lines, "true error").y == (0.25, 0.8, 0.25, None)
+
+
+def test_small_errors_of_small_updates_are_drawn(tmp_path: Path) -> None:
+    records = [four(number, error=10.0**-number, update_norm=10.0**-number) for number in range(6)]
+    folder(tmp_path / "run", records, rounds=6)
+    lines = panel_of(certificate([Story(tmp_path / "run")]), "certificate", Lines)
+    assert None not in series_of(lines, "true error").y

@@ -157,9 +157,9 @@ def test_a_deployment_knows_reasons_and_no_liars(tmp_path: Path) -> None:
 
 def test_the_start_of_an_attack_is_that_of_the_sleeper() -> None:
     inner = Sleeper(attack=SignFlip(), start=5)
-    assert attack_start_of(config(rounds=20, attack=Sleeper(attack=inner, start=3))) == 5
-    assert attack_start_of(config(attack=Honest())) is None
-    assert attack_start_of(config(rounds=4, attack=inner)) is None
+    assert attack_start_of(config(rounds=20, attack=Sleeper(attack=inner, start=3)), range(20)) == 5
+    assert attack_start_of(config(attack=Honest()), range(20)) is None
+    assert attack_start_of(config(rounds=4, attack=inner), range(4)) is None
 
 
 def test_a_long_run_costs_only_its_new_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

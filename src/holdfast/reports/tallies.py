@@ -14,6 +14,8 @@ from holdfast.reports.stories import Story
 EVALUATED = ("train_loss", "train_accuracy", "test_loss", "test_accuracy")
 """What is known of a model in rounds with an evaluation."""
 
+_HALF = 0.5
+
 
 @final
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +30,8 @@ class Tally:
     byzantine_removed: int
     byzantine_weight: float | None
     """The share of the updates' weight that came from Byzantine rows; None if it is not known."""
+    honest_reduced: int
+    """Honest rows that were kept, with less than half of an equal share; all rows in a deployment."""
     absent: int
     """How often a client sent nothing."""
     malformed: int
@@ -75,6 +79,7 @@ def tally_of(story: Story) -> Tally:
         byzantine=None if story.deployed else int(lying.sum()),
         byzantine_removed=0 if story.deployed else int((lying & removed).sum()),
         byzantine_weight=None if story.deployed or not weight else float(np.nansum(entries.weight[lying]) / weight),
+        honest_reduced=int((judged & ~removed & ~lying & (entries.weight < _HALF)).sum()),
         absent=int((entries.status == Status.ABSENT).sum()),
         malformed=int((entries.status >= Status.UNUSABLE).sum()),
         skipped=int(np.nansum(story.column("skipped"))),

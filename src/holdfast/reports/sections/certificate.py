@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from holdfast.reports.panels import Lines, Panel, Section, Series, Style, Text
 from holdfast.reports.sections.filtering import per_round
 from holdfast.reports.sections.learning import attack_marks, curve
-from holdfast.reports.sections.phrases import key_of, run_names, setting_words, title_of
+from holdfast.reports.sections.phrases import key_of, plural, run_names, setting_words, title_of
 from holdfast.reports.stories import Story
 from holdfast.reports.thinning import REPORT, Limits
 
 Numbers = NDArray[np.float64]
-_DEEPEST = 1e-3
-"""Errors below this part of the largest are rounding, of rounds without Byzantine rows: they are not drawn."""
+_ROUNDING = 1e-5
+"""Errors below this part of the updates' size are rounding, of rounds without Byzantine rows: they are not drawn."""
 
 
 def certificate(stories: Sequence[Story], limits: Limits = REPORT) -> Section:
@@ -50,7 +50,7 @@ def broken_rounds(story: Story) -> NDArray[np.int64]:
 
 def _bounds(story: Story, run: str, place: int, runs: int, limits: Limits) -> Iterator[Panel]:
     rounds = np.arange(story.rounds_played, dtype=np.float64)
-    proved, error = _positive(story.column("certificate.error_bound")), _positive(story.column("error"))
+    proved, error = _positive(story.column("certificate.error_bound")), _real_errors(story)
     at_truth = _positive(story.column("honest_error_bound"))
     if not np.isfinite(proved).any() and (runs > 1 or not np.isfinite(error).any()):
         return
@@ -61,7 +61,7 @@ def _bounds(story: Story, run: str, place: int, runs: int, limits: Limits) -> It
         curve(
             "bound, with the true spread", rounds[measured], at_truth[measured], limits, colour=4, style=Style.POINTS
         ),
-        curve("true error", rounds, _floored(error, _largest([error, proved])), limits, colour=7),
+        curve("true error", rounds, error, limits, colour=7),
         curve("more Byzantine rows than assumed", rounds[broken], error[broken], limits, colour=1, style=Style.POINTS),
     )
     certified = np.isfinite(proved).any()
@@ -86,18 +86,36 @@ def _caption(story: Story, *, certified: bool) -> str:
             "in a deployment. Logarithmic scale."
         )
     return (
-        "With the true spread of the honest updates (known in some rounds of a simulation) the bound is proved; with "
-        "the spread that the rule found by itself it may fail. Mere rounding is not drawn. Logarithmic scale."
+        "With the true spread of the honest updates (known in some rounds of a simulation) the bound is proved"
+        f"{_exceeded(story, 'honest_error_bound')}; with the spread that the rule found by itself it may fail"
+        f"{_exceeded(story, 'certificate.error_bound')}. {_unbounded(story)}Mere rounding is not drawn. Logarithmic "
+        "scale."
     )
+
+
+def _exceeded(story: Story, name: str) -> str:
+    """Say how often the error was above a bound."""
+    bound, error = story.column(name), story.column("error")
+    known = np.isfinite(bound) & np.isfinite(error)
+    if not known.any():
+        return ""
+    above = int((error[known] > bound[known]).sum())
+    return f" (the error was above it in {above} of {plural(int(known.sum()), 'round')})"
+
+
+def _unbounded(story: Story) -> str:
+    """Say in how many rounds nothing can be concluded from the spread that the rule found."""
+    missing = int(np.isnan(story.column("certificate.error_bound")).sum())
+    if not missing:
+        return ""
+    return f"In {plural(missing, 'round')} that spread contradicts the updates, so nothing follows from it. "
 
 
 def _errors(stories: Sequence[Story], limits: Limits) -> Iterator[Panel]:
     """Yield the true errors of all runs."""
-    errors = [_positive(story.column("error")) for story in stories]
-    scale = _largest(errors)
     curves = (
-        curve(run, np.arange(len(error), dtype=np.float64), _floored(error, scale), limits, colour=place)
-        for place, (error, run) in enumerate(zip(errors, run_names(stories), strict=True))
+        curve(run, np.arange(story.rounds_played, dtype=np.float64), _real_errors(story), limits, colour=place)
+        for place, (story, run) in enumerate(zip(stories, run_names(stories), strict=True))
     )
     series = tuple(each for each in curves if each is not None)
     if series:
@@ -117,10 +135,8 @@ def _positive(values: Numbers) -> Numbers:
     return np.where(values > 0.0, values, np.nan)
 
 
-def _largest(curves: Sequence[Numbers]) -> float:
-    return max((float(values[np.isfinite(values)].max(initial=0.0)) for values in curves), default=0.0)
-
-
-def _floored(error: Numbers, scale: float) -> Numbers:
+def _real_errors(story: Story) -> Numbers:
     """Return the errors that are more than rounding."""
-    return np.where(error >= _DEEPEST * scale, error, np.nan)
+    error, size = _positive(story.column("error")), story.column("update_norm")
+    scatter = np.sqrt(np.nan_to_num(story.column("honest_scatter")))
+    return np.where(error > _ROUNDING * np.fmax(np.nan_to_num(size), scatter), error, np.nan)

@@ -15,7 +15,7 @@ from holdfast.reports.tallies import Tally, last_and_best, tally_of
 _FORGOT = 0.05
 """An accuracy this much below its best was lost again."""
 _LEARNED = 0.1
-"""What an accuracy must have gained since the first evaluation, or above guessing, to speak of learning."""
+"""What an accuracy must have gained since the first evaluation to speak of learning."""
 _MANY = 0.1
 """A share of honest updates removed from which a warning is due."""
 _MOST_PROBLEMS = 8
@@ -88,14 +88,12 @@ def _learning(story: Story) -> str:
     which = "test" if np.isfinite(column).any() else "training"
     column = column if which == "test" else story.column("train_accuracy")
     first = float(column[np.flatnonzero(np.isfinite(column))[0]])
+    what, fact = f"{which} accuracy", f"{percent(best)} in round {when} and is {percent(last)} in the end"
     if best - last > _FORGOT:
-        return (
-            f"It learned and lost it again: {which} accuracy was {percent(best)} in round {when} and is "
-            f"{percent(last)} in the end."
-        )
-    if last - first > _LEARNED or last > 0.5 + _LEARNED:
-        return f"It learned: {which} accuracy went from {percent(first)} after the first evaluation to {percent(last)}."
-    return f"It hardly learned: {which} accuracy went from {percent(first)} to {percent(last)}."
+        learned = best - first > _LEARNED
+        return f"It learned and lost it again: {what} was {fact}." if learned else f"It got worse: {what} was {fact}."
+    went = f"{what} went from {percent(first)} after the first evaluation to {percent(last)}"
+    return f"It learned: {went}." if last - first > _LEARNED else f"It changed little: {went}."
 
 
 def _by_loss(story: Story) -> str:
@@ -120,7 +118,7 @@ def _attackers(story: Story) -> str:
     changing = any(0 < line.byzantine < line.sampled for line in story.client_lines)
     who = f"{liars} of the {seen} clients that took part were Byzantine{' in some rounds' if changing else ''}"
     if start is None:
-        return f"{who}, but did nothing that differs from honest clients ({setting_words(story, 'attack')})."
+        return f"{who}, but did nothing that differs from honest clients so far ({setting_words(story, 'attack')})."
     when = "" if not start else f" from round {start} on"
     return f"{who}; they attacked{when} with {setting_words(story, 'attack')}."
 
@@ -144,13 +142,22 @@ def _removals(story: Story, tally: Tally) -> Iterator[str]:
         yield f"The rule {rule} removed {caught} ({percent(tally.byzantine_removed / tally.byzantine)}){weight}."
     elif story.byzantine:
         yield "No Byzantine update arrived."
+    yield _wronged(tally)
+
+
+def _wronged(tally: Tally) -> str:
+    """Say what the rule took from honest clients: whole updates, or weight."""
+    less = f"{percent(tally.honest_reduced / max(1, tally.honest))} of them counted less than half of an equal share"
     if tally.honest_removed:
-        yield (
-            f"Honest clients were wronged: {percent(tally.honest_removed / tally.honest)} of their updates were "
-            f"removed ({tally.honest_removed:,} of {tally.honest:,})."
+        share = percent(tally.honest_removed / tally.honest)
+        more = f"; {less}" if tally.honest_reduced else ""
+        return (
+            f"Honest clients were wronged: {share} of their updates were removed ({tally.honest_removed:,} of "
+            f"{tally.honest:,}){more}."
         )
-    else:
-        yield f"No honest client was wronged: all {tally.honest:,} honest updates were kept."
+    if tally.honest_reduced:
+        return f"No honest update was removed, but {less}."
+    return f"No honest client was wronged: all {tally.honest:,} honest updates were kept."
 
 
 def _tone(story: Story, tally: Tally) -> Tone:
