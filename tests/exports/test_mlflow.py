@@ -87,6 +87,12 @@ def test_without_the_package_the_message_says_how_to_get_it(tmp_path: Path, monk
         to_mlflow(tmp_path, "store")
 
 
+def test_a_database_without_what_it_takes_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.exports.mlflow.find_spec", lambda name: None if name == "sqlalchemy" else name)
+    with pytest.raises(ParameterError, match=r"needs sqlalchemy; .*pip install 'holdfast\[mlflow\]'"):
+        to_mlflow(tmp_path, f"sqlite:///{tmp_path}/mlflow.db")
+
+
 def test_a_store_that_does_not_exist_is_named(tmp_path: Path) -> None:
     written(tmp_path / "run")
     with pytest.raises(ParameterError, match="nonsense://x"):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.ui.folders import begun
 from tests.ui.visits import app_over, visit
 
-from holdfast.ui.guards import HEADERS, cookie_name, is_loopback, names_here
+from holdfast.ui.guards import HEADERS, Door, cookie_name, is_loopback, names_here
 
 TOKEN = "a-token-of-enough-letters"  # noqa: S105  of a test
 ADDRESSES = (
@@ -57,12 +59,49 @@ def test_this_machine_is_known_by_its_names(tmp_path: Path, host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "127.0.0.1.evil.example:8750", "localhost.evil.example", "", "[evil]"]
+    "host",
+    [
+        "evil.example",
+        "127.0.0.1.evil.example:8750",
+        "localhost.evil.example",
+        "",
+        "[evil]",
+        "[::1]evil.example",
+        "127.0.0.1:8750:evil.example",
+        "127.0.0.1@evil.example",
+        "evil.example#127.0.0.1",
+        "[::1",
+        "127.0.0.1:",
+    ],
 )
 def test_other_names_are_refused(tmp_path: Path, host: str) -> None:
     answer = visit(app_over(tmp_path), "/api/runs", host=host)
     assert answer.status_code == 421
     assert "runs" not in answer.text
+
+
+def test_two_hosts_are_refused() -> None:
+    reached = False
+
+    async def behind(scope: Any, receive: Any, send: Any) -> None:
+        nonlocal reached
+        del scope, receive, send
+        reached = True
+
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    hosts = [(b"host", b"127.0.0.1"), (b"host", b"evil.example")]
+    scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": hosts, "scheme": "http"}
+    asyncio.run(Door(behind)(scope, _nothing, send))
+    assert sent[0]["status"] == 421
+    assert not reached
+
+
+async def _nothing() -> Any:
+    return {"type": "http.disconnect"}
 
 
 def test_a_server_for_others_is_known_by_the_name_it_was_given(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,8 @@ _PROVENANCE = "provenance."
 _PARAMETERS_A_CALL = 100
 _METRICS_A_CALL = 1_000
 _LETTERS = 6_000
+_DATABASES = re.compile(r"(sqlite|postgresql|mysql|mssql)[+:]")
+_FOR_DATABASES = ("sqlalchemy", "alembic")
 _REFUSED = re.compile(r"[^\w\-./ ]", re.ASCII)
 
 
@@ -51,13 +54,15 @@ def to_mlflow(path: Path, store: str, *, experiment: str = EXPERIMENT) -> str:
     except ImportError:
         msg = "an export to MLflow needs mlflow-skinny; get it with: pip install 'holdfast[mlflow]'"
         raise ParameterError(msg) from None
+    uri = tracking_uri(store)
+    _check_database(uri)
     run = Exported(path)
     settings = run.settings()
     try:
-        client = MlflowClient(tracking_uri=tracking_uri(store))
+        client = MlflowClient(tracking_uri=uri)
         return _exported(client, run, settings, experiment)
-    except ModuleNotFoundError as error:
-        msg = f"the store {store!r} needs the package {error.name!r}: pip install mlflow, or name a folder with --out"
+    except ModuleNotFoundError as error:  # such as the driver of a database
+        msg = f"the store {store!r} needs the package {error.name!r}; install it, or name a folder with --out"
         raise ParameterError(msg) from None
     except (MlflowException, OSError) as error:
         msg = f"MLflow cannot write to {store!r}: {error}"
@@ -71,6 +76,14 @@ def tracking_uri(store: str) -> str:
     ('sqlite:///mlflow.db', 'file:///tmp/mlruns')
     """
     return store if re.match(r"[a-z][a-z+]+:", store) else Path(store).resolve().as_uri()
+
+
+def _check_database(uri: str) -> None:
+    """Refuse a database if what mlflow-skinny needs for one is not there: it would speak of its registry of models."""
+    missing = [name for name in _FOR_DATABASES if find_spec(name) is None]
+    if missing and _DATABASES.match(uri):
+        msg = f"the store {uri!r} needs {', '.join(missing)}; get what is missing with: pip install 'holdfast[mlflow]'"
+        raise ParameterError(msg)
 
 
 def _exported(client: MlflowClient, run: Exported, settings: dict[str, Any], experiment: str) -> str:

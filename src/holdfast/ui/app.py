@@ -49,7 +49,8 @@ def create_app(
         names: hosts that visitors may name besides localhost and addresses of digits.
         patience: seconds that pass at least between two looks at the disk for the same thing.
     """
-    site = _Site(folder, patience)
+    catalogue = Catalogue(folder, patience=patience)
+    site = _Site(catalogue, patience)
     routes = [
         Route("/", site.page),
         Route("/run/{runs}", site.page),
@@ -61,19 +62,21 @@ def create_app(
         Route("/report/{runs}.html", site.report),
         Route("/static/{name}", site.static),
     ]
-    return Starlette(
+    app = Starlette(
         routes=routes,
         middleware=[Middleware(Door, token=token, names=names)],
         exception_handlers={HTTPException: _refused, HoldfastError: _wrong},
     )
+    app.state.catalogue = catalogue
+    return app
 
 
 class _Site:
     """What the addresses answer."""
 
-    def __init__(self, folder: Path, patience: float) -> None:
-        self._catalogue = Catalogue(folder, patience=patience)
-        self._views = Views(self._catalogue, patience=patience)
+    def __init__(self, catalogue: Catalogue, patience: float) -> None:
+        self._catalogue = catalogue
+        self._views = Views(catalogue, patience=patience)
         self._downloads = Downloads()
         self._audience = Audience()
         self._pause = max(patience, 0.05)

@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import html
 import ipaddress
+import re
 import socket
 from http.cookies import CookieError, SimpleCookie
 from typing import final
@@ -35,6 +36,8 @@ HEADERS = {
 }
 """What every answer says."""
 _ALLOWED = "GET, HEAD"
+_HOST = re.compile(r"(\[(?P<address>[^\[\]]+)\]|(?P<name>[^:\[\]]+))(:[0-9]{1,5})?")
+"""What a Host header looks like."""
 
 
 @final
@@ -78,7 +81,8 @@ class Door:
         headers = Headers(scope=scope)
         if scope["method"] not in {"GET", "HEAD"}:
             return PlainTextResponse("This page only shows.\n", 405, {"allow": _ALLOWED})
-        if not is_harmless(headers.get("host", ""), self._names):
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or not is_harmless(hosts[0], self._names):
             return PlainTextResponse("This server is not known by that name; use its address.\n", 421)
         if self._token is None or self._is_let_in(headers):
             return None
@@ -127,7 +131,10 @@ def is_harmless(host: str, names: frozenset[str]) -> bool:
     >>> is_harmless("evil.example:8750", frozenset({"localhost"})), is_harmless("localhost", frozenset({"localhost"}))
     (False, True)
     """
-    name = host.rpartition("]")[0].removeprefix("[") if host.startswith("[") else host.partition(":")[0]
+    parts = _HOST.fullmatch(host)
+    if parts is None:
+        return False
+    name = parts["address"] or parts["name"]
     if name.lower() in names:
         return True
     try:

@@ -15,6 +15,7 @@ from typing import final
 
 from holdfast.errors import ParameterError
 from holdfast.ui.app import create_app
+from holdfast.ui.catalogue import Catalogue
 from holdfast.ui.guards import is_loopback, names_here
 
 SHORTEST_TOKEN = 8
@@ -69,13 +70,14 @@ def serve(folder: Path, *, host: str, port: int, token: str | None, ready: Calla
             timeout_graceful_shutdown=_GRACE,
             server_header=False,
         )
-        threading.Thread(target=_warm_up, daemon=True).start()
+        threading.Thread(target=_warm_up, args=(app.state.catalogue,), daemon=True).start()
         ready(place)
         uvicorn.Server(config).run(sockets=[listener])
 
 
-def _warm_up() -> None:
-    """Load what the first page of a run needs, before anybody asks for one: configurations take torch."""
+def _warm_up(catalogue: Catalogue) -> None:
+    """Make the list, and then load what the first page of a run needs: configurations take torch."""
+    catalogue.listing()
     with suppress(ImportError):
         importlib.import_module("holdfast.runs")
 
