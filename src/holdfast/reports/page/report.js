@@ -15,10 +15,11 @@
 
   const DASH = "–";
   const SEARCHED = 12; // tables with more rows get a field to search in
+  const SHORT = 16; // letters of a cell that stay in one line
   const NARROW = 520; // pixels of a plot on a phone
   const FINGER = window.matchMedia("(hover: none)"); // a finger on a plot scrolls the page; a mouse zooms
-  const COLOUR_BAR = {
-    orientation: "h", x: 1, xanchor: "right", y: 1, yanchor: "bottom", lenmode: "pixels", len: 200,
+  const COLOUR_BAR = { // of the whole picture, or it would push the margins
+    orientation: "h", x: 1, xanchor: "right", yref: "container", yanchor: "bottom", ypad: 0, lenmode: "pixels", len: 200,
     thickness: 8, outlinewidth: 0, nticks: 5, tickfont: { size: 11 },
   };
   const states = new WeakMap();
@@ -74,12 +75,8 @@
   let loading = null;
   function plotly() {
     if (window.Plotly) return Promise.resolve(window.Plotly);
-    return (loading = loading || inflated("holdfast-plotly").then(started));
-  }
-
-  function started(text) {
-    document.head.append(make("script", {}, text)); // the page's policy knows its hash
-    return window.Plotly;
+    const run = (text) => document.head.append(make("script", {}, text)); // the page's policy knows its hash
+    return (loading = loading || inflated("holdfast-plotly").then(run).then(() => window.Plotly));
   }
 
   async function inflated(id) { // what lies compressed in the page
@@ -105,7 +102,7 @@
     if (trace.type === "heatmap") {
       const ends = [css("--bad"), css("--middle"), css("--fine")];
       if (!panel.good_is_high) ends.reverse();
-      const bar = { ...trace.colorbar, ...COLOUR_BAR };
+      const bar = { ...trace.colorbar, ...COLOUR_BAR, y: 1 - panel.figure.layout.margin.t / panel.height };
       const value = (number) => `${panel.value.title}: ${written(number, panel.value.unit)}`; // a gap is no zero
       const said = (row, column) => [value(trace.z[row][column]), panel.texts[panel.said[row][column]]];
       const text = trace.z.map((cells, row) => cells.map((_, column) => said(row, column).filter(Boolean).join("<br>")));
@@ -147,9 +144,11 @@
       Object.assign(layout.yaxis, room, { categoryorder: "array", categoryarray: rows, autorange: "reversed" });
       layout.yaxis.uirevision = `${panel.key} ${panel.orders[order].name}`;
       layout.shapes = flags(panel, rows);
+      const above = { xref: "paper", yref: "paper", x: 1, y: 1, xanchor: "right", yanchor: "bottom", yshift: 30, showarrow: false };
+      layout.annotations = [{ ...above, text: panel.value.title, font: { size: 12, color: quiet } }];
     }
     if (narrow && panel.kind !== "lines") { // names would leave no room; a finger on a bar or a cell shows them
-      layout.xaxis.nticks = 6;
+      layout.xaxis.nticks = Math.min(6, Math.ceil((given.xaxis.nticks || 12) / 2));
       layout.xaxis.showticklabels = panel.kind !== "bars" || given.xaxis.nticks > 0;
       layout.yaxis.tickfont = { size: 10 };
     }
@@ -236,8 +235,10 @@
   function fillTable(state) {
     const { places, left } = chosenRows(state);
     const marked = new Set(state.panel.flagged);
-    const cell = (value, column) =>
-      make("td", { class: numeric(state, column) ? "number" : null }, written(value, state.panel.columns[column].unit));
+    const cell = (value, column) => {
+      const text = written(value, state.panel.columns[column].unit);
+      return make("td", { class: numeric(state, column) ? "number" : text.length <= SHORT ? "short" : null }, text);
+    };
     const row = (place) =>
       make("tr", { class: marked.has(place) ? "flagged" : null }, ...state.panel.rows[place].map(cell));
     state.rows.replaceChildren(...places.map(row));

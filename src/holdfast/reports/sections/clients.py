@@ -81,7 +81,7 @@ def suspicion_table(story: Story) -> Table:
     return Table(
         key="suspicion",
         title="Suspicion of each client",
-        caption="Suspicion is the lower end of a 95 % interval (Wilson) for the share of a client's replies that the "
+        caption="Suspicion is a lower bound, with 95 % confidence (Wilson), on the share of a client's replies that the "
         "rule gives no weight: compare clients with each other. A rule that always drops many rows suspects everybody."
         + (" Truly Byzantine clients are marked." if known and story.byzantine else ""),
         columns=columns,
