@@ -5,7 +5,30 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
+
+
+@contextmanager
+def deaf_children() -> Iterator[None]:
+    """Start threads and processes that do not hear Ctrl-C, which a terminal sends to all its processes.
+
+    What is blocked in a thread is blocked in the threads and processes that it starts, from their first moment: a
+    worker needs seconds to import what it needs before it could say so itself. A Ctrl-C in between is not lost: another
+    thread takes it, or this one when it is done here.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    resource_tracker.ensure_running()  # starting it later would unblock the signal in the thread that does so
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def end_with_parent() -> None:

@@ -14,6 +14,7 @@ from tests.cli.commands import ONE_THREAD, PROGRAM
 from tests.comparison.grids import BASE, SMALL, ThisProcess
 
 from holdfast.comparison.comparing import Comparison
+from holdfast.comparison.figures import read_figures
 from holdfast.comparison.grid import parsed_grid
 from holdfast.comparison.results import State, read_results
 from holdfast.comparison.workers import LocalWorkers
@@ -101,10 +102,11 @@ def test_an_interrupted_comparison_ends_like_one_that_was_not(whole: Path, tmp_p
     assert content(tmp_path).equals(content(whole))
 
 
-def test_a_damaged_cell_is_played_anew(whole: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("damaged", ["{", "[]", "null", '{"accuracy": 0.5}'])
+def test_a_damaged_cell_is_played_anew(whole: Path, tmp_path: Path, damaged: str) -> None:
     shutil.copytree(whole, tmp_path / "copy")
     first, second, third = sorted((tmp_path / "copy" / "cells").iterdir())[:3]
-    (first / "figures.json").write_text("{")
+    (first / "figures.json").write_text(damaged)
     (second / "figures.json").unlink()
     (second / "config.toml").write_text("lr = 3")
     (third / "figures.json").unlink()
@@ -114,6 +116,24 @@ def test_a_damaged_cell_is_played_anew(whole: Path, tmp_path: Path) -> None:
         (third / name).unlink()
     assert sorted(played(tmp_path / "copy").played) == [first.name, second.name, third.name]
     assert content(tmp_path / "copy").equals(content(whole))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("accuracy", "0.9"),
+        ("accuracy", float("nan")),
+        ("curve", 3),
+        ("curve", [0.1]),
+        ("skipped", 0.5),
+        ("seconds", None),
+    ],
+)
+def test_figures_that_no_run_has_are_not_believed(whole: Path, tmp_path: Path, name: str, value: object) -> None:
+    file = next(whole.glob("cells/*/figures.json"))
+    (tmp_path / "figures.json").write_text(json.dumps({**json.loads(file.read_text()), name: value}))
+    assert read_figures(file.parent) is not None
+    assert read_figures(tmp_path) is None
 
 
 def test_only_one_comparison_works_in_a_folder(tmp_path: Path) -> None:

@@ -76,5 +76,49 @@ def test_the_oracle_is_ranked_but_wins_nothing() -> None:
 
 def test_an_empty_comparison_has_a_reading() -> None:
     waiting = [result("rage", "x", None, state=State.WAITING)]
-    assert "nothing to rank" in " ".join(reading(waiting))
+    assert "nothing to rank" in reading(waiting)[-1]  # and nothing about seeds
     assert standings(waiting)[0].score is None
+
+
+def test_a_rule_that_was_spared_an_attack_has_not_met_all_of_them() -> None:
+    rows = [result("rage", attack, value) for attack, value in (("x", 0.8), ("y", 0.7))] + [result("spared", "x", 0.9)]
+    assert {each.rule: each.complete for each in worst_cases(rows)} == {"rage": True, "spared": False}
+    assert [each.rule for each in standings(rows)] == ["rage", "spared"]
+    assert contests(rows) == []
+
+
+def test_a_noisy_winner_does_not_hide_a_rule_that_surely_beats_the_champion() -> None:
+    rows = [result("rage", "x", 0.80 + 0.001 * seed, seed=seed) for seed in range(3)]
+    rows += [result("noisy", "x", value, seed=seed) for seed, value in enumerate((1.0, 0.7, 0.98))]
+    rows += [result("steady", "x", 0.85 + 0.001 * seed, seed=seed) for seed in range(3)]
+    (contest,) = contests(rows)
+    assert (contest.other.rule, contest.verdict) == ("steady", Verdict.BEATEN)
+
+
+def test_what_is_said_of_two_rules_rests_on_the_seeds_that_both_have() -> None:
+    rows = [result("rage", "x", value, seed=seed) for seed, value in enumerate((0.9, 0.9, 0.1))]
+    rows += [result("caf", "x", value, seed=seed) for seed, value in enumerate((0.80, 0.801))]
+    (contest,) = contests(rows)
+    assert contest.verdict is Verdict.BEST
+    assert contest.own.accuracy.mean - contest.other.accuracy.mean == pytest.approx(contest.difference.mean)
+    assert any("caf 80.0" in sentence and "rage 90.0" in sentence for sentence in reading(rows))
+
+
+def test_peace_is_compared_on_the_same_seeds_and_with_what_is_removed_in_peace() -> None:
+    rows = [result("rage", "none", value, seed=seed) for seed, value in enumerate((0.9, 0.5))]
+    rows += [result("mean", "none", 0.89, seed=0), result("rage", "x", 0.8, precision=0.5)]
+    (sentence,) = [each for each in reading(rows) if each.startswith("Where nobody attacks")]
+    assert "rage costs nothing: 90.0 %" in sentence
+    assert "removes" not in sentence  # 10 % of the honest ones under x are none of peace
+
+
+def test_runs_without_accuracy_are_said_to_have_none() -> None:
+    assert "no accuracy" in " ".join(reading([result("rage", "x", None)]))
+
+
+def test_rankings_that_do_not_cover_all_settings_say_so() -> None:
+    rows = [
+        result("rage", "x", 0.9, heterogeneity="p"),
+        result("rage", "x", None, heterogeneity="q", state=State.FAILED),
+    ]
+    assert "Over the 1 of 2 settings" in " ".join(reading(rows))

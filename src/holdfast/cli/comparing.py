@@ -20,6 +20,7 @@ from holdfast.errors import RunError
 
 if TYPE_CHECKING:
     from holdfast.comparison.comparing import Comparison, Stage
+    from holdfast.comparison.standing import Standing
     from holdfast.comparison.workers import Workers
 
 COMPARISONS = Path("comparisons")
@@ -28,6 +29,8 @@ SILENCE = 20.0
 """Seconds between two lines where there is no terminal."""
 EXTRA = ("pebble", "polars")
 WIDTH_OF_FILES = 120
+WIDTH_OF_ALL = 110
+"""Columns of a terminal in which the whole ranking has room."""
 
 
 def compare(
@@ -170,23 +173,32 @@ def _say_how_many(comparison: Comparison) -> None:
     )
 
 
+def _ranking(standings: list[Standing], *, wide: bool) -> Table:
+    """Return the ranking; in a narrow terminal without what there is to say about removals."""
+    table = Table(title="accuracy in the worst case over attacks, mean over settings; best first")
+    table.add_column("rule", overflow="fold", min_width=16)
+    for heading in ("worst case", "lowest"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("under", overflow="fold", min_width=8)
+    numbers = ("without\nattack", "precision", "recall", "honest\nremoved", "settings")
+    for heading in numbers if wide else numbers[:1]:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for each in standings:
+        words = each.words()
+        table.add_row(*words[: len(table.columns)], style="bold" if each.rule == "rage" else None)
+    return table
+
+
 def _show(comparison: Comparison) -> None:
     """Print the ranking and the reading of it."""
     from holdfast.comparison.reading import reading  # noqa: PLC0415
-    from holdfast.comparison.standing import standings, varied  # noqa: PLC0415
+    from holdfast.comparison.standing import standings  # noqa: PLC0415
 
     results = comparison.results()
     console = Console()
     if not console.is_terminal:
         console.width = WIDTH_OF_FILES
-    table = Table(title="accuracy in the worst case over attacks, mean over settings; best first")
-    table.add_column("rule", overflow="fold")
-    for heading in ("worst case", "lowest", "without\nattack", "precision", "recall", "honest\nremoved", "settings"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("its worst", overflow="fold")
-    for each in standings(results):
-        table.add_row(*each.words(varied(results)), style="bold" if each.rule == "rage" else None)
-    console.print(table)
+    console.print(_ranking(standings(results), wide=console.width >= WIDTH_OF_ALL))
     for sentence in reading(results):
         console.print(sentence, highlight=False, markup=False)
     console.print(

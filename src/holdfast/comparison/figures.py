@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -84,6 +85,18 @@ def read_figures(folder: Path) -> Figures | None:
     """Return the figures of a cell; None if it is not done, or what is there is not what a cell writes."""
     try:
         values = json.loads((folder / _FILE).read_bytes())
-        return Figures(**{field.name: values[field.name] for field in fields(Figures)})
-    except (OSError, ValueError, KeyError, TypeError):
+        found = {field.name: values[field.name] for field in fields(Figures)}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
+    return Figures(**found) if _sound(**found) else None
+
+
+def _sound(*, curve: object, curve_rounds: object, seconds: object, **others: object) -> bool:
+    """Return whether these can be the figures of a run: finite numbers, a curve with a round for every accuracy."""
+    if not (isinstance(curve, list) and isinstance(curve_rounds, list) and len(curve) == len(curve_rounds)):
+        return False
+    counts = (*curve_rounds, others.pop("skipped"), others.pop("promise_broken"))
+    numbers = (*curve, seconds, *(value for value in others.values() if value is not None))
+    return all(type(count) is int for count in counts) and all(
+        isinstance(number, int | float) and math.isfinite(number) for number in numbers
+    )

@@ -142,7 +142,7 @@ def read_results(path: Path) -> list[Result]:
     except FileNotFoundError:
         msg = f"there is no comparison in {str(path.parent)!r}: {path.name} is missing; `holdfast compare` makes one"
         raise CorruptRunError(msg) from None
-    except (OSError, KeyError, ValueError, TypeError, pl.exceptions.PolarsError) as error:
+    except (OSError, KeyError, ValueError, TypeError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         msg = f"{path} is not what a comparison writes: {error}; run the same comparison again to have it written anew"
         raise CorruptRunError(msg) from None
 

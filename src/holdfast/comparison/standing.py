@@ -96,7 +96,7 @@ class WorstCase:
     case: Case
     accuracy: Estimate
     complete: bool
-    """Whether there is a result for every attack of the setting."""
+    """Whether there is a result for every attack that any rule meets in the setting."""
 
 
 @final
@@ -121,23 +121,23 @@ class Standing:
     refused: int
     """Cells that the rule refused."""
 
-    def words(self, keys: Iterable[str] | None = None) -> tuple[str, ...]:
-        """Return a line of a table; of settings only these keys are named.
+    def words(self) -> tuple[str, ...]:
+        """Return a line of a table.
 
-        Rule, worst case, lowest, without attack, precision, recall, honest removed, settings, its worst.
+        Rule, worst case, lowest, under which attack, without attack, precision, recall, honest removed, settings.
         """
-        lowest, where = NOTHING, "no result"
-        if self.lowest is not None:
-            lowest = str(self.lowest.accuracy)
-            where = f"{self.lowest.case.attack} at {in_words(self.lowest.setting, keys)}"
         return (
             self.rule,
             NOTHING if self.score is None else str(self.score),
-            lowest,
+            *((NOTHING, NOTHING) if self.lowest is None else (str(self.lowest.accuracy), self.lowest.case.attack)),
             *(_percent(each) for each in (self.peace, self.precision, self.recall, self.honest_removed)),
-            f"{self.num_settings}/{self.num_wanted}" + (f" ({self.refused} refused)" if self.refused else ""),
-            where,
+            self.coverage,
         )
+
+    @property
+    def coverage(self) -> str:
+        """In how many settings of how many there is a result for every attack."""
+        return f"{self.num_settings}/{self.num_wanted}" + (f" ({self.refused} refused)" if self.refused else "")
 
 
 def setting_of(settings: Mapping[str, Label]) -> Setting:
@@ -190,16 +190,18 @@ def cases(results: Iterable[Result]) -> list[Case]:
 def worst_cases(results: Iterable[Result]) -> list[WorstCase]:
     """Return for every setting and rule the attack with the smallest mean accuracy over seeds."""
     found: dict[tuple[Setting, str], list[Case]] = defaultdict(list)
+    attacks: dict[Setting, set[str]] = defaultdict(set)
     for case in cases(results):
         found[case.setting, case.rule].append(case)
+        if case.rule != ORACLE:
+            attacks[case.setting].add(case.attack)
     worst = []
     for (setting, rule), each in found.items():
         there = [(case, case.accuracy) for case in each if case.accuracy is not None]
         if there:
             case, accuracy = min(there, key=lambda pair: pair[1].mean)
-            worst.append(
-                WorstCase(setting=setting, rule=rule, case=case, accuracy=accuracy, complete=len(there) == len(each))
-            )
+            met = rule == ORACLE or attacks[setting] <= {case.attack for case, _ in there}
+            worst.append(WorstCase(setting=setting, rule=rule, case=case, accuracy=accuracy, complete=met))
     return worst
 
 

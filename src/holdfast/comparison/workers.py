@@ -18,10 +18,13 @@ from typing import Any, final
 from holdfast.comparison.playing import Failure, Files, Outcome, Task, begin, play_cell, play_elsewhere
 from holdfast.errors import RunError
 from holdfast.records.durable import replace_file
+from holdfast.workers import deaf_children
 
 INSTALL_RAY = "pip install 'holdfast[ray]'"
 _PATIENCE = 10.0
 """Seconds to wait for a cluster to answer."""
+_LISTENING = 0.5
+"""Seconds after which a Ctrl-C is noticed at the latest: one that another thread took does not end the waiting."""
 
 
 class Workers(ABC):
@@ -47,11 +50,12 @@ class LocalWorkers(Workers):
         waiting: dict[Future[Outcome], Task] = {}
         try:
             while True:
-                for task in islice(tasks, self.jobs + 1 - len(waiting)):
-                    waiting[pool.schedule(play_cell, args=(task,))] = task
+                with deaf_children():
+                    for task in islice(tasks, self.jobs + 1 - len(waiting)):
+                        waiting[pool.schedule(play_cell, args=(task,))] = task
                 if not waiting:
                     return
-                for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+                for future in wait(waiting, _LISTENING, return_when=FIRST_COMPLETED).done:
                     yield waiting.pop(future), _outcome(future)
         finally:
             pool.stop()  # type: ignore[no-untyped-call]

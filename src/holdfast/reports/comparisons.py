@@ -19,6 +19,7 @@ from holdfast.comparison.grid import Grid, parsed_grid
 from holdfast.comparison.reading import CHAMPION, Verdict, contests, reading
 from holdfast.comparison.results import Result, State, read_results
 from holdfast.comparison.standing import (
+    NO_ATTACK,
     Case,
     Setting,
     Standing,
@@ -169,7 +170,6 @@ class _Comparison:
             Column(title="honest removed", unit=Unit.PERCENT, hint="share of honest updates that were removed"),
             Column(title="settings", hint="in which every attack has a result"),
             Column(title="seconds a cell", unit=Unit.SECONDS),
-            Column(title="lowest at", hint="the setting of the lowest"),
         )
         table = Table(
             key="ranking",
@@ -183,7 +183,6 @@ class _Comparison:
         return Section(key="ranking", title="Ranking", panels=(table,))
 
     def _line(self, each: Standing) -> tuple[Value, ...]:
-        words = each.words(self.keys)
         return (
             each.rule,
             each.score.mean if each.score else None,
@@ -194,9 +193,8 @@ class _Comparison:
             each.precision,
             each.recall,
             each.honest_removed,
-            words[-2],
+            each.coverage,
             each.seconds,
-            in_words(each.lowest.setting, self.keys) if each.lowest else None,
         )
 
     def _worst(self) -> Section:
@@ -272,13 +270,15 @@ class _Comparison:
         )
 
     def _curves(self) -> Section:
+        contested = {setting: place for place, setting in enumerate(self._contested)}
         pairs = list(
             dict.fromkeys(
                 (case.setting, case.attack)
                 for case in self.cases
-                if case.rule != ORACLE and case.setting in set(self._contested) and case.results
+                if case.rule != ORACLE and case.setting in contested and case.results
             )
         )
+        pairs.sort(key=lambda pair: (pair[1] == NO_ATTACK, contested[pair[0]]))
         panels = [self._lines(number, *pair) for number, pair in enumerate(pairs[:MOST_CURVES])]
         return Section(
             key="curves",
