@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import pytest
 from tests.reports.nasty import NASTY, ROUNDS, bars, curves, heat_map, panels, table, traffic
 
-from holdfast.reports.panels import Bars, Column, HeatMap, Lines, Panel, Series, Table
+from holdfast.reports.panels import Bars, Column, HeatMap, Lines, Panel, Series, Table, Unit
 from holdfast.reports.plotting import EMPTY, panel_json
 
 
@@ -125,3 +125,22 @@ def test_a_panel_of_an_unknown_kind_is_refused() -> None:
 
     with pytest.raises(TypeError, match="no way to draw a Smell"):
         panel_json(Smell(key="k", title="t"))
+
+
+def _level_axis(value: float, unit: Unit) -> Any:
+    curve = Series(name="x", x=(0.0, 1.0), y=(value, value), colour=0)
+    panel = Lines(key="a", title="A", x_title="round", y_title="y", unit=unit, series=(curve,))
+    return panel_json(panel)["figure"]["layout"]["yaxis"].get("range")
+
+
+def test_a_level_line_does_not_stand_between_impossible_shares() -> None:
+    assert _level_axis(0.0, Unit.PERCENT) == _level_axis(1.0, Unit.PERCENT) == [-0.03, 1.03]
+    assert _level_axis(0.0, Unit.NUMBER) == [-0.03, 1.03]
+    assert _level_axis(7.0, Unit.NUMBER) is None
+
+
+def test_rounds_are_written_without_powers_of_ten() -> None:
+    curve = Series(name="x", x=(0.0, 20_000.0), y=(0.0, 1.0), colour=0)
+    panel = Lines(key="a", title="A", x_title="round", y_title="y", series=(curve,))
+    axis = panel_json(panel)["figure"]["layout"]["xaxis"]
+    assert (axis["exponentformat"], axis["separatethousands"]) == ("none", True)

@@ -29,12 +29,12 @@ _LARGEST = 1e300
 _DASHES = {Style.LINE: "solid", Style.DASHED: "dash", Style.DOTTED: "dot", Style.POINTS: "solid"}
 _HEIGHT, _NAMED = 310, 12
 """Of curves and bars, in pixels: the height, and what the name of a curve adds."""
-_ROW, _FRAME, _LOWEST, _HIGHEST = 18, 150, 240, 900
-"""Of heat maps, in pixels: a row, what is around the rows, the lowest and the highest."""
+_ROW, _ABOVE, _BELOW, _SLANTED, _LOWEST, _HIGHEST = 18, 52, 50, 110, 200, 900
+"""Of heat maps, in pixels: a row, the scale above the rows, names below that are upright, or not; lowest, highest."""
 _NAME = 18
 """Letters of the name of a row or a bar; the whole name is shown by the pointer."""
-_SHORT = 6
-"""Letters of names that fit side by side."""
+_UPRIGHT = {6: 16, 13: 6}
+"""Letters of names that stand side by side, and how many of such names do."""
 _DECADES = 8
 """Powers of ten that an axis names at most."""
 _FORMATS = {
@@ -94,10 +94,21 @@ def _(panel: Lines) -> dict[str, Any]:
     if not any(value is not None for trace in drawn for value in trace["y"]):
         return {"kind": "lines", "empty": EMPTY}
     counted = panel.x_unit is Unit.NUMBER
+    plain = {"exponentformat": "none", "separatethousands": True} if counted else {}
     layout = {
-        "xaxis": {**_axis(panel.x_title, panel.x_unit), "zeroline": False, "automargin": False, "tickangle": 0},
+        "xaxis": {
+            **_axis(panel.x_title, panel.x_unit),
+            "zeroline": False,
+            "automargin": False,
+            "tickangle": 0,
+            **plain,
+        },
         "margin": {"b": 50, "l": 68},  # known, so that the margins of both axes do not chase each other
-        "yaxis": {**_axis(panel.y_title, panel.unit), "automargin": False, **(_decades(drawn) if panel.log_y else {})},
+        "yaxis": {
+            **_axis(panel.y_title, panel.unit),
+            "automargin": False,
+            **(_decades(drawn) if panel.log_y else _level(drawn, panel.unit)),
+        },
         "hovermode": "x unified" if counted else "closest",
         "showlegend": len(drawn) > 1,
         **_marks(panel),
@@ -122,7 +133,7 @@ def _(panel: HeatMap) -> dict[str, Any]:
         "x": columns,
         "y": rows,
         "z": values,
-        "colorbar": {"title": {"text": label(panel.value_title), "side": "top"}, **_FORMATS[panel.unit][1]},
+        "colorbar": _FORMATS[panel.unit][1],
         "hovertemplate": f"%{{y}}<br>{label(panel.column_title)} %{{x}}<br>%{{text}}<extra></extra>",
         "xgap": 1 if len(columns) <= 100 else 0,
         "ygap": 1,
@@ -130,14 +141,17 @@ def _(panel: HeatMap) -> dict[str, Any]:
     }
     if panel.written:
         trace["texttemplate"] = _WRITTEN.get(panel.unit, _FORMATS[panel.unit][0].format("z"))
+    below = _categories(panel.column_title, columns)
+    frame = _ABOVE + (_BELOW if "nticks" in below else _SLANTED)
     layout = {
-        "xaxis": _categories(panel.column_title, columns),
+        "xaxis": below,
         "yaxis": {"type": "category", "title": {"text": label(panel.row_title)}, "showgrid": False},
+        "margin": {"t": _ABOVE, "b": _BELOW},
     }
     orders = panel.orders or {"": tuple(range(len(rows)))}
     return {
         "kind": "heat-map",
-        "height": max(_LOWEST, min(_HIGHEST, _FRAME + _ROW * len(rows))),
+        "height": max(_LOWEST, min(_HIGHEST, frame + _ROW * len(rows))),
         "figure": {"data": [trace], "layout": layout},
         "good_is_high": panel.good_is_high,
         "value": {"title": label(panel.value_title), "unit": panel.unit.value},
@@ -241,10 +255,21 @@ def _decades(drawn: list[dict[str, Any]]) -> dict[str, Any]:
     return {"type": "log", **({"dtick": math.ceil(decades / _DECADES)} if decades > 1.5 else {})}
 
 
+def _level(drawn: list[dict[str, Any]], unit: Unit) -> dict[str, Any]:
+    """Return the ends of an axis for curves that are one level line; others need none.
+
+    Plotly draws such a line in the middle, of -100 % to 100 % for 0 and of 0 % to 200 % for 1.
+    """
+    values = {value for trace in drawn for value in trace["y"] if value is not None}
+    whole = unit is Unit.PERCENT and 0 <= min(values) == max(values) <= 1
+    return {"range": [-0.03, 1.03]} if whole or values == {0.0} else {}
+
+
 def _categories(title: str, names: Sequence[str]) -> dict[str, Any]:
     """Return an axis of names; short ones, such as numbers of rounds, stand upright with some left out."""
-    short = all(len(name) <= _SHORT for name in names)
-    upright = {"nticks": 16, "tickangle": 0} if short else {}
+    longest = max(map(len, names), default=0)
+    many = next((number for letters, number in _UPRIGHT.items() if longest <= letters), None)
+    upright = {} if many is None else {"nticks": many, "tickangle": 0, "automargin": False}
     return {"type": "category", "title": {"text": label(title)}, "showgrid": False, **upright}
 
 

@@ -19,8 +19,8 @@
   const NARROW = 520; // pixels of a plot on a phone
   const FINGER = window.matchMedia("(hover: none)"); // a finger on a plot scrolls the page; a mouse zooms
   const COLOUR_BAR = { // of the whole picture, or it would push the margins
-    orientation: "h", x: 1, xanchor: "right", yref: "container", yanchor: "bottom", ypad: 0, lenmode: "pixels", len: 200,
-    thickness: 8, outlinewidth: 0, nticks: 5, tickfont: { size: 11 },
+    orientation: "h", x: 1, xanchor: "right", yref: "container", yanchor: "bottom", ypad: 0,
+    lenmode: "pixels", len: 200, thickness: 8, outlinewidth: 0, nticks: 5, tickfont: { size: 11 },
   };
   const states = new WeakMap();
   const plotted = new Set();
@@ -90,8 +90,7 @@
   function axis(given) {
     const line = css("--line");
     return {
-      automargin: true,
-      ...{ gridcolor: line, linecolor: line, zerolinecolor: line, tickcolor: line },
+      ...{ automargin: true, gridcolor: line, linecolor: line, zerolinecolor: line, tickcolor: line },
       ...{ spikecolor: css("--quiet"), spikethickness: 1 },
       ...given,
       title: { ...given.title, font: { size: 12, color: css("--quiet") }, standoff: 8 },
@@ -144,7 +143,7 @@
       Object.assign(layout.yaxis, room, { categoryorder: "array", categoryarray: rows, autorange: "reversed" });
       layout.yaxis.uirevision = `${panel.key} ${panel.orders[order].name}`;
       layout.shapes = flags(panel, rows);
-      const above = { xref: "paper", yref: "paper", x: 1, y: 1, xanchor: "right", yanchor: "bottom", yshift: 30, showarrow: false };
+      const above = { xref: "paper", yref: "paper", x: 1, y: 1, xanchor: "right", yanchor: "bottom", yshift: 34, showarrow: false };
       layout.annotations = [{ ...above, text: panel.value.title, font: { size: 12, color: quiet } }];
     }
     if (narrow && panel.kind !== "lines") { // names would leave no room; a finger on a bar or a cell shows them
