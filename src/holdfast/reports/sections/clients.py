@@ -26,6 +26,8 @@ _WORDS = {
 }
 _EXPLAINED = (Status.REMOVED, Status.SKIPPED)
 """What the rule gives a reason for."""
+_DEEPEST = 1.25
+"""Weights from here on have one colour, so that an equal share looks alike in every run, and like no gap."""
 _SHOWN = 15
 """Rows of the table that are shown at first."""
 _FEW = 3
@@ -234,7 +236,7 @@ def _weights(view: _View) -> HeatMap | None:
     return HeatMap(
         key="weights",
         title="Weight of each client in each round",
-        caption=f"1 is an equal share, 0 is removed. {view.note()}".strip(),
+        caption=f"1 is an equal share, 0 is removed; from {_DEEPEST} on colours are the same. {view.note()}".strip(),
         rows=view.names,
         columns=view.bins.labels(),
         values=tuple(map(figures, means)),
@@ -242,7 +244,7 @@ def _weights(view: _View) -> HeatMap | None:
         column_title="round" if view.bins.width == 1 else "rounds",
         value_title="weight (1 = equal share)",
         low=0.0,
-        high=2.0 if np.nanmax(means) > 1.5 else 1.25,
+        high=_DEEPEST,
         hover=_hover(view, weights=False),
         flagged=view.flagged,
         orders=view.orders(),
