@@ -297,13 +297,28 @@ def _marks(panel: Lines) -> dict[str, Any]:
 def _names(texts: Iterable[str], flagged: Iterable[int] = ()) -> list[str]:
     """Return names for an axis, short and each once: a space without width after it tells a name from its equals."""
     marked, taken, found = set(flagged), set[str](), []
-    for place, text in enumerate(texts):
-        name = f"<b>{FLAG} {label(text, limit=_NAME)}</b>" if place in marked else label(text, limit=_NAME)
+    for place, short in enumerate(_told_apart(list(texts))):
+        name = f"<b>{FLAG} {label(short)}</b>" if place in marked else label(short)
         while name in taken:
             name += "\u200b"
         taken.add(name)
         found.append(name)
     return found
+
+
+def _told_apart(texts: Sequence[str]) -> list[str]:
+    """Return texts cut in their middles, as their ends often tell them apart; less if they would look the same.
+
+    >>> _told_apart(["dirichlet alpha=1.0", "dirichlet alpha=0.1"])
+    ['dirichle…alpha=1.0', 'dirichle…alpha=0.1']
+    """
+    whole = [shown(text, limit=400) for text in texts]
+    for limit in (_NAME, 2 * _NAME):
+        half = limit // 2
+        cut = [text if len(text) <= limit else f"{text[: half - 1]}…{text[-half:]}" for text in whole]
+        if len(set(cut)) == len(set(whole)):
+            break
+    return cut
 
 
 def _ends(panel: HeatMap, values: list[list[float | None]]) -> dict[str, float]:
