@@ -160,6 +160,8 @@ def test_a_page_and_its_report_run_no_code_of_a_run(tmp_path: Path, before: str,
 HARM = {
     "nested": ("config.toml", "a = " + "[" * 50_000),
     "deep": ("config.toml", "[rule" + ".a" * 500 + "]"),
+    "chain": ("config.toml", "a" + ".a" * 500_000 + " = 1"),
+    "chain of texts": ("config.toml", "rounds = 3\n[" + "'a=' . " * 500_000 + "a]"),
     "decimal": ("config.toml", "rounds = " + "9" * 5_000),
     "hexadecimal": ("config.toml", "rounds = 0x" + "f" * 50_000),
     "rule": ("config.toml", "rule = 0x" + "f" * 50_000),

@@ -49,7 +49,8 @@ def ui(
 
     def ready(place: Place) -> None:
         console = Console(highlight=False, markup=False, soft_wrap=True)
-        console.print(f"runs in {harmless(folder)}: {place.address}   (Ctrl-C ends this)")
+        where = harmless(folder) if folder.exists() else f"{harmless(folder)}, which is not there yet"
+        console.print(f"runs in {where}: {place.address}   (Ctrl-C ends this)")
         if open_:
             webbrowser.open(place.address)
 

@@ -36,6 +36,10 @@ LONGEST = 64 << 20
 """Bytes of a round; a line that is longer is damage."""
 _DEEPEST = 32
 """Tables in tables of a configuration."""
+_CHAIN = re.compile(
+    rf"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){{{_DEEPEST}}}""",
+)
+"""A key of so many parts that Python's parser takes the square of their number to read it."""
 _WHOLE = 2**63
 """Beyond this TOML has no whole numbers, although Python reads some."""
 
@@ -108,11 +112,22 @@ def raw_table(text: str) -> dict[str, Any] | None:
     >>> raw_table("rounds = 5"), raw_table("rounds"), raw_table("a = " + "[" * 10_000), raw_table("a = 0x" + "f" * 99)
     ({'rounds': 5}, None, None, None)
     """
+    if is_tangled(text):
+        return None
     try:
         table = tomllib.loads(text)
     except (ValueError, RecursionError):
         return None
     return table if _is_plain(table, _DEEPEST) else None
+
+
+def is_tangled(text: str) -> bool:
+    """Tell whether a configuration would take for ever to parse.
+
+    >>> is_tangled("a.b.c = 1"), is_tangled("a" + ".a" * 100_000 + " = 1")
+    (False, True)
+    """
+    return _CHAIN.search(text) is not None
 
 
 def _is_plain(value: Any, depth: int) -> bool:

@@ -27,6 +27,7 @@ from holdfast.reports.glances import (
     SUMMARY,
     State,
     is_deployed,
+    is_tangled,
     raw_table,
     small_text,
     stamp_of,
@@ -129,6 +130,9 @@ class Story:
         self._config_problem: str | None = None
         if self._config_stamp is not None and self._config_stamp[1] > LARGEST:
             self._config_problem = f"{self.path / CONFIG} is larger than {LARGEST >> 20} MB, which no run writes"
+            return None
+        if is_tangled(self.config_text or ""):
+            self._config_problem = f"{self.path / CONFIG} has tables in tables that no run writes"
             return None
         try:
             return config_of(RunFolder.open(self.path))
