@@ -28,6 +28,8 @@ def grid(text: str) -> str:
         (grid("participation = [0.0]"), ["participation must be a share above 0 and at most 1, got 0.0"]),
         (grid('heterogeneity = ["dirichelt"]'), ["grid.heterogeneity = 'dirichelt'", "did you mean 'dirichlet'"]),
         (grid("heterogeneity = [{ alpha = 0.1 }]"), ["takes names and tables with a name", "{'alpha': 0.1}"]),
+        (grid('partition = "iid"\nheterogeneity = "iid"'), ["grid.heterogeneity and grid.partition decide the same"]),
+        (grid('attack = { label = "none", name = "nan" }'), ["label 'none' of attack", "choose another word"]),
         (grid("seed = [-1]"), ["grid.seed = -1", "greater than or equal to 0"]),
         ("[base]\nlr = -1\n[grid]\nrule = 'rage'", ["[base] is no configuration", "lr", "-1"]),
         (f"told = 1.0\n{grid('')}", ["told must be a number strictly between 0 and 1, got 1.0"]),

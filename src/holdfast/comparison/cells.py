@@ -15,9 +15,12 @@ from holdfast.aggregators import Mean
 from holdfast.aggregators.registry import rule_from_table, rule_table
 from holdfast.attacks import FixedMembers, FractionMembers, Honest, Silence, attack_table
 from holdfast.comparison.choices import (
+    ANY,
     ATTACK,
     FRACTION,
     HETEROGENEITY,
+    NONE,
+    ORACLE,
     PARTICIPATION,
     RULE,
     SEED,
@@ -39,11 +42,6 @@ from holdfast.theory.sampling import tolerated_for
 
 FORMAT = 1
 """Changed when the same configuration would give other results."""
-ORACLE = "oracle"
-"""The label of the mean of the honest rows, which no rule can know."""
-ANY = "any"
-"""The label of the attack where it does not matter."""
-NONE = "none"
 _EVALUATIONS, _CHECKPOINTS = 20, 5
 
 

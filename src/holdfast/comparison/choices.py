@@ -26,6 +26,13 @@ LABEL = "label"
 """The key of a table in a grid that says what the choice is called; it is no parameter."""
 _WHERE = {HETEROGENEITY: "partition"}
 """Keys of a grid that are words for keys of a configuration."""
+ORACLE = "oracle"
+"""The label of the mean of the honest rows, which no rule can know."""
+ANY, NONE = "any", "none"
+"""The labels of the attack where it does not matter, and where there is none."""
+_RESERVED = {RULE: (ORACLE,), ATTACK: (ANY, NONE)}
+SAME_PLACE = {HETEROGENEITY: "partition", FRACTION: "byzantine", PARTICIPATION: "cohort_size"}
+"""Keys of a grid that decide what another key would decide too."""
 _PLACED = "num_clients"
 """What a partition takes over from the one in the base, and what its label leaves out."""
 
@@ -61,6 +68,9 @@ def choice(key: str, value: Any) -> Choice:
     label = table.pop(LABEL, None)
     if label is not None and not (isinstance(label, str) and label):
         msg = f"the {LABEL} of a {key} must be a word, got {label!r}"
+        raise ParameterError(msg)
+    if label in _RESERVED.get(key, ()):
+        msg = f"the {LABEL} {label!r} of {key} has a meaning of its own; choose another word"
         raise ParameterError(msg)
     return Choice(label=label or (value if isinstance(value, str) else label_of(table)), value=table)
 

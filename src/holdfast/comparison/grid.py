@@ -10,7 +10,18 @@ from itertools import product
 from pathlib import Path
 from typing import Any, final
 
-from holdfast.comparison.choices import PARTICIPATION, RULE, SEED, Choice, Label, Table, choice, placed, told
+from holdfast.comparison.choices import (
+    PARTICIPATION,
+    RULE,
+    SAME_PLACE,
+    SEED,
+    Choice,
+    Label,
+    Table,
+    choice,
+    placed,
+    told,
+)
 from holdfast.comparison.published import Published, published
 from holdfast.errors import HoldfastError, ParameterError, UnknownNameError, nearest
 from holdfast.runs.files import change
@@ -105,6 +116,8 @@ def parsed_grid(text: str) -> Grid:
     if not tables or not all(isinstance(each, Mapping) and each for each in tables):
         msg = f"a grid needs a table [grid] (or several, [[grid]]) with at least one key, got {given!r}"
         raise ParameterError(msg)
+    for each in tables:
+        _check_places(each)
     grid = Grid(
         text=text,
         base=base,
@@ -165,6 +178,14 @@ def _check_rules(grid: Grid) -> None:
     if not any(RULE in axes for axes in grid.products) and RULE not in grid.base:
         msg = 'a grid compares rules, this one names none; give grid.rule, such as rule = ["rage", "median"]'
         raise ParameterError(msg)
+
+
+def _check_places(axes: Mapping[str, Any]) -> None:
+    """Refuse two keys of which one would silently undo the other."""
+    for one, other in SAME_PLACE.items():
+        if one in axes and other in axes:
+            msg = f"grid.{one} and grid.{other} decide the same; give one of them"
+            raise ParameterError(msg)
 
 
 def _table(key: str, value: Any) -> Mapping[str, Any]:

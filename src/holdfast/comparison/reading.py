@@ -10,8 +10,7 @@ from typing import final
 
 import numpy as np
 
-from holdfast.comparison.cells import ORACLE
-from holdfast.comparison.choices import ATTACK, RULE, SEED, Label
+from holdfast.comparison.choices import ATTACK, ORACLE, RULE, SEED, Label
 from holdfast.comparison.figures import Figures
 from holdfast.comparison.results import Result, State
 from holdfast.comparison.standing import (

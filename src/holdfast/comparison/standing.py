@@ -11,8 +11,7 @@ from typing import Any, final
 import numpy as np
 from scipy.stats import t as student
 
-from holdfast.comparison.cells import ORACLE
-from holdfast.comparison.choices import ATTACK, FRACTION, RULE, SEED, Label
+from holdfast.comparison.choices import ATTACK, FRACTION, ORACLE, RULE, SEED, Label
 from holdfast.comparison.results import Result, State
 
 NO_ATTACK = "none"

@@ -6,8 +6,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from holdfast.comparison.cells import ORACLE
-from holdfast.comparison.choices import ATTACK, RULE, Label
+from holdfast.comparison.choices import ATTACK, ORACLE, RULE, Label
 from holdfast.comparison.comparing import GRID
 from holdfast.comparison.grid import Grid
 from holdfast.comparison.reading import CHAMPION

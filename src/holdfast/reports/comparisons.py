@@ -12,8 +12,7 @@ from typing import final
 import numpy as np
 
 from holdfast import __version__
-from holdfast.comparison.cells import ORACLE
-from holdfast.comparison.choices import FRACTION
+from holdfast.comparison.choices import FRACTION, ORACLE
 from holdfast.comparison.comparing import GRID, RESULTS
 from holdfast.comparison.grid import Grid, parsed_grid
 from holdfast.comparison.reading import CHAMPION, Verdict, contests, reading
