@@ -57,6 +57,20 @@ def test_pictures_and_tables_are_files_in_a_folder(runs: Path, kind: str, start:
     assert all(path.suffix == f".{kind}" and path.read_bytes().startswith(start) for path in found)
 
 
+def test_tables_hold_every_round(tmp_path: Path) -> None:
+    folder(tmp_path / "long", (four(number) for number in range(2_100)), rounds=2_100)
+    run("report", str(tmp_path / "long"), "--no-guarantee", "--format", "csv", "--out", str(tmp_path / "csv"))
+    lines = (tmp_path / "csv" / "accuracy.csv").read_text(encoding="utf-8").splitlines()
+    assert [line.split(",")[0] for line in lines] == ["round", *map(str, range(2_100))]
+    cells = (tmp_path / "csv" / "weights.csv").read_text(encoding="utf-8").splitlines()
+    assert len(cells) == 1 + 4 * 2_100
+
+
+def test_a_run_that_is_named_twice_is_shown_once(runs: Path) -> None:
+    run("report", str(runs / "one"), str(runs / ".." / runs / "one"), "--no-guarantee", "--out", "page.html")
+    assert "<title>one</title>" in Path("page.html").read_text(encoding="utf-8")
+
+
 def test_a_browser_is_shown_the_page(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     monkeypatch.setattr(webbrowser, "open", asked.append)

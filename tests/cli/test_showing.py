@@ -48,6 +48,7 @@ def test_json_holds_everything(complete: Path) -> None:
     assert [client["client"] for client in shown["clients"]] == list(range(12))
     assert (shown["updates"]["byzantine_kept"], shown["updates"]["honest_removed"]) == (0, 0)
     assert shown["config"]["rule"]["name"] == "rage"
+    assert f"in round {shown['summary']['best']['round']})" in " ".join(run("show", str(complete)).split())
 
 
 def test_runs_that_are_not_complete_say_so(tmp_path: Path) -> None:

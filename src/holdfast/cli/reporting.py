@@ -52,7 +52,9 @@ def report(
     ] = None,
     format_: Annotated[
         Format,
-        typer.Option("--format", help="html: one page. png, svg: a picture of every plot. csv: the numbers of each."),
+        typer.Option(
+            "--format", help="html: one page. png, svg: a picture of every plot. csv: all the numbers of each."
+        ),
     ] = Format.HTML,
     guarantee: Annotated[
         bool,
@@ -77,7 +79,8 @@ def report(
     _check_installed(format_)
     place = out if out is not None else _usual_place(paths, format_)
     with Console(stderr=True).status("looking at the runs"):
-        written = _write(gathered(paths, guarantee=guarantee), format_, place)
+        found = gathered(paths, guarantee=guarantee, whole=format_ is Format.CSV)
+        written = _write(found, format_, place)
     for path in written:
         typer.echo(path)
     if open_:
@@ -94,8 +97,8 @@ def write_report(folder: Path, *, guarantee: bool = True) -> Path:
     return _write(gathered([folder], guarantee=guarantee), Format.HTML, folder / PAGE)[0]
 
 
-def gathered(paths: Sequence[Path], *, guarantee: bool) -> Report:
-    """Return the report of runs, of the runs in folders, or of one comparison.
+def gathered(paths: Sequence[Path], *, guarantee: bool, whole: bool = False) -> Report:
+    """Return the report of runs, of the runs in folders, or of one comparison; whole, or as much as can be looked at.
 
     Raises:
         CorruptRunError: there is no run in one of the folders.
@@ -103,26 +106,35 @@ def gathered(paths: Sequence[Path], *, guarantee: bool) -> Report:
     """
     comparisons = [path for path in paths if (path / RESULTS).is_file()]
     if not comparisons:
-        return _report_of_runs(paths, guarantee=guarantee)
+        return _report_of_runs(paths, guarantee=guarantee, whole=whole)
     if len(paths) > 1:
         msg = f"a comparison has a report of its own; give {str(comparisons[0])!r} alone, got {len(paths)} folders"
         raise ParameterError(msg)
     return _report_of_comparison(comparisons[0])
 
 
-def _report_of_runs(paths: Sequence[Path], *, guarantee: bool) -> Report:
+def _report_of_runs(paths: Sequence[Path], *, guarantee: bool, whole: bool) -> Report:
     for path in paths:
         if not path.is_dir():
             what = "is not a folder" if path.exists() else "does not exist"
             msg = f"{str(path)!r} {what}; expected the folder of a run, or of several"
             raise CorruptRunError(msg)
-    runs = list(dict.fromkeys(run for path in paths for run in runs_in(path)))
+    runs = _each_once(paths)
     from holdfast.reports.reporting import report_of  # noqa: PLC0415  loads torch
     from holdfast.reports.stories import Story  # noqa: PLC0415
+    from holdfast.reports.thinning import FULL, REPORT  # noqa: PLC0415
 
-    found = report_of([Story(run) for run in runs], guarantee=guarantee)
+    found = report_of([Story(run) for run in runs], guarantee=guarantee, limits=FULL if whole else REPORT)
     together = len(paths) == 1 and runs != list(paths)
     return replace(found, title=paths[0].resolve().name) if together else found
+
+
+def _each_once(paths: Sequence[Path]) -> list[Path]:
+    """Return the runs in all folders; one that is named in two ways is one."""
+    found: dict[Path, Path] = {}
+    for run in (run for path in paths for run in runs_in(path)):
+        found.setdefault(run.resolve(), run)
+    return list(found.values())
 
 
 def _report_of_comparison(path: Path) -> Report:

@@ -290,7 +290,7 @@ def _results(look: Look) -> Iterator[tuple[str, str]]:
     if look.last("test_loss") is not None:
         peak = ""
         if best["test_accuracy"] is not None:
-            peak = f" (best {percent(best['test_accuracy'])} in round {best['round'] + 1})"
+            peak = f" (best {percent(best['test_accuracy'])} in round {best['round']})"
         accuracy = f", accuracy {percent(look.last('test_accuracy'))}{peak}"
         yield "test", f"loss {number(look.last('test_loss'))}{accuracy}"
 

@@ -50,7 +50,7 @@ def table_of(panel: Panel) -> str | None:
 def _points(panel: Lines) -> Iterator[Line]:
     for series in panel.series:
         for x, y in zip(series.x, series.y, strict=True):
-            yield x, series.name, y
+            yield int(x) if x.is_integer() else x, series.name, y
 
 
 def _cells(panel: HeatMap) -> Iterator[Line]:
@@ -78,5 +78,8 @@ def _written(titles: Sequence[str], lines: Iterable[Line]) -> str:
 
 
 def _safe(value: Value) -> Value:
-    """Return a value that no spreadsheet takes for a formula, whoever wrote it; numbers stay as they are."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULAS) else value
+    """Return a value in one line that no spreadsheet takes for a formula, whoever wrote it; numbers stay as they are."""
+    if not isinstance(value, str):
+        return value
+    line = "; ".join(value.splitlines())
+    return f"'{line}" if value.startswith(_FORMULAS) else line

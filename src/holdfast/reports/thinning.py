@@ -31,6 +31,8 @@ class Limits:
 
 REPORT = Limits()
 """For a page that is written once."""
+FULL = Limits(points=10**9, cells=2_000_000, rows=10**6, columns=10**6, bars=10**6)
+"""For other programs, which want every number; only the largest heat maps are thinned."""
 LIVE = Limits(points=600, cells=20_000, rows=100, columns=300)
 """For a page that is sent again and again."""
 

@@ -84,7 +84,7 @@ def suspicion_table(story: Story) -> Table:
         key="suspicion",
         title="Suspicion of each client",
         caption="Suspicion is a lower bound, with 95 % confidence (Wilson), on the share of a client's replies that "
-        "the rule gives no weight: compare clients with each other. A rule that always drops many rows suspects everybody."
+        "the rule gives no weight: compare clients with each other. A rule that always drops many rows suspects all."
         + (" Truly Byzantine clients are marked." if known and story.byzantine else ""),
         columns=columns,
         rows=tuple(_row(line, names[line.client], known=known) for line in lines),
