@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from io import StringIO
 from pathlib import Path
+from typing import cast
 
 import pytest
+from rich.console import Console
 from tests.cli.commands import refused, run
-from tests.comparison.grids import SMALL, ThisProcess
+from tests.comparison.grids import SMALL, ThisProcess, result
 from typer.testing import CliRunner
 
 from holdfast.cli import comparing
 from holdfast.cli.app import app
+from holdfast.comparison.standing import standings
 
 
 @pytest.fixture
@@ -36,6 +40,16 @@ def test_the_command_plays_shows_and_says_where_the_results_are(grid: Path) -> N
     assert "median" in shown
     assert Path("comparisons/mine/results.parquet").is_file()
     assert run("compare", str(grid), "--show").splitlines()[-1] == shown.splitlines()[-1]
+
+
+def test_a_narrow_terminal_shows_the_rules_and_their_worst_cases() -> None:
+    rows = [result(rule, attack, 0.5 + 0.1 * seed, seed=seed) for rule in ("rage", "nnm+trimmed-mean")
+            for attack in ("none", "sign-flip") for seed in range(3)]  # fmt: skip
+    console = Console(width=80, file=StringIO())
+    console.print(comparing.ranking(standings(rows), wide=False))
+    shown = cast("StringIO", console.file).getvalue()
+    assert "nnm+trimmed-mean" in shown
+    assert "60.0 ± 24.8 %" in shown
 
 
 def test_failed_cells_give_exit_code_1_and_a_line_that_cannot_act(grid: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -173,7 +173,7 @@ def _say_how_many(comparison: Comparison) -> None:
     )
 
 
-def _ranking(standings: list[Standing], *, wide: bool) -> Table:
+def ranking(standings: list[Standing], *, wide: bool) -> Table:
     """Return the ranking; in a narrow terminal without what there is to say about removals."""
     table = Table(title="accuracy in the worst case over attacks, mean over settings; best first")
     table.add_column("rule", overflow="fold", min_width=16)
@@ -198,7 +198,7 @@ def _show(comparison: Comparison) -> None:
     console = Console()
     if not console.is_terminal:
         console.width = WIDTH_OF_FILES
-    console.print(_ranking(standings(results), wide=console.width >= WIDTH_OF_ALL))
+    console.print(ranking(standings(results), wide=console.width >= WIDTH_OF_ALL))
     for sentence in reading(results):
         console.print(sentence, highlight=False, markup=False)
     console.print(
