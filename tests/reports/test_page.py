@@ -98,9 +98,11 @@ def test_plotly_is_in_the_page_compressed_and_only_if_something_is_drawn(page: s
 def test_what_is_drawn_is_in_the_page_compressed() -> None:
     cells = tuple(tuple(f"kept; score {row + column / 1000:.4g}" for column in range(200)) for row in range(100))
     values = tuple((1.0,) * 200 for _ in cells)
-    names = tuple(f"client {row}" for row in range(100)), tuple(map(str, range(200)))
-    titles = {"title": "t", "row_title": "r", "column_title": "c", "value_title": "v"}
-    panel = HeatMap(key="k", rows=names[0], columns=names[1], values=values, hover=cells, **titles)
+    rows, columns = tuple(f"client {row}" for row in range(100)), tuple(map(str, range(200)))
+    panel = HeatMap(
+        key="k", title="t", rows=rows, columns=columns, values=values, hover=cells,
+        row_title="r", column_title="c", value_title="v",
+    )  # fmt: skip
     page = render(Report(title="t", subtitle="", sections=(Section(key="s", title="s", panels=(panel,)),)))
     without = len(render(nasty_report()))
     assert len(page) - without < len(json.dumps(panel_json(panel))) / 4

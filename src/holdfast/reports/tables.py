@@ -78,7 +78,7 @@ def _written(titles: Sequence[str], lines: Iterable[Line]) -> str:
 
 
 def _safe(value: Value) -> Value:
-    """Return a value in one line that no spreadsheet takes for a formula, whoever wrote it; numbers stay as they are."""
+    """Return a value in one line that no spreadsheet takes for a formula, whoever wrote it; numbers stay numbers."""
     if not isinstance(value, str):
         return value
     line = "; ".join(value.splitlines())
