@@ -333,3 +333,10 @@ def test_small_errors_of_small_updates_are_drawn(tmp_path: Path) -> None:
     folder(tmp_path / "run", records, rounds=6)
     lines = panel_of(certificate([Story(tmp_path / "run")]), "certificate", Lines)
     assert None not in series_of(lines, "true error").y
+
+
+def test_communication_is_drawn_without_test_data(tmp_path: Path) -> None:
+    untested = {"test_accuracy": None, "test_loss": None, "train_loss": 0.5}
+    folder(tmp_path / "run", [four(number, **untested) for number in range(4)])
+    lines = panel_of(learning([Story(tmp_path / "run")]), "communication", Lines)
+    assert (lines.title, lines.series[0].name) == ("Loss against communication", "training points")

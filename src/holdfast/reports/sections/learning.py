@@ -111,20 +111,23 @@ def _losses(stories: Sequence[Story], limits: Limits) -> Iterator[Panel]:
 
 def _costs(stories: Sequence[Story], limits: Limits) -> Iterator[Panel]:
     """Yield accuracy (or else loss) against all bytes sent and received so far."""
-    accurate = any(np.isfinite(story.column("test_accuracy")).any() for story in stories)
-    column = "test_accuracy" if accurate else "test_loss"
+    kinds = ("test_accuracy", "test_loss", "train_accuracy", "train_loss")
+    column = next((kind for kind in kinds if any(np.isfinite(story.column(kind)).any() for story in stories)), kinds[0])
+    accurate = column.endswith("accuracy")
+    points = "test points" if column.startswith("test") else "training points"
     series = []
     for place, (story, run) in enumerate(zip(stories, run_names(stories), strict=True)):
         rounds, sent = evaluated(story), sent_so_far(story)
         if sent is not None:
-            name = "test points" if len(stories) == 1 else run
+            name = points if len(stories) == 1 else run
             found = curve(name, sent[rounds], story.column(column)[rounds], limits, colour=place)
             series += [found] if found is not None else []
     if series:
         yield Lines(
             key="communication",
             title=f"{'Accuracy' if accurate else 'Loss'} against communication",
-            caption="All models sent to clients and updates received from them so far, as bare numbers.",
+            caption="All models sent to clients and updates received from them so far, as bare numbers; the model is "
+            f"looked at on {points}.",
             series=tuple(series),
             x_title="bytes down and up",
             y_title="accuracy" if accurate else "loss",
