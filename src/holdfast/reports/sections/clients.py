@@ -134,8 +134,8 @@ def _wronged(story: Story) -> Text | None:
         often = sum(2 * line.accused > line.judged for line in honest)
         number = len({line.client for line in lines if not line.byzantine})
         said.append(
-            f"{often or 'None'} of {plural(number, 'honest client')} that sent {_FEW} updates or more lost over half of "
-            "them."
+            f"{often or 'None'} of {plural(number, 'honest client')} that sent {_FEW} updates or more lost over half "
+            "of them."
         )
     if liars and not any(line.accused for line in liars):
         said.append("No update of a Byzantine client was ever removed.")
