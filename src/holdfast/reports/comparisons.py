@@ -22,6 +22,7 @@ from holdfast.comparison.standing import (
     Case,
     Setting,
     Standing,
+    WorstCase,
     attacked,
     cases,
     in_words,
@@ -50,6 +51,10 @@ from holdfast.reports.panels import (
 
 MOST_MAPS = 12
 """How many settings have a map of rules and attacks."""
+MOST_WRITTEN = 150
+"""How many cells of a map have their number written into them."""
+MOST_COLUMNS = 16
+"""How many settings fit into one map of all rules."""
 MOST_CURVES = 24
 """How many pairs of a setting and an attack have curves."""
 
@@ -197,35 +202,24 @@ class _Comparison:
         )
 
     def _worst(self) -> Section:
-        """Return a map per rule, as ByzFL draws them: heterogeneity down, share of Byzantine clients across."""
+        """Return all rules in all settings, then a map per rule as ByzFL draws them."""
         found = {(each.rule, each.setting): each for each in worst_cases(self.results)}
         fractions = sorted({dict(setting).get(FRACTION, 0.0) for setting in self.settings}, key=float)
         rows = list(dict.fromkeys(_without(setting, FRACTION) for setting in self.settings))
-        maps = []
+        maps: list[Panel] = []
+        if 1 < len(self.settings) <= MOST_COLUMNS:
+            grid = [[found.get((rule, setting)) for rule in self.rules] for setting in self.settings]
+            down = [_briefly(setting, self.keys) for setting in self.settings]
+            title = "All settings, all rules"
+            maps.append(_worst_map("overview", title, (down, "setting"), (self.rules, "rule"), grid))
         for rule in self.rules:
             grid = [
                 [found.get((rule, _sorted((*row, (FRACTION, fraction))))) for fraction in fractions] for row in rows
             ]
-            maps.append(
-                HeatMap(
-                    key=f"worst-{_slug(rule)}",
-                    title=rule,
-                    rows=tuple(in_words(row, self.keys) for row in rows),
-                    columns=tuple(f"{100 * float(fraction):.4g} %" for fraction in fractions),
-                    values=tuple(tuple(each.accuracy.mean if each else None for each in line) for line in grid),
-                    hover=tuple(
-                        tuple(f"{each.accuracy}, under {each.case.attack}" if each else "no result" for each in line)
-                        for line in grid
-                    ),
-                    row_title="setting",
-                    column_title="Byzantine clients",
-                    value_title="accuracy",
-                    unit=Unit.PERCENT,
-                    low=0.0,
-                    high=1.0,
-                    written=len(rows) * len(fractions) <= 60,
-                )
-            )
+            down = [in_words(row, self.keys) for row in rows]
+            across = [f"{100 * float(fraction):.4g} %" for fraction in fractions]
+            key = f"worst-{_slug(rule)}"
+            maps.append(_worst_map(key, rule, (down, "setting"), (across, "Byzantine clients"), grid))
         return Section(
             key="worst-cases",
             title="Worst case over attacks",
@@ -347,3 +341,38 @@ def _slug(text: str) -> str:
 
 def _limited(what: str, shown: int, total: int) -> str:
     return f"The first {shown} of {total} {what}; all are in results.parquet." if shown < total else ""
+
+
+def _worst_map(
+    key: str,
+    title: str,
+    down: tuple[list[str], str],
+    across: tuple[list[str], str],
+    grid: list[list[WorstCase | None]],
+) -> HeatMap:
+    """Return a map of worst cases; `down` and `across` are the names of the rows and columns, and what they are."""
+    return HeatMap(
+        key=key,
+        title=title,
+        rows=tuple(down[0]),
+        columns=tuple(across[0]),
+        values=tuple(tuple(each.accuracy.mean if each else None for each in line) for line in grid),
+        hover=tuple(
+            tuple(f"{each.accuracy}, under {each.case.attack}" if each else "no result" for each in line)
+            for line in grid
+        ),
+        row_title=down[1],
+        column_title=across[1],
+        value_title="accuracy",
+        unit=Unit.PERCENT,
+        low=0.0,
+        high=1.0,
+        written=len(down[0]) * len(across[0]) <= MOST_WRITTEN,
+    )
+
+
+def _briefly(setting: Setting, keys: frozenset[str]) -> str:
+    """Return a setting in few words, the share of Byzantine clients first, as a percentage."""
+    rest, share = _without(setting, FRACTION), dict(setting).get(FRACTION)
+    words = [f"{100 * float(share):.4g} %"] if share is not None and FRACTION in keys else []
+    return ", ".join([*words, in_words(rest, keys)] if keys - {FRACTION} else words) or in_words(setting, keys)
