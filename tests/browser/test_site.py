@@ -49,7 +49,9 @@ def test_a_page_opens_from_disk_and_asks_nobody_for_anything(page: str, site: Pa
 
 def test_the_search_finds_a_rule_without_a_server(site: Path, visitor: Visitor) -> None:
     with visitor.at(site / "index.html") as visit:
-        visit.page.fill("input.md-search__input", "krum")
+        visit.page.locator("input.md-search__input").click()  # loads the index
+        visit.page.locator(".md-search-result__meta", has_text="Type to start searching").wait_for()
+        visit.page.keyboard.type("krum", delay=20)
         visit.page.locator(".md-search-result__item").first.wait_for()
         assert visit.page.locator(".md-search-result__item").count() > 2
         visit.assert_innocent()
