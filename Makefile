@@ -10,7 +10,7 @@ export RAY_USAGE_STATS_ENABLED := 0
 
 .DEFAULT_GOAL := help
 .PHONY: help demo federation test test-federation test-browser test-slow check format docs bench-filter bench-rules bench-agreement bench-memmap bench-gauntlet bench-simulator bench-training \
-	bench-convex bench-flower theory clean
+	bench-convex bench-flower bench-compare theory clean
 
 help:  ## list the verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -33,6 +33,7 @@ test: $(VENV)/installed-dev  ## run the test suite
 
 test-federation: $(VENV)/installed-dev  ## run the tests with real SuperLinks and SuperNodes on loopback
 	$(BIN)/python -m pytest -n 2 -m 'federation and not slow' tests/federation tests/flower/integration
+	$(BIN)/python -m pytest -n 2 -m 'federation and slow' tests/flower/integration
 
 test-browser: $(VENV)/installed-dev  ## run the tests of pages in a headless Chromium (Debian's package, installed if missing)
 	command -v chromium >/dev/null || { apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends chromium; }
@@ -84,6 +85,13 @@ bench-flower: $(VENV)/installed-bench  ## what one bad client does to Flower's s
 	$(BIN)/python -m benchmarks.flower bad-client
 	$(BIN)/python -m benchmarks.flower deployed
 	$(BIN)/python -m benchmarks.flower cost
+
+bench-compare: $(VENV)/installed  ## the ready grids quick (4 min) and, for an hour, bucketing (needs HOLDFAST_DATA): results and pages
+	$(BIN)/holdfast compare quick --out build/compare-quick
+	$(BIN)/holdfast compare bucketing --minutes 60 --out build/compare-bucketing
+	for name in compare-quick compare-bucketing; do \
+		mkdir -p benchmarks/results/$$name && cp build/$$name/results.parquet build/$$name/grid.toml benchmarks/results/$$name && \
+		$(BIN)/holdfast report build/$$name --out benchmarks/results/$$name/report.html; done
 
 theory: $(VENV)/installed  ## the theorems against measured runs: tables and figures under docs/theory (30 min; resumable)
 	$(BIN)/python -m benchmarks.theory
