@@ -21,6 +21,7 @@ from holdfast.cli.clients import Order, client_table, faults_text, round_table
 from holdfast.cli.folders import runs_in
 from holdfast.cli.text import NOTHING, duration, harmless, number, percent, plural
 from holdfast.errors import CorruptRunError, ParameterError
+from holdfast.reports.glances import at_work
 
 if TYPE_CHECKING:
     from holdfast.records.clients import ClientSummary
@@ -182,7 +183,7 @@ class Look:
                 f"{plural(config.rounds, 'round')}; restore that file, or delete summary.json and resume the run"
             )
             raise CorruptRunError(msg)
-        return cls(folder, config, summary, tally, troubles, written is not None, _at_work(folder), deployed)
+        return cls(folder, config, summary, tally, troubles, written is not None, at_work(folder.path), deployed)
 
     @property
     def done(self) -> int:
@@ -363,16 +364,3 @@ def _short(table: Mapping[str, Any]) -> str:
     given = {key: _short(value) if isinstance(value, Mapping) else value for key, value in table.items()}
     listed = ", ".join(f"{key}={value}" for key, value in given.items() if key != "name")
     return f"{given['name']}({listed})" if listed else str(given["name"])
-
-
-def _at_work(folder: RunFolder) -> bool:
-    """Tell whether a process holds the lock of the folder."""
-    from holdfast.records.durable import sole_holder  # noqa: PLC0415
-
-    try:
-        with sole_holder(folder.path / "lock"):
-            return False
-    except BlockingIOError:
-        return True
-    except OSError:  # nobody can work where nobody can write
-        return False

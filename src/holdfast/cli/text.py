@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import groupby
 
+from holdfast.reports.wording import shown
+
 NOTHING = "–"
 """What stands where there is no number."""
 
@@ -85,10 +87,4 @@ def harmless(text: object, limit: int = 200) -> str:
     >>> harmless("\x1b[2Jname\n"), harmless("a\u202eb"), harmless("x" * 300, limit=5)
     ('\\x1b[2Jname\\n', 'a\\u202eb', 'xxxx…')
     """
-    whole = str(text)
-    shown = "".join(letter if letter.isprintable() else _spelled(letter) for letter in whole[: limit + 1])
-    return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"
-
-
-def _spelled(letter: str) -> str:
-    return letter.encode("unicode_escape").decode("ascii")
+    return shown(text, limit=limit)
