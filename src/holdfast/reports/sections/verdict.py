@@ -192,7 +192,7 @@ def _of_one(story: Story) -> Iterator[Headline]:
             title="Byzantine updates kept",
             value=percent(share),
             note=f"{tally.byzantine_kept:,} of {tally.byzantine:,}",
-            tone=Tone.WARNING if share > 0.5 else Tone.PLAIN,
+            tone=Tone.WARNING if share > 0.5 and story.attack_start is not None else Tone.PLAIN,
         )
     if tally.byzantine is not None and tally.honest:
         share = tally.honest_removed / tally.honest
