@@ -18,7 +18,7 @@ from holdfast.gauntlet.grid import Cell, Grid
 from holdfast.gauntlet.lineup import attack_called, rule_called
 from holdfast.gauntlet.record import Record, append, cell_key, drop_torn_line, read_records, sole_writer
 from holdfast.scenes import Population, Scene, attacked, population
-from holdfast.workers import end_with_parent
+from holdfast.workers import deaf_children, end_with_parent
 
 Task = tuple[Cell, tuple[str, ...]]
 """A cell and the rules that are still to be tried on it."""
@@ -62,7 +62,9 @@ def _outcomes(tasks: list[Task], jobs: int) -> Iterator[list[Record]]:
     others = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=end_with_parent)
     try:
-        yield from pool.map(try_cell, tasks)
+        with deaf_children():  # the pool starts its workers when it is given work
+            outcomes = pool.map(try_cell, tasks)
+        yield from outcomes
     except BrokenProcessPool:
         msg = f"one of {jobs} worker processes ended abruptly, perhaps for want of memory; run again with fewer jobs"
         raise HoldfastError(msg) from None
