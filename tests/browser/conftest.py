@@ -48,7 +48,11 @@ class Visit:
         self.page.set_default_timeout(PATIENCE)
         self.page.on(
             "console",
-            lambda said: self.complaints.append(said.text) if said.type in {"error", "warning", "trace"} else None,
+            lambda said: (
+                self.complaints.append(f"{said.text} ({said.location['url']})")
+                if said.type in {"error", "warning", "trace"}
+                else None
+            ),
         )
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("request", lambda asked: None if asked.url.startswith(OWN) else self.outside.append(asked.url))

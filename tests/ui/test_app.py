@@ -35,6 +35,11 @@ def test_every_file_is_sent_once(tmp_path: Path, name: str) -> None:
     assert again.content == b""
 
 
+def test_browsers_that_guess_where_the_icon_is_are_led_there(tmp_path: Path) -> None:
+    answer = visit(create_app(tmp_path), "/favicon.ico")
+    assert (answer.status_code, answer.headers["location"]) == (308, "/static/icon.svg")
+
+
 @pytest.mark.parametrize(
     "path",
     [

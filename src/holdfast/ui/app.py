@@ -22,7 +22,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from holdfast.errors import HoldfastError
@@ -61,6 +61,7 @@ def create_app(
         Route("/api/events", site.list_events),
         Route("/report/{runs}.html", site.report),
         Route("/static/{name}", site.static),
+        Route("/favicon.ico", site.icon),
     ]
     app = Starlette(
         routes=routes,
@@ -92,6 +93,11 @@ class _Site:
         if found is None:
             raise HTTPException(404, "there is no such file")
         return found.response(request)
+
+    async def icon(self, request: Request) -> Response:
+        """Answer browsers that ask before they have read where the icon is."""
+        del request
+        return RedirectResponse("/static/icon.svg", 308)
 
     async def runs(self, request: Request) -> Response:
         query = Query.of(request.query_params)
