@@ -36,7 +36,7 @@ def test_every_file_is_sent_once(tmp_path: Path, name: str) -> None:
 
 
 def test_browsers_that_guess_where_the_icon_is_are_led_there(tmp_path: Path) -> None:
-    answer = visit(create_app(tmp_path), "/favicon.ico")
+    answer = visit(app_over(tmp_path), "/favicon.ico")
     assert (answer.status_code, answer.headers["location"]) == (308, "/static/icon.svg")
 
 
