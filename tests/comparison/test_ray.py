@@ -36,7 +36,6 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> object:
     cluster.shutdown()  # type: ignore[no-untyped-call]
 
 
-@pytest.mark.slow  # half a minute to start and end a cluster
 @pytest.mark.filterwarnings("ignore")  # Ray's own warnings are not ours
 def test_a_cluster_gives_what_this_machine_gives_and_survives_a_killed_worker(cluster: object, tmp_path: Path) -> None:
     (tmp_path / "killer.py").write_text(KILLER)
