@@ -12,8 +12,9 @@ from rich.console import Console
 from rich.text import Text
 
 from holdfast.cli.clients import name_of, suspicion_table
-from holdfast.cli.text import harmless, plural
+from holdfast.cli.text import harmless
 from holdfast.errors import ParameterError, nearest
+from holdfast.reports.wording import plural
 
 if TYPE_CHECKING:
     from holdfast.records.audit import Event

@@ -12,8 +12,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from holdfast.cli.planning import constants_table
-from holdfast.cli.text import NOTHING, harmless, number, plural
+from holdfast.cli.text import NOTHING, harmless, number
 from holdfast.errors import ParameterError
+from holdfast.reports.wording import plural
 
 if TYPE_CHECKING:
     from holdfast.certification import Certification, RecordsCertification, Wishes

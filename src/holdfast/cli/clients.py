@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from holdfast.cli.text import NOTHING, harmless, number, plural
+from holdfast.cli.text import NOTHING, harmless, number
+from holdfast.reports.wording import plural
 
 if TYPE_CHECKING:
     from holdfast.records.audit import Event

@@ -15,8 +15,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from holdfast.cli.folders import usual_jobs
-from holdfast.cli.text import clock, harmless, plural
+from holdfast.cli.text import clock, harmless
 from holdfast.errors import RunError
+from holdfast.reports.wording import plural
 
 if TYPE_CHECKING:
     from holdfast.comparison.comparing import Comparison, Stage

@@ -14,7 +14,7 @@ from holdfast.cli.folders import reserved, usual_jobs
 from holdfast.cli.following import follow
 from holdfast.cli.progress import Lane, watcher
 from holdfast.cli.showing import Look, facts_table
-from holdfast.cli.text import plural
+from holdfast.reports.wording import plural
 
 if TYPE_CHECKING:
     from holdfast.runs import Run

@@ -19,9 +19,10 @@ from rich.text import Text
 
 from holdfast.cli.clients import Order, client_table, faults_text, round_table
 from holdfast.cli.folders import runs_in
-from holdfast.cli.text import NOTHING, duration, harmless, number, percent, plural
+from holdfast.cli.text import NOTHING, duration, harmless, number, percent
 from holdfast.errors import CorruptRunError, ParameterError
 from holdfast.reports.glances import at_work
+from holdfast.reports.wording import plural
 
 if TYPE_CHECKING:
     from holdfast.records.clients import ClientSummary

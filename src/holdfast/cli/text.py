@@ -69,15 +69,6 @@ def clock(seconds: float) -> str:
     return f"{minutes}:{rest:02}" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
 
-def plural(count: int, noun: str) -> str:
-    """Return a count with its noun.
-
-    >>> plural(1, "round"), plural(2000, "round")
-    ('1 round', '2,000 rounds')
-    """
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
 def harmless(text: object, limit: int = 200) -> str:
     r"""Return text from elsewhere so that a terminal only shows it: no letter in it acts, and a long end is cut.
 

@@ -15,12 +15,13 @@ from holdfast.reports.sections.filtering import filtering
 from holdfast.reports.sections.guarantee import guarantee as what_is_guaranteed
 from holdfast.reports.sections.learning import learning
 from holdfast.reports.sections.partition import partition
-from holdfast.reports.sections.phrases import plural, run_names, setting_words
+from holdfast.reports.sections.phrases import run_names, setting_words
 from holdfast.reports.sections.reproduce import reproduce
 from holdfast.reports.sections.timing import timing
 from holdfast.reports.sections.verdict import headlines, run_by_run, verdict
 from holdfast.reports.stories import Story
 from holdfast.reports.thinning import REPORT, Limits
+from holdfast.reports.wording import plural
 
 
 def report_of(stories: Sequence[Story], *, guarantee: bool = True, limits: Limits = REPORT) -> Report:

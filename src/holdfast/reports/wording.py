@@ -38,6 +38,15 @@ def prose(text: object) -> str:
     return shown(whole, limit=max(10 * len(whole), 1), keep=KEPT)
 
 
+def plural(count: int, noun: str) -> str:
+    """Return a count with its noun.
+
+    >>> plural(1, "round"), plural(2000, "round")
+    ('1 round', '2,000 rounds')
+    """
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def label(text: object, *, limit: int = 80) -> str:
     """Return text for a label of a plot: what looks like markup is shown as it is written.
 

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from holdfast.reports.panels import Lines, Panel, Section, Series, Style, Text
 from holdfast.reports.sections.filtering import per_round
 from holdfast.reports.sections.learning import attack_marks, curve
-from holdfast.reports.sections.phrases import key_of, plural, run_names, setting_words, title_of
+from holdfast.reports.sections.phrases import key_of, run_names, setting_words, title_of
 from holdfast.reports.stories import Story
 from holdfast.reports.thinning import REPORT, Limits
+from holdfast.reports.wording import plural
 
 Numbers = NDArray[np.float64]
 _ROUNDING = 1e-5

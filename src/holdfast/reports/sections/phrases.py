@@ -37,15 +37,6 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if 1_000 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
-def plural(count: int, noun: str) -> str:
-    """Return a count with its noun.
-
-    >>> plural(1, "round"), plural(2000, "round")
-    ('1 round', '2,000 rounds')
-    """
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
 def client_names(clients: Sequence[Client]) -> list[str]:
     """Return a name for every client, no two alike and none too long; clients without a name are numbered.
 

@@ -8,9 +8,10 @@ import numpy as np
 
 from holdfast.reports.glances import State
 from holdfast.reports.panels import Column, Headline, Panel, Section, Table, Text, Tone, Unit, Value
-from holdfast.reports.sections.phrases import number, percent, plural, run_names, setting_words
+from holdfast.reports.sections.phrases import number, percent, run_names, setting_words
 from holdfast.reports.stories import Story
 from holdfast.reports.tallies import Tally, last_and_best, tally_of
+from holdfast.reports.wording import plural
 
 _FORGOT = 0.05
 """An accuracy this much below its best was lost again."""
