@@ -7,7 +7,7 @@ from tests.comparison.grids import result
 
 from holdfast.comparison.reading import Verdict, contests, reading
 from holdfast.comparison.results import State
-from holdfast.comparison.standing import estimate, standings, worst_cases
+from holdfast.comparison.standing import comparable, estimate, standings, worst_cases
 
 
 def test_the_interval_is_students() -> None:
@@ -37,6 +37,22 @@ def test_rules_are_ranked_by_the_mean_of_their_worst_cases_and_those_with_gaps_c
     assert [each.rule for each in found] == ["good", "bad", "gap"]
     assert [each.score.mean for each in found if each.score] == pytest.approx([0.8, 0.3, 1.0])
     assert (found[2].num_settings, found[2].num_wanted, found[2].refused) == (1, 2, 2)
+
+
+def test_rules_are_compared_on_the_seeds_that_they_have_in_common() -> None:
+    rows = [result("ahead", attack, 0.5 + 0.4 * seed, seed=seed) for attack in "xy" for seed in range(2)]
+    rows += [result("behind", "x", value, seed=seed) for seed, value in enumerate((0.6, 0.1))]  # one of y is lacking
+    rows += [result("behind", "y", 0.7), result("behind", "y", None, seed=1, state=State.WAITING)]
+    rows += [result("late", "x", 0.9, seed=1)]
+    assert {each.rule: each.accuracy.mean for each in worst_cases(rows)} == {"ahead": 0.5, "behind": 0.6}
+    assert [each.rule for each in standings(rows)] == ["behind", "ahead", "late"]
+    assert comparable(comparable(rows)) == comparable(rows)
+
+
+def test_without_a_common_seed_every_rule_keeps_its_own() -> None:
+    rows = [result("first", "x", 0.5, seed=0), result("second", "x", 0.6, seed=1)]
+    assert comparable(rows) == rows
+    assert [each.rule for each in standings(rows)] == ["second", "first"]
 
 
 def test_differences_are_paired_by_seed() -> None:

@@ -114,7 +114,7 @@ def _completeness(rows: Sequence[Result]) -> list[str]:
         return []
     parts = [f"{counts[state]} {state}" for state in State if counts[state]]
     text = f"Not all is there: of {len(rows)} points {', '.join(parts)}. Only settings with every attack are ranked"
-    return [f"{text}, and rules may rest on different seeds."]
+    return [f"{text}, on the seeds that their rules have in common, where there are any."]
 
 
 def _ranking(rows: Sequence[Result], ranked: Sequence[Standing], champion: str) -> list[str]:

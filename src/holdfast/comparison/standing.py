@@ -186,14 +186,47 @@ def cases(results: Iterable[Result]) -> list[Case]:
     ]
 
 
-def worst_cases(results: Iterable[Result]) -> list[WorstCase]:
-    """Return for every setting and rule the attack with the smallest mean accuracy over seeds."""
-    found: dict[tuple[Setting, str], list[Case]] = defaultdict(list)
+def comparable(results: Iterable[Result]) -> list[Result]:
+    """Return the results without those of seeds that not all rules of a setting have played whole.
+
+    A rule has played a seed whole if it has an accuracy under every attack of the setting. Rules that have no whole
+    seed take none from the others; where no seed is common to the rest, all are kept.
+    """
+    rows = list(results)
+    found = cases(rows)
+    attacks = _attacks(found)
+    met: dict[tuple[Setting, str], dict[Label, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for case in found:
+        for seed in case.by_seed if case.rule != ORACLE else ():
+            met[case.setting, case.rule][seed].add(case.attack)
+    common: dict[Setting, set[Label]] = {}
+    for (setting, _), by_seed in met.items():
+        whole = {seed for seed, names in by_seed.items() if names >= attacks[setting]}
+        if whole:
+            common[setting] = common.get(setting, whole) & whole
+    return [row for row in rows if row.figures is None or _counts(row, common.get(setting_of(row.settings)))]
+
+
+def _counts(row: Result, seeds: set[Label] | None) -> bool:
+    return not seeds or row.settings[SEED] in seeds
+
+
+def _attacks(found: Iterable[Case]) -> dict[Setting, set[str]]:
+    """Return which attacks any rule meets in a setting."""
     attacks: dict[Setting, set[str]] = defaultdict(set)
-    for case in cases(results):
-        found[case.setting, case.rule].append(case)
+    for case in found:
         if case.rule != ORACLE:
             attacks[case.setting].add(case.attack)
+    return attacks
+
+
+def worst_cases(results: Iterable[Result]) -> list[WorstCase]:
+    """Return for every setting and rule the attack with the smallest mean accuracy over the comparable seeds."""
+    every = cases(comparable(results))
+    attacks = _attacks(every)
+    found: dict[tuple[Setting, str], list[Case]] = defaultdict(list)
+    for case in every:
+        found[case.setting, case.rule].append(case)
     worst = []
     for (setting, rule), each in found.items():
         there = [(case, case.accuracy) for case in each if case.accuracy is not None]
@@ -210,12 +243,13 @@ def attacked(setting: Setting) -> bool:
 
 
 def standings(results: Iterable[Result]) -> list[Standing]:
-    """Return every rule's standing, the best first; rules that lack settings come after those that do not."""
-    rows = list(results)
-    contested = {setting_of(row.settings) for row in rows if attacked(setting_of(row.settings))}
-    contested = contested or {setting_of(row.settings) for row in rows}
+    """Return every rule's standing on the comparable seeds, the best first; rules that lack settings come last."""
+    everything = list(results)
+    rows = comparable(everything)
+    contested = {setting_of(row.settings) for row in everything if attacked(setting_of(row.settings))}
+    contested = contested or {setting_of(row.settings) for row in everything}
     worst = [each for each in worst_cases(rows) if each.setting in contested]
-    rules = dict.fromkeys(str(row.settings[RULE]) for row in rows)
+    rules = dict.fromkeys(str(row.settings[RULE]) for row in everything)
     found = [_standing(rule, rows, [each for each in worst if each.rule == rule], contested) for rule in rules]
     return sorted(found, key=lambda each: (-each.num_settings, -(each.score.mean if each.score else -1.0)))
 
