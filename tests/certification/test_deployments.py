@@ -18,7 +18,7 @@ from holdfast.errors import MissingDataError, ParameterError, RunError
 from holdfast.records.folder import RunFolder
 from holdfast.records.round import DroppedReply, RoundRecord
 from holdfast.records.snapshots import Snapshot
-from holdfast.runs import summarised
+from holdfast.records.summary import summarised
 from holdfast.runs.deployments import OWN_STEPS
 from holdfast.simulation import RunConfig
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from tests import deployments
 from tests.reports.made import folder, four
 
+from holdfast.records.summary import summarised
 from holdfast.reports.glances import DEPLOYED, Glances, State, at_work
-from holdfast.runs import summarised
 from holdfast.runs.deployments import MARK
 
 

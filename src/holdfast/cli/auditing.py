@@ -52,8 +52,8 @@ def audit(
     and the rule's reason. stray: a reply nobody had asked for, which is held against nobody. Rounds are counted from 0.
 
     With --table, suspicion is the least plausible share of a client's judged replies that were malformed or got weight
-    0: the lower end of Wilson's 95 % interval, so that one removal in one round is no conviction (0.27; ten of ten give
-    0.79). The most suspicious come first. Absence does not count.
+    0: Wilson's lower bound with 95 % confidence, so that one removal in one round is no conviction (0.27; ten of ten
+    give 0.79). The most suspicious come first. Absence does not count.
 
     Names and details that clients sent are shown with control characters spelled out, long ones cut; --json has all.
     Exit code 0, or 2 if there is no such run or client.

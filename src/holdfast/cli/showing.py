@@ -173,7 +173,8 @@ class Look:
     def at(cls, path: Path) -> Look:
         """Read the folder of a run."""
         from holdfast.records.folder import RunFolder  # noqa: PLC0415
-        from holdfast.runs import config_of, is_deployment, summarised  # noqa: PLC0415  loads torch
+        from holdfast.records.summary import summarised  # noqa: PLC0415
+        from holdfast.runs import config_of, is_deployment  # noqa: PLC0415  loads torch
 
         folder, tally, troubles = RunFolder.open(path), Tally(), Troubles()
         config, written, deployed = config_of(folder), folder.summary(), is_deployment(folder)

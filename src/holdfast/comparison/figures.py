@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import final
@@ -13,6 +13,7 @@ import numpy as np
 
 from holdfast.records.durable import replace_file
 from holdfast.records.round import RoundRecord
+from holdfast.records.summary import summarised
 
 LAST = 5
 """Over how many of the last evaluations accuracies are averaged."""
@@ -49,31 +50,31 @@ class Figures:
 def figures_of(records: Iterable[RoundRecord]) -> Figures:
     """Return the figures of a run."""
     looks: list[tuple[int, float]] = []
-    caught = removed = liars = honest = skipped = broken = 0
-    seconds = 0.0
-    for record in records:
-        if record.test_accuracy is not None:
-            looks.append((record.round + 1, record.test_accuracy))
-        byzantine, out = set(record.byzantine), set(record.removed)
-        here = len(byzantine.intersection(record.received))
-        caught, removed = caught + len(out & byzantine), removed + len(out)
-        liars, honest = liars + here, honest + len(record.received) - here
-        skipped, broken = skipped + record.skipped, broken + record.promise_broken
-        seconds += sum(record.seconds.values())
+    summary = summarised(_looked_at(records, looks))
+    honest = summary["updates_received"] - summary["updates_byzantine"]
+    wronged = summary["updates_removed"] - summary["updates_caught"]
     curve = [accuracy for _, accuracy in looks]
     return Figures(
         accuracy=float(np.mean(curve[-LAST:])) if curve else None,
         final_accuracy=curve[-1] if curve else None,
-        best_accuracy=max(curve) if curve else None,
+        best_accuracy=summary["best"]["test_accuracy"],
         curve_rounds=[number for number, _ in looks],
         curve=curve,
-        precision=caught / removed if removed else None,
-        recall=caught / liars if liars else None,
-        honest_removed=(removed - caught) / honest if honest else None,
-        skipped=skipped,
-        promise_broken=broken,
-        seconds=round(seconds, 3),
+        precision=summary["precision"],
+        recall=summary["recall"],
+        honest_removed=wronged / honest if honest else None,
+        skipped=summary["rounds_skipped"],
+        promise_broken=summary["rounds_promise_broken"],
+        seconds=round(sum(summary["seconds"].values()), 3),
     )
+
+
+def _looked_at(records: Iterable[RoundRecord], looks: list[tuple[int, float]]) -> Iterator[RoundRecord]:
+    """Note the accuracies on their way."""
+    for record in records:
+        if record.test_accuracy is not None:
+            looks.append((record.round + 1, record.test_accuracy))
+        yield record
 
 
 def write_figures(folder: Path, figures: Figures) -> None:

@@ -26,7 +26,8 @@ from holdfast.records.checkpoint import Checkpoint
 from holdfast.records.folder import RunFolder
 from holdfast.records.round import RoundRecord
 from holdfast.records.snapshots import Snapshot
-from holdfast.runs import config_of, summarised
+from holdfast.records.summary import summarised
+from holdfast.runs import config_of
 from holdfast.runs.deployments import MARK, OWN_STEPS, has_own_steps
 from holdfast.runs.files import sealed
 from holdfast.runs.states import RULE, below

@@ -51,11 +51,11 @@ class ClientSummary:
     def suspicion(self) -> float | None:
         """The least plausible share of its replies that is worth nothing; None if there was nothing to judge.
 
-        Accused of judged, as the lower end of Wilson's interval at a confidence of 95 %: 0.27 after one removal in one
-        round, 0.53 after three in three, near the plain share after many. It is a bound on how often the rule turns
-        against the client, no probability that it lies: a rule that always drops most rows, such as Krum, suspects
-        everybody, so compare clients with each other. Absence does not count, nor does a reply nobody asked for, whose
-        sender may be somebody else.
+        Accused of judged, as Wilson's lower bound with 95 % confidence: 0.27 after one removal in one round, 0.53 after
+        three in three, near the plain share after many. It is a bound on how often the rule turns against the client,
+        no probability that it lies: a rule that always drops most rows, such as Krum, suspects everybody, so compare
+        clients with each other. Absence does not count, nor does a reply nobody asked for, whose sender may be somebody
+        else.
         """
         return wilson_lower_bound(self.accused, self.judged) if self.judged else None
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from holdfast.runs.deployments import is_deployment
 from holdfast.runs.files import config_from_toml, config_to_toml, read_config, template
 from holdfast.runs.run import Run, config_of
-from holdfast.runs.summary import summarised
 
 __all__ = [
     "Run",
@@ -14,6 +13,5 @@ __all__ = [
     "config_to_toml",
     "is_deployment",
     "read_config",
-    "summarised",
     "template",
 ]

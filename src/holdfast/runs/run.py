@@ -16,10 +16,10 @@ from holdfast.errors import CorruptRunError, ParameterError, RunError, UnknownNa
 from holdfast.records.checkpoint import Checkpoint
 from holdfast.records.folder import RunFolder
 from holdfast.records.round import RoundRecord
+from holdfast.records.summary import summarised
 from holdfast.runs.deployments import check_simulated
 from holdfast.runs.files import checksum, config_from_toml, part_of_configuration, provenance, sealed
 from holdfast.runs.states import from_checkpoint, to_checkpoint, to_snapshot
-from holdfast.runs.summary import summarised
 from holdfast.simulation import Federation, RunConfig, State
 
 

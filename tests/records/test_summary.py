@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast.records.round import RoundRecord
-from holdfast.runs import summarised
+from holdfast.records.summary import summarised
 
 
 def record(number: int, **facts: Any) -> RoundRecord:
@@ -43,8 +43,10 @@ def test_a_summary_counts_what_the_records_say() -> None:
         "rounds_skipped": 1,
         "rounds_promise_broken": 1,
         "updates_erased": 5,
+        "updates_received": 7,
         "updates_byzantine": 2,
         "updates_removed": 2,
+        "updates_caught": 1,
         "precision": 0.5,
         "recall": 0.5,
         "seconds": {"attack": 0.75, "local_steps": 1.0},

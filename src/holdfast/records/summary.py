@@ -16,7 +16,8 @@ def summarised(records: Iterable[RoundRecord], *, deployed: bool = False) -> dic
     """
     last: dict[str, Any] = {}
     best: dict[str, Any] = {"test_accuracy": None, "round": None}
-    counts = dict.fromkeys(("rounds", "skipped", "promise_broken", "erased", "byzantine", "removed", "caught"), 0)
+    names = ("rounds", "skipped", "promise_broken", "erased", "received", "byzantine", "removed", "caught")
+    counts = dict.fromkeys(names, 0)
     seconds: dict[str, float] = {}
     for record in records:
         scores = ("train_loss", "train_accuracy", "test_loss", "test_accuracy")
@@ -30,6 +31,7 @@ def summarised(records: Iterable[RoundRecord], *, deployed: bool = False) -> dic
         counts["skipped"] += record.skipped
         counts["promise_broken"] += record.promise_broken
         counts["erased"] += len(record.erased)
+        counts["received"] += len(record.received)
         counts["byzantine"] += len(liars.intersection(record.received))
         counts["removed"] += len(removed)
         counts["caught"] += len(removed & liars)
@@ -42,8 +44,10 @@ def summarised(records: Iterable[RoundRecord], *, deployed: bool = False) -> dic
         "rounds_skipped": counts["skipped"],
         "rounds_promise_broken": counts["promise_broken"],
         "updates_erased": counts["erased"],
+        "updates_received": counts["received"],
         "updates_byzantine": counts["byzantine"],
         "updates_removed": counts["removed"],
+        "updates_caught": counts["caught"],
         "precision": counts["caught"] / counts["removed"] if counts["removed"] and not deployed else None,
         "recall": counts["caught"] / counts["byzantine"] if counts["byzantine"] and not deployed else None,
         "seconds": {name: round(value, 3) for name, value in seconds.items()},
