@@ -181,10 +181,12 @@ def _(panel: Bars) -> dict[str, Any]:
         }
         for place, (name, part) in enumerate(values.items())
     ]
+    below = _categories(panel.x_title, categories)
     layout = {
         "barmode": "stack",
         "bargap": 0.15,
-        "xaxis": _categories(panel.x_title, categories),
+        "xaxis": below,
+        "margin": {"b": _BELOW} if "nticks" in below else {},
         "yaxis": _axis(panel.y_title, panel.unit),
         "showlegend": len(data) > 1,
     }
@@ -249,10 +251,15 @@ def _axis(title: str, unit: Unit) -> dict[str, Any]:
 
 
 def _decades(drawn: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return a logarithmic axis: powers of ten, each or some of them; what is between only if there are few."""
+    """Return a logarithmic axis: powers of ten, each or some of them; twice and five times those if there are few."""
     sizes = [math.log10(value) for trace in drawn for value in trace["y"] if value is not None]
     decades = max(sizes) - min(sizes)
-    return {"type": "log", **({"dtick": math.ceil(decades / _DECADES)} if decades > 1.5 else {})}
+    if decades > 1.5:
+        return {"type": "log", "dtick": math.ceil(decades / _DECADES)}
+    if decades < 0.5:
+        return {"type": "log"}  # Plotly then names values at even distances
+    powers = range(math.floor(min(sizes)), math.ceil(max(sizes)) + 1)
+    return {"type": "log", "tickvals": [float(f"{digit}e{power}") for power in powers for digit in (1, 2, 5)]}
 
 
 def _level(drawn: list[dict[str, Any]], unit: Unit) -> dict[str, Any]:
