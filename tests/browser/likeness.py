@@ -78,4 +78,5 @@ def _blocks(picture: bytes) -> NDArray[np.float64]:
     pixels = np.asarray(image.open(io.BytesIO(picture)).convert("RGB"), dtype=np.float64)
     rows, columns = (length // _BLOCK for length in pixels.shape[:2])
     cut = pixels[: rows * _BLOCK, : columns * _BLOCK]
-    return cut.reshape(rows, _BLOCK, columns, _BLOCK, 3).mean(axis=(1, 3))
+    means: NDArray[np.float64] = cut.reshape(rows, _BLOCK, columns, _BLOCK, 3).mean(axis=(1, 3))
+    return means
