@@ -1,6 +1,13 @@
 """Robust rules: each a pure map from the K x d matrix of updates to an `Aggregation`."""
 
-from holdfast.aggregators.base import Aggregator, BoundedAggregator, Claim, Updates
+from holdfast.aggregators.base import (
+    Aggregator,
+    BoundedAggregator,
+    Claim,
+    LooselyBoundedAggregator,
+    MinorityAggregator,
+    Updates,
+)
 from holdfast.aggregators.centre.centered_clipping import CenteredClipping
 from holdfast.aggregators.centre.geometric_median import GeometricMedian
 from holdfast.aggregators.centre.median_of_means import MedianOfMeans
@@ -29,6 +36,7 @@ from holdfast.aggregators.similarity.foolsgold import FoolsGold
 from holdfast.aggregators.similarity.sign_guard import SignGuard
 from holdfast.aggregators.spectral.caf import Caf
 from holdfast.aggregators.view import Memory, Need, ServerView
+from holdfast.aggregators.wrappers.base import Wrapper
 from holdfast.aggregators.wrappers.bucketing import Bucketing
 from holdfast.aggregators.wrappers.clipping import AdaptiveClipping, Clipping
 from holdfast.aggregators.wrappers.nnm import NearestNeighborMixing
@@ -53,12 +61,14 @@ __all__ = [
     "FoolsGold",
     "GeometricMedian",
     "Krum",
+    "LooselyBoundedAggregator",
     "Mean",
     "MeanAroundMedian",
     "Median",
     "MedianOfMeans",
     "Memory",
     "MinimumDiameter",
+    "MinorityAggregator",
     "MultiKrum",
     "NearestNeighborMixing",
     "Need",
@@ -73,6 +83,7 @@ __all__ = [
     "Stop",
     "TrimmedMean",
     "Updates",
+    "Wrapper",
     "Zeno",
     "build_rule",
     "rule_from_toml",

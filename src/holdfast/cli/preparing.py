@@ -40,12 +40,10 @@ def init(
     Digits dealt out to 100 clients by Dirichlet 0.5, 40 of them in a round, 5 local steps, a fifth of the clients
     Byzantine with "a little is enough", and RAGE; the options change what is trained, by whom and how.
     """
-    from holdfast.runs import template  # noqa: PLC0415  loads torch
-
     if file.exists() and not force:
         msg = f"{str(file)!r} exists; choose another name, or overwrite it with --force"
         raise ParameterError(msg)
-    text = template(_chosen({"data": data, "model": model, "partition": partition, "rule": rule, "attack": attack}))
+    text = starting_text(data=data, model=model, partition=partition, rule=rule, attack=attack)
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
@@ -59,6 +57,13 @@ def init(
         highlight=False,
         soft_wrap=True,
     )
+
+
+def starting_text(**names: str) -> str:
+    """Return a configuration to start from, with these parts in place of the demonstration's."""
+    from holdfast.runs import template  # noqa: PLC0415  loads torch
+
+    return template(_chosen(names))
 
 
 def _chosen(names: Mapping[str, str]) -> RunConfig:

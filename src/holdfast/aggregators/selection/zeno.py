@@ -31,8 +31,8 @@ class Zeno(BoundedAggregator):
 
         score(i) = F(x) − F(x − γ g_i) − ρ ‖g_i‖² ,
 
-    and the n − f rows with the highest are averaged. It stands any f < n if the trusted batch is representative, and
-    costs n + 1 evaluations of the loss. What is reported as a client's score is −score(i), larger for stranger rows.
+    and the n − f rows with the highest are averaged. The paper allows any f < n if the trusted batch is representative.
+    It costs n + 1 evaluations of the loss. What is reported as a client's score is −score(i), larger for stranger rows.
 
     Args:
         byzantine_fraction: ε, the assumed share of Byzantine rows; f = ⌈ε K⌉ of the K rows received.
