@@ -73,7 +73,7 @@ def as_deployment(path: Path, config: RunConfig, simulated: Path) -> Path:
 def test_a_deployment_is_judged_by_its_records(tmp_path: Path) -> None:
     found = certify_records(deployment(tmp_path / "run").path)
     assert (found.played, found.rounds, found.skipped, found.plan) == (5, 5, 1, None)
-    assert "1 rounds changed nothing" in verdict_on(found, Subject.ASSUMPTION, "Algorithm 1").because
+    assert "1 round changed nothing" in verdict_on(found, Subject.ASSUMPTION, "Algorithm 1").because
     seen = verdict_on(found, Subject.ASSUMPTION, "Byzantine rows")
     assert seen.outcome is Outcome.UNKNOWN
     assert "at most 1 malformed replies in a round; the rule assumes 2, which no round disproves" in seen.because
@@ -111,7 +111,7 @@ def test_rounds_that_went_wrong_keep_the_theorems_away(tmp_path: Path) -> None:
     found = certify_records(deployment(tmp_path / "run").path, wishes=Wishes(problem=CONSTANTS, protocol={}))
     own = [each for each in found.verdicts if each.subject is Subject.GUARANTEE]
     assert {each.outcome for each in own} == {Outcome.INAPPLICABLE}
-    assert "1 rounds changed nothing" in own[-1].because
+    assert "1 round changed nothing" in own[-1].because
 
 
 def test_some_constants_are_not_enough(tmp_path: Path) -> None:

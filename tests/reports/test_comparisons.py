@@ -102,6 +102,24 @@ def test_precision_and_recall_are_those_of_rules_that_remove(tmp_path: Path) -> 
     assert table.rows[0][3:] == pytest.approx((0.9, 0.9, 0.1))
 
 
+def test_a_rule_that_removed_nobody_under_an_attack_is_shown_there_too(tmp_path: Path) -> None:
+    some = [result("rage", "alie", 0.8, precision=0.9), result("rage", "ipm", 0.8), result("median", "alie", 0.7)]
+    table = panels(written(tmp_path, some))["filter"]
+    assert isinstance(table, Table)
+    assert [(row[:2], row[3]) for row in table.rows] == [(("rage", "alie"), 0.9), (("rage", "ipm"), None)]
+
+
+def test_maps_show_the_seeds_that_the_ranking_rests_on(tmp_path: Path) -> None:
+    some = [result(rule, "alie", 0.5 + 0.1 * seed, seed=seed) for rule in ("rage", "krum") for seed in (0, 1)]
+    some[-1] = result("krum", "alie", None, seed=1, state=State.WAITING)
+    found = panels(written(tmp_path, some))
+    by_attack, worst = found["attacks-1"], found["worst-rage"]
+    assert isinstance(by_attack, HeatMap)
+    assert isinstance(worst, HeatMap)
+    assert by_attack.values == ((0.5,), (0.5,))
+    assert worst.values == ((0.5,),)
+
+
 @pytest.mark.parametrize("state", [State.FAILED, State.REFUSED, State.WAITING])
 def test_a_comparison_without_figures_has_a_report(tmp_path: Path, state: State) -> None:
     found = panels(written(tmp_path, [result("rage", "alie", None, state=state)], grid="[broken"))

@@ -340,3 +340,45 @@ def test_communication_is_drawn_without_test_data(tmp_path: Path) -> None:
     folder(tmp_path / "run", [four(number, **untested) for number in range(4)])
     lines = panel_of(learning([Story(tmp_path / "run")]), "communication", Lines)
     assert (lines.title, lines.series[0].name) == ("Loss against communication", "training points")
+
+
+def test_rounding_breaks_no_theorem_and_is_no_worst_round(tmp_path: Path) -> None:
+    rounding = {"error": 2e-7, "update_norm": 1.0, "honest_error_bound": 0.0, "certificate": {"error_bound": 0.0}}
+    records = [four(0), four(1, **rounding), four(2, error=0.8, honest_error_bound=0.3, num_byzantine=0)]
+    folder(tmp_path / "run", records, rounds=3)
+    story = Story(tmp_path / "run")
+    caption = panel_of(certificate([story]), "certificate", Lines).caption
+    assert "is proved (the error was above it in 0 of 1 round)" in caption  # the last held more liars than assumed
+    assert next(each for each in headlines([story]) if each.title == "Worst round").value == "2"
+
+
+def test_rounds_without_a_bound_say_why(tmp_path: Path) -> None:
+    none = {"certificate": None}
+    records = [four(0), four(1, certificate={"error_bound": None}), four(2, **none, promise_broken=True), four(3)]
+    folder(tmp_path / "run", records)
+    caption = panel_of(certificate([Story(tmp_path / "run")]), "certificate", Lines).caption
+    assert "In 1 round that spread contradicts the updates" in caption
+    assert "none in 1 round that changed nothing or broke the promise" in caption
+
+
+def test_a_client_that_changes_sides_is_judged_on_each(tmp_path: Path) -> None:
+    """Client 0 is honest in even rounds and always removed then; Byzantine in odd ones, and kept in two of three."""
+    sides = [((), (1, 2, 3)), ((0,), (0, 1, 2, 3))] * 3
+    records = [four(k, byzantine=liars, kept=kept) for k, (liars, kept) in enumerate(sides)]
+    records[1] = four(1, byzantine=(0,), kept=(1, 2, 3))
+    folder(tmp_path / "run", records, rounds=6)
+    said = " ".join(panel_of(clients([Story(tmp_path / "run")]), "wronged", Text).paragraphs)
+    assert "Client 0 lost most: 3 of its 3 honest updates were removed (100.0 %). 1 of 4 clients" in said
+    assert "Client 0 got through most often: 2 of its 3 Byzantine updates were kept (66.7 %)." in said
+
+
+def test_liars_who_never_got_through_did_not_get_through_most_often(story: Story) -> None:
+    said = panel_of(clients([story]), "wronged", Text).paragraphs
+    assert said[-1] == "No update of a Byzantine client got through."
+
+
+def test_a_round_without_an_evaluation_is_no_loss_that_is_not_finite(tmp_path: Path) -> None:
+    looked = {"test_accuracy": None, "train_loss": None}
+    records = [four(0, **looked, test_loss=2.0), four(1, **looked, test_loss=1.5), four(2, **looked, test_loss=None)]
+    folder(tmp_path / "run", records)
+    assert "The test loss fell: from 2 to 1.5." in words(verdict([Story(tmp_path / "run")]))

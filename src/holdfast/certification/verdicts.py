@@ -77,13 +77,17 @@ def obstacles(plan: Plan, rounds: Rounds, guarantee: Guarantee, *, skipped: int)
     """Return why a guarantee does not speak of the run that was played; nothing if it does."""
     found = [f"outside the theorems: {each.name}" for each in plan.outside]
     if skipped:
-        found.append(f"{skipped} rounds changed nothing, as their rows could not be aggregated")
+        found.append(_nothing(skipped))
     if not math.isfinite(guarantee.floor):
         failed = [each for each in guarantee.conditions if not each.passed]
         found += [f"{each.name}: {each}" for each in failed]
         if not failed:
             found.append("no constant is proved for this share of distrusted rows")
     return (*found, *_unlike(plan.protocol, rounds, tolerated(plan, guarantee)))
+
+
+def _nothing(skipped: int) -> str:
+    return f"{skipped} round{'' if skipped == 1 else 's'} changed nothing, as rows could not be aggregated"
 
 
 def _unlike(protocol: Protocol, rounds: Rounds, bound: int) -> Iterator[str]:
@@ -108,7 +112,7 @@ def measured_curve(plan: Plan, path: Path) -> tuple[Vector, Vector]:
 def algorithm(outside: tuple[Outside, ...], skipped: int) -> Verdict:
     """Judge whether the run was Algorithm 1 with RAGE and nothing else."""
     reasons = [f"{each.name}: {each.because}" for each in outside]
-    reasons += [f"{skipped} rounds changed nothing, as their rows could not be aggregated"] if skipped else []
+    reasons += [_nothing(skipped)] if skipped else []
     outcome = Outcome.FAILED if reasons else Outcome.HELD
     because = "; ".join(reasons) or "nothing in the configuration goes beyond it"
     return Verdict(subject=Subject.ASSUMPTION, name="Algorithm 1 with RAGE", outcome=outcome, because=because)

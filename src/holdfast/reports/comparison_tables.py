@@ -17,24 +17,29 @@ from holdfast.reports.panels import Code, Column, Panel, Section, Table, Unit, V
 
 def filtering(cases: Sequence[Case], keys: frozenset[str]) -> Section | None:
     """Return precision and recall of the rules that remove clients, by attack and setting; None if none does."""
+    played = [case for case in cases if case.rule != ORACLE and case.results]
+    removing = {case.rule for case in played if case.mean_of("precision") is not None or case.mean_of("honest_removed")}
     rows: list[tuple[Value, ...]] = []
-    for case in cases:
-        if case.rule != ORACLE and case.results and (removed := case.mean_of("honest_removed")) is not None:
-            precision, recall = case.mean_of("precision"), case.mean_of("recall")
-            if precision is not None or removed or recall:
-                where = in_words(case.setting, keys)
-                rows.append((case.rule, case.attack, where, precision, recall, removed))
+    for case in played:
+        if case.rule in removing:
+            shares = (case.mean_of(figure) for figure in ("precision", "recall", "honest_removed"))
+            rows.append((case.rule, case.attack, in_words(case.setting, keys), *shares))
     if not rows:
         return None
     table = Table(
         key="filter",
         title="Who was removed",
-        caption="Rules that remove nobody, such as medians, are not here.",
+        caption="Means over seeds. Rules that never remove anybody, such as medians, are not here; a precision is "
+        "blank where the rule removed nobody.",
         columns=(
             Column(title="rule"),
             Column(title="attack"),
             Column(title="setting"),
-            Column(title="precision", unit=Unit.PERCENT, hint="share of removals that hit Byzantine clients"),
+            Column(
+                title="precision",
+                unit=Unit.PERCENT,
+                hint="share of removals that hit liars, if there were any",
+            ),
             Column(title="recall", unit=Unit.PERCENT, hint="share of Byzantine updates that were removed"),
             Column(title="honest removed", unit=Unit.PERCENT, hint="share of honest updates that were removed"),
         ),

@@ -25,6 +25,7 @@ from holdfast.comparison.standing import (
     WorstCase,
     attacked,
     cases,
+    comparable,
     in_words,
     standings,
     varied,
@@ -95,7 +96,7 @@ class _Comparison:
         sections = [
             *(make() for make in makers),
             filtering(self.cases, self.keys),
-            published(self.grid, self.cases, self.keys),
+            published(self.grid, cases(self.results), self.keys),
             failures(self.results, self.keys),
             configuration(self.path, self.results, self.grid),
         ]
@@ -123,7 +124,8 @@ class _Comparison:
 
     @cached_property
     def cases(self) -> list[Case]:
-        return cases(self.results)
+        """The cases on the comparable seeds, as the ranking has them."""
+        return cases(comparable(self.results))
 
     @cached_property
     def settings(self) -> list[Setting]:
@@ -169,7 +171,11 @@ class _Comparison:
             Column(title="lowest", unit=Unit.PERCENT, hint="the worst of all settings"),
             Column(title="under", hint="the attack of the lowest"),
             Column(title="without attack", unit=Unit.PERCENT),
-            Column(title="precision", unit=Unit.PERCENT, hint="share of removals that hit Byzantine clients"),
+            Column(
+                title="precision",
+                unit=Unit.PERCENT,
+                hint="share of removals that hit liars, over runs with any",
+            ),
             Column(title="recall", unit=Unit.PERCENT, hint="share of Byzantine updates that were removed"),
             Column(title="honest removed", unit=Unit.PERCENT, hint="share of honest updates that were removed"),
             Column(title="settings", hint="in which every attack has a result"),
@@ -295,7 +301,7 @@ class _Comparison:
             title=f"{attack}: {where}",
             caption="Mean over seeds.",
             series=tuple(series),
-            x_title="round",
+            x_title="rounds played",
             y_title="test accuracy",
             unit=Unit.PERCENT,
         )

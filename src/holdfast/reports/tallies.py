@@ -15,6 +15,8 @@ EVALUATED = ("train_loss", "train_accuracy", "test_loss", "test_accuracy")
 """What is known of a model in rounds with an evaluation."""
 
 _HALF = 0.5
+_ROUNDING = 1e-5
+"""Errors below this part of the updates' size are rounding, of rounds without Byzantine rows."""
 
 
 @final
@@ -23,7 +25,7 @@ class Tally:
     """How the rule of a run told rows apart, and what came of it; counts of Byzantine rows only if they are known."""
 
     rows: int
-    """Rows that were kept or removed, in rounds that were not skipped."""
+    """Rows that were kept or removed; malformed replies count in skipped rounds as well."""
     removed: int
     byzantine: int | None
     """How many of the rows were Byzantine; None in a deployment."""
@@ -91,6 +93,13 @@ def evaluated(story: Story) -> NDArray[np.int64]:
     """Return the rounds after which the model was looked at."""
     known = [np.isfinite(story.column(name)) for name in EVALUATED]
     return np.flatnonzero(np.logical_or.reduce(known))
+
+
+def real_errors(story: Story) -> NDArray[np.float64]:
+    """Return every round's distance between its update and the honest mean, NaN if it is unknown or mere rounding."""
+    error, size = story.column("error"), story.column("update_norm")
+    scatter = np.sqrt(np.nan_to_num(story.column("honest_scatter")))
+    return np.where(error > _ROUNDING * np.fmax(np.nan_to_num(size), scatter), error, np.nan)
 
 
 def last_and_best(story: Story, name: str) -> tuple[float, float, int] | None:

@@ -38,13 +38,13 @@ def prose(text: object) -> str:
     return shown(whole, limit=max(10 * len(whole), 1), keep=KEPT)
 
 
-def plural(count: int, noun: str) -> str:
+def plural(count: int, noun: str, several: str | None = None) -> str:
     """Return a count with its noun.
 
-    >>> plural(1, "round"), plural(2000, "round")
-    ('1 round', '2,000 rounds')
+    >>> plural(1, "round"), plural(2000, "round"), plural(2, "reply", "replies")
+    ('1 round', '2,000 rounds', '2 replies')
     """
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {several or noun + 's'}"
 
 
 def label(text: object, *, limit: int = 80) -> str:

@@ -12,12 +12,11 @@ from holdfast.reports.sections.filtering import per_round
 from holdfast.reports.sections.learning import attack_marks, curve
 from holdfast.reports.sections.phrases import key_of, run_names, setting_words, title_of
 from holdfast.reports.stories import Story
+from holdfast.reports.tallies import real_errors
 from holdfast.reports.thinning import REPORT, Limits
 from holdfast.reports.wording import plural
 
 Numbers = NDArray[np.float64]
-_ROUNDING = 1e-5
-"""Errors below this part of the updates' size are rounding, of rounds without Byzantine rows: they are not drawn."""
 
 
 def certificate(stories: Sequence[Story], limits: Limits = REPORT) -> Section:
@@ -51,7 +50,7 @@ def broken_rounds(story: Story) -> NDArray[np.int64]:
 
 def _bounds(story: Story, run: str, place: int, runs: int, limits: Limits) -> Iterator[Panel]:
     rounds = np.arange(story.rounds_played, dtype=np.float64)
-    proved, error = _positive(story.column("certificate.error_bound")), _real_errors(story)
+    proved, error = _positive(story.column("certificate.error_bound")), real_errors(story)
     at_truth = _positive(story.column("honest_error_bound"))
     if not np.isfinite(proved).any() and (runs > 1 or not np.isfinite(error).any()):
         return
@@ -86,36 +85,44 @@ def _caption(story: Story, *, certified: bool) -> str:
             "The bound is proved if the honest updates spread no more than the rule found; the true error is not known "
             "in a deployment. Logarithmic scale."
         )
+    proved = _exceeded(story, "honest_error_bound", broken_rounds(story))
     return (
         "With the true spread of the honest updates (known in some rounds of a simulation) the bound is proved"
-        f"{_exceeded(story, 'honest_error_bound')}; with the spread that the rule found by itself it may fail"
+        f"{proved}; with the spread that the rule found by itself it may fail"
         f"{_exceeded(story, 'certificate.error_bound')}. {_unbounded(story)}Mere rounding is not drawn. Logarithmic "
         "scale."
     )
 
 
-def _exceeded(story: Story, name: str) -> str:
-    """Say how often the error was above a bound."""
-    bound, error = story.column(name), story.column("error")
-    known = np.isfinite(bound) & np.isfinite(error)
+def _exceeded(story: Story, name: str, besides: NDArray[np.int64] | None = None) -> str:
+    """Say how often the error was above a bound by more than rounding, besides rounds that the bound is not about."""
+    bound = story.column(name)
+    known = np.isfinite(bound) & np.isfinite(story.column("error"))
+    if besides is not None:
+        known[besides] = False
     if not known.any():
         return ""
-    above = int((error[known] > bound[known]).sum())
+    above = int((real_errors(story)[known] > bound[known]).sum())
     return f" (the error was above it in {above} of {plural(int(known.sum()), 'round')})"
 
 
 def _unbounded(story: Story) -> str:
-    """Say in how many rounds nothing can be concluded from the spread that the rule found."""
-    missing = int(np.isnan(story.column("certificate.error_bound")).sum())
-    if not missing:
-        return ""
-    return f"In {plural(missing, 'round')} that spread contradicts the updates, so nothing follows from it. "
+    """Say in how many rounds there is no bound, and why."""
+    missing = np.isnan(story.column("certificate.error_bound"))
+    void = (story.column("skipped") > 0) | (story.column("promise_broken") > 0)
+    contradicted, without = int((missing & ~void).sum()), int((missing & void).sum())
+    said = ""
+    if contradicted:
+        said += f"In {plural(contradicted, 'round')} that spread contradicts the updates, so nothing follows from it. "
+    if without:
+        said += f"There is none in {plural(without, 'round')} that changed nothing or broke the promise. "
+    return said
 
 
 def _errors(stories: Sequence[Story], limits: Limits) -> Iterator[Panel]:
     """Yield the true errors of all runs."""
     curves = (
-        curve(run, np.arange(story.rounds_played, dtype=np.float64), _real_errors(story), limits, colour=place)
+        curve(run, np.arange(story.rounds_played, dtype=np.float64), real_errors(story), limits, colour=place)
         for place, (story, run) in enumerate(zip(stories, run_names(stories), strict=True))
     )
     series = tuple(each for each in curves if each is not None)
@@ -134,10 +141,3 @@ def _errors(stories: Sequence[Story], limits: Limits) -> Iterator[Panel]:
 
 def _positive(values: Numbers) -> Numbers:
     return np.where(values > 0.0, values, np.nan)
-
-
-def _real_errors(story: Story) -> Numbers:
-    """Return the errors that are more than rounding."""
-    error, size = _positive(story.column("error")), story.column("update_norm")
-    scatter = np.sqrt(np.nan_to_num(story.column("honest_scatter")))
-    return np.where(error > _ROUNDING * np.fmax(np.nan_to_num(size), scatter), error, np.nan)

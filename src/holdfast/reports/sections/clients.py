@@ -118,35 +118,49 @@ def _membership(line: ClientSummary) -> str:
 
 
 def _wronged(story: Story) -> Text | None:
-    """Say which honest client was removed most, and which Byzantine one least; only where that is known."""
+    """Say who lost most honest updates, and who got most Byzantine ones through; only where that is known."""
     if story.deployed:
         return None
-    names = dict(zip(story.clients, client_names(story.clients), strict=True))
-    lines = [line for line in story.client_lines if line.judged >= _FEW]
-    honest = [line for line in lines if not line.byzantine and line.accused]
-    liars = [line for line in lines if line.byzantine]
+    entries, names = story.entries, client_names(story.clients)
+    sent, lost = _counts(story, ~entries.byzantine)
+    forged, caught = _counts(story, entries.byzantine)
     said = []
-    if honest:
-        worst = max(honest, key=lambda line: line.accused / line.judged)
+    often = np.flatnonzero((sent >= _FEW) & (lost > 0))
+    if len(often):
+        worst = max(often, key=lambda client: (lost[client] / sent[client], lost[client]))
+        half, number = int((2 * lost[often] > sent[often]).sum()), int((sent >= _FEW).sum())
         said.append(
-            f"The honest client that was removed most often is {names[worst.client]}: {worst.accused} of "
-            f"{worst.judged} times ({percent(worst.accused / worst.judged)})."
+            f"{names[worst]} lost most: {lost[worst]} of its {sent[worst]} honest updates were removed "
+            f"({percent(lost[worst] / sent[worst])}). {half or 'None'} of {plural(number, 'client')} "
+            f"with {_FEW} honest updates or more lost over half of them."
         )
-        often = sum(2 * line.accused > line.judged for line in honest)
-        number = len({line.client for line in lines if not line.byzantine})
-        said.append(
-            f"{often or 'None'} of {plural(number, 'honest client')} that sent {_FEW} updates or more lost over half "
-            "of them."
-        )
-    if liars and not any(line.accused for line in liars):
-        said.append("No update of a Byzantine client was ever removed.")
-    elif liars:
-        best = min(liars, key=lambda line: line.accused / line.judged)
-        said.append(
-            f"The Byzantine client that got through most often is {names[best.client]}: kept "
-            f"{best.judged - best.accused} of {best.judged} times ({percent(1 - best.accused / best.judged)})."
-        )
-    return Text(key="wronged", title="Was anybody wronged?", paragraphs=tuple(said)) if said else None
+    if forged.any():
+        said.append(_got_through(names, forged, caught))
+    return Text(key="wronged", title="Was anybody wronged?", paragraphs=tuple(map(_capital, said))) if said else None
+
+
+def _counts(story: Story, chosen: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return of every client how many of the chosen entries were judged, and how many of those removed."""
+    entries, number = story.entries, len(story.clients)
+    masks = (chosen & entries.judged, chosen & entries.removed)
+    judged, removed = (np.bincount(entries.client[mask], minlength=number) for mask in masks)
+    return judged, removed
+
+
+def _got_through(names: Sequence[str], forged: NDArray[np.int64], caught: NDArray[np.int64]) -> str:
+    kept = forged - caught
+    if not caught.any():
+        return "No update of a Byzantine client was ever removed."
+    if not kept.any():
+        return "No update of a Byzantine client got through."
+    enough = np.flatnonzero(forged >= min(_FEW, forged.max()))
+    best = max(enough, key=lambda client: (kept[client] / forged[client], kept[client]))
+    often = f"{kept[best]} of its {forged[best]} Byzantine updates were kept ({percent(kept[best] / forged[best])})"
+    return f"{names[best]} got through most often: {often}."
+
+
+def _capital(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]
 
 
 @final
@@ -209,10 +223,8 @@ class _View:
         """Say what is left out."""
         said = []
         if len(self.chosen) < len({*self.story.entries.client.tolist()}):
-            more = " and all Byzantine ones" if self.flagged else ""
-            said.append(
-                f"Shown are {len(self.chosen)} of {len(self.story.clients)} clients: the most suspicious{more}."
-            )
+            whom = "Byzantine ones first, then the most suspicious" if self.flagged else "the most suspicious"
+            said.append(f"Shown are {len(self.chosen)} of {len(self.story.clients)} clients: {whom}.")
         if self.bins.width > 1:
             said.append(f"A column is {self.bins.width} rounds, a cell the mean over those of them with the client.")
         if self.flagged:
@@ -324,7 +336,8 @@ def _say_bins(view: _View, texts: list[list[str]]) -> None:
         for column in range(shape[1]):
             cell = row * shape[1] + column
             if asked[cell]:
-                line[column] = f"in {asked[cell]} cohorts, removed {removed[cell]}×; worst: {words[worst[row][column]]}"
+                said = f"in {plural(asked[cell], 'cohort')}, removed {removed[cell]}×"
+                line[column] = f"{said}; worst: {words[worst[row][column]]}"
 
 
 def _natural(client: int | str) -> tuple[bool, int, str]:

@@ -28,7 +28,7 @@ def partition(stories: Sequence[Story], limits: Limits = REPORT) -> Section:
     """Return the data of the clients, once for all runs that deal the same data the same way."""
     groups: dict[str, list[int]] = {}
     for place, story in enumerate(stories):
-        what = [story.raw.get(key) for key in ("data", "partition", "seed", "server")]
+        what = [story.raw.get(key) for key in ("data", "partition", "seed", "server", "byzantine")]
         groups.setdefault(repr([*what, story.deployed]), []).append(place)
     names = run_names(stories)
     panels = []
@@ -81,8 +81,8 @@ def _dealt(config: RunConfig) -> tuple[Dataset, Shares]:
 def _bars(story: Story, dataset: Dataset, shares: Shares, key: str, title: str, limits: Limits) -> Bars:
     from holdfast.partitions import heterogeneity  # noqa: PLC0415  loads torch
 
-    shown = _shown(story, shares.num_clients, limits.bars)
     liars = _liars(story, shares.num_clients)
+    shown = _shown(story, liars, shares.num_clients, limits.bars)
     found = heterogeneity(dataset, shares)
     said = []
     if found.mean_distance is not None and found.iid_distance is not None:
@@ -91,10 +91,8 @@ def _bars(story: Story, dataset: Dataset, shares: Shares, key: str, title: str, 
             f"were dealt at random it would be {percent(found.iid_distance)}."
         )
     if len(shown) < shares.num_clients:
-        whom = "all Byzantine clients that fit, and the most suspicious others" if liars else "the most suspicious"
-        said.append(
-            f"Shown are {len(shown)} of {shares.num_clients} clients: {whom if story.rounds_played else 'the first'}."
-        )
+        whom = "Byzantine ones first, then the most suspicious" if liars else "the most suspicious"
+        said.append(f"Shown are {len(shown)} of {shares.num_clients} clients: {whom}, then those never asked.")
     return Bars(
         key=key,
         title=title,
@@ -118,15 +116,14 @@ def _liars(story: Story, number: int) -> set[Client]:
     return seen | {*np.flatnonzero(config.byzantine.members(0, number, config.seed)).tolist()}
 
 
-def _shown(story: Story, number: int, most: int) -> list[int]:
-    """Return the clients to show, in order."""
+def _shown(story: Story, liars: set[Client], number: int, most: int) -> list[int]:
+    """Return the clients to show, in order: at most so many, Byzantine ones before suspects before the others."""
     if number <= most:
         return list(range(number))
     everybody = story.clients
     suspected = [everybody[place] for place in chosen_clients(story, most)]
-    known = [client for client in suspected if isinstance(client, int) and client < number]
-    others = [client for client in range(number) if client not in set(known)]
-    return sorted([*known, *others[: most - len(known)]])
+    ranked = dict.fromkeys([*(client for client in range(number) if client in liars), *suspected, *range(number)])
+    return sorted([client for client in ranked if isinstance(client, int) and client < number][:most])
 
 
 def _parts(dataset: Dataset, shares: Shares, shown: list[int]) -> Iterator[tuple[str, tuple[float, ...]]]:

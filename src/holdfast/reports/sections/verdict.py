@@ -10,7 +10,7 @@ from holdfast.reports.glances import State
 from holdfast.reports.panels import Column, Headline, Panel, Section, Table, Text, Tone, Unit, Value
 from holdfast.reports.sections.phrases import number, percent, run_names, setting_words
 from holdfast.reports.stories import Story
-from holdfast.reports.tallies import Tally, last_and_best, tally_of
+from holdfast.reports.tallies import Tally, evaluated, last_and_best, real_errors, tally_of
 from holdfast.reports.wording import plural
 
 _FORGOT = 0.05
@@ -63,11 +63,11 @@ def sentences(story: Story, tally: Tally) -> Iterator[str]:
             f"In {plural(tally.promise_broken, 'round')} the updates contradicted what the rule had been told of the "
             "clients: what it proves does not count there."
         )
-    if tally.absent or tally.malformed:
-        yield (
-            f"{plural(tally.absent, 'reply').replace('replys', 'replies')} never came; {tally.malformed:,} "
-            f"{'was' if tally.malformed == 1 else 'were'} malformed or held unusable numbers."
-        )
+    if tally.absent:
+        yield f"{plural(tally.absent, 'reply', 'replies')} never came."
+    if tally.malformed:
+        some = plural(tally.malformed, "reply", "replies")
+        yield f"{some} {'was' if tally.malformed == 1 else 'were'} malformed or held unusable numbers."
 
 
 def _progress(story: Story) -> str:
@@ -103,7 +103,7 @@ def _by_loss(story: Story) -> str:
         known = column[np.isfinite(column)]
         if len(known):
             way = "fell" if known[-1] < known[0] else "did not fall"
-            broken = "" if np.isfinite(column[-1]) or not story.rounds_played else "; later it was not finite"
+            broken = "" if np.isfinite(column[evaluated(story)[-1]]) else "; later it was not finite"
             return f"The {words} {way}: from {number(known[0])} to {number(known[-1])}{broken}."
     return "Whether it learned is not known: no evaluation gave a finite number."
 
@@ -208,7 +208,7 @@ def _of_one(story: Story) -> Iterator[Headline]:
 
 def _worst(story: Story) -> Iterator[Headline]:
     """Yield the round whose update was farthest from the honest mean."""
-    error = story.column("error")
+    error = real_errors(story)
     known = np.flatnonzero(np.isfinite(error))
     if len(known):
         worst = int(known[np.argmax(error[known])])
