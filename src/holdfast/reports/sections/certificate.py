@@ -115,7 +115,7 @@ def _unbounded(story: Story) -> str:
     if contradicted:
         said += f"In {plural(contradicted, 'round')} that spread contradicts the updates, so nothing follows from it. "
     if without:
-        said += f"There is none in {plural(without, 'round')} that changed nothing or broke the promise. "
+        said += f"There is no bound in {plural(without, 'round')} that changed nothing or broke the promise. "
     return said
 
 

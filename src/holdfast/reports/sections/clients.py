@@ -127,10 +127,10 @@ def _wronged(story: Story) -> Text | None:
     said = []
     often = np.flatnonzero((sent >= _FEW) & (lost > 0))
     if len(often):
-        worst = max(often, key=lambda client: (lost[client] / sent[client], lost[client]))
+        worst = max(often.tolist(), key=lambda client: (lost[client] / sent[client], lost[client]))
         half, number = int((2 * lost[often] > sent[often]).sum()), int((sent >= _FEW).sum())
         said.append(
-            f"{names[worst]} lost most: {lost[worst]} of its {sent[worst]} honest updates were removed "
+            f"{names[worst]} lost most: {lost[worst]:,} of its {sent[worst]:,} honest updates were removed "
             f"({percent(lost[worst] / sent[worst])}). {half or 'None'} of {plural(number, 'client')} "
             f"with {_FEW} honest updates or more lost over half of them."
         )
@@ -154,8 +154,8 @@ def _got_through(names: Sequence[str], forged: NDArray[np.int64], caught: NDArra
     if not kept.any():
         return "No update of a Byzantine client got through."
     enough = np.flatnonzero(forged >= min(_FEW, forged.max()))
-    best = max(enough, key=lambda client: (kept[client] / forged[client], kept[client]))
-    often = f"{kept[best]} of its {forged[best]} Byzantine updates were kept ({percent(kept[best] / forged[best])})"
+    best = max(enough.tolist(), key=lambda client: (kept[client] / forged[client], kept[client]))
+    often = f"{kept[best]:,} of its {forged[best]:,} Byzantine updates were kept ({percent(kept[best] / forged[best])})"
     return f"{names[best]} got through most often: {often}."
 
 
