@@ -67,6 +67,17 @@ def test_mnist_is_scaled_to_the_unit_interval_with_one_channel(small_mnist: Path
     assert (dataset.name, dataset.num_classes, dataset.groups) == ("mnist", 10, None)
 
 
+def test_standardized_images_have_mean_0_and_variance_1_over_the_training_set(small_mnist: Path) -> None:
+    plain, dataset = Mnist().load(), Mnist(standardized=True).load()
+    assert dataset.features.dtype == torch.float32
+    assert dataset.features.mean().item() == pytest.approx(0.0, abs=1e-6)
+    assert dataset.features.var(correction=0).item() == pytest.approx(1.0, abs=1e-6)
+    mean, spread = plain.features.mean(), plain.features.std(correction=0)
+    torch.testing.assert_close(dataset.test_features, (plain.test_features - mean) / spread)
+    assert torch.equal(dataset.labels, plain.labels)
+    assert dataset.checksum != plain.checksum
+
+
 def test_fashion_mnist_is_found_by_its_own_path(small_mnist: Path) -> None:
     with pytest.raises(MissingDataError, match="apt install dataset-fashion-mnist"):
         FashionMnist().load()

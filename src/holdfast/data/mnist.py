@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from holdfast.data.base import Dataset, DataSource
 from holdfast.data.files import DataFile
 from holdfast.data.idx import parse_idx
-from holdfast.data.pixels import classes, scaled
+from holdfast.data.pixels import classes, scaled, standardized
 from holdfast.data.places import FileSet, Location, read_files
 from holdfast.errors import CorruptDataError
 
@@ -79,10 +79,13 @@ class Mnist(DataSource):
 
     path: Location | None = None
     """The folder with the four idx files, packed or not; None looks in the usual places and then downloads."""
+    standardized: bool = False
+    """Whether pixels have mean 0 and variance 1 over all training images, as in many published experiments."""
 
     def load(self) -> Dataset:
         """Read the four files."""
-        return _images_and_labels(MNIST_FILES, self.path)
+        images = _images_and_labels(MNIST_FILES, self.path)
+        return standardized(images) if self.standardized else images
 
 
 @final
@@ -98,10 +101,13 @@ class FashionMnist(DataSource):
 
     path: Location | None = None
     """The folder with the four idx files, packed or not; None looks in the usual places and then downloads."""
+    standardized: bool = False
+    """Whether pixels have mean 0 and variance 1 over all training images, as in many published experiments."""
 
     def load(self) -> Dataset:
         """Read the four files."""
-        return _images_and_labels(FASHION_MNIST_FILES, self.path)
+        images = _images_and_labels(FASHION_MNIST_FILES, self.path)
+        return standardized(images) if self.standardized else images
 
 
 @final

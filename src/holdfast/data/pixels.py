@@ -1,11 +1,15 @@
-"""Images as models take them: float32 in [0, 1], channels first."""
+"""Images as models take them: float32 in [0, 1] or standardized, channels first."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+from holdfast.data.base import Dataset
 
 
 def scaled(images: NDArray[np.uint8]) -> Tensor:
@@ -15,6 +19,22 @@ def scaled(images: NDArray[np.uint8]) -> Tensor:
     tensor([0., 1.])
     """
     return torch.from_numpy(np.divide(images, np.float32(255), dtype=np.float32))
+
+
+def standardized(dataset: Dataset) -> Dataset:
+    """Return images whose numbers have mean 0 and variance 1 over the training set; test images go with them.
+
+    >>> images = torch.tensor([[[[0.0, 1.0]]], [[[1.0, 0.0]]]])
+    >>> labels = torch.tensor([0, 1])
+    >>> data = Dataset(name="x", features=images, labels=labels, test_features=images, test_labels=labels)
+    >>> standardized(data).features.flatten()
+    tensor([-1.,  1.,  1., -1.])
+    """
+    spread, mean = torch.std_mean(dataset.features.double(), correction=0)
+    features, tests = (
+        ((images.double() - mean) / spread).to(images.dtype) for images in (dataset.features, dataset.test_features)
+    )
+    return replace(dataset, features=features, test_features=tests)
 
 
 def classes(labels: NDArray[np.integer]) -> Tensor:
