@@ -51,12 +51,20 @@ def test_no_button_sends_anything_anywhere(desktop: Visit) -> None:
     assert set(buttons) == {"Download plot as a PNG", "Zoom", "Pan", "Zoom in", "Zoom out", "Reset axes"}
 
 
-def test_plots_far_below_wait_until_somebody_scrolls_there(visitor: Visitor, path: Path) -> None:
+def test_on_a_phone_plots_far_below_wait_until_somebody_scrolls_there(visitor: Visitor, path: Path) -> None:
     with visitor.at(path, width=PHONE) as visit:
         visit.page.wait_for_timeout(300)
         assert visit.page.locator("#grid .js-plotly-plot").count() == 0
         visit.page.locator("#grid").scroll_into_view_if_needed()
         visit.page.locator("#grid[data-drawn]").wait_for()
+        visit.assert_innocent()
+
+
+def test_elsewhere_they_are_drawn_when_there_is_nothing_else_to_do(visitor: Visitor, path: Path) -> None:
+    with visitor.at(path) as visit:
+        assert visit.page.evaluate("holdfast.drawn") < visit.page.evaluate("holdfast.plots")
+        visit.until("holdfast.drawn === holdfast.plots")
+        assert visit.page.evaluate("window.scrollY") == 0
         visit.assert_innocent()
 
 

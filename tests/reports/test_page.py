@@ -17,10 +17,11 @@ import pytest
 from tests.reports.nasty import NASTY, nasty_report, panels
 
 from holdfast.errors import RunError
-from holdfast.reports.page import asset, embedded, plotly_script, render, write_page
+from holdfast.reports.page import DRAWING, asset, embedded, plotly_script, render, write_page
 from holdfast.reports.panels import HeatMap, Report, Section
 from holdfast.reports.plotting import panel_json
 
+SCRIPTS = (*DRAWING, "page.js")
 WORDS = Report(title="t", subtitle="", sections=(Section(key="s", title="s", panels=panels()[:1]),))
 """A report without a plot."""
 
@@ -61,7 +62,7 @@ def page() -> str:
 def test_the_page_has_its_own_scripts_only_and_asks_for_nothing(page: str) -> None:
     reader = Reader(page)
     kinds = [attributes.get("type") for tag, attributes in reader.tags if tag == "script"]
-    assert kinds == ["application/json", "text/plain", "text/plain", None, None]
+    assert kinds == ["application/json", "text/plain", "text/plain", *[None] * len(SCRIPTS)]
     assert not {tag for tag, _ in reader.tags} & {"img", "iframe", "link", "object", "b", "i"}
     addresses = [
         attributes.get(name) for _, attributes in reader.tags for name in ("src", "href") if name in attributes
@@ -73,8 +74,8 @@ def test_the_page_has_its_own_scripts_only_and_asks_for_nothing(page: str) -> No
 def test_the_policy_names_what_may_run(page: str) -> None:
     reader = Reader(page)
     policy = next(attributes["content"] for _, attributes in reader.tags if "http-equiv" in attributes)
-    scripts = [reader.scripts[3].encode(), reader.scripts[4].encode(), plotly_script()]
-    for script in scripts:
+    assert reader.scripts[3:] == [asset(name) for name in SCRIPTS]
+    for script in (*(script.encode() for script in reader.scripts[3:]), plotly_script()):
         assert f"'sha256-{base64.b64encode(hashlib.sha256(script).digest()).decode()}'" in str(policy)
     assert str(policy).startswith("default-src 'none'; script-src 'sha256-")
     assert "unsafe-eval" not in str(policy)
@@ -127,7 +128,7 @@ def test_nothing_in_json_ends_its_element(text: str) -> None:
 
 
 def test_scripts_of_the_page_do_not_end_their_own_elements() -> None:
-    for name in ("report.js", "page.js", "report.css"):
+    for name in (*SCRIPTS, "report.css"):
         assert "</" not in asset(name)
 
 

@@ -144,3 +144,29 @@ def test_rounds_are_written_without_powers_of_ten() -> None:
     panel = Lines(key="a", title="A", x_title="round", y_title="y", series=(curve,))
     axis = panel_json(panel)["figure"]["layout"]["xaxis"]
     assert (axis["exponentformat"], axis["separatethousands"]) == ("none", True)
+
+
+def below(names: tuple[str, ...]) -> Any:
+    panel = HeatMap(
+        key="k", title="t", rows=tuple("abcdefghijkl"), columns=names, values=((1.0,) * len(names),) * 12,
+        row_title="r", column_title="c", value_title="v",
+    )  # fmt: skip
+    found = panel_json(panel)
+    return found["figure"]["layout"]["xaxis"], found["height"]
+
+
+ATTACKS = ("none", "sign-flip", "label-flip", "alie", "ipm-0.1", "ipm-100", "mimic")
+
+
+def test_a_few_words_are_all_named_and_numbers_of_rounds_are_not() -> None:
+    assert below(ATTACKS)[0]["dtick"] == 1
+    for rounds in (tuple(map(str, range(200))), tuple(f"{k}–{k + 4}" for k in range(0, 1000, 5)), tuple("01234567")):
+        axis, _ = below(rounds)
+        assert axis["nticks"] > 0
+        assert "dtick" not in axis
+    assert "dtick" not in below(tuple(f"hospital {k}" for k in range(17)))[0]
+
+
+def test_words_that_will_be_slanted_have_room() -> None:
+    longer = tuple(f"{name} and some more" for name in ATTACKS)
+    assert below(longer)[1] > below(ATTACKS)[1]

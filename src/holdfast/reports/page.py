@@ -1,7 +1,7 @@
 """A report as one HTML file that is whole: it opens from disk, without a network, on a phone and in the dark.
 
     Report ──► panels as JSON ───────┐
-    page/report.html.j2 ─────────────┼──► one file; page/report.js draws what is scrolled to
+    page/report.html.j2 ─────────────┼──► one file; page/*.js draw what is scrolled to, and later the rest
     plots and Plotly, compressed ────┘
 
 What runs in the page is named in its policy by its hash, so text that slipped through as a script would not run; no
@@ -31,7 +31,9 @@ INSTALL = "pip install 'holdfast[report]'"
 TEMPLATES, PLOTS = "jinja2", "plotly"
 """The packages of the extra."""
 FOLDER = Path(__file__).with_name("page")
-"""Where report.html.j2, report.css and report.js are."""
+"""Where report.html.j2, report.css and the scripts are."""
+DRAWING = ("numbers.js", "plots.js", "report.js")
+"""The scripts that draw panels, in the order in which they run."""
 _FRAME = ("key", "kind", "title", "caption", "height")
 """What the page knows of a plot before it is drawn."""
 _ESCAPES = str.maketrans({letter: f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"})
@@ -65,7 +67,7 @@ def render(report: Report) -> str:
     environment.filters |= {"shown": shown, "prose": prose}
     panels = [panel_json(panel) for section in report.sections for panel in section.panels]
     drawn = {panel["key"]: _split(panel) for panel in panels if "figure" in panel}
-    scripts = [asset("report.js"), asset("page.js")]
+    scripts = [asset(name) for name in (*DRAWING, "page.js")]
     return environment.get_template("report.html.j2").render(
         report=report,
         policy=_policy(*(script.encode() for script in scripts), *([plotly_script()] if drawn else [])),
@@ -78,7 +80,7 @@ def render(report: Report) -> str:
 
 
 def asset(name: str) -> str:
-    """Return report.css or report.js: what a live page needs to draw panels."""
+    """Return report.css or a script, such as a live page needs to draw panels."""
     return (FOLDER / name).read_text(encoding="utf-8")
 
 

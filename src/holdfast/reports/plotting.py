@@ -1,6 +1,6 @@
 """Panels as plain JSON: tables and texts as they are, plots as what Plotly draws.
 
-    panel ──► panel_json ──► page/report.js ──► what people see
+    panel ──► panel_json ──► page/plots.js ──► what people see
 
 Colours are left to the page, which knows whether it is light or dark: a trace names the place of its colour in the
 palette (`meta.colour`). Nothing here imports Plotly; figures are the dictionaries that its schema describes.
@@ -35,6 +35,8 @@ _NAME = 18
 """Letters of the name of a row or a bar; the whole name is shown by the pointer."""
 _UPRIGHT = {6: 16, 13: 6}
 """Letters of names that stand side by side, and how many of such names do."""
+_WORDS, _LINE = 16, 110
+"""So many words are all shown on an axis, and so many letters stand side by side in the window of a desktop."""
 _DECADES = 8
 """Powers of ten that an axis names at most."""
 _FORMATS = {
@@ -45,11 +47,10 @@ _FORMATS = {
     Unit.SECONDS: ("%{{{0}:.3~g}} s", {"ticksuffix": " s"}),
 }
 """How Plotly writes numbers: by the pointer, and on an axis."""
-_WRITTEN = {Unit.PERCENT: "%{z:.0%}", Unit.NUMBER: "%{z:.3~g}"}
 
 
 def panel_json(panel: Panel) -> dict[str, Any]:
-    """Return a panel as what `json.dumps` takes and page/report.js draws.
+    """Return a panel as what `json.dumps` takes and the page draws.
 
     Every text in it may be shown: control characters are spelled out, and what goes into a plot is escaped for Plotly.
 
@@ -139,10 +140,8 @@ def _(panel: HeatMap) -> dict[str, Any]:
         "ygap": 1,
         **_ends(panel, values),
     }
-    if panel.written:
-        trace["texttemplate"] = _WRITTEN.get(panel.unit, _FORMATS[panel.unit][0].format("z"))
     below = _categories(panel.column_title, columns)
-    frame = _ABOVE + (_BELOW if "nticks" in below else _SLANTED)
+    frame = _ABOVE + (_SLANTED if _slanted(columns) else _BELOW)
     layout = {
         "xaxis": below,
         "yaxis": {"type": "category", "title": {"text": label(panel.row_title)}, "showgrid": False},
@@ -154,6 +153,7 @@ def _(panel: HeatMap) -> dict[str, Any]:
         "height": max(_LOWEST, min(_HIGHEST, frame + _ROW * len(rows))),
         "figure": {"data": [trace], "layout": layout},
         "good_is_high": panel.good_is_high,
+        "written": panel.written,
         "value": {"title": label(panel.value_title), "unit": panel.unit.value},
         "orders": [{"name": shown(name), "rows": [rows[place] for place in places]} for name, places in orders.items()],
         "flagged": [rows[place] for place in panel.flagged],
@@ -186,7 +186,7 @@ def _(panel: Bars) -> dict[str, Any]:
         "barmode": "stack",
         "bargap": 0.15,
         "xaxis": below,
-        "margin": {"b": _BELOW} if "nticks" in below else {},
+        "margin": {} if _slanted(categories) else {"b": _BELOW},
         "yaxis": _axis(panel.y_title, panel.unit),
         "showlegend": len(data) > 1,
     }
@@ -216,8 +216,8 @@ def _cell(value: Value) -> Value:
 
 
 def _curve(series: Series, panel: Lines) -> dict[str, Any]:
-    y = [None if value is not None and panel.log_y and value <= 0 else number(value) for value in series.y]
-    points = "markers" if series.style is Style.POINTS else "lines+markers" if _lonely(y) else "lines"
+    y = with_gaps(series.y, log_y=panel.log_y)
+    points = "markers" if series.style is Style.POINTS else "lines+markers" if lonely(y) else "lines"
     trace: dict[str, Any] = {
         "type": "scatter",
         "mode": points,
@@ -238,7 +238,12 @@ def _curve(series: Series, panel: Lines) -> dict[str, Any]:
     return trace
 
 
-def _lonely(y: Sequence[float | None]) -> bool:
+def with_gaps(y: Sequence[float | None], *, log_y: bool) -> list[float | None]:
+    """Return the numbers of a curve as they are drawn; a logarithmic axis has no place for zero and less."""
+    return [None if value is not None and log_y and value <= 0 else number(value) for value in y]
+
+
+def lonely(y: Sequence[float | None]) -> bool:
     """Tell whether some point has no neighbour that a line could join it to."""
     padded = [None, *y, None]
     joined = [left is not None and right is not None for left, right in pairwise(padded)]
@@ -273,11 +278,38 @@ def _level(drawn: list[dict[str, Any]], unit: Unit) -> dict[str, Any]:
 
 
 def _categories(title: str, names: Sequence[str]) -> dict[str, Any]:
-    """Return an axis of names; short ones, such as numbers of rounds, stand upright with some left out."""
+    """Return an axis of names: few words are all shown, slanted if need be; of numbers of rounds some are left out."""
+    axis = {"type": "category", "title": {"text": label(title)}, "showgrid": False}
+    if _few_words(names):
+        return {**axis, "tickmode": "linear", "dtick": 1, "tickangle": "auto"}
+    many = _side_by_side(names)
+    return axis if many is None else {**axis, "nticks": many, "tickangle": 0, "automargin": False}
+
+
+def _slanted(names: Sequence[str]) -> bool:
+    """Tell whether names along an axis have no room upright, in the window of a desktop."""
+    if _few_words(names):
+        return len(names) * (max(map(len, names), default=0) + 2) > _LINE
+    return _side_by_side(names) is None
+
+
+def _few_words(names: Sequence[str]) -> bool:
+    return len(names) <= _WORDS and not counted(names)
+
+
+def _side_by_side(names: Sequence[str]) -> int | None:
+    """Return how many of such names stand side by side upright; None if they are too long for that."""
     longest = max(map(len, names), default=0)
-    many = next((number for letters, number in _UPRIGHT.items() if longest <= letters), None)
-    upright = {} if many is None else {"nticks": many, "tickangle": 0, "automargin": False}
-    return {"type": "category", "title": {"text": label(title)}, "showgrid": False, **upright}
+    return next((number for letters, number in _UPRIGHT.items() if longest <= letters), None)
+
+
+def counted(names: Sequence[str]) -> bool:
+    """Tell whether names are numbers or spans of them, such as rounds, so that those left out can be guessed.
+
+    >>> counted(["0–4", "5–9"]), counted(["ipm-0.1", "ipm-100"])
+    (True, False)
+    """
+    return all(name.strip("0123456789–-., ") == "" for name in names)
 
 
 def _marks(panel: Lines) -> dict[str, Any]:
@@ -304,7 +336,7 @@ def _marks(panel: Lines) -> dict[str, Any]:
 def _names(texts: Iterable[str], flagged: Iterable[int] = ()) -> list[str]:
     """Return names for an axis, short and each once: a space without width after it tells a name from its equals."""
     marked, taken, found = set(flagged), set[str](), []
-    for place, short in enumerate(_told_apart(list(texts))):
+    for place, short in enumerate(told_apart(list(texts))):
         name = f"<b>{FLAG} {label(short)}</b>" if place in marked else label(short)
         while name in taken:
             name += "\u200b"
@@ -313,10 +345,10 @@ def _names(texts: Iterable[str], flagged: Iterable[int] = ()) -> list[str]:
     return found
 
 
-def _told_apart(texts: Sequence[str]) -> list[str]:
+def told_apart(texts: Sequence[str]) -> list[str]:
     """Return texts cut in their middles, as their ends often tell them apart; less if they would look the same.
 
-    >>> _told_apart(["dirichlet alpha=1.0", "dirichlet alpha=0.1"])
+    >>> told_apart(["dirichlet alpha=1.0", "dirichlet alpha=0.1"])
     ['dirichle…alpha=1.0', 'dirichle…alpha=0.1']
     """
     whole = [shown(text, limit=400) for text in texts]

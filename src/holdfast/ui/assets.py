@@ -11,13 +11,13 @@ from typing import final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.reports.page import asset, plotly_script
+from holdfast.reports.page import DRAWING, asset, plotly_script
 
 FOLDER = Path(__file__).with_name("page")
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 OWN = ("live.html", "live.css", "live.js", "list.js", "run.js", "stream.js", "icon.svg")
 """What is in the folder of the live page."""
-SHARED = ("report.css", "report.js")
+SHARED = ("report.css", *DRAWING)
 """What it draws with, as reports do."""
 PLOTLY = "plotly.min.js"
 

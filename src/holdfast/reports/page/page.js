@@ -1,4 +1,5 @@
-/* The page of a report: its colours, its contents, plots drawn when they come into sight, printing.
+/* The page of a report: its colours, its contents, plots drawn when they come into sight or nothing else is to do,
+   printing.
 
    window.holdfast, besides what report.js has
      drawAll()         draw what nobody has scrolled to yet; a promise
@@ -45,23 +46,31 @@
   }
 
   let plots = null;
+  const figures = () => (plots = plots || holdfast.inflated("holdfast-plots").then(JSON.parse));
+
   function whole(panel) { // with its figure, which lies compressed beside it
     if (panel.empty) return panel;
-    plots = plots || holdfast.inflated("holdfast-plots").then(JSON.parse);
-    return plots.then((all) => ({ ...panel, ...all[panel.key] }), (error) => ({ ...panel, empty: `This cannot be drawn here: ${error}` }));
+    const unread = (error) => ({ ...panel, empty: `This cannot be drawn here: ${error}` });
+    return figures().then((all) => ({ ...panel, ...all[panel.key] }), unread);
   }
 
   function lazily(panels) {
     const waiting = new Map();
+    const drawing = new Map();
     const draw = async (element) => {
       const panel = waiting.get(element);
-      if (!waiting.delete(element)) return;
+      waiting.delete(element);
       watcher.unobserve(element);
       await holdfast.drawPanel(element, await whole(panel));
-      if (holdfast.isPlot(panel)) holdfast.drawn += 1;
+      drawing.delete(element);
+      holdfast.drawn += 1;
+    };
+    const begin = (element) => {
+      if (waiting.has(element)) drawing.set(element, draw(element));
+      return drawing.get(element);
     };
     const watcher = new IntersectionObserver(
-      (seen) => seen.filter((each) => each.isIntersecting).forEach((each) => draw(each.target)),
+      (seen) => seen.filter((each) => each.isIntersecting).forEach((each) => begin(each.target)),
       { rootMargin: "500px 0px" },
     );
     for (const panel of panels) {
@@ -73,25 +82,50 @@
         watcher.observe(element);
       } else holdfast.drawPanel(element, panel);
     }
-    holdfast.drawAll = () => Promise.all([...waiting.keys()].map(draw));
+    holdfast.drawAll = () => Promise.all([...waiting.keys(), ...drawing.keys()].map(begin));
+    return () => waiting.size > 0 && begin(waiting.keys().next().value);
+  }
+
+  /* A browser does not wait for what a page does before it prints, so in idle time, after the page has loaded, plots that
+     nobody scrolled to are drawn, one at a time. Where memory is dear, on phones, Plotly and the figures are only
+     inflated: with them a print draws the rest at once. Where data are to be saved nothing happens before somebody
+     scrolls; then, as right after loading, a print names what is missing, and the button waits for all of it. */
+  function idly(drawNext) {
+    if (!holdfast.plots || navigator.connection?.saveData) return;
+    const soon = window.requestIdleCallback || ((call) => setTimeout(call, 300));
+    const rest = () => soon(async () => {
+      const drawing = drawNext();
+      if (!drawing) return;
+      await drawing;
+      rest();
+    });
+    const inflate = () => soon(() => Promise.all([holdfast.plotly(), figures()]).catch(() => null)); // drawing says why
+    const begin = window.matchMedia("(hover: none)").matches ? inflate : rest;
+    if (document.readyState === "complete") begin();
+    else window.addEventListener("load", begin);
   }
 
   function printing() {
     let before = null;
     window.addEventListener("beforeprint", () => {
       before = document.documentElement.getAttribute("data-theme");
-      holdfast.setTheme("light");
+      document.documentElement.setAttribute("data-theme", "light");
+      holdfast.onPaper(true);
       holdfast.drawAll();
     });
     window.addEventListener("afterprint", () => {
-      if (before) holdfast.setTheme(before);
+      if (before) document.documentElement.setAttribute("data-theme", before);
       else document.documentElement.removeAttribute("data-theme");
-      holdfast.repaint();
+      holdfast.onPaper(false);
+    });
+    document.getElementById("print").addEventListener("click", async () => {
+      await holdfast.drawAll();
+      window.print();
     });
   }
 
   themes();
   contents();
-  lazily(JSON.parse(document.getElementById("holdfast-report").textContent));
+  idly(lazily(JSON.parse(document.getElementById("holdfast-report").textContent)));
   printing();
 })();
