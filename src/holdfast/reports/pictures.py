@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,6 +13,7 @@ import numpy as np
 from holdfast.errors import ParameterError
 from holdfast.records.durable import replace_file
 from holdfast.reports.panels import Bars, HeatMap, Lines, Panel, Report, Series, Style, Unit
+from holdfast.reports.plotting import counted, lonely, told_apart, with_gaps
 from holdfast.reports.wording import shown
 
 if TYPE_CHECKING:
@@ -43,8 +45,10 @@ _SETTINGS: Any = {
 _DASHES = {Style.LINE: "-", Style.DASHED: "--", Style.DOTTED: ":", Style.POINTS: ""}
 _WIDTH, _HEIGHT, _TALLEST = 7.2, 4.0, 9.0
 """Inches."""
-_MOST_TICKS = 32
-"""Names along an axis."""
+_MOST_TICKS, _MOST_SLANTED, _MOST_TURNED = 32, 16, 60
+"""Names along an axis: upright, slanted, and turned by a quarter."""
+_LINE = 70
+"""Letters that stand side by side below an axis."""
 _DPI = 200
 
 
@@ -117,7 +121,7 @@ def _figure(panel: Panel) -> tuple[Figure, Axes]:
 
 def _draw_lines(axes: Axes, panel: Lines) -> None:
     for series in panel.series:
-        _draw_series(axes, series)
+        _draw_series(axes, series, log_y=panel.log_y)
     for mark in panel.marks:
         axes.axvline(mark.at, color=_MARKED, linewidth=1.0, linestyle=(0, (2, 2)), zorder=1)
         axes.annotate(
@@ -136,9 +140,10 @@ def _draw_lines(axes: Axes, panel: Lines) -> None:
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, columnspacing=1.2)
 
 
-def _draw_series(axes: Axes, series: Series) -> None:
-    values = np.array([np.nan if value is None else value for value in series.y], dtype=np.float64)
-    alone = len(values) == 1 or series.style is Style.POINTS
+def _draw_series(axes: Axes, series: Series, *, log_y: bool) -> None:
+    drawn = with_gaps(series.y, log_y=log_y)
+    values = np.array([np.nan if value is None else value for value in drawn], dtype=np.float64)
+    alone = series.style is Style.POINTS or lonely(drawn)
     axes.plot(
         series.x,
         values,
@@ -165,24 +170,29 @@ def _draw_heat_map(figure: Figure, axes: Axes, panel: HeatMap) -> None:
     bar = figure.colorbar(image, ax=axes, pad=0.015, aspect=30)
     bar.set_label(panel.value_title)
     _format(bar.ax.yaxis, panel.unit)
-    rows = _some(len(order))
-    axes.set_yticks(rows, [_plain(panel.rows[order[row]], limit=24) for row in rows], fontsize=7)
+    rows, names = _some(len(order)), told_apart(panel.rows)
+    axes.set_yticks(rows, [_plain(names[order[row]]) for row in rows], fontsize=7)
     for label, row in zip(axes.get_yticklabels(), rows, strict=True):
         if order[row] in panel.flagged:
             label.set(color=_MARKED, fontweight="bold")
-    columns = _some(len(panel.columns), most=12)
-    axes.set_xticks(columns, [_plain(panel.columns[column], limit=24) for column in columns])
+    _name_below(axes, panel.columns)
     axes.set_xlabel(panel.column_title)
     axes.set_ylabel(panel.row_title)
     if panel.written:
-        _write_values(axes, values, panel.unit)
+        _write_values(axes, values, panel.unit, image.to_rgba(values))
 
 
-def _write_values(axes: Axes, values: Any, unit: Unit) -> None:
+def _write_values(axes: Axes, values: Any, unit: Unit, colours: Any) -> None:
     for (row, column), value in np.ndenumerate(values):
         if np.isfinite(value):
             text = f"{100 * value:.0f} %" if unit is Unit.PERCENT else f"{value:.3g}"
-            axes.text(column, row, text, ha="center", va="center", fontsize=7)
+            axes.text(column, row, text, ha="center", va="center", fontsize=7, color=_ink(colours[row, column, :3]))
+
+
+def _ink(colour: Any) -> str:
+    """Return black or white, whichever is read better on a colour: at least 4.5 to 1 by its luminance."""
+    linear = np.where(colour <= 0.04045, colour / 12.92, ((colour + 0.055) / 1.055) ** 2.4)
+    return "black" if linear @ [0.2126, 0.7152, 0.0722] > 0.179 else "white"
 
 
 def _draw_bars(axes: Axes, panel: Bars) -> None:
@@ -192,10 +202,7 @@ def _draw_bars(axes: Axes, panel: Bars) -> None:
         colour, hatch = PALETTE[part % len(PALETTE)], "//" if part >= len(PALETTE) else None
         axes.bar(places, values, bottom=below, width=0.85, color=colour, hatch=hatch, label=_plain(name, limit=30))
         below += np.asarray(values, dtype=np.float64)
-    ticks = _some(len(panel.categories), most=60)
-    many = len(ticks) > 8
-    axes.set_xticks(ticks, [_plain(panel.categories[tick], limit=20) for tick in ticks], fontsize=6 if many else 9)
-    axes.tick_params(axis="x", rotation=90 if many else 0)
+    ticks = _name_below(axes, panel.categories)
     for label, tick in zip(axes.get_xticklabels(), ticks, strict=True):
         if tick in panel.flagged:
             label.set(color=_MARKED, fontweight="bold")
@@ -206,7 +213,30 @@ def _draw_bars(axes: Axes, panel: Bars) -> None:
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
-def _plain(text: str, *, limit: int) -> str:
+def _name_below(axes: Axes, names: Sequence[str]) -> list[int]:
+    """Write names below an axis so that none covers another, and return the places of those that are there.
+
+    Of numbers, such as rounds, some are left out until the others fit side by side; words that do not fit are turned.
+    """
+    short = told_apart(names)
+    longest = max(map(len, short), default=0) + 2
+    upright = longest * len(short) <= _LINE
+    most = max(2, _LINE // longest) if upright or counted(names) else _MOST_TURNED
+    places = _some(len(short), most=most)
+    axes.set_xticks(
+        places, [_plain(short[place]) for place in places], **({} if most < _MOST_TURNED else _turned(places))
+    )
+    return places
+
+
+def _turned(places: Sequence[int]) -> dict[str, Any]:
+    """Return how names are written that do not fit side by side: slanted if there are few."""
+    if len(places) <= _MOST_SLANTED:
+        return {"rotation": 35, "ha": "right", "rotation_mode": "anchor", "fontsize": 8.5}
+    return {"rotation": 90, "fontsize": 8 if len(places) <= _MOST_TICKS else 6}
+
+
+def _plain(text: str, *, limit: int = 40) -> str:
     r"""Return text that matplotlib shows as it is: dollar signs begin no formula."""
     return shown(text, limit=limit).replace("$", r"\$")
 
