@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.browser.conftest import Visit, Visitor
-from tests.reports.nasty import nasty_report, table
+from tests.reports.nasty import curves, nasty_report, table
 
 from holdfast.reports.page import write_page
 from holdfast.reports.panels import Report, Section
@@ -18,6 +19,12 @@ PAPER = 698
 PREPARED = "performance.getEntriesByType('navigation')[0].loadEventEnd > 0 && window.Plotly !== undefined"
 WIDTHS = """() => [...document.querySelectorAll('.js-plotly-plot')]
     .map((plot) => Math.round(plot.querySelector('.main-svg').getBoundingClientRect().width))"""
+
+COVERED = """() => [...document.querySelectorAll('.js-plotly-plot:has(.legend)')]
+    .filter((plot) => plot.querySelector('.legend .bg').getBoundingClientRect().bottom
+        > plot.querySelector('.gridlayer').getBoundingClientRect().top + 1)
+    .map((plot) => plot.ariaLabel)"""
+"""Plots whose legend lies over what is drawn."""
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +78,21 @@ def test_nothing_reaches_over_the_edge_of_the_paper(visitor: Visitor, path: Path
         ends = "[...document.querySelectorAll('.main-svg, table, td, pre, .card')]"
         assert visit.page.evaluate(f"Math.max(...{ends}.map((each) => each.getBoundingClientRect().right))") <= PAPER
         assert not visit.page.locator("#print").is_visible()
+
+
+def test_a_legend_lies_above_its_curves_on_paper_and_afterwards(visitor: Visitor, tmp_path: Path) -> None:
+    twelve = tuple(replace(curves().series[0], name=f"a run: points {place}") for place in range(12))
+    pair = tuple(replace(curves(key), series=twelve) for key in ("one", "other"))
+    section = Section(key="s", title="Side by side", panels=pair)
+    write_page(Report(title="t", subtitle="", sections=(section,)), tmp_path / "report.html")
+    with visitor.at(tmp_path / "report.html") as visit:
+        visit.draw_everything()
+        visit.page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+        assert visit.page.evaluate(COVERED) == []
+        visit.page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+        visit.until(f"({WIDTHS})()[0] < 660 && ({COVERED})().length === 0")
+        visit.page.set_viewport_size({"width": 800, "height": 900})
+        visit.until(f"({WIDTHS})()[0] > 660 && ({COVERED})().length === 0")
 
 
 def test_a_table_is_printed_with_all_its_rows(visitor: Visitor, path: Path) -> None:

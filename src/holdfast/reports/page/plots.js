@@ -23,6 +23,7 @@
     orientation: "h", x: 1, xanchor: "right", yref: "container", yanchor: "bottom", ypad: 0,
     lenmode: "pixels", len: 200, thickness: 8, outlinewidth: 0, nticks: 5, tickfont: { size: 11 },
   };
+  const LEGEND = { orientation: "h", x: 0, y: 1.02, xanchor: "left", yanchor: "bottom", font: { size: 12 }, traceorder: "normal" };
   const CONFIG = {
     responsive: true,
     displaylogo: false,
@@ -179,7 +180,7 @@
         ...{ bgcolor: css("--raised"), bordercolor: css("--line"), font: { color: css("--ink") } },
         ...{ align: "left", namelength: -1 },
       },
-      legend: { orientation: "h", x: 0, y: 1.02, xanchor: "left", yanchor: "bottom", font: { size: 12 }, traceorder: "normal" },
+      legend: { ...LEGEND },
       dragmode: FINGER.matches ? false : "zoom",
       xaxis: axis(given.xaxis),
       yaxis: axis(given.yaxis),
@@ -236,24 +237,36 @@
     },
   };
 
-  function again(wanted) {
-    for (const state of plotted) {
-      if (!state.plot.isConnected) plotted.delete(state);
-      else if (wanted(state)) react(state);
+  function drawnNow() {
+    plotted.forEach((state) => state.plot.isConnected || plotted.delete(state));
+    return [...plotted].filter((state) => window.Plotly && state.panel.figure);
+  }
+
+  function placeLegend(state) { // Plotly leaves it where it was when the margins change with the width
+    if (state.panel.figure.layout.showlegend) window.Plotly.relayout(state.plot, { "legend.y": LEGEND.y });
+  }
+
+  function resized() { // Plotly stretches what is drawn; names and numbers may have room now, or none
+    for (const state of drawnNow()) {
+      if (state.space !== JSON.stringify(room(state))) react(state);
+      placeLegend(state);
     }
   }
 
   let resizing = null;
-  window.addEventListener("resize", () => { // Plotly stretches what is drawn; names and numbers may have room, or none
+  let width = window.innerWidth;
+  window.addEventListener("resize", () => { // also as bars of a phone's browser come and go: that is no other width
     clearTimeout(resizing);
-    resizing = setTimeout(() => again((state) => state.panel.figure && state.space !== JSON.stringify(room(state))), 150);
+    if (width !== window.innerWidth) resizing = setTimeout(resized, 300);
+    width = window.innerWidth;
   });
 
-  holdfast.repaint = () => again(() => true);
+  holdfast.repaint = () => drawnNow().forEach(react);
   holdfast.plotsOnPaper = function (yes) {
     paper = yes;
     holdfast.repaint();
-    if (!yes) plotted.forEach((state) => window.Plotly?.Plots.resize(state.plot)); // it keeps a width that was given
+    if (yes) drawnNow().forEach(placeLegend);
+    else drawnNow().forEach((state) => window.Plotly.Plots.resize(state.plot).then(() => placeLegend(state))); // to its width
   };
   Object.assign(holdfast, { plot, plotly, inflated });
 })();

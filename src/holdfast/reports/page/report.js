@@ -16,6 +16,7 @@
   const SEARCHED = 12; // tables with more rows get a field to search in
   const SHORT = 16; // letters of a cell that stay in one line
   const LONG = 60; // letters of a cell that would make its row tall on a phone
+  const UNBROKEN = /\S{30}/; // a word that is broken on paper
   const PRINTED = 120; // tables up to so many rows are printed as a whole
   const states = new WeakMap();
   const tables = new Set();
@@ -49,6 +50,7 @@
 
   const numeric = (state, place) => state.panel.columns[place].unit !== "text";
 
+  const kindOf = (text) => (text.length <= SHORT ? "short" : UNBROKEN.test(text) ? "unbroken" : null);
   const long = (value) => String(value).length > LONG;
   const wordy = ({ columns, rows }) => columns.length > 2 && rows.some((row) => row.some(long));
 
@@ -57,7 +59,7 @@
     const marked = new Set(state.panel.flagged);
     const cell = (value, column) => {
       const text = written(value, state.panel.columns[column].unit);
-      const kind = numeric(state, column) ? "number" : text.length <= SHORT ? "short" : null;
+      const kind = numeric(state, column) ? "number" : kindOf(text);
       return make("td", { class: kind, "data-label": state.panel.columns[column].title }, make("span", {}, text));
     };
     const row = (place) =>
