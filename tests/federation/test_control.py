@@ -71,7 +71,8 @@ def test_what_cannot_start_leaves_nothing_behind(tmp_path: Path, monkeypatch: py
 
 def test_ctrl_c_while_starting_leaves_nothing_behind(tmp_path: Path) -> None:
     folder = tmp_path / "federation"
-    command = [sys.executable, "-c", "from holdfast.cli import main; main()"]
+    hears = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # tests in the background do not
+    command = [sys.executable, "-c", f"{hears}; from holdfast.cli import main; main()"]
     words = [*command, "federation", "up", "--nodes", "1", "--insecure", "--folder", str(folder)]
     with subprocess.Popen(words, stderr=subprocess.PIPE, start_new_session=True) as starting:  # noqa: S603
         assert until((folder / "logs" / "superlink.log").exists, 60.0)
