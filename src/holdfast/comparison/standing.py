@@ -222,7 +222,10 @@ def _attacks(found: Iterable[Case]) -> dict[Setting, set[str]]:
 
 def worst_cases(results: Iterable[Result]) -> list[WorstCase]:
     """Return for every setting and rule the attack with the smallest mean accuracy over the comparable seeds."""
-    every = cases(comparable(results))
+    return _worst_of(cases(comparable(results)))
+
+
+def _worst_of(every: Sequence[Case]) -> list[WorstCase]:
     attacks = _attacks(every)
     found: dict[tuple[Setting, str], list[Case]] = defaultdict(list)
     for case in every:
@@ -248,7 +251,7 @@ def standings(results: Iterable[Result]) -> list[Standing]:
     rows = comparable(everything)
     contested = {setting_of(row.settings) for row in everything if attacked(setting_of(row.settings))}
     contested = contested or {setting_of(row.settings) for row in everything}
-    worst = [each for each in worst_cases(rows) if each.setting in contested]
+    worst = [each for each in _worst_of(cases(rows)) if each.setting in contested]
     rules = dict.fromkeys(str(row.settings[RULE]) for row in everything)
     found = [_standing(rule, rows, [each for each in worst if each.rule == rule], contested) for rule in rules]
     return sorted(found, key=lambda each: (-each.num_settings, -(each.score.mean if each.score else -1.0)))

@@ -84,8 +84,7 @@ class Mnist(DataSource):
 
     def load(self) -> Dataset:
         """Read the four files."""
-        images = _images_and_labels(MNIST_FILES, self.path)
-        return standardized(images) if self.standardized else images
+        return _images_and_labels(MNIST_FILES, self.path, standard=self.standardized)
 
 
 @final
@@ -106,8 +105,7 @@ class FashionMnist(DataSource):
 
     def load(self) -> Dataset:
         """Read the four files."""
-        images = _images_and_labels(FASHION_MNIST_FILES, self.path)
-        return standardized(images) if self.standardized else images
+        return _images_and_labels(FASHION_MNIST_FILES, self.path, standard=self.standardized)
 
 
 @final
@@ -146,13 +144,13 @@ class MnistByWriter(DataSource):
         )
 
 
-def _images_and_labels(wanted: FileSet, path: str | None) -> Dataset:
+def _images_and_labels(wanted: FileSet, path: str | None, *, standard: bool = False) -> Dataset:
     contents = read_files(wanted, path)
     train_images, train_labels, test_images, test_labels = (contents[file.name] for file in wanted.files)
     names = [f"{wanted.name}: {file.name}" for file in wanted.files]
     features = _pixels(train_images, names[0])
     test_features = _pixels(test_images, names[2])
-    return Dataset(
+    dataset = Dataset(
         name=wanted.name,
         features=scaled(features),
         labels=classes(parse_idx(train_labels, (len(features),), names[1])),
@@ -160,6 +158,7 @@ def _images_and_labels(wanted: FileSet, path: str | None) -> Dataset:
         test_labels=classes(parse_idx(test_labels, (len(test_features),), names[3])),
         num_classes=10,
     )
+    return standardized(dataset) if standard else dataset
 
 
 def _pixels(content: bytes, name: str) -> NDArray[np.uint8]:
