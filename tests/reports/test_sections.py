@@ -28,6 +28,7 @@ from holdfast.reports.sections.verdict import headlines, verdict
 from holdfast.reports.stories import Story
 from holdfast.reports.tallies import tally_of
 from holdfast.reports.thinning import Limits
+from holdfast.simulation import Evaluation
 
 Kind = TypeVar("Kind", bound=Panel)
 
@@ -377,8 +378,9 @@ def test_liars_who_never_got_through_did_not_get_through_most_often(story: Story
     assert said[-1] == "No update of a Byzantine client got through."
 
 
-def test_a_round_without_an_evaluation_is_no_loss_that_is_not_finite(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("every", "said"), [(2, "to 1.5."), (1, "to 1.5; later it was not finite.")])
+def test_a_round_without_an_evaluation_is_no_loss_that_is_not_finite(tmp_path: Path, every: int, said: str) -> None:
     looked = {"test_accuracy": None, "train_loss": None}
     records = [four(0, **looked, test_loss=2.0), four(1, **looked, test_loss=1.5), four(2, **looked, test_loss=None)]
-    folder(tmp_path / "run", records)
-    assert "The test loss fell: from 2 to 1.5." in words(verdict([Story(tmp_path / "run")]))
+    folder(tmp_path / "run", records, evaluation=Evaluation(every=every))
+    assert f"The test loss fell: from 2 {said}" in words(verdict([Story(tmp_path / "run")]))

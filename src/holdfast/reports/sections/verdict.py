@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from holdfast.reports.glances import State
 from holdfast.reports.panels import Column, Headline, Panel, Section, Table, Text, Tone, Unit, Value
 from holdfast.reports.sections.phrases import number, percent, run_names, setting_words
 from holdfast.reports.stories import Story
-from holdfast.reports.tallies import Tally, evaluated, last_and_best, real_errors, tally_of
+from holdfast.reports.tallies import Tally, last_and_best, real_errors, tally_of
 from holdfast.reports.wording import plural
 
 _FORGOT = 0.05
@@ -103,9 +103,18 @@ def _by_loss(story: Story) -> str:
         known = column[np.isfinite(column)]
         if len(known):
             way = "fell" if known[-1] < known[0] else "did not fall"
-            broken = "" if np.isfinite(column[evaluated(story)[-1]]) else "; later it was not finite"
+            broken = "" if np.isfinite(column[_last_look(story)]) else "; later it was not finite"
             return f"The {words} {way}: from {number(known[0])} to {number(known[-1])}{broken}."
     return "Whether it learned is not known: no evaluation gave a finite number."
+
+
+def _last_look(story: Story) -> int:
+    """Return the last round after which the model is looked at: a loss that is unknown there was not finite."""
+    evaluation, played = story.raw.get("evaluation"), story.rounds_played
+    every = evaluation.get("every", 1) if isinstance(evaluation, Mapping) else 1
+    if not isinstance(every, int) or every < 1 or played == story.rounds_planned:
+        return played - 1
+    return max(played - played % every, 1) - 1
 
 
 def _attackers(story: Story) -> str:
