@@ -58,7 +58,7 @@ def configured(config: RunConfig, data_sha256: str = "remote") -> str:
 
 def deployment(path: Path, *, config: RunConfig | None = None, rounds: int = 5) -> RunFolder:
     """Write the folder of a deployment after some rounds; it is complete after all of the configuration's."""
-    from holdfast.records.summary import summarised  # noqa: PLC0415
+    from holdfast.records.summary import summarised
 
     config = config or remote_config()
     folder = RunFolder.create(path, configured(config))

@@ -74,8 +74,7 @@ def given_up(why: str, printed: str) -> None:
     halves = [entry for name, entry in recorded().items() if name not in complete()]
     if not halves:
         print(printed)
-        msg = f"the run ended: {why}"
-        raise SystemExit(msg)
+        raise SystemExit(f"the run ended: {why}")
     entry = halves[-1]
     ends = plain(Judgement(Verdict.ENDS, detail=f"the ServerApp dies in the grid: {why}"))
     entry["verdicts"] |= {name: [ends] * NODES for name in STRATEGIES if name != RAGE}

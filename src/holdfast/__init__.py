@@ -19,5 +19,4 @@ def __getattr__(name: str) -> Any:
     """Import the rules when one of them is first used."""
     if name in __all__:
         return getattr(import_module("holdfast.aggregators"), name)
-    msg = f"module 'holdfast' has no attribute {name!r}"
-    raise AttributeError(msg)
+    raise AttributeError(f"module 'holdfast' has no attribute {name!r}")

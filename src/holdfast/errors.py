@@ -107,8 +107,7 @@ def find(kind: str, name: str, table: Mapping[str, Entry]) -> Entry:
     """Return the entry called `name`; an `UnknownNameError` names the nearest known name and lists them all."""
     if name not in table:
         names = sorted(table)
-        msg = f"unknown {kind} {name!r}{nearest(name, names)}; known: {', '.join(names)}"
-        raise UnknownNameError(msg)
+        raise UnknownNameError(f"unknown {kind} {name!r}{nearest(name, names)}; known: {', '.join(names)}")
     return table[name]
 
 

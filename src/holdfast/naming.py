@@ -43,8 +43,7 @@ class Names(Generic[Named]):
             return cls(**{key: self._built(value) for key, value in parameters.items()})
         if not self._wraps(cls):
             wrappers = ", ".join(key for key, each in self.classes.items() if self._wraps(each)) or "none"
-            msg = f"{outer!r} in {name!r} wraps no other {self.kind}; wrappers: {wrappers}"
-            raise ParameterError(msg)
+            raise ParameterError(f"{outer!r} in {name!r} wraps no other {self.kind}; wrappers: {wrappers}")
         return cls(**{self.kind: self.build(inner, **parameters)})
 
     def name(self, value: Named) -> str:
@@ -69,8 +68,9 @@ class Names(Generic[Named]):
         name = table.get("name")
         if not isinstance(name, str):
             article = "an" if self.kind[0] in "aeiou" else "a"
-            msg = f"expected a table with the name of {article} {self.kind}, got the keys {sorted(table)}"
-            raise ParameterError(msg)
+            raise ParameterError(
+                f"expected a table with the name of {article} {self.kind}, got the keys {sorted(table)}"
+            )
         return self.build(name, **{key: value for key, value in table.items() if key != "name"})
 
     def _check_inside(self, name: str, cls: type[Named], parameters: Mapping[str, Any]) -> None:
@@ -78,10 +78,9 @@ class Names(Generic[Named]):
         inside = parameters.get(self.kind)
         if self._wraps(cls) and (inside is None or isinstance(inside, str)):
             got = f"{self.kind} = {inside!r}" if inside is not None else "none"
-            msg = (
+            raise ParameterError(
                 f"{name!r} takes another {self.kind} inside, as in '{name}+NAME' or a table {self.kind}.name; got {got}"
             )
-            raise ParameterError(msg)
 
     def _own_name(self, value: Named) -> str:
         return find(self.kind, type(value).__name__, {cls.__name__: name for name, cls in self.classes.items()})

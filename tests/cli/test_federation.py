@@ -120,8 +120,7 @@ def test_a_run_of_which_nothing_came_leaves_no_empty_folder(
 
         def follow(self, timeout: float | None) -> list[RunStatus]:
             if ended == "timeout":
-                msg = f"not finished after {timeout} s"
-                raise RunError(msg)
+                raise RunError(f"not finished after {timeout} s")
             return [RunStatus(status="finished:stopped")]
 
         def stop(self) -> None: ...

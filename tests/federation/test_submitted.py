@@ -33,8 +33,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, *answers: str | None) -> None:
     def call(self: Flwr, *words: str) -> dict[str, Any]:
         said = left.pop(0) if len(left) > 1 else left[0]
         if said is None:
-            msg = "connection refused"
-            raise RunError(msg)
+            raise RunError("connection refused")
         return {"runs": [{"status": said}]}
 
     monkeypatch.setattr(Flwr, "__call__", call)

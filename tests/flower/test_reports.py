@@ -73,8 +73,7 @@ def test_one_liar_moves_no_metric(said: dict[str, Any], clock: Clock, tmp_path: 
 
 
 def raising(_contents: list[RecordDict], _key: str) -> MetricRecord:
-    msg = "one client's words"
-    raise ZeroDivisionError(msg)
+    raise ZeroDivisionError("one client's words")
 
 
 def weighted(contents: list[RecordDict], key: str) -> MetricRecord:

@@ -83,8 +83,7 @@ def _proved(vectors: Array, c: Array, cap: float, w_star: Array, nuclear: Array,
         lower += np.sqrt(c[i]) * (prices[i] - largest_mean(prices, cap))
     lower = max(0.0, lower) ** 2
     if upper - lower > WIDEST_GAP * upper + 1e-12:
-        msg = f"the solver's saddle point lies between {lower} and {upper}"
-        raise OracleFailedError(msg)
+        raise OracleFailedError(f"the solver's saddle point lies between {lower} and {upper}")
     tau = np.array([deviations[:, i] @ y_star @ deviations[:, i] for i in range(len(c))])
     return SaddlePoint(lower * scale**2, upper * scale**2, w_star, y_star, tau * scale**2)
 

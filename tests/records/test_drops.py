@@ -10,7 +10,7 @@ from holdfast.records.round import DroppedReply, RoundRecord
 
 def test_the_words_are_those_of_the_server_app() -> None:
     pytest.importorskip("flwr")
-    from holdfast.flower.faults import Fault  # noqa: PLC0415
+    from holdfast.flower.faults import Fault
 
     assert {str(fault) for fault in Fault if fault.erases} == ABSENT
     assert {str(fault) for fault in (Fault.NOT_ASKED, Fault.REPEATED)} == STRAY

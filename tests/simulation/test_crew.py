@@ -97,7 +97,7 @@ def test_chunks_do_not_depend_on_the_number_of_processes_if_company_matters() ->
 def test_convolutions_have_the_same_bits_in_any_number_of_processes() -> None:
     images = classes(dim=64)
     square = images.features.view(-1, 1, 8, 8)
-    from dataclasses import replace  # noqa: PLC0415
+    from dataclasses import replace
 
     data = replace(images, features=square, test_features=images.test_features.view(-1, 1, 8, 8))
     what = config(model=ConvolutionalNetwork(channels=(3, 4), kernel_size=3), rounds=2, dtype="float32")

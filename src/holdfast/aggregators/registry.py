@@ -124,12 +124,10 @@ def rule_from_toml(text: str) -> Aggregator:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        msg = f"not valid TOML: {error}"
-        raise ParameterError(msg) from None
+        raise ParameterError(f"not valid TOML: {error}") from None
     table = document.get("rule")
     if set(document) != {"rule"} or not isinstance(table, dict):
-        msg = f"expected one table [rule] with a name, got the keys {sorted(document)}"
-        raise ParameterError(msg)
+        raise ParameterError(f"expected one table [rule] with a name, got the keys {sorted(document)}")
     return rule_from_table(table)
 
 

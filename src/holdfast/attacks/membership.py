@@ -24,7 +24,7 @@ class Membership(ValueObject, ABC):
     """Which of all clients are the adversary's, round by round."""
 
     @abstractmethod
-    def among(self, clients: Clients, round: int, num_clients: int, seed: int) -> NDArray[np.bool_]:  # noqa: A002
+    def among(self, clients: Clients, round: int, num_clients: int, seed: int) -> NDArray[np.bool_]:
         """Return for each of `clients` whether it is Byzantine in a round, at the cost of these clients only.
 
         Args:
@@ -34,7 +34,7 @@ class Membership(ValueObject, ABC):
             seed: the root seed; who is drawn is a stream of it.
         """
 
-    def members(self, round: int, num_clients: int, seed: int) -> NDArray[np.bool_]:  # noqa: A002  the one word for it
+    def members(self, round: int, num_clients: int, seed: int) -> NDArray[np.bool_]:
         """Return for each of all `num_clients` clients whether it is Byzantine in a round."""
         return self.among(np.arange(num_clients), round, num_clients, seed)
 
@@ -54,16 +54,16 @@ class FixedMembers(Membership):
     @classmethod
     def _each_once(cls, clients: tuple[int, ...]) -> tuple[int, ...]:
         if len(set(clients)) != len(clients):
-            msg = "each client may be named once"
-            raise ValueError(msg)
+            raise ValueError("each client may be named once")
         return clients
 
-    def among(self, clients: Clients, round: int, num_clients: int, seed: int) -> NDArray[np.bool_]:  # noqa: A002
+    def among(self, clients: Clients, round: int, num_clients: int, seed: int) -> NDArray[np.bool_]:
         """Return the named clients."""
         outside = [client for client in self.clients if client >= num_clients]
         if outside:
-            msg = f"clients must lie in 0 .. {num_clients - 1} for {num_clients} clients, got {outside[0]}"
-            raise ParameterError(msg)
+            raise ParameterError(
+                f"clients must lie in 0 .. {num_clients - 1} for {num_clients} clients, got {outside[0]}"
+            )
         return np.isin(clients, self.clients)
 
 
@@ -81,7 +81,7 @@ class FractionMembers(Membership):
     fraction: Share
     """ε, the share of Byzantine clients."""
 
-    def among(self, clients: Clients, round: int, num_clients: int, seed: int) -> NDArray[np.bool_]:  # noqa: A002
+    def among(self, clients: Clients, round: int, num_clients: int, seed: int) -> NDArray[np.bool_]:
         """Return the clients drawn once."""
         return shuffled_places(clients, num_clients, seed, "membership") < _share(self.fraction, num_clients)
 
@@ -100,7 +100,7 @@ class ChangingMembers(Membership):
     fraction: Share
     """ε, the share of Byzantine clients."""
 
-    def among(self, clients: Clients, round: int, num_clients: int, seed: int) -> NDArray[np.bool_]:  # noqa: A002
+    def among(self, clients: Clients, round: int, num_clients: int, seed: int) -> NDArray[np.bool_]:
         """Return the clients drawn for this round."""
         places = shuffled_places(clients, num_clients, seed, "changing-membership", round)
         return places < _share(self.fraction, num_clients)

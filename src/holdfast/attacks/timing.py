@@ -29,7 +29,7 @@ class TimedAttack(Attack, ABC):
     """What is done in the rounds that count."""
 
     @abstractmethod
-    def is_awake(self, round: int) -> bool:  # noqa: A002  the one word for it
+    def is_awake(self, round: int) -> bool:
         """Tell whether the attack inside acts in a round, counted from 0."""
 
     def forge(self, view: AdversaryView) -> Forged:
@@ -63,11 +63,10 @@ class Sleeper(TimedAttack):
     @model_validator(mode="after")
     def _some_rounds(self) -> Self:
         if self.stop is not None and self.stop <= self.start:
-            msg = f"stop must come after start = {self.start}, got {self.stop}"
-            raise ValueError(msg)
+            raise ValueError(f"stop must come after start = {self.start}, got {self.stop}")
         return self
 
-    def is_awake(self, round: int) -> bool:  # noqa: A002  the one word for it
+    def is_awake(self, round: int) -> bool:
         """Tell whether start ≤ round < stop."""
         return self.start <= round and (self.stop is None or round < self.stop)
 
@@ -91,16 +90,15 @@ class Alternating(TimedAttack):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.active > self.period:
-            msg = f"active must be at most period = {self.period}, got {self.active}"
-            raise ValueError(msg)
+            raise ValueError(f"active must be at most period = {self.period}, got {self.active}")
         return self
 
-    def is_awake(self, round: int) -> bool:  # noqa: A002  the one word for it
+    def is_awake(self, round: int) -> bool:
         """Tell whether round mod period < active."""
         return round % self.period < self.active
 
 
-def acting(attack: Attack, round: int) -> Attack:  # noqa: A002  the one word for it
+def acting(attack: Attack, round: int) -> Attack:
     """Return the attack that acts in a round, inside however many timers; `Honest()` while it sleeps.
 
     Whoever trains the clients asks this for a `DataAttack`, to know whose labels to corrupt in which round.

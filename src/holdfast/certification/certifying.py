@@ -172,6 +172,7 @@ def _along(setting: Setting, objective: Objective, looked: Path, path: FilePath)
     if looked.trajectory is not None:
         return locally(setting, objective, looked.trajectory)
     if looked.diverged is not None:
-        msg = f"F or its gradient is not finite at the first model that {str(path)!r} kept; there is nothing to judge"
-        raise RunError(msg)
+        raise RunError(
+            f"F or its gradient is not finite at the first model that {str(path)!r} kept; there is nothing to judge"
+        )
     return at_start(setting, objective)

@@ -253,8 +253,7 @@ def _smoothness(setting: Setting, found: Curvature | None) -> Constant:
     if known is not None:
         return Constant(name="smoothness", value=known[0], origin="bound over all x", everywhere=True)
     if found is None:
-        msg = "the curvature must be measured at one model at least"
-        raise DataError(msg)
+        raise DataError("the curvature must be measured at one model at least")
     most = max(found.at_most, -found.at_least)
     sure = f"; at most {most:.4g} with {100 * found.confidence:.0f} % confidence" if math.isfinite(most) else ""
     part = f" over {found.share:.2g} of the points" if found.share < 1.0 else ""

@@ -126,11 +126,11 @@ def _planned(config: RunConfig, wishes: Wishes, beyond: tuple[Outside, ...]) -> 
     missing = [SYMBOLS[name] for name in NEEDED if name not in given]
     missing += [] if {"distance", "gap"} & given.keys() else [f"{SYMBOLS['distance']} or {SYMBOLS['gap']}"]
     if missing:
-        msg = f"with some constants given, all are needed: {', '.join(missing)} missing"
-        raise ParameterError(msg)
+        raise ParameterError(f"with some constants given, all are needed: {', '.join(missing)} missing")
     if not isinstance(config.partition, RemotePartition):
-        msg = f"constants are given for a deployment with a remote partition, this run has {config.partition!r}"
-        raise RunError(msg)
+        raise RunError(
+            f"constants are given for a deployment with a remote partition, this run has {config.partition!r}"
+        )
     if isinstance(config.model, RemoteModel):
         given = {"dim": config.model.dim, **given}
     points = wishes.protocol.get("num_points")

@@ -82,8 +82,9 @@ def looked_along(folder: RunFolder, objective: Objective, known: Known | None, e
     """
     numbers = folder.snapshots()
     if numbers and numbers[0] != 0:
-        msg = f"{str(folder.path)!r} holds snapshots, but not the one of the start, after 0 rounds; restore it"
-        raise CorruptRunError(msg)
+        raise CorruptRunError(
+            f"{str(folder.path)!r} holds snapshots, but not the one of the start, after 0 rounds; restore it"
+        )
     steep = _spread_over(numbers, 0 if known is not None else curvatures)
     places, statistics, found, diverged, rounding = [], [], [], None, 0.0
     for number, point in _points(folder, numbers):

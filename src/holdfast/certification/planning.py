@@ -121,8 +121,7 @@ def plan_numbers(wishes: Wishes) -> Plan:
     """
     missing = [*_missing(Problem, wishes.problem), *_missing(Protocol, wishes.protocol)]
     if missing:
-        msg = f"a plan without a configuration needs {', '.join(missing)}"
-        raise ParameterError(msg)
+        raise ParameterError(f"a plan without a configuration needs {', '.join(missing)}")
     known = Known(constants=()).changed(dict(wishes.problem))
     return planned(known, Protocol(**wishes.protocol), Wishes(**{**vars(wishes), "protocol": {}, "problem": {}}))
 

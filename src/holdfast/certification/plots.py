@@ -47,7 +47,7 @@ def draw(certification: Certification, path: Path) -> None:
         ImportError: matplotlib is not installed.
     """
     check_kind(path)
-    import matplotlib as mpl  # noqa: PLC0415  takes long, and is an extra
+    import matplotlib as mpl
 
     with mpl.rc_context({**mpl.rcParamsDefault, **_SETTINGS}):
         figure = _figure(certification)
@@ -56,20 +56,18 @@ def draw(certification: Certification, path: Path) -> None:
         try:
             figure.savefig(path, format=kind, metadata=about, dpi=160)
         except OSError as error:
-            msg = f"cannot write the plot {str(path)!r}: {error.strerror}"
-            raise ParameterError(msg) from None
+            raise ParameterError(f"cannot write the plot {str(path)!r}: {error.strerror}") from None
 
 
 def check_kind(path: Path) -> None:
     """Raise `ParameterError` if a plot cannot be written as such a file."""
     if path.suffix.lower() not in KINDS:
-        msg = f"a plot is written as {' or '.join(KINDS)}, got {str(path)!r}"
-        raise ParameterError(msg)
+        raise ParameterError(f"a plot is written as {' or '.join(KINDS)}, got {str(path)!r}")
 
 
 def _figure(certification: Certification) -> Figure:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
-    from matplotlib.figure import Figure  # noqa: PLC0415
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10.5, 4.9), layout="constrained")
     FigureCanvasAgg(figure)

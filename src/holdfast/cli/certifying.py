@@ -85,9 +85,9 @@ def certify(
     Exit code 0 if nothing contradicts what is proved, 1 if a bound was exceeded although all its conditions held and
     the theorem leaves that a probability of 1 % at most.
     """
-    from holdfast.certification import Wishes  # noqa: PLC0415  loads torch
-    from holdfast.certification import certify as judge  # noqa: PLC0415
-    from holdfast.certification.plots import check_kind  # noqa: PLC0415
+    from holdfast.certification import Wishes
+    from holdfast.certification import certify as judge
+    from holdfast.certification.plots import check_kind
 
     if plot is not None:
         check_kind(plot)
@@ -107,8 +107,7 @@ def certify(
         return
     if given or told:
         options = ", ".join(_OPTIONS.get(name, f"--{name.replace('_', '-')}") for name in (*given, *told))
-        msg = f"the data of {str(path)!r} are here, so constants are measured; leave out {options}"
-        raise ParameterError(msg)
+        raise ParameterError(f"the data of {str(path)!r} are here, so constants are measured; leave out {options}")
     with Console(stderr=True).status("measuring at the models of the run"):
         found = judge(path, wishes=wishes, clients=clients, points=points, curvatures=curvatures, sigma0=sigma0)
     where = _drawn(found, plot)
@@ -123,20 +122,21 @@ def certify(
 
 def _is_remote(path: Path) -> bool:
     """Tell whether the points of a run are with its clients."""
-    from holdfast.data import RemoteData  # noqa: PLC0415  loads torch
-    from holdfast.records.folder import RunFolder  # noqa: PLC0415
-    from holdfast.runs import config_of  # noqa: PLC0415
+    from holdfast.data import RemoteData
+    from holdfast.records.folder import RunFolder
+    from holdfast.runs import config_of
 
     return isinstance(config_of(RunFolder.open(path)).data, RemoteData)
 
 
 def _judge_records(path: Path, wishes: Wishes, sigma0: float | None, plot: Path | None, *, as_json: bool) -> None:
     """Judge a deployment whose points are not here."""
-    from holdfast.certification import certify_records  # noqa: PLC0415  loads torch
+    from holdfast.certification import certify_records
 
     if plot is not None:
-        msg = f"there is nothing to draw: the points of {str(path)!r} are with its clients; leave out --plot"
-        raise ParameterError(msg)
+        raise ParameterError(
+            f"there is nothing to draw: the points of {str(path)!r} are with its clients; leave out --plot"
+        )
     found = certify_records(path, wishes=wishes, sigma0=sigma0)
     if as_json:
         typer.echo(json.dumps(found.as_dict(), allow_nan=False))
@@ -159,7 +159,7 @@ def _state(found: Certification | RecordsCertification) -> str:
 
 def _drawn(found: Certification, plot: Path | None) -> str:
     """Write the plot and say where; or say why there is none, unless it was asked for and cannot be written."""
-    from holdfast.certification.plots import draw  # noqa: PLC0415
+    from holdfast.certification.plots import draw
 
     place = plot if plot is not None else found.path / PLOT
     try:

@@ -33,7 +33,7 @@ def demo(
     """
     console = Console(stderr=True)
     console.print("Loading torch and the data …", highlight=False)
-    from holdfast import demo as program  # noqa: PLC0415  loads torch
+    from holdfast import demo as program
 
     folder = reserved("demo")
     runs = program.start(folder, seed=seed, rounds=rounds, jobs=jobs or usual_jobs())

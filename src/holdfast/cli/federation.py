@@ -88,7 +88,7 @@ def up(
 
     Exit code 0, or 2 if something could not be started: then nothing is left running.
     """
-    from holdfast.federation import Federation  # noqa: PLC0415  needs the extra
+    from holdfast.federation import Federation
 
     console, configs = Console(stderr=True), _node_configs(byzantine or [], set_ or [])
     _say(console, f"Starting a SuperLink and {plural(nodes, 'node')} …")
@@ -141,14 +141,15 @@ def run(
     Exit code 0, or 1 if the run failed, or 2 if it could not start, was stopped by --timeout or the SuperLink stayed
     away, or 130 if it was stopped by Ctrl-C.
     """
-    from holdfast.federation import Federation  # noqa: PLC0415  needs the extra
-    from holdfast.federation.submitted import app_config  # noqa: PLC0415
+    from holdfast.federation import Federation
+    from holdfast.federation.submitted import app_config
 
     federation = Federation.attach(folder)
     known, settings = app_config(application), _settings(set_ or [])
     if out is not None and "run-folder" not in known:
-        msg = f"the app {str(application)!r} has no setting run-folder, so --out {str(out)!r} means nothing to it"
-        raise ParameterError(msg)
+        raise ParameterError(
+            f"the app {str(application)!r} has no setting run-folder, so --out {str(out)!r} means nothing to it"
+        )
     place = _run_folder(application, known, settings, out)
     if "nodes" in known:
         settings.setdefault("nodes", str(federation.place.roster))
@@ -165,7 +166,7 @@ def status(folder: Folder = FOLDER) -> None:
 
     Exit code 0 if the SuperLink runs and every node is online, 1 if not, 2 if there is no federation in the folder.
     """
-    from holdfast.federation import Federation  # noqa: PLC0415  needs the extra
+    from holdfast.federation import Federation
 
     federation = Federation.attach(folder)
     found = federation.status()
@@ -204,7 +205,7 @@ def down(
 
     Exit code 0, or 2 if there is no federation in the folder.
     """
-    from holdfast.federation import Federation  # noqa: PLC0415  needs the extra
+    from holdfast.federation import Federation
 
     federation, console = Federation.attach(folder), Console(stderr=True)
     running = sum(part.is_running for part in federation.parts)
@@ -221,32 +222,31 @@ def _node_configs(byzantine: list[str], settings: list[str]) -> dict[int, dict[s
     for text in byzantine:
         node, _, attack = text.partition("=")
         if not node.isdecimal() or not attack:
-            msg = f"--byzantine takes NODE=ATTACK, such as 4=sign-flip, got {text!r}"
-            raise ParameterError(msg)
+            raise ParameterError(f"--byzantine takes NODE=ATTACK, such as 4=sign-flip, got {text!r}")
         if int(node) in configs:
-            msg = f"--byzantine names node {node} twice; a node has one attack (the second was {attack!r})"
-            raise ParameterError(msg)
+            raise ParameterError(
+                f"--byzantine names node {node} twice; a node has one attack (the second was {attack!r})"
+            )
         _check_attack(attack)
         configs[int(node)] = {"attack": attack}
     for text in settings:
         node, _, rest = text.partition(".")
         key, equals, value = rest.partition("=")
         if not node.isdecimal() or not key or not equals:
-            msg = f"--set takes NODE.KEY=VALUE, such as 2.name=Zurich, got {text!r}"
-            raise ParameterError(msg)
+            raise ParameterError(f"--set takes NODE.KEY=VALUE, such as 2.name=Zurich, got {text!r}")
         configs.setdefault(int(node), {})[key] = _settings([f"{key}={value}"])[key]
     return configs
 
 
 def _check_attack(attack: str) -> None:
     """Refuse what no node can do alone, before a federation is started for it."""
-    from holdfast.flower.redteam import byzantine  # noqa: PLC0415  needs the extra
+    from holdfast.flower.redteam import byzantine
 
     byzantine(attack)
 
 
 def _settings(texts: list[str]) -> dict[str, Any]:
-    from holdfast.runs.files import assignment  # noqa: PLC0415  loads torch
+    from holdfast.runs.files import assignment
 
     return dict(assignment(text) for text in texts)
 
@@ -277,8 +277,7 @@ def _watched(
     except (KeyboardInterrupt, HoldfastError):
         submitted.stop()
         raise
-    msg = f"run {submitted.run_id} was not followed to its end"
-    raise RunError(msg)
+    raise RunError(f"run {submitted.run_id} was not followed to its end")
 
 
 @contextmanager
@@ -299,7 +298,7 @@ def _rounds(settings: dict[str, Any]) -> int:
 
 
 def _rounds_done(place: Path | None) -> int:
-    from holdfast.records.folder import RunFolder  # noqa: PLC0415
+    from holdfast.records.folder import RunFolder
 
     if place is None or not (place / "rounds.jsonl").is_file():
         return 0
@@ -308,7 +307,7 @@ def _rounds_done(place: Path | None) -> int:
 
 def _show_new(shown: Watcher, place: Path) -> None:
     """Show the rounds that were written down since."""
-    from holdfast.records.folder import RunFolder  # noqa: PLC0415
+    from holdfast.records.folder import RunFolder
 
     if (place / "rounds.jsonl").is_file():
         for record in islice(RunFolder(place).records(), shown.lanes[""].done, None):

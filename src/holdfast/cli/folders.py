@@ -27,12 +27,12 @@ def reserved(stem: str) -> Path:
             path.mkdir(parents=True)
         except FileExistsError:
             if not RUNS.is_dir():
-                msg = f"{str(RUNS)!r} is not a folder; give another place with --out"
-                raise RunError(msg) from None
+                raise RunError(f"{str(RUNS)!r} is not a folder; give another place with --out") from None
             number += 1
         except OSError as error:
-            msg = f"cannot make the folder {str(path)!r}: {error.strerror}; give another place with --out"
-            raise RunError(msg) from None
+            raise RunError(
+                f"cannot make the folder {str(path)!r}: {error.strerror}; give another place with --out"
+            ) from None
         else:
             return path
 
@@ -47,8 +47,7 @@ def runs_in(path: Path) -> list[Path]:
         return [path]
     found = sorted(config.parent for config in path.rglob("config.toml"))
     if not found:
-        msg = f"there is no run in {str(path)!r} or below; `holdfast run` makes one"
-        raise CorruptRunError(msg)
+        raise CorruptRunError(f"there is no run in {str(path)!r} or below; `holdfast run` makes one")
     return found
 
 

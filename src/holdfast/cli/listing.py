@@ -26,7 +26,7 @@ def rules(name: Annotated[str | None, typer.Argument(help="Show this rule only; 
 
     Wrappers take a rule inside and are written before it with a plus, such as nnm+krum.
     """
-    from holdfast.aggregators import RULES  # noqa: PLC0415  loads torch
+    from holdfast.aggregators import RULES
 
     for key, rule in _chosen("rule", name, RULES).items():
         needs = f"must know besides the rows: {_names(rule.needs)}" if rule.needs else "needs the rows only"
@@ -41,7 +41,7 @@ def attacks(
 
     Attacks with an attack inside are written before it with a plus, such as sleeper+sign-flip.
     """
-    from holdfast.attacks import ATTACKS  # noqa: PLC0415  loads torch
+    from holdfast.attacks import ATTACKS
 
     for key, attack in _chosen("attack", name, ATTACKS).items():
         needs = f"must know {_names(attack.needs) or 'nothing'}"
@@ -55,7 +55,7 @@ def datasets(name: Annotated[str | None, typer.Argument(help="Show this data set
 
     Files count as found if their content is right; nothing is downloaded.
     """
-    from holdfast.data import DATASETS  # noqa: PLC0415  loads torch
+    from holdfast.data import DATASETS
 
     for key, source in _chosen("data set", name, DATASETS).items():
         _show(key, source, f"{source.citation}{_whereabouts(source)}")
@@ -63,7 +63,7 @@ def datasets(name: Annotated[str | None, typer.Argument(help="Show this data set
 
 def _whereabouts(source: type[DataSource]) -> str:
     """Return where this machine has a data set; nothing for data of the user's own, which are where he says."""
-    from holdfast.data import found_in  # noqa: PLC0415  loads torch
+    from holdfast.data import found_in
 
     if not source.here or any(field.is_required() for field in source.model_fields.values()):
         return ""
@@ -78,7 +78,7 @@ def _whereabouts(source: type[DataSource]) -> str:
 @app.command("models")
 def models(name: Annotated[str | None, typer.Argument(help="Show this model only.")] = None) -> None:
     """List every model: name, parameters, and where it is defined."""
-    from holdfast.models import MODELS  # noqa: PLC0415  loads torch
+    from holdfast.models import MODELS
 
     _show_all("model", name, MODELS)
 
@@ -86,7 +86,7 @@ def models(name: Annotated[str | None, typer.Argument(help="Show this model only
 @app.command("partitions")
 def partitions(name: Annotated[str | None, typer.Argument(help="Show this partition only.")] = None) -> None:
     """List every way to deal points out to clients: name, parameters, and where it is defined."""
-    from holdfast.partitions import PARTITIONS  # noqa: PLC0415  loads torch
+    from holdfast.partitions import PARTITIONS
 
     _show_all("partition", name, PARTITIONS)
 
@@ -94,7 +94,7 @@ def partitions(name: Annotated[str | None, typer.Argument(help="Show this partit
 @app.command("cohorts")
 def cohorts(name: Annotated[str | None, typer.Argument(help="Show this way only.")] = None) -> None:
     """List every way to choose the clients of a round."""
-    from holdfast.simulation.tables import COHORTS  # noqa: PLC0415  loads torch
+    from holdfast.simulation.tables import COHORTS
 
     _show_all("way to choose cohorts", name, COHORTS)
 
@@ -102,7 +102,7 @@ def cohorts(name: Annotated[str | None, typer.Argument(help="Show this way only.
 @app.command("schedules")
 def schedules(name: Annotated[str | None, typer.Argument(help="Show this schedule only.")] = None) -> None:
     """List every way in which the step size may change over the rounds."""
-    from holdfast.simulation.tables import SCHEDULES  # noqa: PLC0415  loads torch
+    from holdfast.simulation.tables import SCHEDULES
 
     _show_all("schedule", name, SCHEDULES)
 
@@ -110,7 +110,7 @@ def schedules(name: Annotated[str | None, typer.Argument(help="Show this schedul
 @app.command("memberships")
 def memberships(name: Annotated[str | None, typer.Argument(help="Show this membership only.")] = None) -> None:
     """List every way to say who is Byzantine: what the table [byzantine] of a configuration may name."""
-    from holdfast.simulation.tables import MEMBERSHIPS  # noqa: PLC0415  loads torch
+    from holdfast.simulation.tables import MEMBERSHIPS
 
     for key, membership in _chosen("membership", name, MEMBERSHIPS).items():
         _show(key, membership, "")

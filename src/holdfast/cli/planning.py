@@ -118,20 +118,19 @@ def _batch(text: str | None) -> int | str | None:
     try:
         return int(text)
     except ValueError:
-        msg = f'--batch must be a whole number of at least 1 or "full", got {text!r}'
-        raise ParameterError(msg) from None
+        raise ParameterError(f'--batch must be a whole number of at least 1 or "full", got {text!r}') from None
 
 
 def _planned(config: Path | None, settings: list[str], numbers: dict[str, Any]) -> Plan:
     if config is None:
         _complete(settings, {**numbers["problem"], **numbers["protocol"]})
-    from holdfast.certification import Wishes, plan_numbers  # noqa: PLC0415  loads torch
-    from holdfast.certification import plan as look  # noqa: PLC0415
+    from holdfast.certification import Wishes, plan_numbers
+    from holdfast.certification import plan as look
 
     wishes = Wishes(**numbers)
     if config is None:
         return plan_numbers(_with_lr(_with_assumed(wishes)))
-    from holdfast.runs import read_config  # noqa: PLC0415
+    from holdfast.runs import read_config
 
     with Console(stderr=True).status("measuring the constants of the problem"):
         return look(read_config(config, settings), wishes)
@@ -142,7 +141,7 @@ def _with_assumed(wishes: Wishes) -> Wishes:
 
     With mini-batches a twentieth of the cohort is added for honest rows with unlucky batches.
     """
-    from holdfast.theory.sampling import tolerated_for  # noqa: PLC0415
+    from holdfast.theory.sampling import tolerated_for
 
     given = wishes.protocol
     if "assumed_byzantine" in given:
@@ -161,7 +160,7 @@ def _with_assumed(wishes: Wishes) -> Wishes:
 
 def _with_lr(wishes: Wishes) -> Wishes:
     """Return the numbers with the paper's step size, the largest that its theorem allows, unless one was given."""
-    from holdfast.theory import paper  # noqa: PLC0415
+    from holdfast.theory import paper
 
     protocol = {"batch_size": "full", "local_steps": 1, **wishes.protocol}
     if "lr" not in protocol:
@@ -173,15 +172,13 @@ def _with_lr(wishes: Wishes) -> Wishes:
 def _complete(settings: list[str], given: Mapping[str, Any]) -> None:
     """Refuse numbers that are not enough without a configuration."""
     if settings:
-        msg = f"--set changes a configuration, and none was given; got --set {settings[0]}"
-        raise ParameterError(msg)
+        raise ParameterError(f"--set changes a configuration, and none was given; got --set {settings[0]}")
     names = {option: name for table in (PROBLEM, PROTOCOL) for name, option in table.items()}
     missing = [f"--{option}" for option in _NEEDED if names[option] not in given]
     if not {"distance", "gap"} & given.keys():
         missing.append("--distance or --gap")
     if missing:
-        msg = f"without CONFIG the numbers must be given; missing: {', '.join(missing)}"
-        raise ParameterError(msg)
+        raise ParameterError(f"without CONFIG the numbers must be given; missing: {', '.join(missing)}")
 
 
 def show(plan: Plan, title: str) -> None:

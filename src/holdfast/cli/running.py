@@ -57,7 +57,7 @@ def run(
 
     Exit code 0, or 2 if the run cannot go on, or 130 (143) if it was stopped by Ctrl-C (SIGTERM).
     """
-    from holdfast.runs import read_config  # noqa: PLC0415  loads torch
+    from holdfast.runs import read_config
 
     chosen = read_config(config, set_ or [])
     watch(_started(chosen, out, config.stem, jobs or usual_jobs(chosen.device)), quiet=quiet)
@@ -74,8 +74,8 @@ def resume(
 
     Exit codes are those of `holdfast run`; a run that is complete is shown, with exit code 0.
     """
-    from holdfast.records.folder import RunFolder  # noqa: PLC0415
-    from holdfast.runs import Run, config_of  # noqa: PLC0415  loads torch
+    from holdfast.records.folder import RunFolder
+    from holdfast.runs import Run, config_of
 
     folder = RunFolder.open(path)
     if folder.summary() is not None:
@@ -88,7 +88,7 @@ def resume(
 
 def _started(config: RunConfig, out: Path | None, stem: str, jobs: int) -> Run:
     """Return the new run; a folder that was made for it does not stay if it cannot start."""
-    from holdfast.runs import Run  # noqa: PLC0415  loads torch
+    from holdfast.runs import Run
 
     if out is not None:
         return Run.start(config, out, jobs=jobs)

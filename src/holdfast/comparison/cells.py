@@ -84,8 +84,9 @@ class Plan:
             for cell in self._of(point):
                 place = tuple(sorted(cell.settings.items()))
                 if found.setdefault(place, cell).key != cell.key:
-                    msg = f"two different runs would be called {dict(place)!r}; give one of the choices a label"
-                    raise ParameterError(msg)
+                    raise ParameterError(
+                        f"two different runs would be called {dict(place)!r}; give one of the choices a label"
+                    )
         return list(found.values())
 
     def _of(self, point: Mapping[str, Choice]) -> Iterator[Cell]:
@@ -98,8 +99,7 @@ class Plan:
                 yield self._cell(point, table)
         except HoldfastError as error:
             shown = ", ".join(f"{key} = {chosen.label!r}" for key, chosen in point.items())
-            msg = f"the combination {shown}: {error}"
-            raise type(error)(msg) from None
+            raise type(error)(f"the combination {shown}: {error}") from None
 
     def _is_new(self, point: Mapping[str, Choice], beside: set[str]) -> bool:
         """Return whether no point before was the same but for some keys; it is remembered."""

@@ -82,11 +82,10 @@ def _played(task: Task, folder: Path) -> Figures:
     config = config_from_toml(task.config)
     dataset = _dataset(data_toml(config.data))
     if dataset.checksum != task.data_sha256:
-        msg = (
+        raise DataError(
             f"the data have the SHA-256 {dataset.checksum[:12]}… here and {task.data_sha256[:12]}… where the "
             f"comparison was started; all machines need the same files"
         )
-        raise DataError(msg)
     run = _opened(folder, config, dataset)
     deque(run.play(), maxlen=0)
     figures = figures_of(run.folder.records())

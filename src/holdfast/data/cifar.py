@@ -81,12 +81,10 @@ class Cifar10(DataSource):
 def parse_batch(content: bytes, name: str) -> NDArray[np.uint8]:
     """Return the records of a binary batch, one per row."""
     if not content or len(content) % RECORD:
-        msg = f"{name}: expected whole records of {RECORD} bytes, got {len(content):,} bytes"
-        raise CorruptDataError(msg)
+        raise CorruptDataError(f"{name}: expected whole records of {RECORD} bytes, got {len(content):,} bytes")
     records = np.frombuffer(content, np.uint8).reshape(-1, RECORD)
     if int(records[:, 0].max()) >= 10:
-        msg = f"{name}: expected classes 0 .. 9, got {int(records[:, 0].max())}"
-        raise CorruptDataError(msg)
+        raise CorruptDataError(f"{name}: expected classes 0 .. 9, got {int(records[:, 0].max())}")
     return records
 
 

@@ -29,7 +29,7 @@ class Digits(DataSource):
 
     def load(self) -> Dataset:
         """Read the digits from scikit-learn."""
-        from sklearn.datasets import load_digits  # noqa: PLC0415  takes long to import
+        from sklearn.datasets import load_digits
 
         pixels, labels = load_digits(return_X_y=True)
         features = torch.from_numpy((pixels / 16).astype(np.float32)).view(-1, 1, 8, 8)

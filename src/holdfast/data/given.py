@@ -23,8 +23,7 @@ class GivenData(DataSource):
 
     def load(self) -> Dataset:
         """Refuse: the data are not here."""
-        msg = (
+        raise MissingDataError(
             f"the data set {self.title!r} was given as an object in Python; hand it over again, such as in "
             f"Run.resume(folder, dataset=...)"
         )
-        raise MissingDataError(msg)

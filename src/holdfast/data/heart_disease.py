@@ -101,14 +101,14 @@ def parse_patients(content: bytes, name: str) -> Table:
     rows = [line.split(",") for line in content.decode("latin-1").splitlines() if line.strip()]
     for number, row in enumerate(rows, start=1):
         if len(row) != NUM_COLUMNS:
-            msg = f"{name}: expected {NUM_COLUMNS} columns separated by commas, got {len(row)} in row {number}"
-            raise CorruptDataError(msg)
+            raise CorruptDataError(
+                f"{name}: expected {NUM_COLUMNS} columns separated by commas, got {len(row)} in row {number}"
+            )
     known = [[row[column] for column in KEPT] for row in rows if "?" not in (row[column].strip() for column in KEPT)]
     try:
         return np.array(known, dtype=np.float64).reshape(-1, len(KEPT))
     except ValueError as error:
-        msg = f"{name}: expected numbers or '?' between the commas; {error}"
-        raise CorruptDataError(msg) from error
+        raise CorruptDataError(f"{name}: expected numbers or '?' between the commas; {error}") from error
 
 
 def encoded(patients: Table) -> Table:

@@ -60,16 +60,18 @@ class HuggingFace(DataSource):
 
     def _parts(self) -> Any:
         try:
-            import datasets  # noqa: PLC0415  an extra, and slow to import
+            import datasets
         except ImportError as error:
-            msg = f"{self.path}: the library `datasets` is missing; pip install 'holdfast[huggingface]'"
-            raise MissingDataError(msg) from error
+            raise MissingDataError(
+                f"{self.path}: the library `datasets` is missing; pip install 'holdfast[huggingface]'"
+            ) from error
         folder = Path(self.path).expanduser()
         try:
             return datasets.load_from_disk(str(folder)) if folder.is_dir() else datasets.load_dataset(self.path)
         except (OSError, ValueError, RuntimeError) as error:
-            msg = f"{self.path} is neither a folder written by save_to_disk nor to be had from the hub: {error}"
-            raise MissingDataError(msg) from error
+            raise MissingDataError(
+                f"{self.path} is neither a folder written by save_to_disk nor to be had from the hub: {error}"
+            ) from error
 
 
 def from_hugging_face(
@@ -106,8 +108,7 @@ def _part(parts: Any, split: str, path: str) -> Any:
     """Return one part of a dictionary of parts."""
     if split not in parts:
         known = ", ".join(map(str, parts))
-        msg = f"{path} has no part {split!r}{nearest(split, parts)}; it has {known}; test_split may be None"
-        raise DataError(msg)
+        raise DataError(f"{path} has no part {split!r}{nearest(split, parts)}; it has {known}; test_split may be None")
     return parts[split]
 
 
@@ -121,8 +122,7 @@ def _points(part: Any, features: str | Sequence[str], name: str) -> NDArray[Any]
 def _column(part: Any, column: str, name: str) -> NDArray[Any]:
     if column not in part.column_names:
         known = ", ".join(part.column_names)
-        msg = f"{name}: there is no column {column!r}{nearest(column, part.column_names)}; there are {known}"
-        raise DataError(msg)
+        raise DataError(f"{name}: there is no column {column!r}{nearest(column, part.column_names)}; there are {known}")
     return array_of([np.asarray(value) for value in part[column]], f"{name}: the values of column {column!r}")
 
 
@@ -143,6 +143,5 @@ def _classes(labels: list[NDArray[Any]], name: str) -> list[NDArray[Any]]:
     words = np.unique(labels[0])
     unknown = sorted(set(np.concatenate(labels).tolist()) - set(words.tolist()))
     if unknown:
-        msg = f"{name}: the label {unknown[0]!r} of a test point is not among those of the training points"
-        raise DataError(msg)
+        raise DataError(f"{name}: the label {unknown[0]!r} of a test point is not among those of the training points")
     return [np.searchsorted(words, each) for each in labels]

@@ -106,13 +106,12 @@ def dataset_of(name: str, contents: dict[str, bytes], *, num_features: int | Non
 
 def _content(path: Path) -> bytes:
     if not path.is_file():
-        msg = f"there is no file {path}; give the path of a file in LIBSVM's format"
-        raise MissingDataError(msg)
+        raise MissingDataError(f"there is no file {path}; give the path of a file in LIBSVM's format")
     return unpacked(path, LARGEST)
 
 
 def _parsed(contents: dict[str, bytes], num_features: int | None) -> list[Any]:
-    from sklearn.datasets import load_svmlight_files  # noqa: PLC0415  takes long to import
+    from sklearn.datasets import load_svmlight_files
 
     try:
         return list(
@@ -122,23 +121,24 @@ def _parsed(contents: dict[str, bytes], num_features: int | None) -> list[Any]:
         )
     except (ValueError, OverflowError, MemoryError) as error:
         expected = f" with features up to {num_features}" if num_features else ""
-        msg = f"{', '.join(contents)}: expected lines 'LABEL INDEX:VALUE …'{expected}; {error}"
-        raise CorruptDataError(msg) from error
+        raise CorruptDataError(
+            f"{', '.join(contents)}: expected lines 'LABEL INDEX:VALUE …'{expected}; {error}"
+        ) from error
 
 
 def _label_values(labels: NDArray[np.float64], name: str) -> NDArray[np.float64]:
     values: NDArray[np.float64] = np.unique(labels)
     if not np.array_equal(values, np.round(values)):
-        msg = f"{name}: classes must be whole numbers, got the label {values[values != np.round(values)][0]}"
-        raise DataError(msg)
+        raise DataError(f"{name}: classes must be whole numbers, got the label {values[values != np.round(values)][0]}")
     return values
 
 
 def _numbered(labels: NDArray[np.float64], values: NDArray[np.float64], name: str) -> NDArray[np.int64]:
     unknown = labels[~np.isin(labels, values)]
     if len(unknown):
-        msg = f"{name}: a point to test on has the label {unknown[0]:g}, but those to train on have {values.tolist()}"
-        raise DataError(msg)
+        raise DataError(
+            f"{name}: a point to test on has the label {unknown[0]:g}, but those to train on have {values.tolist()}"
+        )
     return np.searchsorted(values, labels).astype(np.int64)
 
 
@@ -146,7 +146,8 @@ def _dense(matrix: Any) -> NDArray[np.float32]:
     """Return a sparse matrix as a dense one, unless that would be absurdly large."""
     size = 4 * matrix.shape[0] * matrix.shape[1]
     if size > LARGEST:
-        msg = f"{matrix.shape[0]} points × {matrix.shape[1]} features are {size:,} bytes; at most {LARGEST:,} are read"
-        raise DataError(msg)
+        raise DataError(
+            f"{matrix.shape[0]} points × {matrix.shape[1]} features are {size:,} bytes; at most {LARGEST:,} are read"
+        )
     dense: NDArray[np.float32] = matrix.toarray()
     return dense

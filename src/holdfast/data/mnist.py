@@ -133,8 +133,9 @@ class MnistByWriter(DataSource):
         (file,) = WRITER_FILES.files
         table = parse_idx(read_files(WRITER_FILES, self.path)[file.name], (len(digits.labels), 8), file.name)
         if not np.array_equal(table[:, 0], digits.labels.numpy()):
-            msg = f"{file.name}: its classes are not those of the MNIST labels, so its writers are not theirs"
-            raise CorruptDataError(msg)
+            raise CorruptDataError(
+                f"{file.name}: its classes are not those of the MNIST labels, so its writers are not theirs"
+            )
         writers, owners = np.unique(table[:, 2], return_inverse=True)
         return replace(
             digits,

@@ -39,8 +39,9 @@ class Npz(DataSource):
         """Read the arrays."""
         path = Path(self.path).expanduser().absolute()
         if not path.is_file():
-            msg = f"there is no file {path}; write one with numpy.savez({str(path)!r}, features=…, labels=…)"
-            raise MissingDataError(msg)
+            raise MissingDataError(
+                f"there is no file {path}; write one with numpy.savez({str(path)!r}, features=…, labels=…)"
+            )
         try:
             with zipfile.ZipFile(path) as archive:
                 arrays = _arrays(archive, path)
@@ -53,16 +54,16 @@ class Npz(DataSource):
             MemoryError,
             NotImplementedError,
         ) as error:
-            msg = f"{path} cannot be read as a .npz file of plain arrays: {error}"
-            raise CorruptDataError(msg) from error
+            raise CorruptDataError(f"{path} cannot be read as a .npz file of plain arrays: {error}") from error
         return from_tensors(**arrays, name=path.stem)
 
 
 def _arrays(archive: zipfile.ZipFile, path: Path) -> dict[str, Any]:
     present = {name.removesuffix(".npy") for name in archive.namelist()}
     if not present.issuperset(NEEDED):
-        msg = f"expected arrays called {', '.join(NEEDED)} in {path}, got {', '.join(sorted(present)) or 'none'}"
-        raise CorruptDataError(msg)
+        raise CorruptDataError(
+            f"expected arrays called {', '.join(NEEDED)} in {path}, got {', '.join(sorted(present)) or 'none'}"
+        )
     arrays = {}
     for name in (*NEEDED, *(each for each in OPTIONAL if each in present)):
         with archive.open(f"{name}.npy") as stream:
@@ -79,5 +80,4 @@ def _check_size(stream: IO[bytes], size: int, what: str) -> None:
     shape, _, dtype = header
     expected = stream.tell() + math.prod(shape) * dtype.itemsize
     if not dtype.hasobject and expected != size:
-        msg = f"{what}: its header announces {expected:,} bytes, got {size:,}"
-        raise CorruptDataError(msg)
+        raise CorruptDataError(f"{what}: its header announces {expected:,} bytes, got {size:,}")

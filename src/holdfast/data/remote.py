@@ -25,9 +25,8 @@ class RemoteData(DataSource):
 
     def load(self) -> Dataset:
         """Refuse: the points are with the clients."""
-        msg = (
+        raise MissingDataError(
             "the points of this run are with its clients, none is here: it is a deployment, which only its server app "
             "continues; start that again with the same run folder. To have the data described, such as for `holdfast "
             "certify`, give the strategy a `twin`: the configuration of a simulation of the same federation"
         )
-        raise MissingDataError(msg)

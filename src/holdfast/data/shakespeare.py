@@ -72,10 +72,9 @@ class TinyShakespeare(DataSource):
                 parts.append(_sequences(tokens[:end], self.sequence_length))
                 test_parts.append(_sequences(tokens[end:], self.sequence_length))
         if not speakers:
-            msg = (
+            raise DataError(
                 f"tiny-shakespeare: nobody says {self.min_characters} characters and one sequence of them; ask for less"
             )
-            raise DataError(msg)
         points, test_points = (torch.from_numpy(np.concatenate(each)) for each in (parts, test_parts))
         return Dataset(
             name="tiny-shakespeare",
@@ -99,8 +98,7 @@ def speeches(text: str, name: str) -> dict[str, str]:
     for block in re.split(r"\n{2,}", text.strip("\n")):
         speaker, _, lines = block.partition("\n")
         if not speaker.endswith(":"):
-            msg = f"{name}: expected speeches under lines 'NAME:', got {speaker[:40]!r}"
-            raise CorruptDataError(msg)
+            raise CorruptDataError(f"{name}: expected speeches under lines 'NAME:', got {speaker[:40]!r}")
         said.setdefault(speaker[:-1].upper(), []).append(lines)
     return {speaker: "\n".join(parts) for speaker, parts in said.items()}
 
@@ -116,5 +114,4 @@ def _decoded(content: bytes, name: str) -> str:
     try:
         return content.decode("ascii")
     except UnicodeDecodeError as error:
-        msg = f"{name}: expected plain ASCII text; {error}"
-        raise CorruptDataError(msg) from error
+        raise CorruptDataError(f"{name}: expected plain ASCII text; {error}") from error

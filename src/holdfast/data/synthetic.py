@@ -44,8 +44,7 @@ class Drawn(DataSource, ABC):
     @model_validator(mode="after")
     def _every_owner_has_a_point(self) -> Self:
         if self.num_groups > self.num_points:
-            msg = f"num_groups must be at most num_points = {self.num_points}, got {self.num_groups}"
-            raise ValueError(msg)
+            raise ValueError(f"num_groups must be at most num_points = {self.num_points}, got {self.num_groups}")
         return self
 
     def _centres(self, kind: str) -> Points:

@@ -37,13 +37,13 @@ class TorchDataset(DataSource):
         """Call the function and stack what it returns."""
         function = imported(self.factory, "the data set")
         if not callable(function):
-            msg = f"the data set {self.factory!r} must be a function, got {type(function).__name__}"
-            raise DataError(msg)
+            raise DataError(f"the data set {self.factory!r} must be a function, got {type(function).__name__}")
         made = function()
         train, test = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
         if not isinstance(train, TorchData) or not isinstance(test, TorchData | None):
-            msg = f"{self.factory} must return a torch.utils.data.Dataset or a pair of them, got {type(made).__name__}"
-            raise DataError(msg)
+            raise DataError(
+                f"{self.factory} must return a torch.utils.data.Dataset or a pair of them, got {type(made).__name__}"
+            )
         return from_torch(train, test, name=self.factory)
 
 
@@ -76,21 +76,22 @@ def _stacked(points: Any, name: str) -> tuple[Tensor, Tensor]:
     features, labels = [], []
     for number, entry in enumerate(entries):
         if not isinstance(entry, tuple | list) or len(entry) != 2:
-            msg = f"{name}: points must be pairs (features, label), got {type(entry).__name__} as number {number}"
-            raise DataError(msg)
+            raise DataError(
+                f"{name}: points must be pairs (features, label), got {type(entry).__name__} as number {number}"
+            )
         features.append(_tensor(entry[0], f"{name}: the features of point {number}"))
         labels.append(_tensor(entry[1], f"{name}: the label of point {number}"))
     try:
         return torch.stack(features), torch.stack(labels)
     except RuntimeError as error:
-        msg = f"{name}: the points cannot be stacked, there must be some and all of one shape: {error}"
-        raise DataError(msg) from error
+        raise DataError(
+            f"{name}: the points cannot be stacked, there must be some and all of one shape: {error}"
+        ) from error
 
 
 def _tensor(value: Any, what: str) -> Tensor:
     if isinstance(value, Tensor | np.ndarray | np.generic | int | float | list | tuple):
         return torch.as_tensor(value)
-    msg = (
+    raise DataError(
         f"{what} must be a tensor, an array or a number, got {type(value).__name__}; an image needs a transform to one"
     )
-    raise DataError(msg)

@@ -81,8 +81,7 @@ class Exported:
         try:
             return dict(_flat(parsed(self.folder().config_text())))
         except ParameterError as error:
-            msg = f"the config.toml of {str(self.path)!r} cannot be read: {error}"
-            raise CorruptRunError(msg) from None
+            raise CorruptRunError(f"the config.toml of {str(self.path)!r} cannot be read: {error}") from None
 
     def rounds(self) -> Iterator[Round]:
         """Yield the rounds that are written down, in their order."""

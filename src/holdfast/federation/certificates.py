@@ -82,11 +82,11 @@ class Certificates:
             try:
                 certificate = x509.load_pem_x509_certificate(file.read_bytes())
             except (OSError, ValueError) as error:
-                msg = f"cannot read the certificate {str(file)!r}: {error}; {remedy}"
-                raise RunError(msg) from None
+                raise RunError(f"cannot read the certificate {str(file)!r}: {error}; {remedy}") from None
             if certificate.not_valid_after_utc < datetime.now(UTC) + timedelta(days=1):
-                msg = f"the certificate {str(file)!r} ends on {certificate.not_valid_after_utc:%Y-%m-%d}; {remedy}"
-                raise RunError(msg)
+                raise RunError(
+                    f"the certificate {str(file)!r} ends on {certificate.not_valid_after_utc:%Y-%m-%d}; {remedy}"
+                )
         named = [
             name
             for extension in certificate.extensions
@@ -95,8 +95,7 @@ class Certificates:
         ]
         unnamed = [host for host in hosts if _name(host) not in named]
         if unnamed:
-            msg = f"the certificate {str(self.server)!r} does not name {', '.join(unnamed)}; {remedy}"
-            raise RunError(msg)
+            raise RunError(f"the certificate {str(self.server)!r} does not name {', '.join(unnamed)}; {remedy}")
 
 
 def make_certificates(folder: Path, hosts: Sequence[str] = (), days: int = 365) -> Certificates:
@@ -112,8 +111,7 @@ def make_certificates(folder: Path, hosts: Sequence[str] = (), days: int = 365) 
         RunError: one of the files exists.
     """
     if not 1 <= days <= LONGEST:
-        msg = f"days: a certificate is valid for 1 to {LONGEST} days, got {days}"
-        raise ParameterError(msg)
+        raise ParameterError(f"days: a certificate is valid for 1 to {LONGEST} days, got {days}")
     names = [_name(host) for host in dict.fromkeys((*LOOPBACK, *hosts))]
     files = Certificates(folder)
     private_folder(folder)
@@ -162,8 +160,9 @@ def private_folder(folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.chmod(0o700)
     except OSError as error:
-        msg = f"cannot make the folder {str(folder)!r}: {error.strerror}; choose a place that can be written"
-        raise RunError(msg) from None
+        raise RunError(
+            f"cannot make the folder {str(folder)!r}: {error.strerror}; choose a place that can be written"
+        ) from None
 
 
 def write_new(file: Path, content: bytes, *, mode: int = 0o600) -> None:
@@ -175,11 +174,9 @@ def write_new(file: Path, content: bytes, *, mode: int = 0o600) -> None:
     try:
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     except FileExistsError:
-        msg = f"{str(file)!r} exists and is not overwritten; move it away, or choose another folder"
-        raise RunError(msg) from None
+        raise RunError(f"{str(file)!r} exists and is not overwritten; move it away, or choose another folder") from None
     except OSError as error:
-        msg = f"cannot write {str(file)!r}: {error.strerror}"
-        raise RunError(msg) from None
+        raise RunError(f"cannot write {str(file)!r}: {error.strerror}") from None
     with os.fdopen(descriptor, "wb") as target:
         target.write(content)
 
@@ -190,8 +187,9 @@ def _name(host: str) -> x509.GeneralName:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
         if HOST_NAME.fullmatch(host) is None:
-            msg = f"a certificate names hosts such as 'fl.example.org' or addresses such as '192.0.2.7', got {host!r}"
-            raise ParameterError(msg) from None
+            raise ParameterError(
+                f"a certificate names hosts such as 'fl.example.org' or addresses such as '192.0.2.7', got {host!r}"
+            ) from None
         return x509.DNSName(host)
 
 

@@ -156,8 +156,7 @@ class Federation:
         place = Place(Path(folder).absolute())
         state = place.state()
         if state is None:
-            msg = f"there is no federation in {str(folder)!r}; start one with `holdfast federation up`"
-            raise RunError(msg)
+            raise RunError(f"there is no federation in {str(folder)!r}; start one with `holdfast federation up`")
         return cls(place, state)
 
     def __enter__(self) -> Self:
@@ -192,8 +191,9 @@ class Federation:
             RunError: the SuperLink does not run, or Flower refuses the app.
         """
         if not self.superlink.is_running:
-            msg = f"the SuperLink in {str(self.place.path)!r} does not run; start it with `holdfast federation up`"
-            raise RunError(msg)
+            raise RunError(
+                f"the SuperLink in {str(self.place.path)!r} does not run; start it with `holdfast federation up`"
+            )
         self.server_app.expect_another()
         return submit(self.flwr, Path(app), run_config or {})
 
@@ -291,8 +291,7 @@ class Federation:
         online = self.online()
         missing = [node.name for node in self.nodes if node.node_id not in online]
         if missing:
-            msg = f"the SuperLink does not see {', '.join(missing)}; look into {self.superlink.log}"
-            raise RunError(msg)
+            raise RunError(f"the SuperLink does not see {', '.join(missing)}; look into {self.superlink.log}")
 
     def _register(self, nodes: Iterable[SuperNode]) -> None:
         """Make the keys that are missing, and tell the SuperLink those it does not know."""

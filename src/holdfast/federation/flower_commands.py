@@ -104,8 +104,7 @@ class Flwr:
                 start_new_session=True,
             )
         except subprocess.TimeoutExpired:
-            msg = f"`flwr {words[0]}` did not answer within {LONGEST_COMMAND:.0f} s"
-            raise RunError(msg) from None
+            raise RunError(f"`flwr {words[0]}` did not answer within {LONGEST_COMMAND:.0f} s") from None
         return answer(words, done.stdout, done.stderr)
 
 
@@ -123,5 +122,4 @@ def answer(words: Sequence[str], output: str, errors: str) -> Mapping[str, Any]:
         return found
     said = found.get("error-message") if isinstance(found, dict) else None
     reason = " ".join(str(said or errors.strip() or output.strip() or "it said nothing").split())
-    msg = f"`flwr {' '.join(words[:2])}` failed: {reason[-600:]}"
-    raise RunError(msg)
+    raise RunError(f"`flwr {' '.join(words[:2])}` failed: {reason[-600:]}")

@@ -90,11 +90,9 @@ class Part(ABC, Generic[State]):
             RunError: it ended, or the time is over; the message has the end of its log.
         """
         if not until(lambda: self._ready(self.printed()) or not self.is_running, timeout):
-            msg = f"{self.name} was not at work after {timeout:g} s; {self.shown_log()}"
-            raise RunError(msg)
+            raise RunError(f"{self.name} was not at work after {timeout:g} s; {self.shown_log()}")
         if not self.is_running:
-            msg = f"{self.name} ended when it was started; {self.shown_log()}"
-            raise RunError(msg)
+            raise RunError(f"{self.name} ended when it was started; {self.shown_log()}")
         self._learn(self.printed())
 
     def kill(self) -> None:
@@ -290,8 +288,7 @@ class ServerApp:
             RunError: the time is over.
         """
         if not until(lambda: self.is_running, timeout):
-            msg = f"no ServerApp was started within {timeout:g} s; {self._superexec.shown_log()}"
-            raise RunError(msg)
+            raise RunError(f"no ServerApp was started within {timeout:g} s; {self._superexec.shown_log()}")
 
     def kill(self) -> None:
         """End every ServerApp by force, as a crash does.
@@ -301,8 +298,7 @@ class ServerApp:
         """
         found = self.processes()
         if not found:
-            msg = "no ServerApp runs; submit a run first"
-            raise RunError(msg)
+            raise RunError("no ServerApp runs; submit a run first")
         for process in found:
             process.send(signal.SIGKILL)
         until(lambda: not any(process.is_running for process in found), 10.0)

@@ -156,15 +156,17 @@ class Place:
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             if any(self.path.iterdir()) and not self.home.is_dir():
-                msg = f"{str(self.path)!r} holds things that are no federation; choose a new or an empty folder"
-                raise RunError(msg)
+                raise RunError(
+                    f"{str(self.path)!r} holds things that are no federation; choose a new or an empty folder"
+                )
             self.path.chmod(0o700)
             for part in ("flwr-home", "logs", "nodes", "database"):
                 (self.path / part).mkdir(exist_ok=True)
             (self.path / ".gitignore").write_text("*\n", encoding="utf-8")
         except OSError as error:
-            msg = f"cannot make the folder {str(self.path)!r}: {error.strerror}; choose a place that can be written"
-            raise RunError(msg) from None
+            raise RunError(
+                f"cannot make the folder {str(self.path)!r}: {error.strerror}; choose a place that can be written"
+            ) from None
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -177,8 +179,9 @@ class Place:
             with sole_holder(self.path / "lock"):
                 yield
         except BlockingIOError:
-            msg = f"another command is starting or stopping the federation in {str(self.path)!r}; wait until it is done"
-            raise RunError(msg) from None
+            raise RunError(
+                f"another command is starting or stopping the federation in {str(self.path)!r}; wait until it is done"
+            ) from None
 
     def state(self) -> FederationState | None:
         """Return what was written down; None if there is no federation here.
@@ -192,8 +195,9 @@ class Place:
             return None
         except (OSError, ValidationError) as error:
             what = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error.strerror
-            msg = f"{str(self.state_file)!r} is not the state of a federation of this version of holdfast: {what}"
-            raise RunError(msg) from None
+            raise RunError(
+                f"{str(self.state_file)!r} is not the state of a federation of this version of holdfast: {what}"
+            ) from None
 
     def belongs_to(self, marker: str) -> bool:
         """Return whether what was written down is of the federation with this marker."""

@@ -17,12 +17,10 @@ def all_node_configs(nodes: int, extras: Mapping[int, NodeConfig]) -> list[dict[
     {'partition-id': 1, 'num-partitions': 2, 'name': 1, 'attack': 'nan'}
     """
     if nodes < 1:
-        msg = f"a federation has at least 1 node, got {nodes}"
-        raise ParameterError(msg)
+        raise ParameterError(f"a federation has at least 1 node, got {nodes}")
     strangers = sorted(set(extras) - set(range(nodes)))
     if strangers:
-        msg = f"there is no node {strangers[0]}; the {nodes} nodes are called 0 to {nodes - 1}"
-        raise ParameterError(msg)
+        raise ParameterError(f"there is no node {strangers[0]}; the {nodes} nodes are called 0 to {nodes - 1}")
     configs = [{**usual_config(index, nodes), **extras.get(index, {})} for index in range(nodes)]
     check_configs(configs)
     return configs
@@ -38,8 +36,7 @@ def check_configs(configs: Sequence[NodeConfig]) -> None:
         _check_config(index, config)
     names = [str(config["name"]) for config in configs]
     if len(set(names)) < len(names):
-        msg = f"every node needs a name of its own, got {', '.join(names)}"
-        raise ParameterError(msg)
+        raise ParameterError(f"every node needs a name of its own, got {', '.join(names)}")
 
 
 def usual_config(index: int, nodes: int) -> dict[str, Setting]:
@@ -50,11 +47,9 @@ def usual_config(index: int, nodes: int) -> dict[str, Setting]:
 def _check_config(index: int, config: NodeConfig) -> None:
     for key, value in config.items():
         if not isinstance(value, (bool, int, float, str)):
-            msg = f"node {index} is told booleans, numbers and strings, got {key} = {value!r}"
-            raise ParameterError(msg)
+            raise ParameterError(f"node {index} is told booleans, numbers and strings, got {key} = {value!r}")
     if not isinstance(config["name"], (int, str)) or isinstance(config["name"], bool) or config["name"] == "":
-        msg = f"the name of node {index} is a string or a whole number, got {config['name']!r}"
-        raise ParameterError(msg)
+        raise ParameterError(f"the name of node {index} is a string or a whole number, got {config['name']!r}")
 
 
 def asked_ports(nodes: int, port: int | None) -> list[int] | None:
@@ -62,8 +57,9 @@ def asked_ports(nodes: int, port: int | None) -> list[int] | None:
     if port is None:
         return None
     if not 1 <= port <= 65535 - nodes:
-        msg = f"the SuperLink gets the port and {nodes} nodes the next ones: 1 to {65535 - nodes}, got {port}"
-        raise ParameterError(msg)
+        raise ParameterError(
+            f"the SuperLink gets the port and {nodes} nodes the next ones: 1 to {65535 - nodes}, got {port}"
+        )
     return list(range(port, port + nodes + 1))
 
 
@@ -78,19 +74,17 @@ def planned(
     known: dict[int, int | None] = {}
     if before is not None:
         if any(process.is_running for process in before.processes()):
-            msg = (
+            raise RunError(
                 f"a federation runs in {str(place.path)!r} already: a SuperLink at port {before.superlink.port} and "
                 f"{len(before.nodes)} nodes; look with `holdfast federation status`, stop it with `holdfast federation "
                 f"down`, or choose another folder with --folder"
             )
-            raise RunError(msg)
         if before.secure != secure:
             mode = "with TLS and node keys" if before.secure else "without TLS"
-            msg = (
+            raise RunError(
                 f"the federation in {str(place.path)!r} was made {mode}; choose another folder, or delete this one "
                 f"with `holdfast federation down --delete`"
             )
-            raise RunError(msg)
         known = {index: node.node_id for index, node in enumerate(before.nodes) if secure and node.registered}
         old = [before.superlink.port, *(node.port for node in before.nodes)]
         if ports is None and len(old) == len(configs) + 1 and all(map(is_free, old)):

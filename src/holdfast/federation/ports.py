@@ -38,8 +38,7 @@ def free_ports(count: int) -> list[int]:
         port = FIRST + secrets.randbelow(LAST - FIRST)
         if is_free(port):
             found.add(port)
-    msg = f"found {len(found)} of {count} free ports between {FIRST} and {LAST} of {HOST}"
-    raise RunError(msg)
+    raise RunError(f"found {len(found)} of {count} free ports between {FIRST} and {LAST} of {HOST}")
 
 
 def check_free(ports: list[int]) -> None:
@@ -51,5 +50,6 @@ def check_free(ports: list[int]) -> None:
     taken = [port for port in ports if not is_free(port)]
     if taken:
         listed = ", ".join(map(str, taken))
-        msg = f"port {listed} of {HOST} is in use; give another with --port, or leave it out to have free ones chosen"
-        raise RunError(msg)
+        raise RunError(
+            f"port {listed} of {HOST} is in use; give another with --port, or leave it out to have free ones chosen"
+        )

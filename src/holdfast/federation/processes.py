@@ -117,8 +117,7 @@ def end(
         until(lambda: not _left(members, reap), 2.0)  # noqa: B023  called at once
     listed = ", ".join(str(process.pid) for process in sorted(_left(members, reap), key=lambda each: each.pid))
     if listed:
-        msg = f"cannot end the processes {listed} of the federation; end them as the user who started them"
-        raise RunError(msg)
+        raise RunError(f"cannot end the processes {listed} of the federation; end them as the user who started them")
 
 
 def _left(processes: set[Process], reap: Callable[[], object]) -> set[Process]:

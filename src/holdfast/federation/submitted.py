@@ -62,8 +62,7 @@ class SubmittedRun:
         """
         runs = self._flwr("list", "@", "--run-id", str(self.run_id)).get("runs", [])
         if not runs:
-            msg = f"the SuperLink knows no run {self.run_id}"
-            raise RunError(msg)
+            raise RunError(f"the SuperLink knows no run {self.run_id}")
         return status_of(runs[0])
 
     def follow(self, timeout: float | None = None) -> Iterator[RunStatus | None]:
@@ -112,8 +111,7 @@ class SubmittedRun:
         for status in self.follow(timeout):
             if status is not None:
                 return status
-        msg = f"run {self.run_id} was not followed to its end"
-        raise RunError(msg)
+        raise RunError(f"run {self.run_id} was not followed to its end")
 
     def stop(self) -> None:
         """Stop it; one that is finished stays as it is."""
@@ -126,16 +124,14 @@ class SubmittedRun:
 
     def _check(self, deadline: float | None, timeout: float | None) -> None:
         if deadline is not None and time.monotonic() > deadline:
-            msg = f"run {self.run_id} was not finished after {timeout:g} s; its log is {self.log}"
-            raise RunError(msg)
+            raise RunError(f"run {self.run_id} was not finished after {timeout:g} s; its log is {self.log}")
 
     def _check_silence(self, since: float, error: RunError) -> None:
         if time.monotonic() - since > LONGEST_SILENCE:
-            msg = (
+            raise RunError(
                 f"the SuperLink has said nothing about run {self.run_id} for {LONGEST_SILENCE:.0f} s ({error}); look "
                 f"with `holdfast federation status`. A run with a folder can be continued from it"
-            )
-            raise RunError(msg) from None
+            ) from None
 
 
 def status_of(entry: Mapping[str, Any]) -> RunStatus:
@@ -155,12 +151,10 @@ def app_config(app: Path) -> dict[str, Any]:
         table = tomllib.loads(project.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         what = error.strerror if isinstance(error, OSError) else str(error)
-        msg = f"{str(app)!r} is not a Flower app: cannot read its pyproject.toml ({what})"
-        raise ParameterError(msg) from None
+        raise ParameterError(f"{str(app)!r} is not a Flower app: cannot read its pyproject.toml ({what})") from None
     described = table.get("tool", {}).get("flwr", {}).get("app")
     if not isinstance(described, dict):
-        msg = f"{str(app)!r} is not a Flower app: {project} has no table [tool.flwr.app]"
-        raise ParameterError(msg)
+        raise ParameterError(f"{str(app)!r} is not a Flower app: {project} has no table [tool.flwr.app]")
     return _flat(described.get("config", {}))
 
 
@@ -175,8 +169,7 @@ def submit(flwr: Flwr, app: Path, run_config: Mapping[str, Setting]) -> Submitte
     for key in run_config:
         if key not in known:
             listed = ", ".join(sorted(known)) or "none"
-            msg = f"the app {str(app)!r} has no setting {key!r}{nearest(key, known)}; known: {listed}"
-            raise ParameterError(msg)
+            raise ParameterError(f"the app {str(app)!r} has no setting {key!r}{nearest(key, known)}; known: {listed}")
     with tempfile.NamedTemporaryFile(suffix=".toml", dir=flwr.place.path) as file:
         file.write(tomli_w.dumps(dict(run_config)).encode())
         file.flush()

@@ -31,6 +31,5 @@ __all__ = ["Fault", "GuardedStrategy", "HoldfastStrategy", "RageStrategy", "Robu
 def __getattr__(name: str) -> Any:
     """Import what is asked for."""
     if name not in _PLACES:
-        msg = f"module 'holdfast.flower' has no attribute {name!r}"
-        raise AttributeError(msg)
+        raise AttributeError(f"module 'holdfast.flower' has no attribute {name!r}")
     return getattr(import_module(f"holdfast.flower.{_PLACES[name]}"), name)

@@ -37,8 +37,7 @@ def common_record(
 def _record(found: MetricRecord) -> MetricRecord:
     """Return what a user's function returned, if it is a record."""
     if not isinstance(found, MetricRecord):
-        msg = f"it must return a MetricRecord, got {type(found).__name__}"
-        raise TypeError(msg)
+        raise TypeError(f"it must return a MetricRecord, got {type(found).__name__}")
     return found
 
 

@@ -364,5 +364,4 @@ class RageStrategy(HoldfastStrategy):
             return Rage(num_byzantine=self.num_malicious_nodes, byzantine_fraction=self.byzantine_fraction)
         except ParameterError as error:
             given = f"num_malicious_nodes={self.num_malicious_nodes!r}, byzantine_fraction={self.byzantine_fraction!r}"
-            msg = f"{given}: {error}"
-            raise ParameterError(msg) from None
+            raise ParameterError(f"{given}: {error}") from None

@@ -142,6 +142,7 @@ def check_labels(rules: tuple[str, ...], attacks: tuple[str, ...]) -> None:
     for label in attacks:
         parts = label.split("+")
         if label not in WITH_PARAMETERS and any(part not in known for part in parts):
-            msg = f"unknown attack {label!r} on a matrix{nearest(label, known)}; known: {', '.join(sorted(known))}"
-            raise UnknownNameError(msg)
+            raise UnknownNameError(
+                f"unknown attack {label!r} on a matrix{nearest(label, known)}; known: {', '.join(sorted(known))}"
+            )
         attack_called(label)

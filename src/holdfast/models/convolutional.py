@@ -18,8 +18,7 @@ from holdfast.values import whole_number
 
 def _odd(value: int) -> int:
     if value % 2 == 0:
-        msg = "input should be odd, so that an image keeps its size"
-        raise ValueError(msg)
+        raise ValueError("input should be odd, so that an image keeps its size")
     return value
 
 
@@ -99,11 +98,9 @@ class ResidualNetwork(Architecture):
     @model_validator(mode="after")
     def _fitting(self) -> Self:
         if self.depth % 6 != 2:
-            msg = f"depth must be 6 n + 2, such as 8, 14, 20 or 32, got {self.depth}"
-            raise ValueError(msg)
+            raise ValueError(f"depth must be 6 n + 2, such as 8, 14, 20 or 32, got {self.depth}")
         if self.width % self.groups:
-            msg = f"groups must divide the width {self.width}, got {self.groups}"
-            raise ValueError(msg)
+            raise ValueError(f"groups must divide the width {self.width}, got {self.groups}")
         return self
 
     def module(self, dataset: Dataset) -> nn.Module:

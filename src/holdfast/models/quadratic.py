@@ -43,8 +43,9 @@ class Quadratic(Architecture):
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if self.strong_convexity > self.smoothness:
-            msg = f"strong_convexity must be at most smoothness = {self.smoothness}, got {self.strong_convexity}"
-            raise ValueError(msg)
+            raise ValueError(
+                f"strong_convexity must be at most smoothness = {self.smoothness}, got {self.strong_convexity}"
+            )
         return self
 
     def curvatures(self, dim: int) -> Tensor:

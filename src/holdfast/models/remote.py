@@ -37,8 +37,7 @@ class RemoteModel(Architecture):
         self._refuse()
 
     def _refuse(self) -> NoReturn:
-        msg = (
+        raise DataError(
             f"of this model the server knows the arrays only, {self.dim:,} parameters; its code and its loss are with "
             f"the clients. To simulate the run, name a model that can be built, such as mlp or import"
         )
-        raise DataError(msg)

@@ -116,8 +116,7 @@ class ExtremePartition(Partition):
     @model_validator(mode="after")
     def _somebody_is_at_home(self) -> Self:
         if self.guests >= self.num_clients:
-            msg = f"guests must be fewer than the {self.num_clients} clients, got {self.guests}"
-            raise ValueError(msg)
+            raise ValueError(f"guests must be fewer than the {self.num_clients} clients, got {self.guests}")
         return self
 
     def split(self, dataset: Dataset, seed: int) -> Shares:

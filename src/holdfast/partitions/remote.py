@@ -24,8 +24,7 @@ class RemotePartition(Partition):
 
     def split(self, dataset: Dataset, seed: int) -> Shares:
         """Refuse: who holds which points is known to the clients only."""
-        msg = (
+        raise DataError(
             f"the {self.num_clients} clients of a deployment hold points of their own; {dataset.name} is not dealt out "
             f"to them. To simulate the run, name a partition that can be, such as iid"
         )
-        raise DataError(msg)

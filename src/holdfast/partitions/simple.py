@@ -108,17 +108,16 @@ class NaturalPartition(Partition):
         owners = np.flatnonzero(np.bincount(self._groups(dataset)) >= self.min_points)
         wanted = 1 if self.num_clients is None else self.num_clients
         if len(owners) < wanted:
-            msg = f"{dataset.name} has {len(owners)} owners with at least {self.min_points} points, asked for {wanted}"
-            raise DataError(msg)
+            raise DataError(
+                f"{dataset.name} has {len(owners)} owners with at least {self.min_points} points, asked for {wanted}"
+            )
         if self.num_clients is None:
             return owners
         return np.sort(stream(seed, "partition", "natural").permutation(owners)[:wanted])
 
     def _groups(self, dataset: Dataset) -> Indices:
         if dataset.groups is None:
-            msg = f"the natural partition needs the owner of every point, {dataset.name} names none"
-            raise DataError(msg)
+            raise DataError(f"the natural partition needs the owner of every point, {dataset.name} names none")
         if dataset.groups.min() < 0:
-            msg = f"owners are counted from 0, {dataset.name} has {dataset.groups.min()}"
-            raise DataError(msg)
+            raise DataError(f"owners are counted from 0, {dataset.name} has {dataset.groups.min()}")
         return dataset.groups

@@ -36,12 +36,10 @@ class Checkpoint:
     def __post_init__(self) -> None:
         """Refuse what would not come back as it was."""
         if not isinstance(self.round, int) or isinstance(self.round, bool) or self.round < 0:
-            msg = f"round must be a whole number from 0 on, got {self.round!r}"
-            raise ParameterError(msg)
+            raise ParameterError(f"round must be a whole number from 0 on, got {self.round!r}")
         for name, value in self.facts.items():
             if not isinstance(name, str) or not _comes_back(value):
-                msg = f"facts must be plain JSON values under string keys, got {name!r}: {value!r}"
-                raise ParameterError(msg)
+                raise ParameterError(f"facts must be plain JSON values under string keys, got {name!r}: {value!r}")
 
 
 def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
@@ -53,7 +51,7 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
     Raises:
         OSError: it could not be written; the earlier ones are still there.
     """
-    from holdfast.records.tensors import to_bytes  # noqa: PLC0415  loads torch
+    from holdfast.records.tensors import to_bytes
 
     content = to_bytes(checkpoint.tensors)
     facts = {
@@ -70,19 +68,19 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
 
 def read_checkpoint(folder: Path, rounds: int) -> Checkpoint:
     """Return the checkpoint after so many rounds; `CorruptRunError` says what is wrong with it."""
-    from holdfast.records.tensors import from_bytes  # noqa: PLC0415  loads torch
+    from holdfast.records.tensors import from_bytes
 
     tensors = _path(folder, rounds, "safetensors")
     facts = _description(_path(folder, rounds, "json"), rounds)
     try:
         content = tensors.read_bytes()
     except OSError as error:
-        msg = f"{tensors} cannot be read: {error.strerror}"
-        raise CorruptRunError(msg) from None
+        raise CorruptRunError(f"{tensors} cannot be read: {error.strerror}") from None
     found = hashlib.sha256(content).hexdigest()
     if facts["sha256"] != found:
-        msg = f"{tensors} has the SHA-256 {found[:12]}…, it was written with {str(facts['sha256'])[:12]}…"
-        raise CorruptRunError(msg)
+        raise CorruptRunError(
+            f"{tensors} has the SHA-256 {found[:12]}…, it was written with {str(facts['sha256'])[:12]}…"
+        )
     return Checkpoint(round=rounds, tensors=from_bytes(content), facts=facts["facts"])
 
 
@@ -91,18 +89,17 @@ def _description(path: Path, rounds: int) -> dict[str, Any]:
     try:
         facts = json.loads(path.read_bytes())
     except OSError as error:
-        msg = f"{path} cannot be read: {error.strerror}"
-        raise CorruptRunError(msg) from None
+        raise CorruptRunError(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
-        msg = f"{path} is not JSON: {error}"
-        raise CorruptRunError(msg) from None
+        raise CorruptRunError(f"{path} is not JSON: {error}") from None
     expected = {"format": _FORMAT, "round": rounds, "sha256": str, "facts": dict}
     for key, value in expected.items():
         given = facts.get(key) if isinstance(facts, dict) else None
         if not (isinstance(given, value) if isinstance(value, type) else given == value):
             wanted = f"a {value.__name__}" if isinstance(value, type) else value
-            msg = f"{path} does not describe this checkpoint: {key} must be {wanted}, got {str(given)[:40]!r}"
-            raise CorruptRunError(msg)
+            raise CorruptRunError(
+                f"{path} does not describe this checkpoint: {key} must be {wanted}, got {str(given)[:40]!r}"
+            )
     return dict(facts)
 
 

@@ -85,8 +85,7 @@ def _content(path: Path) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        msg = f"{path} cannot be read: {error.strerror}"
-        raise CorruptRunError(msg) from None
+        raise CorruptRunError(f"{path} cannot be read: {error.strerror}") from None
 
 
 def _timeless(text: bytes) -> Any:

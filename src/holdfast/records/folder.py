@@ -65,8 +65,9 @@ class RunFolder:
         try:
             folder._checkpoints.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            msg = f"cannot make the folder {str(folder.path)!r}: {error.strerror}; choose a place that can be written"
-            raise RunError(msg) from None
+            raise RunError(
+                f"cannot make the folder {str(folder.path)!r}: {error.strerror}; choose a place that can be written"
+            ) from None
         with folder.locked():
             folder._check_vacant()
             with folder._reporting("start the run"):
@@ -84,12 +85,12 @@ class RunFolder:
         folder = cls(Path(path))
         if not folder.path.is_dir():
             what = "is not a folder" if folder.path.exists() else "does not exist"
-            msg = f"{str(folder.path)!r} {what}; expected the folder of a run"
-            raise CorruptRunError(msg)
+            raise CorruptRunError(f"{str(folder.path)!r} {what}; expected the folder of a run")
         missing = [part.name for part in (folder._config, folder._rounds) if not part.is_file()]
         if missing:
-            msg = f"{str(folder.path)!r} holds no run that can be read: {' and '.join(missing)} missing"
-            raise CorruptRunError(msg)
+            raise CorruptRunError(
+                f"{str(folder.path)!r} holds no run that can be read: {' and '.join(missing)} missing"
+            )
         return folder
 
     def locked(self) -> AbstractContextManager[None]:
@@ -112,8 +113,9 @@ class RunFolder:
         """
         with self._reporting(f"write round {record.round}"):
             if not ends_with_a_line(self._rounds):
-                msg = f"{self._rounds} ends in the middle of a line; rewind the run to its last checkpoint first"
-                raise RunError(msg)
+                raise RunError(
+                    f"{self._rounds} ends in the middle of a line; rewind the run to its last checkpoint first"
+                )
             append_lines(self._rounds, record.to_line().encode())
 
     def records(self) -> Iterator[RoundRecord]:
@@ -126,16 +128,14 @@ class RunFolder:
             for number, line in enumerate(whole_lines(self._rounds)):
                 yield self._record(number, line)
         except OSError as error:
-            msg = f"{self._rounds} cannot be read: {error.strerror}"
-            raise CorruptRunError(msg) from None
+            raise CorruptRunError(f"{self._rounds} cannot be read: {error.strerror}") from None
 
     def num_rounds(self) -> int:
         """Return how many rounds are written down as a whole, without looking at what they say."""
         try:
             return sum(1 for _ in whole_lines(self._rounds))
         except OSError as error:
-            msg = f"{self._rounds} cannot be read: {error.strerror}"
-            raise CorruptRunError(msg) from None
+            raise CorruptRunError(f"{self._rounds} cannot be read: {error.strerror}") from None
 
     def save_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Write the state after some rounds, as a whole; it and the one before it are kept.
@@ -193,16 +193,14 @@ class RunFolder:
             CorruptRunError: the file is damaged; the message names it and says what to do.
         """
         if rounds not in (kept := self.snapshots()):
-            msg = f"{str(self.path)!r} holds snapshots after {kept or 'no'} rounds, got {rounds!r}"
-            raise ParameterError(msg)
+            raise ParameterError(f"{str(self.path)!r} holds snapshots after {kept or 'no'} rounds, got {rounds!r}")
         try:
             return snapshots.read_snapshot(self._snapshots, rounds)
         except CorruptRunError as error:
-            msg = (
+            raise CorruptRunError(
                 f"the snapshot {snapshots.path_of(self._snapshots, rounds)} is damaged: {error}. Restore it from a "
                 f"copy, or run the same again, which writes the same bytes elsewhere: `holdfast run {self._config}`"
-            )
-            raise CorruptRunError(msg) from None
+            ) from None
 
     def rewind(self, rounds: int) -> None:
         """Forget all after so many rounds: their records, a torn line, checkpoints and snapshots beyond, the results.
@@ -212,8 +210,7 @@ class RunFolder:
         """
         written = self.num_rounds()
         if not 0 <= rounds <= written:
-            msg = f"cannot rewind {str(self.path)!r} to {rounds} rounds; {written} are written down"
-            raise RunError(msg)
+            raise RunError(f"cannot rewind {str(self.path)!r} to {rounds} rounds; {written} are written down")
         with self._reporting(f"rewind to {rounds} rounds"):
             if rounds < written:
                 self._summary.unlink(missing_ok=True)
@@ -225,7 +222,7 @@ class RunFolder:
 
     def write_model(self, tensors: Mapping[str, Tensor]) -> None:
         """Write the final model: its parameters and buffers by name."""
-        from holdfast.records.tensors import to_bytes  # noqa: PLC0415  loads torch
+        from holdfast.records.tensors import to_bytes
 
         with self._reporting("write the model"):
             replace_file(self._model, to_bytes(tensors))
@@ -235,8 +232,7 @@ class RunFolder:
         try:
             text = json.dumps(finite(dict(summary)), indent=2, allow_nan=False) + "\n"
         except (TypeError, ValueError) as error:
-            msg = f"a summary must hold plain JSON values, got {summary!r}: {error}"
-            raise ParameterError(msg) from None
+            raise ParameterError(f"a summary must hold plain JSON values, got {summary!r}: {error}") from None
         with self._reporting("write the summary"):
             replace_file(self._summary, text.encode())
 
@@ -247,11 +243,13 @@ class RunFolder:
         try:
             summary = json.loads(self._text(self._summary))
         except (ValueError, RecursionError) as error:
-            msg = f"{self._summary} is not JSON: {error}; delete it and resume the run to have it written again"
-            raise CorruptRunError(msg) from None
+            raise CorruptRunError(
+                f"{self._summary} is not JSON: {error}; delete it and resume the run to have it written again"
+            ) from None
         if not isinstance(summary, dict):
-            msg = f"{self._summary} must hold a table, got {type(summary).__name__}; delete it and resume the run"
-            raise CorruptRunError(msg)
+            raise CorruptRunError(
+                f"{self._summary} must hold a table, got {type(summary).__name__}; delete it and resume the run"
+            )
         return summary
 
     @property
@@ -287,21 +285,18 @@ class RunFolder:
             problem = str(error)
         if problem is None:
             return record
-        msg = (
+        raise CorruptRunError(
             f"line {number + 1} of {self._rounds} is damaged: {problem}. The {number} before it are whole: restore the "
             f"file from a copy, or cut it to its first {number} lines and resume, which computes the rest again"
         )
-        raise CorruptRunError(msg)
 
     def _text(self, path: Path) -> str:
         try:
             return path.read_bytes().decode()
         except OSError as error:
-            msg = f"{path} cannot be read: {error.strerror}"
-            raise CorruptRunError(msg) from None
+            raise CorruptRunError(f"{path} cannot be read: {error.strerror}") from None
         except UnicodeDecodeError as error:
-            msg = f"{path} is not UTF-8: {error}"
-            raise CorruptRunError(msg) from None
+            raise CorruptRunError(f"{path} is not UTF-8: {error}") from None
 
     def _check_vacant(self) -> None:
         """Refuse a folder with anything in it that a run would write."""
@@ -311,11 +306,10 @@ class RunFolder:
         found += [self._checkpoints.name] if checkpoints.numbers(self._checkpoints) else []
         found += [self._snapshots.name] if self.snapshots() else []
         if found:
-            msg = (
+            raise RunError(
                 f"{str(self.path)!r} holds a run already ({', '.join(found)}); "
                 f"continue it with `holdfast resume {self.path}`, or choose another folder"
             )
-            raise RunError(msg)
 
     @contextmanager
     def _reporting(self, deed: str) -> Iterator[None]:
@@ -323,8 +317,7 @@ class RunFolder:
         try:
             yield
         except OSError as error:
-            msg = f"cannot {deed} in {str(self.path)!r}: {error.strerror}; {self._safe()}"
-            raise RunError(msg) from None
+            raise RunError(f"cannot {deed} in {str(self.path)!r}: {error.strerror}; {self._safe()}") from None
 
     def _safe(self) -> str:
         if not self._rounds.exists():
@@ -348,8 +341,9 @@ def _held(lock: Path) -> Iterator[None]:
         except BlockingIOError:
             raise RunError(_occupied(lock)) from None
         except OSError as error:
-            msg = f"cannot lock {str(lock)!r}: {error.strerror}; a run needs a folder that can be written and locked"
-            raise RunError(msg) from None
+            raise RunError(
+                f"cannot lock {str(lock)!r}: {error.strerror}; a run needs a folder that can be written and locked"
+            ) from None
         yield
 
 

@@ -131,5 +131,6 @@ class RoundRecord(ValueObject):
             shown = line if len(line) <= 60 else f"{line[:60]}…"
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"]))
-            msg = f"not a record of a round: {shown!r} ({where + ': ' if where else ''}{first['msg']})"
-            raise CorruptRunError(msg) from None
+            raise CorruptRunError(
+                f"not a record of a round: {shown!r} ({where + ': ' if where else ''}{first['msg']})"
+            ) from None

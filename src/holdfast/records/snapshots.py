@@ -40,9 +40,9 @@ def write_snapshot(folder: Path, snapshot: Snapshot) -> None:
     Raises:
         OSError: it could not be written; the others are still there.
     """
-    import torch  # noqa: PLC0415  takes long to load
+    import torch
 
-    from holdfast.records.tensors import to_bytes  # noqa: PLC0415  loads torch
+    from holdfast.records.tensors import to_bytes
 
     folder.mkdir(exist_ok=True)
     if not any(folder.iterdir()):
@@ -54,22 +54,19 @@ def write_snapshot(folder: Path, snapshot: Snapshot) -> None:
 
 def read_snapshot(folder: Path, rounds: int) -> Snapshot:
     """Return the snapshot after so many rounds; `CorruptRunError` says what is wrong with it."""
-    from holdfast.records.tensors import from_bytes  # noqa: PLC0415  loads torch
+    from holdfast.records.tensors import from_bytes
 
     path = path_of(folder, rounds)
     try:
         tensors = from_bytes(path.read_bytes())
     except OSError as error:
-        msg = f"cannot be read: {error.strerror}"
-        raise CorruptRunError(msg) from None
+        raise CorruptRunError(f"cannot be read: {error.strerror}") from None
     shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     if set(shapes) != {*_PARTS, _SEAL} or any(len(shape) != 1 for shape in shapes.values()):
-        msg = f"it must hold the rows {', '.join(_PARTS)} and {_SEAL}, it holds {shapes}"
-        raise CorruptRunError(msg)
+        raise CorruptRunError(f"it must hold the rows {', '.join(_PARTS)} and {_SEAL}, it holds {shapes}")
     model, buffers = (tensors[name] for name in _PARTS)
     if tensors[_SEAL].tolist() != list(_digest({"model": model, "buffers": buffers})):
-        msg = "its content does not have the SHA-256 that it was written with"
-        raise CorruptRunError(msg)
+        raise CorruptRunError("its content does not have the SHA-256 that it was written with")
     return Snapshot(round=rounds, model=model, buffers=buffers)
 
 
@@ -93,6 +90,6 @@ def path_of(folder: Path, rounds: int) -> Path:
 
 
 def _digest(tensors: Mapping[str, Tensor]) -> bytes:
-    from holdfast.records.tensors import to_bytes  # noqa: PLC0415  loads torch
+    from holdfast.records.tensors import to_bytes
 
     return hashlib.sha256(to_bytes(tensors)).digest()

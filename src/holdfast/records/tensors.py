@@ -40,8 +40,9 @@ def to_bytes(tensors: Mapping[str, Tensor]) -> bytes:
         return save(plain)
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         dtypes = sorted({str(tensor.dtype) for tensor in tensors.values()})
-        msg = f"tensors of the types {', '.join(dtypes)} cannot be written as safetensors: {error}"
-        raise ParameterError(msg) from None
+        raise ParameterError(
+            f"tensors of the types {', '.join(dtypes)} cannot be written as safetensors: {error}"
+        ) from None
 
 
 def from_bytes(content: bytes) -> dict[str, Tensor]:
@@ -49,8 +50,7 @@ def from_bytes(content: bytes) -> dict[str, Tensor]:
     try:
         return {unquote(name, errors="surrogatepass"): tensor for name, tensor in load(content).items()}
     except (SafetensorError, KeyError, ValueError) as error:
-        msg = f"no safetensors file: {error}"
-        raise CorruptRunError(msg) from None
+        raise CorruptRunError(f"no safetensors file: {error}") from None
 
 
 def _escaped(name: str) -> str:
@@ -67,6 +67,5 @@ def _plain(name: str, tensor: Tensor) -> Tensor:
     """Return the tensor dense, contiguous and in main memory, without a copy where it is so already."""
     if not isinstance(tensor, Tensor) or tensor.layout is not torch.strided or tensor.device.type == "meta":
         what = f"{tensor.layout} on {tensor.device}" if isinstance(tensor, Tensor) else type(tensor).__name__
-        msg = f"{name!r} must be a dense tensor with values, got {what}"
-        raise ParameterError(msg)
+        raise ParameterError(f"{name!r} must be a dense tensor with values, got {what}")
     return tensor.detach().cpu().contiguous()

@@ -159,8 +159,7 @@ def whole_lines(path: Path, offset: int) -> Iterator[bytes]:
         while (line := file.readline(LONGEST)).endswith(b"\n"):
             yield line
     if len(line) == LONGEST:
-        msg = f"it is longer than {LONGEST >> 20} MB"
-        raise CorruptRunError(msg)
+        raise CorruptRunError(f"it is longer than {LONGEST >> 20} MB")
 
 
 def is_deployed(table: Mapping[str, Any]) -> bool:

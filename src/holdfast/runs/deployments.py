@@ -27,9 +27,8 @@ def has_own_steps(folder: RunFolder) -> bool:
 def check_simulated(folder: RunFolder) -> None:
     """Raise `RunError` if the run is a deployment, which the simulator must not continue."""
     if is_deployment(folder):
-        msg = (
+        raise RunError(
             f"{str(folder.path)!r} is a deployment: its clients are programs elsewhere, and the simulator cannot "
             f"stand in for them. Start its server app again with the same run folder, and it continues after the "
             f"{folder.num_rounds()} rounds that are written down"
         )
-        raise RunError(msg)

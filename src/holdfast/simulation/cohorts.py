@@ -24,14 +24,13 @@ class Cohorts(ValueObject, ABC):
     """Where it is defined."""
 
     @abstractmethod
-    def cohort(self, round: int, num_clients: int, cohort_size: int, seed: int) -> Indices:  # noqa: A002
+    def cohort(self, round: int, num_clients: int, cohort_size: int, seed: int) -> Indices:
         """Return the different clients of a round, counted from 0."""
 
     def check(self, num_clients: int, cohort_size: int) -> None:
         """Raise `ParameterError` if such cohorts cannot be chosen."""
         if cohort_size > num_clients:
-            msg = f"cohort_size must be at most the number of clients, {num_clients}; got {cohort_size}"
-            raise ParameterError(msg)
+            raise ParameterError(f"cohort_size must be at most the number of clients, {num_clients}; got {cohort_size}")
 
 
 @final
@@ -44,7 +43,7 @@ class UniformCohorts(Cohorts):
 
     citation: ClassVar[str] = "Data, Diggavi 2020, Algorithm 1, line 3"
 
-    def cohort(self, round: int, num_clients: int, cohort_size: int, seed: int) -> Indices:  # noqa: A002
+    def cohort(self, round: int, num_clients: int, cohort_size: int, seed: int) -> Indices:
         """Draw from the stream of the round."""
         return stream(seed, "cohort", round).choice(num_clients, cohort_size, replace=False)
 
@@ -59,7 +58,7 @@ class RoundRobinCohorts(Cohorts):
 
     citation: ClassVar[str] = "every client equally often; defined here"
 
-    def cohort(self, round: int, num_clients: int, cohort_size: int, seed: int) -> Indices:  # noqa: A002
+    def cohort(self, round: int, num_clients: int, cohort_size: int, seed: int) -> Indices:
         """Count on."""
         return (round * cohort_size + np.arange(cohort_size)) % num_clients
 
@@ -82,11 +81,10 @@ class ListedCohorts(Cohorts):
     def _each_once(cls, rounds: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
         for number, cohort in enumerate(rounds):
             if len(set(cohort)) != len(cohort):
-                msg = f"each client may be named once in a cohort, see the list for round {number}"
-                raise ValueError(msg)
+                raise ValueError(f"each client may be named once in a cohort, see the list for round {number}")
         return rounds
 
-    def cohort(self, round: int, num_clients: int, cohort_size: int, seed: int) -> Indices:  # noqa: A002
+    def cohort(self, round: int, num_clients: int, cohort_size: int, seed: int) -> Indices:
         """Look it up."""
         return np.array(self.rounds[round % len(self.rounds)], dtype=np.int64)
 
@@ -94,9 +92,11 @@ class ListedCohorts(Cohorts):
         """Refuse clients that do not exist, and lists longer than the cohort for which memory is set aside."""
         largest = max(max(cohort) for cohort in self.rounds)
         if largest >= num_clients:
-            msg = f"listed clients must lie in 0 .. {num_clients - 1} for {num_clients} clients, got {largest}"
-            raise ParameterError(msg)
+            raise ParameterError(
+                f"listed clients must lie in 0 .. {num_clients - 1} for {num_clients} clients, got {largest}"
+            )
         longest = max(len(cohort) for cohort in self.rounds)
         if longest > cohort_size:
-            msg = f"cohort_size must be at least {longest}, the length of the longest listed cohort; got {cohort_size}"
-            raise ParameterError(msg)
+            raise ParameterError(
+                f"cohort_size must be at least {longest}, the length of the longest listed cohort; got {cohort_size}"
+            )

@@ -12,7 +12,7 @@ from holdfast.errors import InputError
 from holdfast.theory.estimate import honest_spread
 
 
-def measured(round: int, rounds: int, number: int) -> bool:  # noqa: A002  the one word for it
+def measured(round: int, rounds: int, number: int) -> bool:
     """Tell whether a round is one of `number` that are evenly spread over all `rounds`, the first among them.
 
     They are ⌈i · rounds / number⌉ for i = 0 … number − 1. Round r is one of them iff some multiple of rounds / number

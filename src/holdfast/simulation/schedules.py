@@ -21,7 +21,7 @@ class Schedule(ValueObject, ABC):
     """Where it is used."""
 
     @abstractmethod
-    def factor(self, round: int, rounds: int) -> float:  # noqa: A002  the one word for it
+    def factor(self, round: int, rounds: int) -> float:
         """Return the factor of a round, counted from 0, of a run of so many rounds."""
 
 
@@ -35,7 +35,7 @@ class ConstantSchedule(Schedule):
 
     citation: ClassVar[str] = "Data, Diggavi 2020, Theorems 1 and 2: a constant step size"
 
-    def factor(self, round: int, rounds: int) -> float:  # noqa: A002
+    def factor(self, round: int, rounds: int) -> float:
         """Return 1."""
         return 1.0
 
@@ -55,7 +55,7 @@ class ExponentialSchedule(Schedule):
     every: Rounds = 1
     """After how many rounds."""
 
-    def factor(self, round: int, rounds: int) -> float:  # noqa: A002
+    def factor(self, round: int, rounds: int) -> float:
         """Return the power."""
         return float(self.decay ** (round // self.every))
 
@@ -73,7 +73,7 @@ class InverseSchedule(Schedule):
     half_after: Rounds = 100
     """After how many rounds the step size is half of the first."""
 
-    def factor(self, round: int, rounds: int) -> float:  # noqa: A002
+    def factor(self, round: int, rounds: int) -> float:
         """Return the quotient."""
         return 1.0 / (1.0 + round / self.half_after)
 
@@ -91,7 +91,7 @@ class CosineSchedule(Schedule):
     last: Factor = 0.01
     """The factor of the last round."""
 
-    def factor(self, round: int, rounds: int) -> float:  # noqa: A002
+    def factor(self, round: int, rounds: int) -> float:
         """Return the point of the cosine."""
         share = round / (rounds - 1) if rounds > 1 else 0.0
         return self.last + (1.0 - self.last) * 0.5 * (1.0 + math.cos(math.pi * share))

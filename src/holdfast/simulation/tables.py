@@ -87,8 +87,7 @@ def config_from_table(table: Mapping[str, Any]) -> RunConfig:
             values[key] = tuple(value) if isinstance(value, list) else value
         elif not isinstance(value, Mapping):
             example = f'{key} = {{ name = "{value}" }}' if key in NAMED else f"a table [{key}]"
-            msg = f"{key} must be a table, such as {example}; got {value!r}"
-            raise ParameterError(msg)
+            raise ParameterError(f"{key} must be a table, such as {example}; got {value!r}")
         else:
             values[key] = NAMED[key].from_table(value) if key in NAMED else OPTIONS[key](**value)
     return RunConfig(**values)

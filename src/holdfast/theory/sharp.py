@@ -189,8 +189,9 @@ def descent_constant(*, lr: float, local_steps: int, smoothness: float) -> float
     bend = growth(1.0 + lr * curvature, steps) / steps - 1.0 if reach < 1.0 else math.inf
     ratio = bend / (1.0 - bend) if bend < 1.0 else math.inf
     if not ratio * ratio < 1.0 - reach:
-        msg = f"ηHL must be small enough for a round to lower F (0.6 is enough for every H), got {reach:.6g}"
-        raise ParameterError(msg)
+        raise ParameterError(
+            f"ηHL must be small enough for a round to lower F (0.6 is enough for every H), got {reach:.6g}"
+        )
     return reach + (ratio + 1.0 - reach) ** 2 / (1.0 - reach - ratio**2)
 
 
@@ -225,8 +226,7 @@ def _times(factor: float, size: float) -> float:
 def _log_contraction(lr: float, smoothness: float, strong_convexity: float) -> float:
     """Return log(1 − ημ), which keeps the digits that 1 − ημ loses; very low where 1 − ημ is 0."""
     if not _strength(strong_convexity, smoothness):
-        msg = f"strong_convexity must be above 0 for a bound of the distance, got {strong_convexity!r}"
-        raise ParameterError(msg)
+        raise ParameterError(f"strong_convexity must be above 0 for a bound of the distance, got {strong_convexity!r}")
     left = lipschitz(lr=lr, smoothness=smoothness, strong_convexity=strong_convexity)
     return math.log1p(-lr * strong_convexity) if left > 0.0 else -_MOST - 100.0
 

@@ -43,8 +43,7 @@ Facts = dict[str, Any]
 def wait_for(condition: Callable[[], bool], what: str) -> None:
     """Wait until something happens; TimeoutError if it does not."""
     if not until(condition, PATIENCE):
-        msg = f"{what}: not within {PATIENCE:g} s"
-        raise TimeoutError(msg)
+        raise TimeoutError(f"{what}: not within {PATIENCE:g} s")
 
 
 class Play:
@@ -90,15 +89,14 @@ class Play:
                     break
             else:
                 return run
-        msg = f"{self.name}: the machine is too slow for a ServerApp"
-        raise TimeoutError(msg)
+        raise TimeoutError(f"{self.name}: the machine is too slow for a ServerApp")
 
     def records(self) -> int:
         """Return how many rounds are written down."""
         file = self.folder / "run" / "rounds.jsonl"
         return file.read_bytes().count(b"\n") if file.exists() else 0
 
-    def wait_for_mark(self, round: int, node: int) -> None:  # noqa: A002  the one word for it
+    def wait_for_mark(self, round: int, node: int) -> None:
         """Wait until a node has begun with a round."""
         mark = self.folder / f"train-{round}-{node}"
         wait_for(mark.exists, f"{self.name}: node {node} begins round {round}")
@@ -226,8 +224,7 @@ def stalled(federation: Federation, folder: Path) -> Facts:
 
 
 def _not_begun() -> Facts:
-    msg = "the federation was not brought up; see stage.log"
-    raise RuntimeError(msg)
+    raise RuntimeError("the federation was not brought up; see stage.log")
 
 
 FAULTS: Mapping[str, Callable[[Federation, Path], Facts]] = {

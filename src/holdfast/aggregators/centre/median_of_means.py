@@ -46,11 +46,10 @@ class MedianOfMeans(BoundedAggregator):
     @model_validator(mode="after")
     def _a_majority_of_honest_groups(self) -> MedianOfMeans:
         if self.num_groups is not None and self.num_byzantine is not None and self.num_groups <= 2 * self.num_byzantine:
-            msg = (
+            raise ValueError(
                 f"num_groups must be at least 2 * num_byzantine + 1 = {2 * self.num_byzantine + 1}, or most groups may "
                 f"hold a Byzantine row; got num_groups={self.num_groups}"
             )
-            raise ValueError(msg)
         return self
 
     def breaks(self) -> frozenset[Claim]:

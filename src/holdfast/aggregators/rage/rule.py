@@ -78,11 +78,9 @@ class Rage(BoundedAggregator):
     def _mode_has_its_parameters(self) -> Rage:
         if (self.mode == "auto") != (self.sigma0 is None):
             allowed = "sigma0 > 0 is needed" if self.sigma0 is None else "sigma0 must be left out (it is estimated)"
-            msg = f"for mode {self.mode!r} {allowed}, got sigma0={self.sigma0!r}"
-            raise ValueError(msg)
+            raise ValueError(f"for mode {self.mode!r} {allowed}, got sigma0={self.sigma0!r}")
         if self.mode != "auto" and self.kappa != type(self).model_fields["kappa"].default:
-            msg = f"kappa belongs to mode 'auto', got kappa={self.kappa!r} with mode {self.mode!r}"
-            raise ValueError(msg)
+            raise ValueError(f"kappa belongs to mode 'auto', got kappa={self.kappa!r} with mode {self.mode!r}")
         return self
 
     def breaks(self) -> frozenset[Claim]:

@@ -89,12 +89,11 @@ class SmallestSpread(BoundedAggregator):
     def _refuse_too_many(self, num_rows: int, num_byzantine: int) -> None:
         number = math.comb(num_rows, num_byzantine)
         if number > MOST_SUBSETS:
-            msg = (
+            raise TooManySubsetsError(
                 f"{self!r} would look at {number} subsets of {num_rows} usable rows without {num_byzantine} of them; "
                 f"at most {MOST_SUBSETS} are allowed: aggregate fewer rows, assume fewer Byzantine ones, or use 'caf' "
                 f"or 'rage', which filter by the same spread without trying subsets"
             )
-            raise TooManySubsetsError(msg)
 
 
 def smallest_scatter(gram: Matrix, num_left_out: int) -> tuple[Subset, float, int]:

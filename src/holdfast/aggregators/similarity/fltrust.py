@@ -87,8 +87,9 @@ def _length(trusted: Tensor, columns: Columns) -> float:
     try:
         norms, _ = row_norms(columns.like(RowColumns([trusted])))
     except NoUsableRowError:
-        msg = "the trusted row is so large that its squared norm overflows; an update of ordinary size is needed"
-        raise ShapeError(msg) from None
+        raise ShapeError(
+            "the trusted row is so large that its squared norm overflows; an update of ordinary size is needed"
+        ) from None
     return float(norms[0])
 
 

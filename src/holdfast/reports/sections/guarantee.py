@@ -48,7 +48,7 @@ def guarantee(stories: Sequence[Story], limits: Limits = REPORT) -> Section:
 
 def _refusal(story: Story, certified: int) -> str | None:
     """Return why a run is not certified; None if it is."""
-    from holdfast.aggregators import Rage  # noqa: PLC0415  loads torch
+    from holdfast.aggregators import Rage
 
     if story.config is None:
         return "The configuration cannot be read."
@@ -64,7 +64,7 @@ def _refusal(story: Story, certified: int) -> str | None:
 
 
 def _certified(story: Story, run: str, place: int, runs: int, limits: Limits) -> Iterator[Panel]:
-    from holdfast.certification import certify, certify_records  # noqa: PLC0415  loads torch
+    from holdfast.certification import certify, certify_records
 
     title = title_of("Guarantee", run, runs)
     found: Certification | RecordsCertification

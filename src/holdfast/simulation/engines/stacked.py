@@ -64,12 +64,10 @@ class StackedEngine(Engine):
         super().__init__(task)
         self._layers = dense_layers(task)
         if type(task.loss) not in GRADIENTS:
-            msg = f"the loss {type(task.loss).__name__} has no hand-written gradient here"
-            raise EngineRefusal(msg)
+            raise EngineRefusal(f"the loss {type(task.loss).__name__} has no hand-written gradient here")
         self._gradient = GRADIENTS[type(task.loss)]
         if type(task.loss) is CrossEntropy and task.data.labels.dim() != 1:
-            msg = "the points have more than one label each"
-            raise EngineRefusal(msg)
+            raise EngineRefusal("the points have more than one label each")
         self._features = task.data.features.flatten(1)
         first = self._layers[0]
         grams = Grams.of(task, self._features, first.weight.shape[0], biased=first.bias is not None)

@@ -88,11 +88,10 @@ def _check(usable: NDArray[np.bool_]) -> None:
     bad = np.flatnonzero(~usable)
     if len(bad):
         names = ", ".join(map(str, bad[:5])) + (", …" if len(bad) > 5 else "")
-        msg = (
+        raise InputError(
             f"rows must be finite, with squares that do not overflow: {len(bad)} of {len(usable)} are not, "
             f"namely {names}; leave them out"
         )
-        raise InputError(msg)
 
 
 def _standard_error(values: NDArray[np.float64]) -> float:
