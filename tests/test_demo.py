@@ -8,7 +8,7 @@ import pytest
 from tests.cli.commands import run
 
 from holdfast.demo import configs
-from holdfast.records.folder import RunFolder
+from holdfast.server.folder import RunFolder
 
 
 def test_the_servers_differ_in_nothing_but_the_rule_and_what_the_oracle_hears() -> None:

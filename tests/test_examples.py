@@ -10,8 +10,8 @@ import pytest
 from tests.cli.commands import ONE_THREAD
 
 from holdfast.demo import configs
-from holdfast.records.folder import RunFolder
 from holdfast.runs import read_config
+from holdfast.server.folder import RunFolder
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 

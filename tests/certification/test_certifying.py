@@ -20,9 +20,9 @@ from holdfast.data import Dataset
 from holdfast.errors import CorruptRunError, RunError
 from holdfast.models import MultilayerPerceptron
 from holdfast.models.convex import ProblemConstants, quadratic_constants
-from holdfast.records.folder import RunFolder
-from holdfast.records.snapshots import Snapshot
 from holdfast.runs import Run, read_config
+from holdfast.server.folder import RunFolder
+from holdfast.server.snapshots import Snapshot
 from holdfast.simulation import ClientOptions, Evaluation
 
 CONVEX = Path(__file__).parents[2] / "examples" / "convex.toml"

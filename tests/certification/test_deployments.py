@@ -15,11 +15,11 @@ from holdfast.aggregators import Median
 from holdfast.certification import Outcome, RecordsCertification, Subject, Verdict, Wishes, certify, certify_records
 from holdfast.certification.unseen import arrivals, cohorts
 from holdfast.errors import MissingDataError, ParameterError, RunError
-from holdfast.records.folder import RunFolder
-from holdfast.records.round import DroppedReply, RoundRecord
-from holdfast.records.snapshots import Snapshot
-from holdfast.records.summary import summarised
 from holdfast.runs.deployments import OWN_STEPS
+from holdfast.server.folder import RunFolder
+from holdfast.server.record import DroppedReply, RoundRecord
+from holdfast.server.snapshots import Snapshot
+from holdfast.server.summary import summarised
 from holdfast.simulation import RunConfig
 
 CONSTANTS = {

@@ -12,8 +12,8 @@ from tests.cli.commands import ONE_THREAD, PROGRAM, refused, run, small_config
 from typer.testing import CliRunner
 
 from holdfast.cli.app import app
-from holdfast.records.comparison import same_results
-from holdfast.records.folder import RunFolder
+from holdfast.server.comparison import same_results
+from holdfast.server.folder import RunFolder
 
 LONG = ("--set", "rounds=100", "--set", "local_steps=20")
 """Rounds enough for a signal to come in between."""

@@ -19,8 +19,8 @@ from holdfast.flower.layout import ModelLayout
 from holdfast.flower.receiving import Unreadable
 from holdfast.flower.redteam import MALFORMED
 from holdfast.flower.strategy import HoldfastStrategy
-from holdfast.records.round import RoundRecord
 from holdfast.rng import stream
+from holdfast.server.record import RoundRecord
 
 Arrays = Mapping[str, NDArray[Any]]
 NODES = tuple(range(101, 111))

@@ -25,8 +25,8 @@ from holdfast.flower.strategy import RobustStrategy
 from holdfast.linalg.threads import one_torch_thread
 from holdfast.models import MultilayerPerceptron, SoftmaxRegression
 from holdfast.partitions import DirichletPartition
-from holdfast.records.round import RoundRecord
 from holdfast.rng import stream
+from holdfast.server.record import RoundRecord
 from holdfast.simulation import Federation, RunConfig
 from holdfast.simulation.config import Evaluation, ServerOptions
 from holdfast.simulation.setting import dealt

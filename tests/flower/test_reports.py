@@ -15,7 +15,7 @@ from tests.flower.grids import Clock, Reply, ScriptedGrid, identify
 from holdfast.aggregators import Mean
 from holdfast.flower.reports import common_record, figures, scores_of
 from holdfast.flower.strategy import RobustStrategy
-from holdfast.records.folder import RunFolder
+from holdfast.server.folder import RunFolder
 
 NAN, INF = math.nan, math.inf
 

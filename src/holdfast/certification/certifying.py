@@ -19,8 +19,8 @@ from holdfast.certification.verdicts import Verdict, measured_curve, obstacles, 
 from holdfast.data import Dataset
 from holdfast.errors import RunError
 from holdfast.linalg.threads import one_torch_thread
-from holdfast.records.round import finite
 from holdfast.runs import Run, is_deployment
+from holdfast.server.record import finite
 from holdfast.simulation.setting import Setting
 from holdfast.theory import Guarantee
 from holdfast.theory.estimate import Objective

@@ -19,9 +19,9 @@ from holdfast.certification.verdicts import Outcome, Subject, Verdict, algorithm
 from holdfast.errors import ParameterError, RunError
 from holdfast.models import RemoteModel
 from holdfast.partitions import RemotePartition
-from holdfast.records.folder import RunFolder
-from holdfast.records.round import finite
 from holdfast.runs import config_of
+from holdfast.server.folder import RunFolder
+from holdfast.server.record import finite
 from holdfast.simulation import RunConfig
 from holdfast.theory.ranges import positive
 

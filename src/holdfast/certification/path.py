@@ -11,7 +11,7 @@ import torch
 
 from holdfast.certification.constants import Effort, Known, Vector
 from holdfast.errors import CorruptRunError, DataError, ParameterError
-from holdfast.records.folder import RunFolder
+from holdfast.server.folder import RunFolder
 from holdfast.theory.estimate import GradientStatistics, Objective, Point, Trajectory
 
 

@@ -13,7 +13,7 @@ from holdfast.certification.reading import reading
 from holdfast.data import Dataset
 from holdfast.errors import ParameterError
 from holdfast.linalg.threads import one_torch_thread
-from holdfast.records.round import finite
+from holdfast.server.record import finite
 from holdfast.simulation import RunConfig
 from holdfast.simulation.setting import Setting
 from holdfast.theory import Guarantee, Problem, Protocol, guarantees

@@ -8,8 +8,8 @@ from typing import final
 
 from holdfast.aggregators import Rage, rule_name
 from holdfast.aggregators.rage.rule import SKETCH_FROM
-from holdfast.records.folder import RunFolder
 from holdfast.runs.deployments import has_own_steps
+from holdfast.server.folder import RunFolder
 from holdfast.simulation import RunConfig
 from holdfast.simulation.cohorts import ListedCohorts, UniformCohorts
 from holdfast.simulation.engines.loop import draws

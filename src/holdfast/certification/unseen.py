@@ -11,8 +11,8 @@ from typing import Any
 from holdfast.aggregators.rage.certificate import Certificate
 from holdfast.certification.rounds import RoundFacts
 from holdfast.certification.verdicts import Outcome, Subject, Verdict
-from holdfast.records.drops import ABSENT, malformed
-from holdfast.records.round import Client, RoundRecord
+from holdfast.server.drops import ABSENT, malformed
+from holdfast.server.record import Client, RoundRecord
 
 COHORTS = "Byzantine rows in a cohort"
 _UNKNOWN = "who was Byzantine is not known, so it may have been more than assumed"

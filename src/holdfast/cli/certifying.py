@@ -123,8 +123,8 @@ def certify(
 def _is_remote(path: Path) -> bool:
     """Tell whether the points of a run are with its clients."""
     from holdfast.data import RemoteData
-    from holdfast.records.folder import RunFolder
     from holdfast.runs import config_of
+    from holdfast.server.folder import RunFolder
 
     return isinstance(config_of(RunFolder.open(path)).data, RemoteData)
 

@@ -298,7 +298,7 @@ def _rounds(settings: dict[str, Any]) -> int:
 
 
 def _rounds_done(place: Path | None) -> int:
-    from holdfast.records.folder import RunFolder
+    from holdfast.server.folder import RunFolder
 
     if place is None or not (place / "rounds.jsonl").is_file():
         return 0
@@ -307,7 +307,7 @@ def _rounds_done(place: Path | None) -> int:
 
 def _show_new(shown: Watcher, place: Path) -> None:
     """Show the rounds that were written down since."""
-    from holdfast.records.folder import RunFolder
+    from holdfast.server.folder import RunFolder
 
     if (place / "rounds.jsonl").is_file():
         for record in islice(RunFolder(place).records(), shown.lanes[""].done, None):

@@ -74,8 +74,8 @@ def resume(
 
     Exit codes are those of `holdfast run`; a run that is complete is shown, with exit code 0.
     """
-    from holdfast.records.folder import RunFolder
     from holdfast.runs import Run, config_of
+    from holdfast.server.folder import RunFolder
 
     folder = RunFolder.open(path)
     if folder.summary() is not None:

@@ -25,9 +25,9 @@ from holdfast.reports.glances import at_work
 from holdfast.reports.wording import plural
 
 if TYPE_CHECKING:
-    from holdfast.records.clients import ClientSummary
-    from holdfast.records.folder import RunFolder
-    from holdfast.records.round import RoundRecord
+    from holdfast.server.clients import ClientSummary
+    from holdfast.server.folder import RunFolder
+    from holdfast.server.record import RoundRecord
     from holdfast.simulation import RunConfig
 
 
@@ -79,8 +79,8 @@ def show(
 
 def _show_round(paths: list[Path], number: int, *, as_json: bool) -> None:
     """Show one round of one run."""
-    from holdfast.records.audit import events_of
-    from holdfast.records.folder import RunFolder
+    from holdfast.server.audit import events_of
+    from holdfast.server.folder import RunFolder
 
     if len(paths) != 1:
         raise ParameterError(f"--round shows a round of one run, got {len(paths)} folders")
@@ -172,9 +172,9 @@ class Look:
     @classmethod
     def at(cls, path: Path) -> Look:
         """Read the folder of a run."""
-        from holdfast.records.folder import RunFolder
-        from holdfast.records.summary import summarised
         from holdfast.runs import config_of, is_deployment
+        from holdfast.server.folder import RunFolder
+        from holdfast.server.summary import summarised
 
         folder, tally, troubles = RunFolder.open(path), Tally(), Troubles()
         config, written, deployed = config_of(folder), folder.summary(), is_deployment(folder)
@@ -222,7 +222,7 @@ class Look:
 
     def clients(self) -> list[ClientSummary]:
         """Return how the rule treated each client."""
-        from holdfast.records.clients import client_table
+        from holdfast.server.clients import client_table
 
         return client_table(self.folder.records())
 

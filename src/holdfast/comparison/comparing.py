@@ -22,8 +22,8 @@ from holdfast.comparison.grid import Grid
 from holdfast.comparison.playing import Failure, Task, tidy
 from holdfast.comparison.results import Result, State, outcome_of, read_results, waiting, write_results
 from holdfast.comparison.workers import Workers
+from holdfast.durable import replace_file, sole_holder
 from holdfast.errors import CorruptRunError, RunError
-from holdfast.records.durable import replace_file, sole_holder
 from holdfast.runs import config_to_toml
 
 RESULTS, GRID, CELLS = "results.parquet", "grid.toml", "cells"

@@ -17,10 +17,10 @@ from holdfast.comparison.cells import data_toml
 from holdfast.comparison.figures import Figures, figures_of, write_figures
 from holdfast.data import Dataset, dataset_from_table
 from holdfast.errors import CorruptRunError, DataError, HoldfastError
-from holdfast.records.folder import RunFolder
 from holdfast.runs import Run, config_from_toml
 from holdfast.runs.files import sealed
 from holdfast.runs.run import made_with
+from holdfast.server.folder import RunFolder
 from holdfast.simulation import RunConfig
 from holdfast.workers import end_with_parent
 

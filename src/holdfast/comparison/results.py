@@ -12,8 +12,8 @@ from typing import Any, final
 from holdfast.comparison.cells import Cell
 from holdfast.comparison.choices import Label
 from holdfast.comparison.figures import Figures
+from holdfast.durable import replace_file
 from holdfast.errors import CorruptRunError, RunError
-from holdfast.records.durable import replace_file
 from holdfast.runs import config_to_toml
 
 INSTALL = "pip install 'holdfast[compare]'"

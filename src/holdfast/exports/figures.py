@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, final
 
 from holdfast.errors import CorruptRunError, ParameterError
-from holdfast.records.folder import RunFolder
-from holdfast.records.round import RoundRecord
 from holdfast.runs import is_deployment
 from holdfast.runs.files import parsed
+from holdfast.server.folder import RunFolder
+from holdfast.server.record import RoundRecord
 
 Setting = bool | int | float | str
 

@@ -6,9 +6,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from holdfast.durable import UNFINISHED
 from holdfast.errors import ParameterError
 from holdfast.exports.figures import Exported, Setting
-from holdfast.records.durable import UNFINISHED
 
 _LETTERS_OF_A_SETTING = 1_000
 METRICS = ("accuracy/test", "loss/test", "clients/removed")

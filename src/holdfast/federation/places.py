@@ -24,9 +24,9 @@ from typing import Annotated, final
 import tomli_w
 from pydantic import Field, ValidationError
 
+from holdfast.durable import replace_file, sole_holder
 from holdfast.errors import RunError
 from holdfast.federation.processes import Process
-from holdfast.records.durable import replace_file, sole_holder
 from holdfast.values import ValueObject
 
 CONNECTION = "federation"

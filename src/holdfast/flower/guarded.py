@@ -23,7 +23,7 @@ from holdfast.flower.playing import largest_reply, most_objects
 from holdfast.flower.receiving import Unreadable, replies_to
 from holdfast.flower.sampling import Member, Roster
 from holdfast.flower.terms import known
-from holdfast.records.round import DroppedReply
+from holdfast.server.record import DroppedReply
 
 
 @final

@@ -22,15 +22,15 @@ from holdfast.data.remote import RemoteData
 from holdfast.errors import RunError
 from holdfast.flower.layout import ModelLayout
 from holdfast.models.layout import Layout
-from holdfast.records.checkpoint import Checkpoint
-from holdfast.records.folder import RunFolder
-from holdfast.records.round import RoundRecord
-from holdfast.records.snapshots import Snapshot
-from holdfast.records.summary import summarised
 from holdfast.runs import config_of
 from holdfast.runs.deployments import MARK, OWN_STEPS, has_own_steps
 from holdfast.runs.files import sealed
 from holdfast.runs.states import RULE, below
+from holdfast.server.checkpoint import Checkpoint
+from holdfast.server.folder import RunFolder
+from holdfast.server.record import RoundRecord
+from holdfast.server.snapshots import Snapshot
+from holdfast.server.summary import summarised
 from holdfast.simulation import RunConfig
 
 Buffers = Mapping[str, NDArray[Any]]

@@ -9,7 +9,7 @@ from flwr.app import MetricRecord, RecordDict
 from flwr.supercore import log
 
 from holdfast.flower.metrics import common_metrics
-from holdfast.records.round import RoundRecord
+from holdfast.server.record import RoundRecord
 
 MetricsFn = Callable[[list[RecordDict], str], MetricRecord]
 """FedAvg's kind of function: the clients' records and the key of the weights in, one record out."""

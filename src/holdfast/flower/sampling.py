@@ -13,8 +13,8 @@ from typing import Any, final
 from flwr.serverapp import Grid
 
 from holdfast.errors import ParameterError
-from holdfast.records.round import Client
 from holdfast.rng import stream
+from holdfast.server.record import Client
 from holdfast.simulation.cohorts import Cohorts
 from holdfast.values import whole_number
 

@@ -23,7 +23,7 @@ if sys.platform != "win32":
     import fcntl
 
 CONFIG, ROUNDS, SUMMARY, LOCK = "config.toml", "rounds.jsonl", "summary.json", "lock"
-"""The files of a run: see `holdfast.records.folder`."""
+"""The files of a run: see `holdfast.server.folder`."""
 DEPLOYED = "flwr"
 """The key of [provenance] that only a deployment has: `holdfast.runs.deployments.MARK`, which loads torch."""
 _ACCURACY = re.compile(rb'"test_accuracy":(-?[0-9.]+(?:[eE][-+]?[0-9]+)?)')

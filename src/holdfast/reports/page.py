@@ -21,8 +21,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from holdfast.durable import replace_file
 from holdfast.errors import RunError
-from holdfast.records.durable import replace_file
 from holdfast.reports.panels import Report
 from holdfast.reports.plotting import panel_json
 from holdfast.reports.wording import prose, shown

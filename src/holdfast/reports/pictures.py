@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from holdfast.durable import replace_file
 from holdfast.errors import ParameterError
-from holdfast.records.durable import replace_file
 from holdfast.reports.panels import Bars, HeatMap, Lines, Panel, Report, Series, Style, Unit
 from holdfast.reports.plotting import counted, lonely, told_apart, with_gaps
 from holdfast.reports.wording import shown

@@ -17,8 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import CorruptRunError, HoldfastError
-from holdfast.records.clients import ClientColumns, ClientSummary, suspects
-from holdfast.records.round import Client, RoundRecord
 from holdfast.reports.columns import Columns, Entries
 from holdfast.reports.glances import (
     CONFIG,
@@ -34,6 +32,8 @@ from holdfast.reports.glances import (
     state_of,
     whole_lines,
 )
+from holdfast.server.clients import ClientColumns, ClientSummary, suspects
+from holdfast.server.record import Client, RoundRecord
 
 if TYPE_CHECKING:
     from holdfast.simulation import RunConfig
@@ -124,8 +124,8 @@ class Story:
     @cached_property
     def config(self) -> RunConfig | None:
         """The configuration; None if it cannot be read, see `problems`. Loads torch."""
-        from holdfast.records.folder import RunFolder
         from holdfast.runs import config_of
+        from holdfast.server.folder import RunFolder
 
         self._config_problem: str | None = None
         if self._config_stamp is not None and self._config_stamp[1] > LARGEST:

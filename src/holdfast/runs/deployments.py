@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from holdfast.errors import RunError
-from holdfast.records.folder import RunFolder
 from holdfast.runs.files import provenance
+from holdfast.server.folder import RunFolder
 
 MARK = "flwr"
 """The key of [provenance] with the version of Flower: the configuration of a deployment has it, no other."""

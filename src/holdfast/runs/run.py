@@ -13,13 +13,13 @@ from torch import Tensor
 from holdfast import __version__
 from holdfast.data import Dataset, GivenData
 from holdfast.errors import CorruptRunError, ParameterError, RunError, UnknownNameError
-from holdfast.records.checkpoint import Checkpoint
-from holdfast.records.folder import RunFolder
-from holdfast.records.round import RoundRecord
-from holdfast.records.summary import summarised
 from holdfast.runs.deployments import check_simulated
 from holdfast.runs.files import checksum, config_from_toml, part_of_configuration, provenance, sealed
 from holdfast.runs.states import from_checkpoint, to_checkpoint, to_snapshot
+from holdfast.server.checkpoint import Checkpoint
+from holdfast.server.folder import RunFolder
+from holdfast.server.record import RoundRecord
+from holdfast.server.summary import summarised
 from holdfast.simulation import Federation, RunConfig, State
 
 

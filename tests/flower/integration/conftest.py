@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from tests.flower.integration.stage import PLAYS, STAGES
 
 from holdfast.federation.processes import Process, until
-from holdfast.records.folder import RunFolder
-from holdfast.records.round import RoundRecord
+from holdfast.server.folder import RunFolder
+from holdfast.server.record import RoundRecord
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]

@@ -15,8 +15,8 @@ from tests.flower.integration.app.drilled.numbers import LIAR
 from tests.flower.integration.conftest import Played
 from tests.flower.integration.drills import FAULTS, USUAL
 
-from holdfast.records.round import Client, RoundRecord
 from holdfast.runs import Run
+from holdfast.server.record import Client, RoundRecord
 
 pytestmark = pytest.mark.federation
 AGREEMENT = 1e-5

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holdfast.errors import HoldfastError
-from holdfast.records.round import Client
 from holdfast.reports.panels import Bars, Panel, Section, Text
 from holdfast.reports.sections.clients import chosen_clients
 from holdfast.reports.sections.phrases import floats, percent, run_names
 from holdfast.reports.stories import Story
 from holdfast.reports.thinning import REPORT, Limits
+from holdfast.server.record import Client
 
 if TYPE_CHECKING:
     from holdfast.data import Dataset

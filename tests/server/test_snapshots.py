@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.records.toy import toy_run
+from tests.server.toy import toy_run
 
 from holdfast.errors import CorruptRunError, ParameterError, RunError
-from holdfast.records.folder import RunFolder
-from holdfast.records.snapshots import Snapshot, drop_beyond, numbers
-from holdfast.records.tensors import to_bytes
+from holdfast.server.folder import RunFolder
+from holdfast.server.snapshots import Snapshot, drop_beyond, numbers
+from holdfast.server.tensors import to_bytes
 
 
 @pytest.fixture

@@ -15,12 +15,12 @@ from typing import Any
 
 import torch
 
-from holdfast.records.checkpoint import Checkpoint
-from holdfast.records.folder import RunFolder
-from holdfast.records.round import RoundRecord
-from holdfast.records.snapshots import Snapshot
+from holdfast.server.checkpoint import Checkpoint
+from holdfast.server.folder import RunFolder
+from holdfast.server.record import RoundRecord
+from holdfast.server.snapshots import Snapshot
 
-WATCHED = ("records/folder.py", "records/checkpoint.py", "records/snapshots.py", "records/durable.py")
+WATCHED = ("server/folder.py", "server/checkpoint.py", "server/snapshots.py", "holdfast/durable.py")
 """The files between whose lines a child is killed."""
 
 

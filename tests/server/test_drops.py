@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.records.drops import ABSENT, STRAY, is_malformed, malformed
-from holdfast.records.round import DroppedReply, RoundRecord
+from holdfast.server.drops import ABSENT, STRAY, is_malformed, malformed
+from holdfast.server.record import DroppedReply, RoundRecord
 
 
 def test_the_words_are_those_of_the_server_app() -> None:

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.records.toy import toy_run
+from tests.server.toy import toy_run
 
-from holdfast.records.comparison import same_results
-from holdfast.records.folder import RunFolder
+from holdfast.server.comparison import same_results
+from holdfast.server.folder import RunFolder
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from tests.deployments import AWAY, BROKEN, LIAR, NASTY, deployment
 
-from holdfast.records.clients import ClientSummary, client_table, mid_ranks, suspects
-from holdfast.records.round import Client, DroppedReply, RoundRecord
-from holdfast.records.suspicion import wilson_lower_bound
 from holdfast.rng import stream
+from holdfast.server.clients import ClientSummary, client_table, mid_ranks, suspects
+from holdfast.server.record import Client, DroppedReply, RoundRecord
+from holdfast.server.suspicion import wilson_lower_bound
 
 
 def test_a_small_run_worked_by_hand() -> None:

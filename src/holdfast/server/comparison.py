@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from holdfast.durable import whole_lines
 from holdfast.errors import CorruptRunError
-from holdfast.records.checkpoint import numbers
-from holdfast.records.durable import whole_lines
-from holdfast.records.folder import RunFolder
+from holdfast.server.checkpoint import numbers
+from holdfast.server.folder import RunFolder
 
 TIMINGS = "seconds"
 """Under this key, at any depth, stand times: in records, summaries and facts of checkpoints."""

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.records.toy import go_on, in_child, kill_at_line, toy_round, toy_run, write_round
+from tests.server.toy import go_on, in_child, kill_at_line, toy_round, toy_run, write_round
 
 from holdfast.errors import RunError
-from holdfast.records.checkpoint import Checkpoint
-from holdfast.records.comparison import same_results
-from holdfast.records.folder import RunFolder
-from holdfast.records.round import RoundRecord
+from holdfast.server.checkpoint import Checkpoint
+from holdfast.server.comparison import same_results
+from holdfast.server.folder import RunFolder
+from holdfast.server.record import RoundRecord
 
 ROUNDS = 4
 

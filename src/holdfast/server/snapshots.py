@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.durable import UNFINISHED, replace_file, sync_folder
 from holdfast.errors import CorruptRunError
-from holdfast.records.durable import UNFINISHED, replace_file, sync_folder
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -42,7 +42,7 @@ def write_snapshot(folder: Path, snapshot: Snapshot) -> None:
     """
     import torch
 
-    from holdfast.records.tensors import to_bytes
+    from holdfast.server.tensors import to_bytes
 
     folder.mkdir(exist_ok=True)
     if not any(folder.iterdir()):
@@ -54,7 +54,7 @@ def write_snapshot(folder: Path, snapshot: Snapshot) -> None:
 
 def read_snapshot(folder: Path, rounds: int) -> Snapshot:
     """Return the snapshot after so many rounds; `CorruptRunError` says what is wrong with it."""
-    from holdfast.records.tensors import from_bytes
+    from holdfast.server.tensors import from_bytes
 
     path = path_of(folder, rounds)
     try:
@@ -90,6 +90,6 @@ def path_of(folder: Path, rounds: int) -> Path:
 
 
 def _digest(tensors: Mapping[str, Tensor]) -> bytes:
-    from holdfast.records.tensors import to_bytes
+    from holdfast.server.tensors import to_bytes
 
     return hashlib.sha256(to_bytes(tensors)).digest()

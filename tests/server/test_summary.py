@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.records.round import RoundRecord
-from holdfast.records.summary import summarised
+from holdfast.server.record import RoundRecord
+from holdfast.server.summary import summarised
 
 
 def record(number: int, **facts: Any) -> RoundRecord:

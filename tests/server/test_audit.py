@@ -7,8 +7,8 @@ import json
 import pytest
 from tests.deployments import AWAY, BROKEN, LIAR, NAMES, NASTY, SKIPPED, deployment
 
-from holdfast.records.audit import Event, Happening, events_of
-from holdfast.records.round import DroppedReply, RoundRecord
+from holdfast.server.audit import Event, Happening, events_of
+from holdfast.server.record import DroppedReply, RoundRecord
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,9 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.records.drops import malformed
-from holdfast.records.round import Client, RoundRecord
-from holdfast.records.suspicion import wilson_lower_bound
+from holdfast.server.drops import malformed
+from holdfast.server.record import Client, RoundRecord
+from holdfast.server.suspicion import wilson_lower_bound
 
 
 @final

@@ -21,13 +21,13 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
+from holdfast.durable import append_lines, cut_file, ends_with_a_line, replace_file, sole_holder, whole_lines
 from holdfast.errors import CorruptRunError, ParameterError, RunError
-from holdfast.records import checkpoint as checkpoints
-from holdfast.records import snapshots
-from holdfast.records.checkpoint import Checkpoint
-from holdfast.records.durable import append_lines, cut_file, ends_with_a_line, replace_file, sole_holder, whole_lines
-from holdfast.records.round import RoundRecord, finite
-from holdfast.records.snapshots import Snapshot
+from holdfast.server import checkpoint as checkpoints
+from holdfast.server import snapshots
+from holdfast.server.checkpoint import Checkpoint
+from holdfast.server.record import RoundRecord, finite
+from holdfast.server.snapshots import Snapshot
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -222,7 +222,7 @@ class RunFolder:
 
     def write_model(self, tensors: Mapping[str, Tensor]) -> None:
         """Write the final model: its parameters and buffers by name."""
-        from holdfast.records.tensors import to_bytes
+        from holdfast.server.tensors import to_bytes
 
         with self._reporting("write the model"):
             replace_file(self._model, to_bytes(tensors))

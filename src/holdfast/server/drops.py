@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.records.round import Client, DroppedReply, RoundRecord
+from holdfast.server.record import Client, DroppedReply, RoundRecord
 
 ABSENT = frozenset({"error", "silent", "undelivered"})
 """Nothing was claimed: the client counts as erased, not as Byzantine."""

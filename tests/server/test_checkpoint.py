@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from holdfast.errors import CorruptRunError, ParameterError
-from holdfast.records.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from holdfast.records.tensors import from_bytes, to_bytes
+from holdfast.server.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from holdfast.server.tensors import from_bytes, to_bytes
 
 
 def tensors() -> dict[str, Tensor]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, final
 
-from holdfast.records.drops import ABSENT, STRAY, malformed
-from holdfast.records.round import Client, DroppedReply, RoundRecord
+from holdfast.server.drops import ABSENT, STRAY, malformed
+from holdfast.server.record import Client, DroppedReply, RoundRecord
 
 
 class Happening(StrEnum):

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holdfast.durable import UNFINISHED, replace_file
 from holdfast.errors import CorruptRunError, ParameterError
-from holdfast.records.durable import UNFINISHED, replace_file
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -51,7 +51,7 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
     Raises:
         OSError: it could not be written; the earlier ones are still there.
     """
-    from holdfast.records.tensors import to_bytes
+    from holdfast.server.tensors import to_bytes
 
     content = to_bytes(checkpoint.tensors)
     facts = {
@@ -68,7 +68,7 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
 
 def read_checkpoint(folder: Path, rounds: int) -> Checkpoint:
     """Return the checkpoint after so many rounds; `CorruptRunError` says what is wrong with it."""
-    from holdfast.records.tensors import from_bytes
+    from holdfast.server.tensors import from_bytes
 
     tensors = _path(folder, rounds, "safetensors")
     facts = _description(_path(folder, rounds, "json"), rounds)

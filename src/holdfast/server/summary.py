@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from holdfast.records.round import RoundRecord
+from holdfast.server.record import RoundRecord
 
 
 def summarised(records: Iterable[RoundRecord], *, deployed: bool = False) -> dict[str, Any]:
