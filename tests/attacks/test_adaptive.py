@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from holdfast.aggregators import Krum, Mean, Median, Rage, TrimmedMean, build_rule
+from holdfast.aggregators import RULES, Krum, Mean, Median, Rage, TrimmedMean
 from holdfast.attacks import (
     AdversaryView,
     ALittleIsEnough,
@@ -38,7 +38,7 @@ def view_of(rule: str, *, model: str = "iso", cohort_size: int = 20, dim: int = 
         cohort_size=cohort_size,
         own_rows=people.rows[:number],
         honest_rows=people.honest,
-        server_rule=build_rule(rule, num_byzantine=number),
+        server_rule=RULES.build(rule, num_byzantine=number),
         server_view=people.server_view(),
     )
 
@@ -114,7 +114,7 @@ def test_a_broken_honest_row_is_tried_out_as_the_broken_row_it_is(rule: str, dim
 
 def test_the_attacks_own_strength_is_tried_where_it_lies_beyond_the_grid() -> None:
     people = population("iso", cohort_size=30, dim=50, num_byzantine=6)
-    rule = build_rule("foolsgold", num_byzantine=6)
+    rule = RULES.build("foolsgold", num_byzantine=6)
 
     def error(attack: Attack) -> float:
         scene = attacked(people, attack, rule)

@@ -17,7 +17,7 @@ from holdfast.flower.layout import ModelLayout
 from holdfast.flower.strategy import RageStrategy, RobustStrategy
 from holdfast.flower.terms import Terms, share, whole
 from holdfast.simulation import RunConfig
-from holdfast.simulation.tables import SCHEDULES
+from holdfast.simulation.schedules import SCHEDULES
 
 NAN, INF = math.nan, math.inf
 WORSE: tuple[Any, ...] = (None, "three", [], {}, object(), 1j)

@@ -13,11 +13,13 @@ from holdfast.data.base import Dataset
 from holdfast.models.base import Architecture
 from holdfast.models.fitting import vector_length
 from holdfast.models.losses import HalfNorm, Loss
+from holdfast.models.registry import MODELS
 from holdfast.values import real_number
 
 Positive = Annotated[float, Field(gt=0.0), BeforeValidator(real_number)]
 
 
+@MODELS.register("quadratic")
 @final
 class Quadratic(Architecture):
     r"""Parameters w ∈ ℝᵖ that are to lie near all points a_i: f_i(w) = ½ Σ_j λ_j (w_j − a_ij)² + (l2 / 2) ‖w‖².
