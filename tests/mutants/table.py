@@ -30,14 +30,17 @@ def _of(folder: str, names: str, tests: str) -> tuple[Target, ...]:
     return tuple(Target(f"{folder}/{name}.py", paths) for name in names.split())
 
 
-FILTER = "aggregators/test_constants.py aggregators/test_saddle.py aggregators/test_exact.py aggregators/test_rage.py"
 PAPER = "theory/paper theory/test_lemmas.py theory/test_statements.py"
-ROUNDS = "flower/test_rounds.py flower/test_strategy.py flower/test_agreement.py flower/test_journal.py"
+ROUNDS = "flower/test_rounds.py flower/test_strategy.py flower/test_agreement.py"
 SIMULATION = """simulation/test_algorithm1.py simulation/test_options.py simulation/test_adversary.py
 simulation/test_measuring.py simulation/test_evaluation.py simulation/test_cohorts.py"""
 TARGETS: tuple[Target, ...] = (
     # the filter
-    *_of("aggregators/rage", "certificate constants exact filtering rule saddle", f"{FILTER} linalg/test_spectrum.py"),
+    *_of("aggregators/rage", "certificate rule", "aggregators/test_rage.py aggregators/test_exact.py"),
+    *_of("aggregators/rage", "constants", "aggregators/test_constants.py aggregators/test_rage.py"),
+    *_of("aggregators/rage", "exact", "aggregators/test_exact.py aggregators/test_rage.py"),
+    *_of("aggregators/rage", "filtering", "linalg/test_spectrum.py aggregators/test_rage.py"),
+    *_of("aggregators/rage", "saddle", "aggregators/test_saddle.py aggregators/test_exact.py"),
     # linear algebra
     *_of("linalg", "columns sources", "linalg/test_columns.py linalg/test_gram.py linalg/test_shards.py"),
     *_of("linalg", "gram", "linalg/test_gram.py linalg/test_columns.py"),
@@ -50,7 +53,7 @@ TARGETS: tuple[Target, ...] = (
     # theory
     *_of("theory/paper", "bounds concentration recurrences setting", PAPER),
     *_of("theory", "sampling search", "theory/test_sampling.py theory/test_search.py"),
-    *_of("theory", "ranges", "theory/test_sampling.py theory/test_sharp_edges.py theory/paper"),
+    *_of("theory", "ranges", "theory/test_ranges.py theory/test_sharp_edges.py theory/paper"),
     *_of("theory", "sharp", "theory/test_sharp_edges.py theory/test_concentration.py theory/test_lemmas.py"),
     # the server
     *_of("simulation", "federation", SIMULATION),
