@@ -245,7 +245,7 @@ def test_what_an_attack_remembers_survives_rounds_in_which_it_cannot_act() -> No
     lists = ListedCohorts(rounds=((0, 3), (0,), (3, 4), (0, 4)))
     what = config(cohorts=lists, attack=Counter(), byzantine=FixedMembers(clients=(0,)), rounds=4)
     states, _ = played(what)
-    assert [float(state.attack_memory.get("count", torch.zeros(1))) for state in states] == [0, 1, 1, 1, 2]
+    assert [float(state.extra.get("attack/count", torch.zeros(1))) for state in states] == [0, 1, 1, 1, 2]
 
 
 @pytest.mark.parametrize("rule", [FoolsGold(), Rage(num_byzantine=3), Median()])

@@ -25,16 +25,16 @@ from holdfast.models.layout import Layout
 from holdfast.runs import config_of
 from holdfast.runs.deployments import MARK, OWN_STEPS, has_own_steps
 from holdfast.runs.files import sealed
-from holdfast.runs.states import RULE, below
 from holdfast.server.checkpoint import Checkpoint
 from holdfast.server.folder import RunFolder
 from holdfast.server.record import RoundRecord
 from holdfast.server.snapshots import Snapshot
+from holdfast.server.state import below
 from holdfast.server.summary import summarised
 from holdfast.simulation import RunConfig
 
 Buffers = Mapping[str, NDArray[Any]]
-_BUFFER, _VELOCITY = "buffers/", "server/velocity"
+_BUFFER, _VELOCITY, RULE = "buffers/", "server/velocity", "rule/"
 _FREE = ("partition", "cohort_size", "evaluation")
 """What may be different when a run goes on: how many nodes there are is not the server's choice."""
 

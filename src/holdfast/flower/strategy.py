@@ -29,10 +29,11 @@ from holdfast.flower.rounds import Received, Start, Tampering, TrainingRound, ag
 from holdfast.flower.sampling import Member, Muster, Roll, Roster, cohort_of, examiners_of
 from holdfast.flower.stepping import stepped
 from holdfast.flower.terms import known, terms_of
+from holdfast.server.decision import Skipped, decision_fields
 from holdfast.server.record import Client, RoundRecord, finite
+from holdfast.server.timer import Timer
 from holdfast.simulation import RunConfig
 from holdfast.simulation.cohorts import Cohorts, UniformCohorts
-from holdfast.simulation.recording import Timer, decided
 from holdfast.simulation.schedules import ConstantSchedule, Schedule
 
 
@@ -321,7 +322,7 @@ class HoldfastStrategy(Strategy, ABC):
             drops=training.drops,
             bytes_down=len(door.asked) * self.layout.nbytes,
             bytes_up=len(clients) * self.layout.nbytes,
-            **decided(outcome, clients),
+            **decision_fields(Skipped(outcome) if isinstance(outcome, str) else outcome, clients),
             seconds=self._timer.rounded(),
         )
 

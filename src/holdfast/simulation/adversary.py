@@ -16,6 +16,7 @@ from holdfast.attacks import AdversaryView, Attack, Forged, Knowledge, acting
 from holdfast.attacks.base import sent_by_all
 from holdfast.attacks.labels import DataAttack
 from holdfast.errors import CohortTooSmallError, NoUsableRowError
+from holdfast.server.decision import divergence
 
 
 @dataclass(frozen=True)
@@ -92,11 +93,3 @@ class Turn:
 def _honest(view: AdversaryView) -> Forged:
     """Return the own rows; what the attack remembers is kept for it."""
     return sent_by_all(view.own_rows.clone(), view.memory)
-
-
-def divergence(view: ServerView) -> str | None:
-    """Return which of the server's own vectors is not finite any more, as a sentence; None if all are."""
-    for what, vector in (("the model", view.model), ("the server's own update", view.trusted_row)):
-        if vector is not None and not bool(torch.isfinite(vector).all()):
-            return f"{what} is not finite: training has diverged"
-    return None
