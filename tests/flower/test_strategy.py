@@ -32,10 +32,10 @@ from torch import Tensor
 
 from holdfast.aggregators import Aggregator, Krum, Mean, Median, Rage, ServerView
 from holdfast.flower.faults import Fault
-from holdfast.flower.gate import Gate
 from holdfast.flower.guarded import GuardedStrategy
 from holdfast.flower.layout import ModelLayout
 from holdfast.flower.redteam import MALFORMED
+from holdfast.flower.replies.validator import ReplyValidator
 from holdfast.flower.strategy import HoldfastStrategy, RageStrategy, RobustStrategy
 
 RULES: dict[str, Aggregator] = {
@@ -85,7 +85,7 @@ def rows_of(replies: list[Message]) -> Tensor:
     for row, reply in zip(rows, replies, strict=True):
         local = np.empty(layout.dim, np.float32)
         try:
-            Gate(layout).admit(reply.content, local)
+            ReplyValidator(layout).admit(reply.content, local)
         except ValueError:
             continue
         row.copy_((x - torch.from_numpy(local)) / LR)

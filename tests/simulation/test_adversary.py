@@ -261,13 +261,13 @@ def test_an_adversary_that_tries_a_remembering_rule_stands_unusable_honest_rows(
 ) -> None:
     what = everybody(attack=Optimal(attack=SignFlip()), rule=FoolsGold(), rounds=1)
     with Federation(what, dataset=classes()) as federation:
-        train = federation._crew.train  # noqa: SLF001
+        train = federation._pool.train  # noqa: SLF001
 
         def spoiled(*arguments: Any, **keywords: Any) -> None:
             train(*arguments, **keywords)
-            federation._crew.matrix[5] = torch.nan  # noqa: SLF001
+            federation._pool.matrix[5] = torch.nan  # noqa: SLF001
 
-        monkeypatch.setattr(federation._crew, "train", spoiled)  # noqa: SLF001
+        monkeypatch.setattr(federation._pool, "train", spoiled)  # noqa: SLF001
         _, record = federation.play(federation.start())
     assert record.unusable == (record.received[5],)
     assert not record.skipped

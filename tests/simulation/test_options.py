@@ -133,7 +133,7 @@ def test_everything_is_computed_in_the_dtype_asked_for(dtype: str, expected: tor
     with Federation(config(dtype=dtype), dataset=classes()) as federation:
         state, _ = federation.play(federation.start())
         assert state.model.dtype == expected
-        assert federation._crew.matrix.dtype == expected  # noqa: SLF001
+        assert federation._pool.matrix.dtype == expected  # noqa: SLF001
         assert federation.setting.train.features.dtype == expected
 
 

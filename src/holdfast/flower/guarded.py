@@ -14,15 +14,15 @@ from flwr.serverapp.strategy import FedAvg, Result, Strategy
 from flwr.supercore import log
 
 from holdfast.errors import ParameterError, ReplyError
-from holdfast.flower.door import Door, secret
-from holdfast.flower.gate import Gate
+from holdfast.flower.client_config import known
+from holdfast.flower.grid import ForwardingGrid
 from holdfast.flower.layout import BUFFERS, ArraySpec, ModelLayout, NDArray, combined_buffers
+from holdfast.flower.loop import largest_reply, most_objects
 from holdfast.flower.metrics import common_metrics, scalars_of
-from holdfast.flower.passing import PassingGrid
-from holdfast.flower.playing import largest_reply, most_objects
-from holdfast.flower.receiving import Unreadable, replies_to
-from holdfast.flower.sampling import Member, Roster
-from holdfast.flower.terms import known
+from holdfast.flower.nodes import Member, NodeDirectory
+from holdfast.flower.replies.matcher import ReplyMatcher, secret
+from holdfast.flower.replies.stream import Unreadable, replies_to
+from holdfast.flower.replies.validator import ReplyValidator
 from holdfast.server.record import DroppedReply
 
 
@@ -50,10 +50,10 @@ class GuardedStrategy(Strategy):
         self.drops: list[tuple[int, DroppedReply]] = []
         """What was wrong with replies, each with the round of Flower it was found in."""
         self._convert_dtypes, self._buffers = convert_dtypes, buffers
-        self._roster = Roster(None)
+        self._directory = NodeDirectory(None)
         self._layout: ModelLayout | None = None
         self._before: dict[str, NDArray] = {}
-        self._door = Door([], [], self._roster)
+        self._matcher = ReplyMatcher([], [], self._directory)
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -75,20 +75,22 @@ class GuardedStrategy(Strategy):
         Buffers go the way they go in holdfast's own strategies: the median over the replies.
         """
         layout, buffers = known(self._layout), self._before
-        gate = Gate(layout, arrays_key=self.strategy.arrayrecord_key, convert_dtypes=self._convert_dtypes)
+        validator = ReplyValidator(
+            layout, arrays_key=self.strategy.arrayrecord_key, convert_dtypes=self._convert_dtypes
+        )
         row, rows = np.empty(layout.dim, layout.row_dtype), []
 
         def parameters(content: RecordDict) -> RecordDict:
-            rows.append(gate.admit(content, row))
-            return RecordDict({gate.arrays_key: _only(layout.parameters, row)})
+            rows.append(validator.admit(content, row))
+            return RecordDict({validator.arrays_key: _only(layout.parameters, row)})
 
         sound = self._sound(server_round, replies, parameters)
         arrays, metrics = self._tried(lambda: self.strategy.aggregate_train(server_round, sound))
         if arrays is None:
             return None, metrics
         try:
-            last = Gate(ModelLayout(layout.parameters), arrays_key=gate.arrays_key, convert_dtypes=True)
-            last.admit(RecordDict({gate.arrays_key: arrays}), row)
+            last = ReplyValidator(ModelLayout(layout.parameters), arrays_key=validator.arrays_key, convert_dtypes=True)
+            last.admit(RecordDict({validator.arrays_key: arrays}), row)
         except ReplyError as error:
             log(WARNING, "%s returned no model: %s", type(self.strategy).__name__, error)
             return None, metrics
@@ -131,7 +133,9 @@ class GuardedStrategy(Strategy):
         for message in sent:
             message.metadata.group_id = secret()  # Flower's own messages differ in node and time only
         nodes = [message.metadata.dst_node_id for message in sent]
-        self._door = Door([Member(self._roster.name(node), node) for node in nodes], sent, self._roster)
+        self._matcher = ReplyMatcher(
+            [Member(self._directory.name(node), node) for node in nodes], sent, self._directory
+        )
         return sent
 
     def _sound(
@@ -140,21 +144,21 @@ class GuardedStrategy(Strategy):
         """Return the replies that can be read, each with one record of metrics, and note the others."""
         found: list[tuple[int, RecordDict, dict[str, float]]] = []
         for reply in replies:
-            place = self._door.place(reply)
+            place = self._matcher.place(reply)
             if place is None:
                 continue
             try:
-                content = self._door.content(place, reply)
+                content = self._matcher.content(place, reply)
                 found.append((place, read(content), scalars_of(content)))
             except ReplyError as error:
-                self._door.drop(place, error)
-        self._door.close()
-        self.drops += [(server_round, drop) for drop in self._door.drops]
+                self._matcher.drop(place, error)
+        self._matcher.close()
+        self.drops += [(server_round, drop) for drop in self._matcher.drops]
         common = set(common_metrics([report for _, _, report in found]))
         for _, content, report in found:
             shown = {name: report.get(name, 0.0) for name in sorted(common)}
             content["metrics"] = MetricRecord({**shown, self.strategy.weighted_by_key: 1})
-        return [self._door.answered(place, content) for place, content, _ in found]
+        return [self._matcher.answered(place, content) for place, content, _ in found]
 
     def _tried(
         self, aggregate: Callable[[], tuple[ArrayRecord | None, MetricRecord | None]]
@@ -169,7 +173,7 @@ class GuardedStrategy(Strategy):
 
 
 @final
-class OneAtATime(PassingGrid):
+class OneAtATime(ForwardingGrid):
     """A grid that receives replies one at a time, bounded, those that cannot be read included."""
 
     def __init__(self, grid: Grid, limit: int, objects: int) -> None:

@@ -7,9 +7,9 @@ from dataclasses import replace
 import torch
 
 from holdfast.aggregators import Aggregation
-from holdfast.flower.journal import ServerState
 from holdfast.flower.layout import ModelLayout, combined_buffers
-from holdfast.flower.rounds import Received, Start
+from holdfast.flower.replies.matrix import Received, Start
+from holdfast.flower.run_folder import ServerState
 
 
 def stepped(

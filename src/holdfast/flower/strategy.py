@@ -17,18 +17,18 @@ from torch import Tensor
 
 from holdfast.aggregators import Aggregation, Aggregator, Need, Rage, ServerView
 from holdfast.errors import ParameterError, ReplyError
-from holdfast.flower.door import Door, secret, written
-from holdfast.flower.gate import Gate
-from holdfast.flower.journal import ServerState
+from holdfast.flower.client_config import client_config_of, known
 from holdfast.flower.layout import BUFFERS, ModelLayout
+from holdfast.flower.loop import Settings, play
 from holdfast.flower.metrics import scalars_of
-from holdfast.flower.playing import Settings, play
-from holdfast.flower.receiving import Unreadable
+from holdfast.flower.nodes import Member, Muster, NodeDirectory, NodeNames, cohort_of, evaluators_of
+from holdfast.flower.replies.matcher import ReplyMatcher, secret, written
+from holdfast.flower.replies.matrix import Received, ReplyMatrix, Start, Tampering, aggregated, erased
+from holdfast.flower.replies.stream import Unreadable
+from holdfast.flower.replies.validator import ReplyValidator
 from holdfast.flower.reports import MetricsFn, common_record, figures, say, with_counts
-from holdfast.flower.rounds import Received, Start, Tampering, TrainingRound, aggregated, erased
-from holdfast.flower.sampling import Member, Muster, Roll, Roster, cohort_of, examiners_of
+from holdfast.flower.run_folder import ServerState
 from holdfast.flower.stepping import stepped
-from holdfast.flower.terms import known, terms_of
 from holdfast.server.decision import Skipped, decision_fields
 from holdfast.server.record import Client, RoundRecord, finite
 from holdfast.server.timer import Timer
@@ -79,7 +79,7 @@ class HoldfastStrategy(Strategy, ABC):
     """The root of everything random."""
     cohorts: Cohorts = field(default_factory=UniformCohorts)
     """How a cohort is chosen among the nodes, sorted by name."""
-    nodes: Roll = None
+    nodes: NodeNames = None
     """Names of nodes by node id, or a JSON file with them; only these are asked. All, by id, if left out."""
     run_folder: str | os.PathLike[str] | None = None
     """Where the run is written down, and continued from if it was interrupted; nowhere if left out."""
@@ -100,17 +100,17 @@ class HoldfastStrategy(Strategy, ABC):
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
-        self.terms = terms_of(self)
+        self.client_config = client_config_of(self)
         self.records: list[RoundRecord] = []
         """The rounds so far, those before an interruption included."""
         self.ttl: float | None = None
         """How long messages stay valid, in seconds; Flower's own default if None."""
-        self._roster = Roster.of(self.nodes)
-        self._muster = Muster(self._roster, patience=self.wait_for_nodes)
+        self._directory = NodeDirectory.of(self.nodes)
+        self._muster = Muster(self._directory, patience=self.wait_for_nodes)
         self._layout: ModelLayout | None = None
         self._state: ServerState | None = None
-        self._round: TrainingRound | None = None
-        self._examiners = Door([], [], self._roster)
+        self._round: ReplyMatrix | None = None
+        self._evaluators = ReplyMatcher([], [], self._directory)
         self._timer = Timer()
 
     @abstractmethod
@@ -147,7 +147,7 @@ class HoldfastStrategy(Strategy, ABC):
 
     def num_clients(self, online: int) -> int:
         """Return R: how many nodes have names, or else are online."""
-        return online if self._roster.names is None else len(self._roster.names)
+        return online if self._directory.names is None else len(self._directory.names)
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -164,12 +164,12 @@ class HoldfastStrategy(Strategy, ABC):
                 size = self.cohort_size(len(members))
                 asked = cohort_of(members, self.cohorts, round=number, size=size, seed=self.seed)
         log(INFO, "configure_train: asking %s of %s nodes", len(asked), len(members))
-        settings = self.terms.config(number, config)
+        settings = self.client_config.config(number, config)
         messages = self._messages(asked, arrays, settings, MessageType.TRAIN)
-        self._round = TrainingRound(
-            Start(number, self.terms.lr_of(number), state.model),
-            Door(asked, messages, self._roster),
-            Gate(self.layout, arrays_key=self.arrayrecord_key, convert_dtypes=self.convert_dtypes),
+        self._round = ReplyMatrix(
+            Start(number, self.client_config.lr_of(number), state.model),
+            ReplyMatcher(asked, messages, self._directory),
+            ReplyValidator(self.layout, arrays_key=self.arrayrecord_key, convert_dtypes=self.convert_dtypes),
             keep_metrics=self.train_metrics_aggr_fn is not None,
         )
         return messages
@@ -185,7 +185,7 @@ class HoldfastStrategy(Strategy, ABC):
             training.take(replies)
         with self._timer.part("aggregation"):
             received = training.received()
-            outcome, following = self._outcome(training.start, received, len(training.door.asked))
+            outcome, following = self._outcome(training.start, received, len(training.matcher.asked))
         self._state = replace(following, round=server_round)
         record = self._record(training, received.clients, outcome)
         metrics = common_record(
@@ -200,28 +200,28 @@ class HoldfastStrategy(Strategy, ABC):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Choose nodes and write to each: the model."""
-        self._examiners = Door([], [], self._roster)
+        self._evaluators = ReplyMatcher([], [], self._directory)
         if self.fraction_evaluate == 0.0:
             return []
-        members = self._roster.members(grid.get_node_ids())
+        members = self._directory.members(grid.get_node_ids())
         size = max(int(len(members) * self.fraction_evaluate), self.min_evaluate_nodes)
-        asked = examiners_of(members, round=server_round - 1, size=size, seed=self.seed)
+        asked = evaluators_of(members, round=server_round - 1, size=size, seed=self.seed)
         settings = ConfigRecord({**config, "server-round": server_round})
         messages = self._messages(asked, arrays, settings, MessageType.EVALUATE)
-        self._examiners = Door(asked, messages, self._roster)
+        self._evaluators = ReplyMatcher(asked, messages, self._directory)
         return messages
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message | Unreadable]) -> MetricRecord | None:
         """Return the median of what the nodes report; it decides nothing."""
         contents: list[RecordDict] = []
         for reply in replies:
-            place = self._examiners.place(reply)
+            place = self._evaluators.place(reply)
             if place is None:
                 continue
             try:
-                contents.append(RecordDict(dict(self._examiners.content(place, reply).metric_records)))
+                contents.append(RecordDict(dict(self._evaluators.content(place, reply).metric_records)))
             except ReplyError as error:
-                log(INFO, "\t> no evaluation from %r: %s", self._examiners.asked[place].name, written(str(error)))
+                log(INFO, "\t> no evaluation from %r: %s", self._evaluators.asked[place].name, written(str(error)))
         if not contents:
             return None
         reports = [scalars_of(content) for content in contents]
@@ -258,7 +258,7 @@ class HoldfastStrategy(Strategy, ABC):
 
     def prepare(self, rounds: int, timeout: float | None) -> None:
         """Begin anew: learn how many rounds there will be, and how long a reply may take."""
-        self.terms, self.ttl = self.terms.lasting(rounds), timeout
+        self.client_config, self.ttl = self.client_config.lasting(rounds), timeout
         self._layout, self._state = None, None
         self.records.clear()
 
@@ -310,17 +310,17 @@ class HoldfastStrategy(Strategy, ABC):
             memory=state.rule_memory,
         )
 
-    def _record(self, training: TrainingRound, clients: tuple[Client, ...], outcome: Aggregation | str) -> RoundRecord:
-        start, door = training.start, training.door
+    def _record(self, training: ReplyMatrix, clients: tuple[Client, ...], outcome: Aggregation | str) -> RoundRecord:
+        start, matcher = training.start, training.matcher
         return RoundRecord(
             round=start.round,
             step=(start.round + 1) * self.local_steps,
             lr=start.lr,
-            cohort=tuple(member.name for member in door.asked),
-            erased=erased(door, clients),
+            cohort=tuple(member.name for member in matcher.asked),
+            erased=erased(matcher, clients),
             received=clients,
             drops=training.drops,
-            bytes_down=len(door.asked) * self.layout.nbytes,
+            bytes_down=len(matcher.asked) * self.layout.nbytes,
             bytes_up=len(clients) * self.layout.nbytes,
             **decision_fields(Skipped(outcome) if isinstance(outcome, str) else outcome, clients),
             seconds=self._timer.rounded(),

@@ -22,12 +22,12 @@ from holdfast.server.record import RoundRecord
 from holdfast.server.round import Received, Server, round_record
 from holdfast.server.state import ServerState, below, with_prefix
 from holdfast.server.timer import Timer
-from holdfast.simulation.adversary import Adversary, Turn
+from holdfast.simulation.adversary import Adversary, AttackContext
 from holdfast.simulation.config import RunConfig
-from holdfast.simulation.crew import Crew, Start, take_steps
 from holdfast.simulation.local import Chunk, Indices
 from holdfast.simulation.measuring import honest_figures
 from holdfast.simulation.setting import Setting, dtype_of
+from holdfast.simulation.worker_pool import Start, WorkerPool, take_steps
 
 _ATTACK, _MOMENTUM, _WHO = "attack/", "clients/momentum", "clients/who"
 """What the server keeps for the adversary and the clients, in a checkpoint."""
@@ -73,27 +73,27 @@ class Federation:
         self._adversary = Adversary(config.attack, config.granted(), config.seed)
         variances = variance_columns((place.name, place.size) for place in self.setting.layout.buffers)
         self._server = Server(config.rule, config.server.momentum, variances)
-        self._crew = Crew(self.setting.engine, config.cohort_size, jobs)
+        self._pool = WorkerPool(self.setting.engine, config.cohort_size, jobs)
 
     def __enter__(self) -> Self:
         """Start the worker processes."""
-        self._crew.__enter__()
+        self._pool.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """End the worker processes."""
-        self._crew.__exit__(kind, error, trace)
+        self._pool.__exit__(kind, error, trace)
 
     @property
     def client_momentum(self) -> Float[Tensor, "R d"] | None:
         """Every client's momentum, changed by every round; None unless the configuration asks for it."""
-        return self._crew.momentum
+        return self._pool.momentum
 
     def start(self) -> ServerState:
         """Return the state before the first round: the model as the architecture and the seed make it, no momentum."""
-        self._crew.forget()
+        self._pool.forget()
         dtype, layout = dtype_of(self.config), self.setting.layout
         module = self.config.model.build(self.setting.dataset, self.config.seed).to(dtype)
         device = self.config.device
@@ -127,7 +127,7 @@ class Federation:
             with timer.part("local_steps"):
                 self._train(state, cohort)
                 view = self._server_view(state)
-            timer.move("local_steps", "sampling", self._crew.sampling_seconds)
+            timer.move("local_steps", "sampling", self._pool.sampling_seconds)
             with timer.part("attack"):
                 received, num_forged, extra = self._attack(state, cohort, view)
             honest = received.updates[num_forged:]
@@ -174,12 +174,12 @@ class Federation:
     def _train(self, state: ServerState, cohort: Cohort) -> None:
         """Fill the matrix with (x − x_r)/η: the Byzantine clients' rows first, then the honest ones'."""
         num_liars, trains = len(cohort.byzantine), self._adversary.trains(len(cohort.honest))
-        self._crew.matrix[:num_liars].zero_()
-        self._crew.buffer_matrix[:num_liars] = state.buffers
+        self._pool.matrix[:num_liars].zero_()
+        self._pool.buffer_matrix[:num_liars] = state.buffers
         clients = np.concatenate([cohort.byzantine, cohort.honest]) if trains else cohort.honest
         poisoned = np.isin(clients, cohort.byzantine) & self._adversary.poisons(cohort.round)
         chunk = Chunk(cohort.round, cohort.lr, clients, poisoned)
-        self._crew.train((state.model, state.buffers), chunk, first_row=0 if trains else num_liars)
+        self._pool.train((state.model, state.buffers), chunk, first_row=0 if trains else num_liars)
 
     def _server_view(self, state: ServerState) -> ServerView:
         """Return what the server tells its rule besides the rows."""
@@ -195,7 +195,7 @@ class Federation:
         server = np.array([self.setting.num_clients])
         chunk = Chunk(state.round, self.config.lr_of(state.round), server, np.zeros(1, dtype=np.bool_))
         row, buffers = torch.empty_like(state.model)[None], torch.empty_like(state.buffers)[None]
-        momentum = self._crew.momentum
+        momentum = self._pool.momentum
         take_steps(self.setting.engine, chunk, Start(state.model, state.buffers, momentum), row, buffers)
         if momentum is not None:
             momentum[self.setting.num_clients].zero_()  # the server begins anew in every round
@@ -208,15 +208,15 @@ class Federation:
         remembers are returned too.
         """
         num_liars, number = len(cohort.byzantine), len(cohort.byzantine) + len(cohort.honest)
-        own, honest = self._crew.matrix[:num_liars], self._crew.matrix[num_liars:number]
+        own, honest = self._pool.matrix[:num_liars], self._pool.matrix[num_liars:number]
         clients = np.concatenate([cohort.byzantine, cohort.honest])
-        turn = Turn(cohort.round, view, clients, below(_ATTACK, state.extra))
-        forged = self._adversary.forge(own, honest, self.config.rule, turn)
+        context = AttackContext(cohort.round, view, clients, below(_ATTACK, state.extra))
+        forged = self._adversary.forge(own, honest, self.config.rule, context)
         first = int(forged.silent.sum())  # silent ones are left out at the front, so nothing is copied behind it
-        self._crew.matrix[first:num_liars] = forged.sent
+        self._pool.matrix[first:num_liars] = forged.sent
         speaking = np.concatenate([~forged.silent.cpu().numpy(), np.ones(len(cohort.honest), dtype=np.bool_)])
-        buffers = self._crew.buffer_matrix[:number][torch.from_numpy(speaking)]
-        received = Received(self._crew.matrix[first:number], tuple(clients[speaking].tolist()), buffers)
+        buffers = self._pool.buffer_matrix[:number][torch.from_numpy(speaking)]
+        received = Received(self._pool.matrix[first:number], tuple(clients[speaking].tolist()), buffers)
         return received, num_liars - first, with_prefix(_ATTACK, forged.memory)
 
     def _truth(
@@ -237,8 +237,8 @@ class Federation:
         if state.round % self.config.evaluation.every and state.round != self.config.rounds:
             return {}
         found: dict[str, Any] = {}
-        for name, examiner in (("train", self.setting.train), ("test", self.setting.test)):
-            score = examiner.score(state.model, state.buffers)
+        for name, evaluator in (("train", self.setting.train), ("test", self.setting.test)):
+            score = evaluator.score(state.model, state.buffers)
             if score is not None:
                 found |= {f"{name}_loss": score.loss, f"{name}_accuracy": score.accuracy}
         return found

@@ -14,11 +14,11 @@ from torch import Tensor
 
 from holdfast.aggregators import Aggregation, Aggregator, ServerView
 from holdfast.errors import InputError, ReplyError
-from holdfast.flower.door import Door
 from holdfast.flower.faults import Fault
-from holdfast.flower.gate import Gate
 from holdfast.flower.metrics import scalars_of
-from holdfast.flower.receiving import Unreadable
+from holdfast.flower.replies.matcher import ReplyMatcher
+from holdfast.flower.replies.stream import Unreadable
+from holdfast.flower.replies.validator import ReplyValidator
 from holdfast.server.record import Client, DroppedReply
 
 
@@ -65,16 +65,18 @@ class Received:
 
 
 @final
-class TrainingRound:
+class ReplyMatrix:
     """Fills the matrix, one reply at a time; a reply's own memory can be freed as soon as it was taken.
 
     Rows stand in the order of the cohort, so the outcome does not depend on who was quick. Nothing that a reply holds
     raises: what is wrong with it is noted in `drops`.
     """
 
-    def __init__(self, start: Start, door: Door, gate: Gate, *, keep_metrics: bool = False) -> None:
-        self.start, self.door = start, door
-        self._gate, self._keep_metrics = gate, keep_metrics
+    def __init__(
+        self, start: Start, matcher: ReplyMatcher, validator: ReplyValidator, *, keep_metrics: bool = False
+    ) -> None:
+        self.start, self.matcher = start, matcher
+        self._validator, self._keep_metrics = validator, keep_metrics
         self._matrix = torch.empty(0)
         self._buffers: dict[int, Mapping[str, NDArray[Any]]] = {}
         self._malformed: set[int] = set()
@@ -86,7 +88,7 @@ class TrainingRound:
     @property
     def drops(self) -> tuple[DroppedReply, ...]:
         """What was wrong with replies, so far."""
-        return tuple(self.door.drops)
+        return tuple(self.matcher.drops)
 
     def take(self, replies: Iterable[Message | Unreadable]) -> None:
         """Read replies into the matrix; each is let go of before the next one is asked for."""
@@ -96,15 +98,15 @@ class TrainingRound:
                 reply.content = RecordDict()  # or a list of replies, or the last one, would hold everything twice
 
     def _take(self, reply: Message | Unreadable) -> None:
-        place = self.door.place(reply)
+        place = self.matcher.place(reply)
         if place is None:
             return
         row = self._row(place)
         try:
-            content = self.door.content(place, reply)
-            self._buffers[place] = self._gate.admit(content, row.numpy())
+            content = self.matcher.content(place, reply)
+            self._buffers[place] = self._validator.admit(content, row.numpy())
         except ReplyError as error:
-            self.door.drop(place, error)
+            self.matcher.drop(place, error)
             if not Fault(error.fault).erases:
                 self._malformed.add(place)
                 row.fill_(torch.nan)
@@ -117,19 +119,19 @@ class TrainingRound:
     def _row(self, place: int) -> Float[Tensor, " d"]:
         if not self._matrix.numel():
             model = self.start.model
-            self._matrix = torch.empty((len(self.door.asked), len(model)), dtype=model.dtype)
+            self._matrix = torch.empty((len(self.matcher.asked), len(model)), dtype=model.dtype)
         return self._matrix[place]
 
     def received(self) -> Received:
         """Note who was silent, and return the rows without gaps; they are moved up in place."""
-        self.door.close()
+        self.matcher.close()
         places = sorted({*self._buffers, *self._malformed})
         for target, place in enumerate(places):
             if target != place:
                 self._matrix[target] = self._matrix[place]
         return Received(
             self._matrix[: len(places)],
-            tuple(self.door.asked[place].name for place in places),
+            tuple(self.matcher.asked[place].name for place in places),
             len(self._malformed),
             tuple(self._buffers[place] for place in places if place in self._buffers),
         )
@@ -163,7 +165,7 @@ def aggregated(
     return outcome
 
 
-def erased(door: Door, clients: Sequence[Client]) -> tuple[Client, ...]:
+def erased(matcher: ReplyMatcher, clients: Sequence[Client]) -> tuple[Client, ...]:
     """Return those of the asked clients that claimed nothing."""
     present = set(clients)
-    return tuple(member.name for member in door.asked if member.name not in present)
+    return tuple(member.name for member in matcher.asked if member.name not in present)

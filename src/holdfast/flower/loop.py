@@ -12,11 +12,11 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result
 from flwr.supercore import log
 
-from holdfast.flower.journal import Journal
+from holdfast.flower.client_config import seconds, whole
 from holdfast.flower.layout import ModelLayout
-from holdfast.flower.receiving import Unreadable, replies_to
+from holdfast.flower.replies.stream import Unreadable, replies_to
 from holdfast.flower.reports import figures, scores_of
-from holdfast.flower.terms import seconds, whole
+from holdfast.flower.run_folder import Journal
 
 if TYPE_CHECKING:
     from holdfast.flower.strategy import HoldfastStrategy
@@ -51,13 +51,13 @@ def play(strategy: HoldfastStrategy, grid: Grid, initial: ArrayRecord, num_round
     strategy.summary()
     first = strategy.adopt(initial)
     online = 1 if Journal.exists(strategy.run_folder) else len(strategy.members(grid))
-    config = strategy.terms.described(
+    config = strategy.client_config.described(
         strategy.layout,
         num_clients=max(1, strategy.num_clients(online)),
         cohort_size=max(1, min(strategy.cohort_size(online), strategy.num_clients(online))),
         twin=strategy.twin,
     )
-    own_steps = not strategy.terms.sends_lr
+    own_steps = not strategy.client_config.sends_lr
     journal = Journal.begin(config, strategy.layout, strategy.run_folder, own_steps=own_steps)
     with journal.locked():
         state, strategy.records[:] = journal.state(first)

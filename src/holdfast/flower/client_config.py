@@ -14,7 +14,7 @@ from holdfast.aggregators import Aggregator, Need
 from holdfast.data.remote import RemoteData
 from holdfast.errors import ParameterError
 from holdfast.flower.layout import ModelLayout
-from holdfast.flower.rounds import Tampering
+from holdfast.flower.replies.matrix import Tampering
 from holdfast.models.remote import RemoteModel
 from holdfast.partitions.remote import RemotePartition
 from holdfast.simulation import RunConfig
@@ -30,14 +30,14 @@ FULL_BATCH = 0
 
 @final
 @dataclass(frozen=True)
-class Terms:
+class ClientConfig:
     """H, η, b and the rule of a run; and what of it is sent."""
 
     run: RunConfig
     sends_lr: bool
 
     @classmethod
-    def of(cls, *, lr: float | None, **settings: Any) -> Terms:
+    def of(cls, *, lr: float | None, **settings: Any) -> ClientConfig:
         """Check settings of `RunConfig`, by its own names.
 
         Raises:
@@ -45,7 +45,7 @@ class Terms:
         """
         return cls(RunConfig(lr=1.0 if lr is None else lr, **settings), lr is not None)
 
-    def lasting(self, rounds: int) -> Terms:
+    def lasting(self, rounds: int) -> ClientConfig:
         """Return the same for so many rounds; schedules look at it."""
         return replace(self, run=RunConfig(**{**dict(self.run), "rounds": rounds}))
 
@@ -152,7 +152,7 @@ def _check_kinds(strategy: HoldfastStrategy) -> None:
         raise ParameterError(f"arrayrecord_key and configrecord_key must be different words, got {key!r} for both")
 
 
-def terms_of(strategy: HoldfastStrategy) -> Terms:
+def client_config_of(strategy: HoldfastStrategy) -> ClientConfig:
     """Refuse what cannot be, and return what the clients are told."""
     rule = strategy.the_rule()
     if not isinstance(rule, Aggregator):
@@ -169,7 +169,7 @@ def terms_of(strategy: HoldfastStrategy) -> Terms:
     for need, name in ((Need.TRUSTED_ROW, "trusted_update_fn"), (Need.TRUSTED_LOSS, "trusted_loss_fn")):
         if need in needs and getattr(strategy, name) is None:
             raise ParameterError(f"{rule!r} needs {need}; give {name}")
-    return Terms.of(
+    return ClientConfig.of(
         lr=strategy.lr,
         rule=rule,
         local_steps=strategy.local_steps,
