@@ -1,4 +1,4 @@
-"""Exactly K, by name, seeded; who is not on the roll is not asked; nobody is waited for for ever."""
+"""Exactly K, by name, seeded; who has no name is not asked; nobody is waited for for ever."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.flower.grids import Clock, ScriptedGrid, identify
 
 from holdfast.aggregators import Mean
 from holdfast.errors import ParameterError
-from holdfast.flower.nodes import Member, Muster, NodeDirectory, cohort_of, evaluators_of
+from holdfast.flower.nodes import Member, NodeDirectory, NodeWaiter, cohort_of, evaluators_of
 from holdfast.flower.strategy import RobustStrategy
 from holdfast.rng import stream
 from holdfast.simulation.cohorts import ListedCohorts, RoundRobinCohorts, UniformCohorts
@@ -96,7 +96,7 @@ def test_names_may_stand_in_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("roll", "shown"),
+    ("names", "shown"),
     [
         ({}, "{}"),
         ({1: "a", 2: "a"}, "'a'"),
@@ -114,9 +114,9 @@ def test_names_may_stand_in_a_file(tmp_path: Path) -> None:
         ("no/such/file.json", "no/such/file.json"),
     ],
 )
-def test_directories_that_cannot_be_are_refused_with_what_was_given(roll: Any, shown: str) -> None:
+def test_directories_that_cannot_be_are_refused_with_what_was_given(names: Any, shown: str) -> None:
     with pytest.raises(ParameterError, match=shown):
-        NodeDirectory.of(roll)
+        NodeDirectory.of(names)
 
 
 @pytest.mark.parametrize("text", ["", "[1, 2]", "{", "3", '{"a": "b"}', "\xff"])
@@ -128,9 +128,9 @@ def test_files_that_hold_no_names_are_refused(text: str, tmp_path: Path) -> None
 
 
 def test_waiting_for_nodes_ends(clock: Clock) -> None:
-    muster = Muster(NodeDirectory.of(None), patience=30.0)
+    waiter = NodeWaiter(NodeDirectory.of(None), patience=30.0)
     grid = ScriptedGrid(honest, NODES[:3])
-    assert len(muster.online(grid, least=2, wanted=5)) == 3
+    assert len(waiter.wait_for_nodes(grid, least=2, wanted=5)) == 3
     assert 30 <= clock.now < 32
 
 
@@ -139,31 +139,31 @@ def test_no_longer_than_needed(clock: Clock) -> None:
         def get_node_ids(self) -> list[int]:
             return list(NODES[: int(clock.now)])
 
-    muster = Muster(NodeDirectory.of(None), patience=30.0)
-    assert len(muster.online(Growing(), least=2, wanted=5)) == 5  # type: ignore[arg-type]
+    waiter = NodeWaiter(NodeDirectory.of(None), patience=30.0)
+    assert len(waiter.wait_for_nodes(Growing(), least=2, wanted=5)) == 5  # type: ignore[arg-type]
     assert clock.now == pytest.approx(5.0)
 
 
 def test_a_node_that_has_gone_is_waited_for_once(clock: Clock) -> None:
     grid = ScriptedGrid(honest, NODES)
-    muster = Muster(NodeDirectory.of(None), patience=30.0)
-    assert len(muster.online(grid, least=2, wanted=10)) == 10
+    waiter = NodeWaiter(NodeDirectory.of(None), patience=30.0)
+    assert len(waiter.wait_for_nodes(grid, least=2, wanted=10)) == 10
     grid.nodes.remove(NODES[0])
-    assert len(muster.online(grid, least=2, wanted=10)) == 9
+    assert len(waiter.wait_for_nodes(grid, least=2, wanted=10)) == 9
     waited = clock.now
     assert waited >= 30
-    assert len(muster.online(grid, least=2, wanted=10)) == 9
+    assert len(waiter.wait_for_nodes(grid, least=2, wanted=10)) == 9
     assert clock.now == waited
 
 
 def test_a_node_that_comes_and_goes_is_waited_for_once(clock: Clock) -> None:
     grid = ScriptedGrid(honest, NODES)
-    muster = Muster(NodeDirectory.of(None), patience=30.0)
+    waiter = NodeWaiter(NodeDirectory.of(None), patience=30.0)
     for _ in range(5):
         grid.nodes[:] = NODES[1:]
-        assert len(muster.online(grid, least=2, wanted=10)) == 9
+        assert len(waiter.wait_for_nodes(grid, least=2, wanted=10)) == 9
         grid.nodes[:] = NODES
-        assert len(muster.online(grid, least=2, wanted=10)) == 10
+        assert len(waiter.wait_for_nodes(grid, least=2, wanted=10)) == 10
     assert 30 <= clock.now < 32
 
 

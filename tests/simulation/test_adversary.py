@@ -279,7 +279,8 @@ def test_every_attack_runs_and_is_the_same_with_two_processes(name: str) -> None
     attack = ATTACKS[name](**({"attack": SignFlip()} if "attack" in fields else {}))
     what = config(rounds=2, attack=attack, byzantine=FractionMembers(fraction=0.4), rule=Rage(byzantine_fraction=0.25))
     states, records = played(what, jobs=2)
-    assert [record.skipped for record in records] == [False, False]
+    assert [record.skipped for record in records] == [len(record.received) < 5 for record in records]  # f = 2 of 6 asked
+    assert [record.skipped for record in records].count(True) == (name == "silence")
     assert bool(torch.isfinite(states[-1].model).all())
     assert torch.equal(states[-1].model, played(what)[0][-1].model)
 
@@ -307,8 +308,8 @@ def test_the_servers_own_update_is_that_of_a_client_with_its_points() -> None:
     what = what.model_copy(update={"client": ClientOptions(momentum=0.5)})
     with Federation(what, dataset=classes()) as federation:
         state = federation.start()
-        first = federation._server_view(state).trusted_row  # noqa: SLF001
-        again = federation._server_view(state).trusted_row  # noqa: SLF001
+        first = federation._server_view(state, 6).trusted_row  # noqa: SLF001
+        again = federation._server_view(state, 6).trusted_row  # noqa: SLF001
         points = torch.from_numpy(federation.setting.shares.points(12))
         momentum = federation.client_momentum
     assert first is not None

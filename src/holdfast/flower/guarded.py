@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from logging import WARNING
 from typing import cast, final
 
@@ -14,16 +15,18 @@ from flwr.serverapp.strategy import FedAvg, Result, Strategy
 from flwr.supercore import log
 
 from holdfast.errors import ParameterError, ReplyError
-from holdfast.flower.client_config import known
 from holdfast.flower.grid import ForwardingGrid
-from holdfast.flower.layout import BUFFERS, ArraySpec, ModelLayout, NDArray, combined_buffers
+from holdfast.flower.layout import BUFFERS, ArraySpec, ModelLayout, NDArray
 from holdfast.flower.loop import largest_reply, most_objects
 from holdfast.flower.metrics import common_metrics, scalars_of
 from holdfast.flower.nodes import Member, NodeDirectory
 from holdfast.flower.replies.matcher import ReplyMatcher, secret
 from holdfast.flower.replies.stream import Unreadable, replies_to
 from holdfast.flower.replies.validator import ReplyValidator
+from holdfast.flower.settings import require_known
+from holdfast.server.buffers import median_buffers, median_counters
 from holdfast.server.record import DroppedReply
+from holdfast.server.state import ServerState
 
 
 @final
@@ -52,7 +55,7 @@ class GuardedStrategy(Strategy):
         self._convert_dtypes, self._buffers = convert_dtypes, buffers
         self._directory = NodeDirectory(None)
         self._layout: ModelLayout | None = None
-        self._before: dict[str, NDArray] = {}
+        self._before: ServerState | None = None
         self._matcher = ReplyMatcher([], [], self._directory)
 
     def configure_train(
@@ -60,8 +63,8 @@ class GuardedStrategy(Strategy):
     ) -> Iterable[Message]:
         """Let the strategy choose, and remember whom; it is shown the parameters, nodes are sent the whole model."""
         self._layout = self._layout or ModelLayout.of(arrays, self._buffers)
-        self._before = self._layout.buffers_of(arrays)
-        parameters = _only(self._layout.parameters, self._layout.parameters_of(arrays).numpy())
+        self._before = self._layout.state_of(arrays)
+        parameters = _only(self._layout.parameters, self._before.model.numpy())
         messages = self._remembered(self.strategy.configure_train(server_round, parameters, config, grid))
         for message in messages:
             message.content[self.strategy.arrayrecord_key] = arrays
@@ -74,7 +77,7 @@ class GuardedStrategy(Strategy):
 
         Buffers go the way they go in holdfast's own strategies: the median over the replies.
         """
-        layout, buffers = known(self._layout), self._before
+        layout, before = require_known(self._layout), require_known(self._before)
         validator = ReplyValidator(
             layout, arrays_key=self.strategy.arrayrecord_key, convert_dtypes=self._convert_dtypes
         )
@@ -94,7 +97,14 @@ class GuardedStrategy(Strategy):
         except ReplyError as error:
             log(WARNING, "%s returned no model: %s", type(self.strategy).__name__, error)
             return None, metrics
-        return layout.to_arrays(torch.from_numpy(row), combined_buffers(rows, buffers)), metrics
+        buffers, counters = layout.stack_buffers(rows)
+        after = replace(
+            before,
+            model=torch.from_numpy(row),
+            buffers=median_buffers(buffers, before.buffers, layout.variances),
+            counters=median_counters(counters, before.counters),
+        )
+        return layout.arrays_of(after), metrics
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid

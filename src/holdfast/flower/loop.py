@@ -1,25 +1,20 @@
-"""The rounds of a deployment, written down one by one, from the first or from where they were interrupted."""
+"""The loop over the rounds of a deployment: training, evaluation there and here, one round after the other."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from logging import INFO
-from typing import TYPE_CHECKING, final
+from typing import Protocol, final
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result
 from flwr.supercore import log
 
-from holdfast.flower.client_config import seconds, whole
 from holdfast.flower.layout import ModelLayout
 from holdfast.flower.replies.stream import Unreadable, replies_to
-from holdfast.flower.reports import figures, scores_of
-from holdfast.flower.run_folder import Journal
-
-if TYPE_CHECKING:
-    from holdfast.flower.strategy import HoldfastStrategy
+from holdfast.server.timer import Timer
 
 MARGIN = 64 * 1024
 """Bytes that a reply may take besides the numbers of its arrays and their headers."""
@@ -30,106 +25,99 @@ RECORDS = 64
 EvaluateFn = Callable[[int, ArrayRecord], MetricRecord | None]
 
 
+class Hooks(Protocol):
+    """What a strategy does in a round, by Flower's names; replies that cannot be read are among the replies."""
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Return the messages that ask for training."""
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message | Unreadable]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Return the new model, None if it stays as it is, and metrics."""
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Return the messages that ask for evaluation."""
+
+    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message | Unreadable]) -> MetricRecord | None:
+        """Return the metrics of an evaluation."""
+
+
 @final
 @dataclass(frozen=True, eq=False)
-class Settings:
-    """What a run is started with besides the model and the number of rounds."""
+class Evaluated:
+    """What was found out about the model after a round."""
 
+    by_clients: MetricRecord | None
+    by_server: MetricRecord | None
+    seconds: dict[str, float]
+    """How long it took."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Loop:
+    """Plays rounds over a grid."""
+
+    hooks: Hooks
+    grid: Grid
+    layout: ModelLayout
+    """Of the model, by which replies are bounded."""
     timeout: float | None
     """Seconds that replies are waited for; None without end."""
-    train: ConfigRecord
-    evaluate: ConfigRecord
+    train_config: ConfigRecord
+    evaluate_config: ConfigRecord
     evaluate_fn: EvaluateFn | None
 
-
-def play(strategy: HoldfastStrategy, grid: Grid, initial: ArrayRecord, num_rounds: int, settings: Settings) -> Result:
-    """Play the rounds that are left, and return what came of all that were played here."""
-    if settings.timeout is not None:
-        seconds("timeout", settings.timeout)
-    strategy.prepare(whole("num_rounds", num_rounds, least=1), settings.timeout)
-    log(INFO, "Starting %s: %s rounds", type(strategy).__name__, num_rounds)
-    strategy.summary()
-    first = strategy.adopt(initial)
-    online = 1 if Journal.exists(strategy.run_folder) else len(strategy.members(grid))
-    config = strategy.client_config.described(
-        strategy.layout,
-        num_clients=max(1, strategy.num_clients(online)),
-        cohort_size=max(1, min(strategy.cohort_size(online), strategy.num_clients(online))),
-        twin=strategy.twin,
-    )
-    own_steps = not strategy.client_config.sends_lr
-    journal = Journal.begin(config, strategy.layout, strategy.run_folder, own_steps=own_steps)
-    with journal.locked():
-        state, strategy.records[:] = journal.state(first)
-        arrays = strategy.layout.to_arrays(state.model, state.buffers)
-        strategy.adopt(arrays, state)
-        if state.round:
-            log(INFO, "continuing after round %s of %s", state.round, num_rounds)
-        return _Loop(strategy, grid, journal, settings).play(arrays, state.round, num_rounds)
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class _Loop:
-    strategy: HoldfastStrategy
-    grid: Grid
-    journal: Journal
-    settings: Settings
-
-    def play(self, arrays: ArrayRecord, done: int, num_rounds: int) -> Result:
-        """Play the rounds after the first `done`, each written down before the next one begins."""
-        result, strategy = Result(), self.strategy
+    def play(self, arrays: ArrayRecord, rounds: range, close: Callable[[int, Evaluated], None]) -> Result:
+        """Play rounds of these numbers, Flower's, from 1; call `close` after each, before the next one begins."""
+        result = Result()
         result.arrays = arrays
-        if done == 0:
+        if rounds.start == 1:
             self._evaluate_here(0, arrays, result)
-        for server_round in range(done + 1, num_rounds + 1):
-            log(INFO, "[ROUND %s/%s]", server_round, num_rounds)
-            before, written = strategy.state, len(strategy.records)
-            arrays = self._train(server_round, arrays, result)
-            with strategy.timer.part("evaluation"):
-                reported = self._evaluate_there(server_round, arrays, result)
-                found = self._evaluate_here(server_round, arrays, result)
-            if len(strategy.records) > written:
-                seen = {} if found is None else figures(found, "server/")
-                record = strategy.amend(scores_of(found), {**reported, **seen})
-                self.journal.write(before, record, strategy.state)
+        for server_round in rounds:
+            log(INFO, "[ROUND %s/%s]", server_round, rounds.stop - 1)
+            arrays, timer = self._train(server_round, arrays, result), Timer()
+            with timer.part("evaluation"):
+                by_clients = self._evaluate_there(server_round, arrays, result)
+                by_server = self._evaluate_here(server_round, arrays, result)
+            close(server_round, Evaluated(by_clients, by_server, timer.rounded()))
             result.arrays = arrays
-        self.journal.finish(strategy.state, arrays)
         return result
 
     def _train(self, server_round: int, arrays: ArrayRecord, result: Result) -> ArrayRecord:
         """Return the model after a round: the same if it stays."""
-        strategy = self.strategy
-        messages = strategy.configure_train(server_round, arrays, self.settings.train, self.grid)
-        new, metrics = strategy.aggregate_train(server_round, self._replies(messages))
+        messages = self.hooks.configure_train(server_round, arrays, self.train_config, self.grid)
+        new, metrics = self.hooks.aggregate_train(server_round, self._replies(messages))
         if metrics is not None:
             result.train_metrics_clientapp[server_round] = metrics
         return arrays if new is None else new
 
-    def _evaluate_there(self, server_round: int, arrays: ArrayRecord, result: Result) -> dict[str, float]:
-        """Ask clients how good the model is; return the figures for the record."""
-        strategy = self.strategy
-        messages = strategy.configure_evaluate(server_round, arrays, self.settings.evaluate, self.grid)
-        metrics = strategy.aggregate_evaluate(server_round, self._replies(messages))
-        if metrics is None:
-            return {}
-        result.evaluate_metrics_clientapp[server_round] = metrics
-        return figures(metrics, "evaluate/")
+    def _evaluate_there(self, server_round: int, arrays: ArrayRecord, result: Result) -> MetricRecord | None:
+        """Ask clients how good the model is."""
+        messages = self.hooks.configure_evaluate(server_round, arrays, self.evaluate_config, self.grid)
+        metrics = self.hooks.aggregate_evaluate(server_round, self._replies(messages))
+        if metrics is not None:
+            result.evaluate_metrics_clientapp[server_round] = metrics
+        return metrics
 
     def _evaluate_here(self, server_round: int, arrays: ArrayRecord, result: Result) -> MetricRecord | None:
         """Ask the server's own function how good the model is."""
-        if self.settings.evaluate_fn is None:
+        if self.evaluate_fn is None:
             return None
-        metrics = self.settings.evaluate_fn(server_round, arrays)
+        metrics = self.evaluate_fn(server_round, arrays)
         if metrics is not None:
             log(INFO, "\t└──> %s", metrics)
             result.evaluate_metrics_serverapp[server_round] = metrics
         return metrics
 
     def _replies(self, messages: Iterable[Message]) -> Iterator[Message | Unreadable]:
-        sent = list(messages)
-        limit, objects = largest_reply(self.strategy.layout), most_objects(self.strategy.layout)
-        return replies_to(self.grid, sent, timeout=self.settings.timeout, limit=limit, objects=objects)
+        limit, objects = largest_reply(self.layout), most_objects(self.layout)
+        return replies_to(self.grid, list(messages), timeout=self.timeout, limit=limit, objects=objects)
 
 
 def largest_reply(layout: ModelLayout) -> int:

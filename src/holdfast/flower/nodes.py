@@ -76,8 +76,8 @@ class NodeDirectory:
 
 
 @final
-class Muster:
-    """Waits for nodes, and chooses among them.
+class NodeWaiter:
+    """Waits for nodes, but not for ever.
 
     A node that has gone is waited for once: when a wait was in vain, later rounds wait for no more than had come then,
     or are needed. So a node that comes for a round and goes again does not cost a whole wait every time.
@@ -87,7 +87,7 @@ class Muster:
         self._directory, self._patience, self._poll = directory, patience, poll
         self._came: int | None = None
 
-    def online(self, grid: Grid, *, least: int, wanted: int) -> list[Member]:
+    def wait_for_nodes(self, grid: Grid, *, least: int, wanted: int) -> list[Member]:
         """Return the members online, after waiting until there are as many as wanted, but not for ever."""
         target = max(least, wanted if self._came is None else min(wanted, self._came))
         deadline = time.monotonic() + self._patience

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from holdfast.aggregators import Aggregation, Aggregator, ServerView
-from holdfast.errors import CohortTooSmallError, NoUsableRowError
+from holdfast.errors import InputError
 from holdfast.server.record import Client, RoundRecord
 
 
@@ -28,15 +28,39 @@ class Skipped:
 def decide(
     rows: Float[Tensor, "n d"], clients: Sequence[Client], rule: Aggregator, view: ServerView
 ) -> Aggregation | Skipped:
-    """Return what the rule makes of the rows, or why it can make nothing of them."""
+    """Return what the rule makes of the rows, or why the model is to stay as it is.
+
+    It stays if nobody sent a row, if training on the server's own data has diverged, if the rule cannot aggregate these
+    rows, or if what it makes of them cannot be relied on: see `distrust`. The rows are read in place.
+    """
     if not clients:
         return Skipped("no client sent an update")
     if (diverged := divergence(view)) is not None:
         return Skipped(diverged)
     try:
-        return rule(rows, replace(view, clients=clients))
-    except (CohortTooSmallError, NoUsableRowError) as error:
+        outcome = rule(rows, replace(view, clients=clients))
+    except InputError as error:
         return Skipped(str(error))
+    reason = distrust(outcome, rule, rule.assumed_of(len(clients), view.cohort_size))
+    return outcome if reason is None else Skipped(reason)
+
+
+def distrust(outcome: Aggregation, rule: Aggregator, assumed: int) -> str | None:
+    """Return why an aggregation cannot be relied on, as a sentence; None if it can.
+
+    Every unusable row counts as one of the Byzantine ones. More of them than are assumed refute the assumption, and
+    whatever the rule promises rests on it; where none is assumed, nothing is promised. What is left of the rows must be
+    enough for what is left of the assumption.
+    """
+    number = len(outcome.usable)
+    usable = int(outcome.usable.sum())
+    unusable = number - usable
+    if unusable > assumed > 0:
+        return f"{unusable} of {number} rows are unusable, more than the {assumed} clients assumed to be Byzantine"
+    needed = rule.smallest_cohort(max(0, assumed - unusable))
+    if usable < needed:
+        return f"{usable} of {number} rows are usable, and {rule!r} needs at least {needed}"
+    return None if bool(torch.isfinite(outcome.update).all()) else "the update is not finite"
 
 
 def divergence(view: ServerView) -> str | None:

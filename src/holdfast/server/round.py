@@ -48,13 +48,22 @@ class Server:
         self,
         state: ServerState,
         *,
+        asked: int,
         trusted_row: Callable[[], Tensor],
         trusted_loss: Callable[[Tensor], float],
     ) -> ServerView:
-        """Return what the rule is told besides the rows; what is known from trusted data only if it needs that."""
+        """Return what the rule is told besides the rows.
+
+        Args:
+            state: the model the clients started from, and what the rule remembers.
+            asked: how many clients were asked for a row; a bound that is given as a fraction is of these.
+            trusted_row: computes an update from data the server trusts, if the rule needs one.
+            trusted_loss: computes the loss on such data, if the rule needs it.
+        """
         needs = self.rule.all_needs()
         return ServerView(
             round=state.round,
+            cohort_size=max(asked, 1),
             model=state.model,
             trusted_row=trusted_row() if Need.TRUSTED_ROW in needs else None,
             trusted_loss=trusted_loss if Need.TRUSTED_LOSS in needs else None,
@@ -66,11 +75,11 @@ class Server:
     ) -> tuple[Aggregation | Skipped, ServerState]:
         """Return what was decided, and the state after it: but for the count of rounds the same if that is nothing."""
         outcome = decide(received.updates, received.clients, self.rule, view)
-        if isinstance(outcome, Skipped):
-            return outcome, replace(state, round=state.round + 1)
-        following = take_step(state, outcome, lr=lr, momentum=self.momentum)
+        step = outcome if isinstance(outcome, Skipped) else take_step(state, outcome, lr=lr, momentum=self.momentum)
+        if isinstance(step, Skipped):
+            return step, replace(state, round=state.round + 1)
         return outcome, replace(
-            following,
+            step,
             buffers=median_buffers(received.buffers, state.buffers, self.variances),
             counters=median_counters(received.counters, state.counters),
         )

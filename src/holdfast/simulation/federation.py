@@ -126,7 +126,7 @@ class Federation:
                 cohort = self._cohort(state.round)
             with timer.part("local_steps"):
                 self._train(state, cohort)
-                view = self._server_view(state)
+                view = self._server_view(state, len(cohort.sampled))
             timer.move("local_steps", "sampling", self._pool.sampling_seconds)
             with timer.part("attack"):
                 received, num_forged, extra = self._attack(state, cohort, view)
@@ -181,14 +181,14 @@ class Federation:
         chunk = Chunk(cohort.round, cohort.lr, clients, poisoned)
         self._pool.train((state.model, state.buffers), chunk, first_row=0 if trains else num_liars)
 
-    def _server_view(self, state: ServerState) -> ServerView:
+    def _server_view(self, state: ServerState, asked: int) -> ServerView:
         """Return what the server tells its rule besides the rows."""
 
         def loss(model: Tensor) -> float:
             score = None if self.setting.trusted is None else self.setting.trusted.score(model, state.buffers)
             return score.loss if score is not None else 0.0
 
-        return self._server.view(state, trusted_row=lambda: self._trusted_row(state), trusted_loss=loss)
+        return self._server.view(state, asked=asked, trusted_row=lambda: self._trusted_row(state), trusted_loss=loss)
 
     def _trusted_row(self, state: ServerState) -> Float[Tensor, " d"]:
         """Return what the server would send if it were a client, from its own points."""

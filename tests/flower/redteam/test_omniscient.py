@@ -11,7 +11,7 @@ from holdfast.aggregators import Krum, Median, ServerView
 from holdfast.attacks import ATTACKS, EVERYTHING, DataAttack
 from holdfast.errors import ParameterError
 from holdfast.flower.redteam import Omniscient
-from holdfast.flower.replies.matrix import Tampering
+from holdfast.flower.settings import Tampering
 from holdfast.rng import stream
 from holdfast.simulation.adversary import Adversary, AttackContext
 
