@@ -279,8 +279,9 @@ def test_every_attack_runs_and_is_the_same_with_two_processes(name: str) -> None
     attack = ATTACKS[name](**({"attack": SignFlip()} if "attack" in fields else {}))
     what = config(rounds=2, attack=attack, byzantine=FractionMembers(fraction=0.4), rule=Rage(byzantine_fraction=0.25))
     states, records = played(what, jobs=2)
-    assert [record.skipped for record in records] == [len(record.received) < 5 for record in records]  # f = 2 of 6 asked
-    assert [record.skipped for record in records].count(True) == (name == "silence")
+    skipped = [record.skipped for record in records]
+    assert skipped == [len(record.received) < 5 for record in records], "f is 2 of the 6 who were asked"
+    assert any(skipped) == (name == "silence")
     assert bool(torch.isfinite(states[-1].model).all())
     assert torch.equal(states[-1].model, played(what)[0][-1].model)
 
