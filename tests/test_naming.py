@@ -27,11 +27,7 @@ from holdfast.simulation.tables import NAMED
 from holdfast.testing.contract import check_contract
 from holdfast.values import ValueObject
 
-
-@pytest.fixture(autouse=True)
-def _nothing_stays_registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    for registry in (RULES, ATTACKS):
-        monkeypatch.setattr(registry, "_classes", dict(registry))
+pytestmark = pytest.mark.usefixtures("_registries")
 
 
 def test_a_rule_that_is_defined_with_a_name_is_known_everywhere() -> None:
