@@ -78,7 +78,7 @@ class Constant:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Effort:
+class MeasurementBudget:
     """How much is looked at to measure constants."""
 
     clients: int | Literal["all"] = "all"
@@ -93,7 +93,7 @@ class Effort:
     """So many points for these products."""
 
     @classmethod
-    def usual(cls, setting: Setting) -> Effort:
+    def usual(cls, setting: Setting) -> MeasurementBudget:
         """Return all where it is affordable, else samples, such that a model takes some seconds."""
         number, dim = len(setting.client_shares.order), setting.layout.dim
         if number * dim <= _AFFORDABLE:
@@ -122,7 +122,7 @@ class Effort:
 
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Known:
+class KnownConstants:
     """What is known of the objective of a run."""
 
     constants: tuple[Constant, ...]
@@ -134,7 +134,7 @@ class Known:
         """Whether all constants hold for all x."""
         return all(constant.everywhere for constant in self.constants)
 
-    def changed(self, changes: dict[str, float]) -> Known:
+    def changed(self, changes: dict[str, float]) -> KnownConstants:
         """Return the constants with some of them given."""
         kept = [constant for constant in self.constants if constant.name not in changes]
         given = [
@@ -142,7 +142,7 @@ class Known:
         ]
         order = list(SYMBOLS)
         together = sorted([*kept, *given], key=lambda each: order.index(each.name))
-        return Known(constants=tuple(together), minimiser=self.minimiser)
+        return KnownConstants(constants=tuple(together), minimiser=self.minimiser)
 
     def problem(self) -> Problem:
         """Return the constants as the theorems ask for them.
@@ -172,7 +172,7 @@ def start_of(setting: Setting) -> Point:
     return Point("the start of the run", layout.parameters_of(module, dtype), layout.buffers_of(module, dtype))
 
 
-def exactly(setting: Setting, objective: Objective) -> Known | None:
+def proved_constants(setting: Setting, objective: Objective) -> KnownConstants | None:
     """Return the constants of a problem of which everything is known; None for others, such as networks."""
     try:
         found = exact_constants(setting.config.model, setting.dataset, setting.client_shares)
@@ -192,10 +192,10 @@ def exactly(setting: Setting, objective: Objective) -> Known | None:
         Constant(name="gap", value=max(0.0, value - found.minimum), origin=_NEWTON, everywhere=True),
         _dim(objective),
     )
-    return Known(constants=constants, minimiser=found.minimiser)
+    return KnownConstants(constants=constants, minimiser=found.minimiser)
 
 
-def locally(setting: Setting, objective: Objective, trajectory: Trajectory) -> Known:
+def local_constants(setting: Setting, objective: Objective, trajectory: Trajectory) -> KnownConstants:
     """Return the largest constants that were measured at some models, of which the first is the start of the run.
 
     Losses are not negative, so F* ≥ 0 and F(x_0) − F* ≤ F(x_0). μ = 0: nothing is claimed about convexity.
@@ -220,14 +220,14 @@ def locally(setting: Setting, objective: Objective, trajectory: Trajectory) -> K
         Constant(name="gap", value=max(0.0, first.value), origin=_height(first), everywhere=not first.gradient_error),
         _dim(objective),
     )
-    return Known(constants=constants)
+    return KnownConstants(constants=constants)
 
 
-def at_start(setting: Setting, objective: Objective) -> Known:
+def constants_at_start(setting: Setting, objective: Objective) -> KnownConstants:
     """Return the constants that are measured at the start of a run."""
-    effort, start = Effort.usual(setting), start_of(setting)
-    here, steep = effort.measure(objective, start), effort.steepness(objective, start)
-    return locally(setting, objective, Trajectory(statistics=(here,), curvatures=(steep,)))
+    budget, start = MeasurementBudget.usual(setting), start_of(setting)
+    here, steep = budget.measure(objective, start), budget.steepness(objective, start)
+    return local_constants(setting, objective, Trajectory(statistics=(here,), curvatures=(steep,)))
 
 
 def _pooled(objective: Objective, number: int | None) -> Objective:
