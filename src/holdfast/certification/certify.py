@@ -10,15 +10,7 @@ from typing import Any, final
 
 from holdfast.aggregators import Rage
 from holdfast.aggregators.rage.constants import KAPPA
-from holdfast.certification.assumptions import (
-    algorithm,
-    arrivals,
-    cohorts,
-    constants,
-    constants_away,
-    disproved_cohorts,
-    spreads,
-)
+from holdfast.certification import assumptions, filter_error
 from holdfast.certification.constants import (
     SYMBOLS,
     KnownConstants,
@@ -29,7 +21,6 @@ from holdfast.certification.constants import (
     objective_of,
     proved_constants,
 )
-from holdfast.certification.filter_error import certified_errors, errors
 from holdfast.certification.guarantees import judge_guarantee, measured_curve, obstacles
 from holdfast.certification.path import ModelPath, measure_path
 from holdfast.certification.plan import NO_REQUEST, Plan, PlanRequest, make_plan, missing_fields
@@ -284,20 +275,20 @@ def _judge(
 ) -> Iterator[Verdict]:
     """Yield all judgements of a run, the assumptions first; `seen` tells that it is known who was Byzantine."""
     plan, models = basis.plan, basis.models
-    yield algorithm(basis.outside, skipped)
+    yield assumptions.algorithm(basis.outside, skipped)
     if plan is None or models is None:
-        yield from constants_away(basis.given)
+        yield from assumptions.constants_away(basis.given)
     else:
-        yield from constants(plan, models)
+        yield from assumptions.constants(plan, models)
         if seen:
-            yield cohorts(plan, facts)
-        yield from spreads(plan, facts)
+            yield assumptions.cohorts(plan, facts)
+        yield from assumptions.spreads(plan, facts)
     if seen:
-        yield from errors(facts)
+        yield from filter_error.errors(facts)
     else:
-        yield disproved_cohorts(records, sigma0)
-        yield arrivals(records)
-        yield certified_errors(facts)
+        yield assumptions.disproved_cohorts(records, sigma0)
+        yield assumptions.arrivals(records)
+        yield filter_error.certified_errors(facts)
     if plan is None:
         because = "they need L, σ², κ² and where the run starts; give these numbers if you know them"
         yield on_guarantee("theorems", Outcome.UNKNOWN, because)
