@@ -26,10 +26,10 @@ from rich.table import Table
 from holdfast.aggregators import build_rule
 from holdfast.attacks import Alternating, Attack, FractionMembers, SignFlip, Sleeper, build_attack
 from holdfast.data import Dataset, DataSource, FashionMnist, MnistByWriter
-from holdfast.gauntlet.lineup import ATTACK_LABELS, attack_called
 from holdfast.models import MultilayerPerceptron
 from holdfast.partitions import DirichletPartition, NaturalPartition, Partition
 from holdfast.simulation import Evaluation, Federation, RunConfig, ServerOptions
+from holdfast.sweeps.catalogue import ATTACK_LABELS, attack_called
 
 COHORT_SIZE, NUM_ASSUMED, ROUNDS = 50, 15, 300
 LEARNING_RATES: Mapping[str, float] = MappingProxyType({"fashion": 0.2, "writers": 0.4})

@@ -20,7 +20,7 @@ from holdfast.attacks import (
     Mimic,
     Spread,
 )
-from holdfast.scenes import MODELS, Scene, attacked, population
+from holdfast.sweeps.matrices.populations import MODELS, Scene, attacked, population
 
 ROUNDING = 1e-4
 """float32 rows and updates."""

@@ -28,7 +28,7 @@ from holdfast.attacks import (
 from holdfast.attacks.adaptive import most_damaging
 from holdfast.attacks.victim import expected_victim
 from holdfast.errors import ParameterError
-from holdfast.scenes import attacked, population
+from holdfast.sweeps.matrices.populations import attacked, population
 
 
 def view_of(rule: str, *, model: str = "iso", cohort_size: int = 20, dim: int = 300, number: int = 4) -> AdversaryView:

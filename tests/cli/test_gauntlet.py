@@ -11,7 +11,7 @@ from rich.console import Console
 from tests.cli.commands import refused, run
 
 from holdfast.cli.gauntlet import _ranking
-from holdfast.gauntlet import read_records, standings
+from holdfast.sweeps.matrices import read_records, standings
 
 
 def test_gauntlet_ranks_rules_and_says_where_rage_is_not_the_best(tmp_path: Path) -> None:

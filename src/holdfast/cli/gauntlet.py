@@ -15,7 +15,7 @@ from rich.table import Table
 from holdfast.errors import ParameterError, find
 
 if TYPE_CHECKING:
-    from holdfast.gauntlet import Grid, Record, Standing
+    from holdfast.sweeps.matrices import Grid, Record, Standing
 
 CHAMPION = "rage"
 """The rule whose losses are listed."""
@@ -58,7 +58,7 @@ def gauntlet(
 
     `holdfast list rules` and `holdfast list attacks` name them all; rage-known and rage-exact are told the true σ₀.
     """
-    from holdfast.gauntlet import read_records, run
+    from holdfast.sweeps.matrices import read_records, run
 
     if show is not None:
         _report(read_records(show), show, as_json=as_json)
@@ -90,7 +90,7 @@ def gauntlet(
 
 def _report(records: Sequence[Record], out: Path | None, *, as_json: bool) -> None:
     """Print the standings."""
-    from holdfast.gauntlet import standings
+    from holdfast.sweeps.matrices import standings
 
     ranked = standings(records)
     if as_json:
@@ -114,7 +114,7 @@ def _finite(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _grid(preset: str, changes: dict[str, Any]) -> Grid:
-    from holdfast.gauntlet import GRIDS, Grid
+    from holdfast.sweeps.matrices import GRIDS, Grid
 
     if changes.get("attacks") == ("all",):
         changes["attacks"] = GRIDS["full"].attacks
@@ -154,7 +154,7 @@ def _ranking(ranked: Sequence[Standing], width: int) -> Table:
 
 def _show_contests(console: Console, records: Sequence[Record]) -> None:
     """Say where the champion is not the best."""
-    from holdfast.gauntlet import better_than
+    from holdfast.sweeps.matrices import better_than
 
     contests = better_than(CHAMPION, records)
     cells = {(r.cohort_size, r.dim, r.num_byzantine, r.model) for r in records}

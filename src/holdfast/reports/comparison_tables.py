@@ -6,13 +6,13 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from holdfast.comparison.choices import ATTACK, ORACLE, RULE, Label
-from holdfast.comparison.comparing import GRID
-from holdfast.comparison.grid import Grid
-from holdfast.comparison.reading import CHAMPION
-from holdfast.comparison.results import Result, State
-from holdfast.comparison.standing import Case, in_words, setting_of
 from holdfast.reports.panels import Code, Column, Panel, Section, Table, Unit, Value
+from holdfast.sweeps.runs.choices import ATTACK, ORACLE, RULE, Label
+from holdfast.sweeps.runs.commentary import CHAMPION
+from holdfast.sweeps.runs.comparison import GRID
+from holdfast.sweeps.runs.grid import Grid
+from holdfast.sweeps.runs.ranking import Case, in_words, setting_of
+from holdfast.sweeps.runs.results import Result, State
 
 
 def filtering(cases: Sequence[Case], keys: frozenset[str]) -> Section | None:

@@ -12,25 +12,6 @@ from typing import final
 import numpy as np
 
 from holdfast import __version__
-from holdfast.comparison.choices import FRACTION, ORACLE
-from holdfast.comparison.comparing import GRID, RESULTS
-from holdfast.comparison.grid import Grid, parsed_grid
-from holdfast.comparison.reading import CHAMPION, Verdict, contests, reading
-from holdfast.comparison.results import Result, State, read_results
-from holdfast.comparison.standing import (
-    NO_ATTACK,
-    Case,
-    Setting,
-    Standing,
-    WorstCase,
-    attacked,
-    cases,
-    comparable,
-    in_words,
-    standings,
-    varied,
-    worst_cases,
-)
 from holdfast.errors import HoldfastError
 from holdfast.reports.comparison_tables import configuration, failures, filtering, published
 from holdfast.reports.panels import (
@@ -49,6 +30,25 @@ from holdfast.reports.panels import (
     Unit,
     Value,
 )
+from holdfast.sweeps.runs.choices import FRACTION, ORACLE
+from holdfast.sweeps.runs.commentary import CHAMPION, Verdict, contests, reading
+from holdfast.sweeps.runs.comparison import GRID, RESULTS
+from holdfast.sweeps.runs.grid import Grid, parsed_grid
+from holdfast.sweeps.runs.ranking import (
+    NO_ATTACK,
+    Case,
+    Setting,
+    Standing,
+    WorstCase,
+    attacked,
+    cases,
+    comparable,
+    in_words,
+    standings,
+    varied,
+    worst_cases,
+)
+from holdfast.sweeps.runs.results import Result, State, read_results
 
 MOST_MAPS = 12
 """How many settings have a map of rules and attacks."""

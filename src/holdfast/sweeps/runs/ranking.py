@@ -11,8 +11,8 @@ from typing import Any, final
 import numpy as np
 from scipy.stats import t as student
 
-from holdfast.comparison.choices import ATTACK, FRACTION, ORACLE, RULE, SEED, Label
-from holdfast.comparison.results import Result, State
+from holdfast.sweeps.runs.choices import ATTACK, FRACTION, ORACLE, RULE, SEED, Label
+from holdfast.sweeps.runs.results import Result, State
 
 NO_ATTACK = "none"
 NOTHING = "–"

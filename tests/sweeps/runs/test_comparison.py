@@ -11,16 +11,16 @@ from pathlib import Path
 import polars as pl
 import pytest
 from tests.cli.commands import ONE_THREAD, PROGRAM
-from tests.comparison.grids import BASE, SMALL, ThisProcess
+from tests.sweeps.runs.grids import BASE, SMALL, ThisProcess
 
-from holdfast.comparison.comparing import Comparison
-from holdfast.comparison.figures import read_figures
-from holdfast.comparison.grid import parsed_grid
-from holdfast.comparison.results import State, read_results
-from holdfast.comparison.workers import LocalWorkers
 from holdfast.durable import sole_holder
 from holdfast.errors import CorruptRunError, RunError
 from holdfast.server.folder import RunFolder
+from holdfast.sweeps.runs.comparison import Comparison
+from holdfast.sweeps.runs.figures import read_figures
+from holdfast.sweeps.runs.grid import parsed_grid
+from holdfast.sweeps.runs.results import State, read_results
+from holdfast.sweeps.runs.workers import LocalWorkers
 
 KILLER = """
 import os, signal, torch

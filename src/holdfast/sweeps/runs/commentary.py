@@ -10,10 +10,9 @@ from typing import final
 
 import numpy as np
 
-from holdfast.comparison.choices import ATTACK, ORACLE, RULE, SEED, Label
-from holdfast.comparison.figures import Figures
-from holdfast.comparison.results import Result, State
-from holdfast.comparison.standing import (
+from holdfast.sweeps.runs.choices import ATTACK, ORACLE, RULE, SEED, Label
+from holdfast.sweeps.runs.figures import Figures
+from holdfast.sweeps.runs.ranking import (
     NO_ATTACK,
     Estimate,
     Setting,
@@ -27,6 +26,7 @@ from holdfast.comparison.standing import (
     varied,
     worst_cases,
 )
+from holdfast.sweeps.runs.results import Result, State
 
 CHAMPION = "rage"
 """The rule that is read about."""

@@ -16,15 +16,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import final
 
-from holdfast.comparison.cells import Cell, Plan
-from holdfast.comparison.figures import Figures, read_figures
-from holdfast.comparison.grid import Grid
-from holdfast.comparison.playing import Failure, Task, tidy
-from holdfast.comparison.results import Result, State, outcome_of, read_results, waiting, write_results
-from holdfast.comparison.workers import Workers
 from holdfast.durable import replace_file, sole_holder
 from holdfast.errors import CorruptRunError, RunError
 from holdfast.runs import config_to_toml
+from holdfast.sweeps.runs.cells import Cell, Plan
+from holdfast.sweeps.runs.figures import Figures, read_figures
+from holdfast.sweeps.runs.grid import Grid
+from holdfast.sweeps.runs.results import Result, State, outcome_of, read_results, waiting, write_results
+from holdfast.sweeps.runs.task import Failure, Task, tidy
+from holdfast.sweeps.runs.workers import Workers
 
 RESULTS, GRID, CELLS = "results.parquet", "grid.toml", "cells"
 _PAUSE = 3.0

@@ -14,10 +14,10 @@ from pathlib import Path
 from holdfast.aggregators import Aggregator
 from holdfast.attacks import Attack, Knowledge
 from holdfast.errors import CohortTooSmallError, HoldfastError, TooManySubsetsError
-from holdfast.gauntlet.grid import Cell, Grid
-from holdfast.gauntlet.lineup import attack_called, rule_called
-from holdfast.gauntlet.record import Record, append, cell_key, drop_torn_line, read_records, sole_writer
-from holdfast.scenes import Population, Scene, attacked, population
+from holdfast.sweeps.catalogue import attack_called, rule_called
+from holdfast.sweeps.matrices.grid import Cell, Grid
+from holdfast.sweeps.matrices.populations import Population, Scene, attacked, population
+from holdfast.sweeps.matrices.record import Record, append, cell_key, drop_torn_line, read_records, sole_writer
 from holdfast.workers import deaf_children, end_with_parent
 
 Task = tuple[Cell, tuple[str, ...]]

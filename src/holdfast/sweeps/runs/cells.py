@@ -14,7 +14,13 @@ import tomli_w
 from holdfast.aggregators import Mean
 from holdfast.aggregators.registry import rule_from_table, rule_table
 from holdfast.attacks import FixedMembers, FractionMembers, Honest, Silence, attack_table
-from holdfast.comparison.choices import (
+from holdfast.data import Dataset, DataSource, dataset_table
+from holdfast.errors import CohortTooSmallError, HoldfastError, ParameterError
+from holdfast.partitions import partition_table
+from holdfast.runs import config_to_toml
+from holdfast.simulation import RunConfig, config_from_table
+from holdfast.simulation.setting import check_trust, dealt
+from holdfast.sweeps.runs.choices import (
     ANY,
     ATTACK,
     FRACTION,
@@ -31,13 +37,7 @@ from holdfast.comparison.choices import (
     placed,
     told,
 )
-from holdfast.comparison.grid import Grid
-from holdfast.data import Dataset, DataSource, dataset_table
-from holdfast.errors import CohortTooSmallError, HoldfastError, ParameterError
-from holdfast.partitions import partition_table
-from holdfast.runs import config_to_toml
-from holdfast.simulation import RunConfig, config_from_table
-from holdfast.simulation.setting import check_trust, dealt
+from holdfast.sweeps.runs.grid import Grid
 from holdfast.theory.sampling import tolerated_for
 
 FORMAT = 1

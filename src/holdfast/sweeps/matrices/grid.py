@@ -13,8 +13,8 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, field_validator
 
 from holdfast.errors import ParameterError
-from holdfast.gauntlet.lineup import ATTACK_LABELS, RULE_LABELS, check_labels
-from holdfast.scenes import MODELS, check_model
+from holdfast.sweeps.catalogue import ATTACK_LABELS, RULE_LABELS, check_labels
+from holdfast.sweeps.matrices.populations import MODELS, check_model
 from holdfast.values import ValueObject, real_number, whole_number
 
 Positive = Annotated[int, Field(ge=1), BeforeValidator(whole_number)]

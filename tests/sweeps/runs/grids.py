@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import final
 
-from holdfast.comparison.figures import Figures
-from holdfast.comparison.playing import Outcome, Task, play_cell
-from holdfast.comparison.results import Result, State
-from holdfast.comparison.workers import Workers
+from holdfast.sweeps.runs.figures import Figures
+from holdfast.sweeps.runs.results import Result, State
+from holdfast.sweeps.runs.task import Outcome, Task, play_cell
+from holdfast.sweeps.runs.workers import Workers
 
 BASE = """
 [base]

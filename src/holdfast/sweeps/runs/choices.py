@@ -10,10 +10,10 @@ from typing import Any, final
 from holdfast.aggregators import RULES
 from holdfast.attacks import attack_table
 from holdfast.errors import ParameterError, find
-from holdfast.gauntlet.lineup import attack_called
 from holdfast.partitions import PARTITIONS
 from holdfast.runs.files import change
 from holdfast.simulation.tables import NAMED
+from holdfast.sweeps.catalogue import attack_called
 from holdfast.values import real_number
 
 Label = str | int | float

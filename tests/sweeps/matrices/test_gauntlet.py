@@ -14,9 +14,9 @@ import pytest
 from holdfast.aggregators import RULES
 from holdfast.attacks import ATTACKS, DataAttack
 from holdfast.errors import HoldfastError, ParameterError, UnknownNameError
-from holdfast.gauntlet import GRIDS, Grid, Record, bench, better_than, read_records, run, standings
-from holdfast.gauntlet.bench import Task, try_cell
-from holdfast.gauntlet.lineup import ATTACK_LABELS, RULE_LABELS, WITH_PARAMETERS, attack_called, rule_called
+from holdfast.sweeps.catalogue import ATTACK_LABELS, RULE_LABELS, WITH_PARAMETERS, attack_called, rule_called
+from holdfast.sweeps.matrices import GRIDS, Grid, Record, better_than, gauntlet, read_records, run, standings
+from holdfast.sweeps.matrices.gauntlet import Task, try_cell
 
 SMALL = Grid(
     rules=("rage", "median", "bulyan"),
@@ -183,7 +183,7 @@ def _lost(task: Task) -> list[Record]:
 
 
 def test_a_lost_worker_is_an_error_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench, "try_cell", _lost)
+    monkeypatch.setattr(gauntlet, "try_cell", _lost)
     with pytest.raises(HoldfastError, match="ended abruptly"):
         records(SMALL, jobs=2)
 

@@ -10,7 +10,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any, final
 
-from holdfast.comparison.choices import (
+from holdfast.errors import HoldfastError, ParameterError, UnknownNameError, nearest
+from holdfast.runs.files import change
+from holdfast.simulation import config_from_table
+from holdfast.sweeps.runs.choices import (
     PARTICIPATION,
     RULE,
     SAME_PLACE,
@@ -22,10 +25,7 @@ from holdfast.comparison.choices import (
     placed,
     told,
 )
-from holdfast.comparison.published import Published, published
-from holdfast.errors import HoldfastError, ParameterError, UnknownNameError, nearest
-from holdfast.runs.files import change
-from holdfast.simulation import config_from_table
+from holdfast.sweeps.runs.published_figures import Published, published
 from holdfast.theory.ranges import probability
 
 _KEYS = ("title", "note", "told", "reference", "base", "grid", "published")
@@ -73,7 +73,7 @@ def shipped() -> tuple[str, ...]:
     >>> shipped()
     ('bucketing', 'paper', 'quick')
     """
-    files = resources.files("holdfast.comparison").joinpath("grids").iterdir()
+    files = resources.files("holdfast.sweeps.runs").joinpath("grids").iterdir()
     return tuple(sorted(file.name.removesuffix(_ENDING) for file in files if file.name.endswith(_ENDING)))
 
 
@@ -84,7 +84,7 @@ def read_grid(name: str) -> Grid:
         ParameterError, UnknownNameError: there is none of this name, or what it says means nothing.
     """
     if name in shipped() and not Path(name).is_file():
-        text = resources.files("holdfast.comparison").joinpath("grids", name + _ENDING).read_text(encoding="utf-8")
+        text = resources.files("holdfast.sweeps.runs").joinpath("grids", name + _ENDING).read_text(encoding="utf-8")
     else:
         try:
             text = Path(name).read_text(encoding="utf-8")

@@ -13,8 +13,6 @@ from typing import final
 
 import torch
 
-from holdfast.comparison.cells import data_toml
-from holdfast.comparison.figures import Figures, figures_of, write_figures
 from holdfast.data import Dataset, dataset_from_table
 from holdfast.errors import CorruptRunError, DataError, HoldfastError
 from holdfast.runs import Run, config_from_toml
@@ -22,6 +20,8 @@ from holdfast.runs.files import sealed
 from holdfast.runs.run import made_with
 from holdfast.server.folder import RunFolder
 from holdfast.simulation import RunConfig
+from holdfast.sweeps.runs.cells import data_toml
+from holdfast.sweeps.runs.figures import Figures, figures_of, write_figures
 from holdfast.workers import end_with_parent
 
 Files = dict[str, bytes]

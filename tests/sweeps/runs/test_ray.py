@@ -6,13 +6,13 @@ import warnings
 from pathlib import Path
 
 import pytest
-from tests.comparison.grids import BASE, ThisProcess
+from tests.sweeps.runs.grids import BASE, ThisProcess
 
-from holdfast.comparison.comparing import Comparison
-from holdfast.comparison.grid import parsed_grid
-from holdfast.comparison.results import State, read_results
-from holdfast.comparison.workers import RayWorkers
 from holdfast.errors import RunError
+from holdfast.sweeps.runs.comparison import Comparison
+from holdfast.sweeps.runs.grid import parsed_grid
+from holdfast.sweeps.runs.results import State, read_results
+from holdfast.sweeps.runs.workers import RayWorkers
 
 pytest.importorskip("ray", reason="Ray is not installed")
 

@@ -20,9 +20,9 @@ from holdfast.errors import RunError
 from holdfast.reports.wording import plural
 
 if TYPE_CHECKING:
-    from holdfast.comparison.comparing import Comparison, Stage
-    from holdfast.comparison.standing import Standing
-    from holdfast.comparison.workers import Workers
+    from holdfast.sweeps.runs.comparison import Comparison, Stage
+    from holdfast.sweeps.runs.ranking import Standing
+    from holdfast.sweeps.runs.workers import Workers
 
 COMPARISONS = Path("comparisons")
 """The folder that holds the comparisons that were given no other place."""
@@ -57,8 +57,8 @@ def compare(
     Exit code 0, or 2 if the grid cannot be compared, or 1 if cells failed, or 130 if it was stopped by Ctrl-C.
     """
     _check_extra()
-    from holdfast.comparison.comparing import Comparison
-    from holdfast.comparison.grid import read_grid
+    from holdfast.sweeps.runs.comparison import Comparison
+    from holdfast.sweeps.runs.grid import read_grid
 
     folder = out if out is not None else COMPARISONS / Path(grid).stem
     comparison = Comparison(read_grid(grid), folder)
@@ -88,7 +88,7 @@ def _check_extra() -> None:
 
 
 def _workers(jobs: int | None, ray: str | None) -> Workers:
-    from holdfast.comparison.workers import LocalWorkers, RayWorkers
+    from holdfast.sweeps.runs.workers import LocalWorkers, RayWorkers
 
     return LocalWorkers(jobs=jobs or usual_jobs()) if ray is None else RayWorkers(address=ray)
 
@@ -193,8 +193,8 @@ def ranking(standings: list[Standing], *, wide: bool) -> Table:
 
 def _show(comparison: Comparison) -> None:
     """Print the ranking and the reading of it."""
-    from holdfast.comparison.reading import reading
-    from holdfast.comparison.standing import standings
+    from holdfast.sweeps.runs.commentary import reading
+    from holdfast.sweeps.runs.ranking import standings
 
     results = comparison.results()
     console = Console()

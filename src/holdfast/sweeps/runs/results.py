@@ -9,12 +9,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, final
 
-from holdfast.comparison.cells import Cell
-from holdfast.comparison.choices import Label
-from holdfast.comparison.figures import Figures
 from holdfast.durable import replace_file
 from holdfast.errors import CorruptRunError, RunError
 from holdfast.runs import config_to_toml
+from holdfast.sweeps.runs.cells import Cell
+from holdfast.sweeps.runs.choices import Label
+from holdfast.sweeps.runs.figures import Figures
 
 INSTALL = "pip install 'holdfast[compare]'"
 

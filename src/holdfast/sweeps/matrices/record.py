@@ -12,7 +12,7 @@ from typing import Any
 
 from holdfast.durable import append_lines, drop_torn_line, sole_holder, whole_lines
 from holdfast.errors import ParameterError, RunError
-from holdfast.gauntlet.grid import Cell
+from holdfast.sweeps.matrices.grid import Cell
 
 __all__ = ["Record", "append", "cell_key", "drop_torn_line", "read_records", "sole_writer"]
 

@@ -11,18 +11,18 @@ from typing import cast
 import pytest
 from rich.console import Console
 from tests.cli.commands import refused, run
-from tests.comparison.grids import SMALL, ThisProcess, result
+from tests.sweeps.runs.grids import SMALL, ThisProcess, result
 from typer.testing import CliRunner
 
-from holdfast.cli import comparing
+from holdfast.cli import compare
 from holdfast.cli.app import app
-from holdfast.comparison.standing import standings
+from holdfast.sweeps.runs.ranking import standings
 
 
 @pytest.fixture
 def grid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(comparing, "_workers", lambda jobs, ray: ThisProcess())
+    monkeypatch.setattr(compare, "_workers", lambda jobs, ray: ThisProcess())
     path = tmp_path / "mine.toml"
     path.write_text(SMALL)
     return path
@@ -46,7 +46,7 @@ def test_a_narrow_terminal_shows_the_rules_and_their_worst_cases() -> None:
     rows = [result(rule, attack, 0.5 + 0.1 * seed, seed=seed) for rule in ("rage", "nnm+trimmed-mean")
             for attack in ("none", "sign-flip") for seed in range(3)]  # fmt: skip
     console = Console(width=80, file=StringIO())
-    console.print(comparing.ranking(standings(rows), wide=False))
+    console.print(compare.ranking(standings(rows), wide=False))
     shown = cast("StringIO", console.file).getvalue()
     assert "nnm+trimmed-mean" in shown
     assert "60.0 ± 24.8 %" in shown
@@ -72,7 +72,7 @@ def test_bad_grids_are_one_line_and_exit_code_2(
 def test_a_missing_extra_names_the_command_that_installs_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(comparing, "find_spec", lambda name: None)
+    monkeypatch.setattr(compare, "find_spec", lambda name: None)
     assert "pip install 'holdfast[compare]'" in refused(capsys, monkeypatch, "compare", "quick")
 
 

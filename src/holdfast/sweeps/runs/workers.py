@@ -15,9 +15,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, final
 
-from holdfast.comparison.playing import Failure, Files, Outcome, Task, begin, play_cell, play_elsewhere
 from holdfast.durable import replace_file
 from holdfast.errors import RunError
+from holdfast.sweeps.runs.task import Failure, Files, Outcome, Task, begin, play_cell, play_elsewhere
 from holdfast.workers import deaf_children
 
 INSTALL_RAY = "pip install 'holdfast[ray]'"

@@ -3,11 +3,11 @@ from __future__ import annotations
 import math
 
 import pytest
-from tests.comparison.grids import result
+from tests.sweeps.runs.grids import result
 
-from holdfast.comparison.reading import Verdict, contests, reading
-from holdfast.comparison.results import State
-from holdfast.comparison.standing import comparable, estimate, standings, worst_cases
+from holdfast.sweeps.runs.commentary import Verdict, contests, reading
+from holdfast.sweeps.runs.ranking import comparable, estimate, standings, worst_cases
+from holdfast.sweeps.runs.results import State
 
 
 def test_the_interval_is_students() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast.gauntlet.record import Record
+from holdfast.sweeps.matrices.record import Record
 
 NO_ATTACK = "none"
 """The label of the cells in which nobody attacks."""

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.comparison.grids import BASE
+from tests.sweeps.runs.grids import BASE
 
-from holdfast.comparison.grid import parsed_grid, read_grid, shipped
 from holdfast.errors import HoldfastError
+from holdfast.sweeps.runs.grid import parsed_grid, read_grid, shipped
 
 
 def grid(text: str) -> str:

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.comparison.grids import BASE, SMALL
+from tests.sweeps.runs.grids import BASE, SMALL
 
-from holdfast.comparison.cells import Cell, Plan
-from holdfast.comparison.grid import parsed_grid
 from holdfast.errors import HoldfastError
+from holdfast.sweeps.runs.cells import Cell, Plan
+from holdfast.sweeps.runs.grid import parsed_grid
 from holdfast.theory.sampling import excess_probability
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from holdfast.aggregators import Mean
 from holdfast.attacks import Cluster, Honest, Silence
 from holdfast.errors import ParameterError, UnknownNameError
-from holdfast.scenes import MODELS, attacked, check_model, population, scene
+from holdfast.sweeps.matrices.populations import MODELS, attacked, check_model, population, scene
 
 
 @pytest.mark.parametrize("model", MODELS)
