@@ -29,7 +29,7 @@ from holdfast.data import Dataset, DataSource, FashionMnist, MnistByWriter
 from holdfast.models import MultilayerPerceptron
 from holdfast.partitions import DirichletPartition, NaturalPartition, Partition
 from holdfast.simulation import Evaluation, Federation, RunConfig, ServerOptions
-from holdfast.sweeps.catalogue import ATTACK_LABELS, attack_called
+from holdfast.sweeps.matrices.catalogue import ATTACK_LABELS, attack_for
 
 COHORT_SIZE, NUM_ASSUMED, ROUNDS = 50, 15, 300
 LEARNING_RATES: Mapping[str, float] = MappingProxyType({"fashion": 0.2, "writers": 0.4})
@@ -101,7 +101,7 @@ def config_of(cell: Cell) -> RunConfig:
 
 def attack_of(label: str) -> Attack:
     """Return the attack with this label."""
-    return TIMED[label] if label in TIMED else attack_called(label)
+    return TIMED[label] if label in TIMED else attack_for(label)
 
 
 @cache

@@ -20,15 +20,14 @@ from holdfast.errors import RunError
 from holdfast.reports.wording import plural
 
 if TYPE_CHECKING:
+    from holdfast.sweeps.pool import Pool
     from holdfast.sweeps.runs.comparison import Comparison, Stage
-    from holdfast.sweeps.runs.ranking import Standing
-    from holdfast.sweeps.runs.workers import Workers
+    from holdfast.sweeps.runs.ranking import RankedRule
 
 COMPARISONS = Path("comparisons")
 """The folder that holds the comparisons that were given no other place."""
 SILENCE = 20.0
 """Seconds between two lines where there is no terminal."""
-EXTRA = ("pebble", "polars")
 WIDTH_OF_FILES = 120
 WIDTH_OF_ALL = 110
 """Columns of a terminal in which the whole ranking has room."""
@@ -68,7 +67,7 @@ def compare(
     stopped, failed = False, 0
     if not show:
         try:
-            failed = _play(comparison, _workers(jobs, ray), limit, None if minutes is None else 60.0 * minutes)
+            failed = _play(comparison, _pool(jobs, ray), limit, None if minutes is None else 60.0 * minutes)
         except KeyboardInterrupt:
             stopped = True
     _show(comparison)
@@ -80,25 +79,23 @@ def compare(
 
 
 def _check_extra() -> None:
-    missing = [name for name in EXTRA if find_spec(name) is None]
-    if missing:
-        raise RunError(
-            f"{' and '.join(missing)} not installed, and a comparison needs it: pip install 'holdfast[compare]'"
-        )
+    if find_spec("polars") is None:
+        raise RunError("polars is not installed, and a comparison needs it: pip install 'holdfast[compare]'")
 
 
-def _workers(jobs: int | None, ray: str | None) -> Workers:
-    from holdfast.sweeps.runs.workers import LocalWorkers, RayWorkers
+def _pool(jobs: int | None, ray: str | None) -> Pool:
+    from holdfast.sweeps.pool import WorkerProcesses
+    from holdfast.sweeps.ray import RayCluster
 
-    return LocalWorkers(jobs=jobs or usual_jobs()) if ray is None else RayWorkers(address=ray)
+    return WorkerProcesses(jobs=jobs or usual_jobs()) if ray is None else RayCluster(address=ray)
 
 
-def _play(comparison: Comparison, workers: Workers, limit: int | None, seconds: float | None) -> int:
+def _play(comparison: Comparison, pool: Pool, limit: int | None, seconds: float | None) -> int:
     """Play the comparison and show how far it is; return how many cells have failed."""
     console = Console(stderr=True)
     failed = 0
     with _shown(console) as shown:
-        for stage in comparison.play(workers, limit=limit, seconds=seconds):
+        for stage in comparison.play(pool, limit=limit, seconds=seconds):
             failed = stage.failed
             if stage.reason is not None and stage.last is not None:
                 what = ", ".join(f"{key} {value}" for key, value in stage.last.settings.items())
@@ -175,7 +172,7 @@ def _say_how_many(comparison: Comparison) -> None:
     )
 
 
-def ranking(standings: list[Standing], *, wide: bool) -> Table:
+def ranking_table(ranked: list[RankedRule], *, wide: bool) -> Table:
     """Return the ranking; in a narrow terminal without what there is to say about removals."""
     table = Table(title="accuracy in the worst case over attacks, mean over settings; best first")
     table.add_column("rule", overflow="fold", min_width=16)
@@ -185,23 +182,23 @@ def ranking(standings: list[Standing], *, wide: bool) -> Table:
     numbers = ("without\nattack", "precision", "recall", "honest\nremoved", "settings")
     for heading in numbers if wide else numbers[:1]:
         table.add_column(heading, justify="right", no_wrap=True)
-    for each in standings:
+    for each in ranked:
         words = each.words()
         table.add_row(*words[: len(table.columns)], style="bold" if each.rule == "rage" else None)
     return table
 
 
 def _show(comparison: Comparison) -> None:
-    """Print the ranking and the reading of it."""
-    from holdfast.sweeps.runs.commentary import reading
-    from holdfast.sweeps.runs.ranking import standings
+    """Print the ranking and the commentary on it."""
+    from holdfast.sweeps.runs.commentary import commentary
+    from holdfast.sweeps.runs.ranking import ranking
 
     results = comparison.results()
     console = Console()
     if not console.is_terminal:
         console.width = WIDTH_OF_FILES
-    console.print(ranking(standings(results), wide=console.width >= WIDTH_OF_ALL))
-    for sentence in reading(results):
+    console.print(ranking_table(ranking(results), wide=console.width >= WIDTH_OF_ALL))
+    for sentence in commentary(results):
         console.print(sentence, highlight=False, markup=False)
     console.print(
         f"results in {comparison.path}; make a page of them with: holdfast report {comparison.path}",

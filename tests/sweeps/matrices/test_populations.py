@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from holdfast.aggregators import Mean
 from holdfast.attacks import Cluster, Honest, Silence
 from holdfast.errors import ParameterError, UnknownNameError
-from holdfast.sweeps.matrices.populations import MODELS, attacked, check_model, population, scene
+from holdfast.sweeps.matrices.populations import MODELS, check_model, population, scene, under_attack
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -27,7 +27,7 @@ def test_the_truth_about_a_population_is_that_of_its_honest_rows(model: str) -> 
 
 def test_honest_rows_do_not_depend_on_the_attack_and_forged_ones_come_first() -> None:
     people = population("iso", cohort_size=12, dim=30, num_byzantine=3)
-    staged = attacked(people, Cluster(strength=10.0))
+    staged = under_attack(people, Cluster(strength=10.0))
     assert torch.equal(staged.updates[3:], people.honest)
     assert staged.num_forged == 3
     assert staged.error(people.shape.mean) == 0.0
@@ -35,7 +35,7 @@ def test_honest_rows_do_not_depend_on_the_attack_and_forged_ones_come_first() ->
 
 def test_silent_clients_are_missing_and_still_count_as_byzantine() -> None:
     people = population("iso", cohort_size=12, dim=30, num_byzantine=3)
-    staged = attacked(people, Silence())
+    staged = under_attack(people, Silence())
     assert staged.updates.shape == (9, 30)
     assert (staged.num_forged, staged.epsilon) == (0, 0.25)
     assert staged.error(staged.aggregate(Mean()).update) < 1e-5

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import final
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar, final
 
+from holdfast.sweeps.pool import Failure, Pool, ThisProcess
 from holdfast.sweeps.runs.figures import Figures
 from holdfast.sweeps.runs.results import Result, State
-from holdfast.sweeps.runs.task import Outcome, Task, play_cell
-from holdfast.sweeps.runs.workers import Workers
+from holdfast.sweeps.runs.task import Task
 
+T = TypeVar("T")
+R = TypeVar("R")
 BASE = """
 [base]
 rounds = 4
@@ -33,16 +35,17 @@ seed = [0, 1]
 
 
 @final
-class ThisProcess(Workers):
-    """Plays cells here, one after the other."""
+class Witness(Pool):
+    """Plays cells here, one after the other, and notes which."""
 
     def __init__(self) -> None:
         self.played: list[str] = []
 
-    def outcomes(self, tasks: Iterator[Task]) -> Iterator[tuple[Task, Outcome]]:
-        for task in tasks:
+    def outcomes(self, work: Callable[[T], R], tasks: Iterable[T]) -> Iterator[tuple[T, R | Failure]]:
+        for task, outcome in ThisProcess().outcomes(work, tasks):
+            assert isinstance(task, Task)
             self.played.append(task.key)
-            yield task, play_cell(task)
+            yield task, outcome
 
 
 def result(

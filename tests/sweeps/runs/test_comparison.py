@@ -11,16 +11,16 @@ from pathlib import Path
 import polars as pl
 import pytest
 from tests.cli.commands import ONE_THREAD, PROGRAM
-from tests.sweeps.runs.grids import BASE, SMALL, ThisProcess
+from tests.sweeps.runs.grids import BASE, SMALL, Witness
 
 from holdfast.durable import sole_holder
 from holdfast.errors import CorruptRunError, RunError
 from holdfast.server.folder import RunFolder
+from holdfast.sweeps.pool import WorkerProcesses
 from holdfast.sweeps.runs.comparison import Comparison
 from holdfast.sweeps.runs.figures import read_figures
-from holdfast.sweeps.runs.grid import parsed_grid
+from holdfast.sweeps.runs.grid import parse_grid
 from holdfast.sweeps.runs.results import State, read_results
-from holdfast.sweeps.runs.workers import LocalWorkers
 
 KILLER = """
 import os, signal, torch
@@ -38,9 +38,9 @@ def broken(dataset):
 """
 
 
-def played(path: Path, text: str = SMALL, **options: int) -> ThisProcess:
-    workers = ThisProcess()
-    for _ in Comparison(parsed_grid(text), path).play(workers, **options):
+def played(path: Path, text: str = SMALL, **options: int) -> Witness:
+    workers = Witness()
+    for _ in Comparison(parse_grid(text), path).play(workers, **options):
         pass
     return workers
 
@@ -95,7 +95,7 @@ def test_limits_are_kept_and_the_rest_is_waiting(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_comparison_ends_like_one_that_was_not(whole: Path, tmp_path: Path) -> None:
-    for number, _ in enumerate(Comparison(parsed_grid(SMALL), tmp_path).play(ThisProcess())):
+    for number, _ in enumerate(Comparison(parse_grid(SMALL), tmp_path).play(Witness())):
         if number == 5:
             break
     played(tmp_path)
@@ -137,7 +137,7 @@ def test_figures_that_no_run_has_are_not_believed(whole: Path, tmp_path: Path, n
 
 
 def test_only_one_comparison_works_in_a_folder(tmp_path: Path) -> None:
-    with sole_holder(tmp_path / "lock"), pytest.raises(RunError, match="another comparison is working in"):
+    with sole_holder(tmp_path / "lock"), pytest.raises(RunError, match="another process is writing to"):
         played(tmp_path)
 
 
@@ -160,7 +160,7 @@ def test_a_cell_that_kills_its_worker_or_raises_does_not_stop_the_others(
     )
     text = f"reference = false\n{BASE}\n[grid]\nrule = 'mean'\nmodel = "
     out = tmp_path / "out"
-    list(Comparison(parsed_grid(f"{text}[{killing}, {harmless}, {broken}]"), out).play(LocalWorkers(jobs=1)))
+    list(Comparison(parse_grid(f"{text}[{killing}, {harmless}, {broken}]"), out).play(WorkerProcesses(jobs=1)))
     by_model = {str(result.settings["model"]): result for result in read_results(out / "results.parquet")}
     assert by_model["harmless"].state is State.FINISHED
     assert by_model["model"].state is State.FAILED

@@ -4,7 +4,7 @@ import pytest
 from tests.sweeps.runs.grids import BASE
 
 from holdfast.errors import HoldfastError
-from holdfast.sweeps.runs.grid import parsed_grid, read_grid, shipped
+from holdfast.sweeps.runs.grid import parse_grid, read_grid, shipped_grids
 
 
 def grid(text: str) -> str:
@@ -44,7 +44,7 @@ def grid(text: str) -> str:
 )
 def test_what_is_wrong_is_named_with_the_key_the_value_and_what_is_allowed(text: str, wanted: list[str]) -> None:
     with pytest.raises(HoldfastError) as caught:
-        parsed_grid(text)
+        parse_grid(text)
     for part in wanted:
         assert part in str(caught.value)
 
@@ -56,20 +56,20 @@ def test_a_file_that_does_not_exist_is_refused_with_the_shipped_names() -> None:
         read_grid("quik")
 
 
-@pytest.mark.parametrize("name", shipped())
+@pytest.mark.parametrize("name", shipped_grids())
 def test_shipped_grids_can_be_read(name: str) -> None:
     assert any(point["rule"].label == "rage" for point in read_grid(name).points())
 
 
 def test_all_of_the_first_seed_comes_first_over_all_products() -> None:
     text = f'{BASE}\n[[grid]]\nrule = "rage"\nseed = [0, 1]\n[[grid]]\nrule = "mean"\nseed = [0, 1]'
-    points = [(point["rule"].label, point["seed"].label) for point in parsed_grid(text).points()]
+    points = [(point["rule"].label, point["seed"].label) for point in parse_grid(text).points()]
     assert points == [("rage", 0), ("mean", 0), ("rage", 1), ("mean", 1)]
 
 
 def test_a_label_is_what_a_choice_is_called_and_no_parameter() -> None:
     text = f'{BASE}\n[grid]\nrule = {{ label = "mine", name = "centered-clipping", radius = 3 }}'
-    (point,) = parsed_grid(text).points()
+    (point,) = parse_grid(text).points()
     assert point["rule"].label == "mine"
     assert point["rule"].value == {"name": "centered-clipping", "radius": 3}
 

@@ -5,8 +5,9 @@ import math
 import pytest
 from tests.sweeps.runs.grids import result
 
-from holdfast.sweeps.runs.commentary import Verdict, contests, reading
-from holdfast.sweeps.runs.ranking import comparable, estimate, standings, worst_cases
+from holdfast.sweeps.ranking import Verdict, estimate, on_common_seeds, worst_cases
+from holdfast.sweeps.runs.commentary import commentary
+from holdfast.sweeps.runs.ranking import duels, ranking
 from holdfast.sweeps.runs.results import State
 
 
@@ -22,7 +23,7 @@ def test_the_worst_case_is_the_smallest_mean_over_seeds_not_the_smallest_number(
     rows = [result("a", "x", value, seed=seed) for seed, value in enumerate((0.1, 0.9, 0.9))]
     rows += [result("a", "y", 0.5, seed=seed) for seed in range(3)]
     (worst,) = worst_cases(rows)
-    assert (worst.case.attack, worst.accuracy.mean) == ("y", 0.5)
+    assert (worst.case.attack, worst.value.mean) == ("y", 0.5)
 
 
 def test_rules_are_ranked_by_the_mean_of_their_worst_cases_and_those_with_gaps_come_last() -> None:
@@ -33,7 +34,7 @@ def test_rules_are_ranked_by_the_mean_of_their_worst_cases_and_those_with_gaps_c
         *(result("gap", attack, 1.0, heterogeneity="p") for attack in "xy"),
         *(result("gap", attack, None, heterogeneity="q", state=State.REFUSED) for attack in "xy"),
     ]
-    found = standings(rows)
+    found = ranking(rows)
     assert [each.rule for each in found] == ["good", "bad", "gap"]
     assert [each.score.mean for each in found if each.score] == pytest.approx([0.8, 0.3, 1.0])
     assert (found[2].num_settings, found[2].num_wanted, found[2].refused) == (1, 2, 2)
@@ -44,33 +45,33 @@ def test_rules_are_compared_on_the_seeds_that_they_have_in_common() -> None:
     rows += [result("behind", "x", value, seed=seed) for seed, value in enumerate((0.6, 0.1))]  # one of y is lacking
     rows += [result("behind", "y", 0.7), result("behind", "y", None, seed=1, state=State.WAITING)]
     rows += [result("late", "x", 0.9, seed=1)]
-    assert {each.rule: each.accuracy.mean for each in worst_cases(rows)} == {"ahead": 0.5, "behind": 0.6}
-    assert [each.rule for each in standings(rows)] == ["behind", "ahead", "late"]
-    assert comparable(comparable(rows)) == comparable(rows)
+    assert {each.rule: each.value.mean for each in worst_cases(rows)} == {"ahead": 0.5, "behind": 0.6}
+    assert [each.rule for each in ranking(rows)] == ["behind", "ahead", "late"]
+    assert on_common_seeds(on_common_seeds(rows)) == on_common_seeds(rows)
 
 
 def test_without_a_common_seed_every_rule_keeps_its_own() -> None:
     rows = [result("first", "x", 0.5, seed=0), result("second", "x", 0.6, seed=1)]
-    assert comparable(rows) == rows
-    assert [each.rule for each in standings(rows)] == ["second", "first"]
+    assert on_common_seeds(rows) == rows
+    assert [each.rule for each in ranking(rows)] == ["second", "first"]
 
 
 def test_differences_are_paired_by_seed() -> None:
     rows = [result("rage", "x", 0.80 + 0.05 * seed, seed=seed) for seed in range(3)]
     rows += [result("caf", "x", 0.83 + 0.051 * seed, seed=seed) for seed in range(3)]
-    (contest,) = contests(rows)
-    assert contest.verdict is Verdict.BEATEN  # 3 points with hardly any spread, although each rule spreads by 5
-    assert contest.difference.mean == pytest.approx(-0.031)
-    assert any("rage is not best" in sentence and "caf" in sentence for sentence in reading(rows))
+    (duel,) = duels(rows)
+    assert duel.verdict is Verdict.BEATEN  # 3 points with hardly any spread, although each rule spreads by 5
+    assert duel.difference.mean == pytest.approx(-0.031)
+    assert any("rage is not best" in sentence and "caf" in sentence for sentence in commentary(rows))
 
 
 def test_one_seed_proves_nothing_and_more_may_prove_little() -> None:
     one = [result("rage", "x", 0.5), result("caf", "x", 0.9)]
-    assert contests(one)[0].verdict is Verdict.WITHIN_NOISE
-    assert any("one seed cannot tell" in sentence for sentence in reading(one))
+    assert duels(one)[0].verdict is Verdict.WITHIN_NOISE
+    assert any("one seed cannot tell" in sentence for sentence in commentary(one))
     noisy = [result("rage", "x", value, seed=seed) for seed, value in enumerate((0.5, 0.9, 0.7))]
     noisy += [result("caf", "x", value, seed=seed) for seed, value in enumerate((0.9, 0.5, 0.75))]
-    assert contests(noisy)[0].verdict is Verdict.WITHIN_NOISE
+    assert duels(noisy)[0].verdict is Verdict.WITHIN_NOISE
 
 
 def test_where_rage_is_best_and_what_it_costs_is_said() -> None:
@@ -78,58 +79,58 @@ def test_where_rage_is_best_and_what_it_costs_is_said() -> None:
     rows += [result("mean", "x", 0.2, seed=seed) for seed in range(3)]
     rows += [result("rage", "none", 0.92, seed=seed) for seed in range(3)]
     rows += [result("mean", "none", 0.95, seed=seed) for seed in range(3)]
-    words = " ".join(reading(rows))
+    words = " ".join(commentary(rows))
     assert "rage is best at" in words
     assert "costs 3.0 points against mean" in words
 
 
 def test_the_oracle_is_ranked_but_wins_nothing() -> None:
     rows = [result("oracle", "any", 0.99), result("rage", "x", 0.5), result("caf", "x", 0.4)]
-    assert standings(rows)[0].rule == "oracle"
-    assert contests(rows)[0].other.rule == "caf"
-    assert "oracle" not in " ".join(reading(rows))
+    assert ranking(rows)[0].rule == "oracle"
+    assert duels(rows)[0].other.rule == "caf"
+    assert "oracle" not in " ".join(commentary(rows))
 
 
-def test_an_empty_comparison_has_a_reading() -> None:
+def test_an_empty_comparison_has_a_commentary() -> None:
     waiting = [result("rage", "x", None, state=State.WAITING)]
-    assert "nothing to rank" in reading(waiting)[-1]  # and nothing about seeds
-    assert standings(waiting)[0].score is None
+    assert "nothing to rank" in commentary(waiting)[-1]  # and nothing about seeds
+    assert ranking(waiting)[0].score is None
 
 
 def test_a_rule_that_was_spared_an_attack_has_not_met_all_of_them() -> None:
     rows = [result("rage", attack, value) for attack, value in (("x", 0.8), ("y", 0.7))] + [result("spared", "x", 0.9)]
     assert {each.rule: each.complete for each in worst_cases(rows)} == {"rage": True, "spared": False}
-    assert [each.rule for each in standings(rows)] == ["rage", "spared"]
-    assert contests(rows) == []
+    assert [each.rule for each in ranking(rows)] == ["rage", "spared"]
+    assert duels(rows) == []
 
 
-def test_a_noisy_winner_does_not_hide_a_rule_that_surely_beats_the_champion() -> None:
+def test_a_noisy_winner_does_not_hide_a_rule_that_surely_beats_the_subject() -> None:
     rows = [result("rage", "x", 0.80 + 0.001 * seed, seed=seed) for seed in range(3)]
     rows += [result("noisy", "x", value, seed=seed) for seed, value in enumerate((1.0, 0.7, 0.98))]
     rows += [result("steady", "x", 0.85 + 0.001 * seed, seed=seed) for seed in range(3)]
-    (contest,) = contests(rows)
-    assert (contest.other.rule, contest.verdict) == ("steady", Verdict.BEATEN)
+    (duel,) = duels(rows)
+    assert (duel.other.rule, duel.verdict) == ("steady", Verdict.BEATEN)
 
 
 def test_what_is_said_of_two_rules_rests_on_the_seeds_that_both_have() -> None:
     rows = [result("rage", "x", value, seed=seed) for seed, value in enumerate((0.9, 0.9, 0.1))]
     rows += [result("caf", "x", value, seed=seed) for seed, value in enumerate((0.80, 0.801))]
-    (contest,) = contests(rows)
-    assert contest.verdict is Verdict.BEST
-    assert contest.own.accuracy.mean - contest.other.accuracy.mean == pytest.approx(contest.difference.mean)
-    assert any("caf 80.0" in sentence and "rage 90.0" in sentence for sentence in reading(rows))
+    (duel,) = duels(rows)
+    assert duel.verdict is Verdict.BEST
+    assert duel.own.value.mean - duel.other.value.mean == pytest.approx(duel.difference.mean)
+    assert any("caf 80.0" in sentence and "rage 90.0" in sentence for sentence in commentary(rows))
 
 
 def test_peace_is_compared_on_the_same_seeds_and_with_what_is_removed_in_peace() -> None:
     rows = [result("rage", "none", value, seed=seed) for seed, value in enumerate((0.9, 0.5))]
     rows += [result("mean", "none", 0.89, seed=0), result("rage", "x", 0.8, precision=0.5)]
-    (sentence,) = [each for each in reading(rows) if each.startswith("Where nobody attacks")]
+    (sentence,) = [each for each in commentary(rows) if each.startswith("Where nobody attacks")]
     assert "rage costs nothing: 90.0 %" in sentence
     assert "removes" not in sentence  # 10 % of the honest ones under x are none of peace
 
 
 def test_runs_without_accuracy_are_said_to_have_none() -> None:
-    assert "no accuracy" in " ".join(reading([result("rage", "x", None)]))
+    assert "no accuracy" in " ".join(commentary([result("rage", "x", None)]))
 
 
 def test_rankings_that_do_not_cover_all_settings_say_so() -> None:
@@ -137,4 +138,4 @@ def test_rankings_that_do_not_cover_all_settings_say_so() -> None:
         result("rage", "x", 0.9, heterogeneity="p"),
         result("rage", "x", None, heterogeneity="q", state=State.FAILED),
     ]
-    assert "Over the 1 of 2 settings" in " ".join(reading(rows))
+    assert "Over the 1 of 2 settings" in " ".join(commentary(rows))

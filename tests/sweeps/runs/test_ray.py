@@ -6,13 +6,13 @@ import warnings
 from pathlib import Path
 
 import pytest
-from tests.sweeps.runs.grids import BASE, ThisProcess
+from tests.sweeps.runs.grids import BASE, Witness
 
 from holdfast.errors import RunError
+from holdfast.sweeps.ray import RayCluster
 from holdfast.sweeps.runs.comparison import Comparison
-from holdfast.sweeps.runs.grid import parsed_grid
+from holdfast.sweeps.runs.grid import parse_grid
 from holdfast.sweeps.runs.results import State, read_results
-from holdfast.sweeps.runs.workers import RayWorkers
 
 pytest.importorskip("ray", reason="Ray is not installed")
 
@@ -40,9 +40,9 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> object:
 def test_a_cluster_gives_what_this_machine_gives_and_survives_a_killed_worker(cluster: object, tmp_path: Path) -> None:
     (tmp_path / "killer.py").write_text(KILLER)
     models = '[{ name = "softmax-regression" }, { label = "killer", name = "import", factory = "killer:model" }]'
-    workers = RayWorkers(address=cluster.address)  # type: ignore[attr-defined]
-    list(Comparison(parsed_grid(f"{GRID}\nmodel = {models}"), tmp_path / "ray").play(workers))
-    list(Comparison(parsed_grid(GRID), tmp_path / "here").play(ThisProcess()))
+    workers = RayCluster(address=cluster.address)  # type: ignore[attr-defined]
+    list(Comparison(parse_grid(f"{GRID}\nmodel = {models}"), tmp_path / "ray").play(workers))
+    list(Comparison(parse_grid(GRID), tmp_path / "here").play(Witness()))
     there = {result.key: result for result in read_results(tmp_path / "ray" / "results.parquet")}
     here = read_results(tmp_path / "here" / "results.parquet")
     assert len(here) == 3
@@ -58,6 +58,6 @@ def test_a_cluster_gives_what_this_machine_gives_and_survives_a_killed_worker(cl
 
 
 def test_an_address_where_nobody_is_is_one_line(tmp_path: Path) -> None:
-    grid = parsed_grid(GRID)
+    grid = parse_grid(GRID)
     with pytest.raises(RunError, match=r"cannot reach a Ray cluster at '127\.0\.0\.1:1': .*refused"):
-        list(Comparison(grid, tmp_path).play(RayWorkers(address="127.0.0.1:1")))
+        list(Comparison(grid, tmp_path).play(RayCluster(address="127.0.0.1:1")))

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import time
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
 from holdfast.aggregators import Aggregator
 from holdfast.attacks import Attack, Knowledge
-from holdfast.errors import CohortTooSmallError, HoldfastError, TooManySubsetsError
-from holdfast.sweeps.catalogue import attack_called, rule_called
+from holdfast.errors import CohortTooSmallError, RunError, TooManySubsetsError
+from holdfast.sweeps.matrices.catalogue import attack_for, rule_for
 from holdfast.sweeps.matrices.grid import Cell, Grid
-from holdfast.sweeps.matrices.populations import Population, Scene, attacked, population
-from holdfast.sweeps.matrices.record import Record, append, cell_key, drop_torn_line, read_records, sole_writer
-from holdfast.workers import deaf_children, end_with_parent
+from holdfast.sweeps.matrices.populations import Population, Scene, population, under_attack
+from holdfast.sweeps.matrices.record import Record, read_records, record_key
+from holdfast.sweeps.pool import Failure, ThisProcess, WorkerProcesses
+from holdfast.sweeps.store import append_rows, open_lines
 
 Task = tuple[Cell, tuple[str, ...]]
 """A cell and the rules that are still to be tried on it."""
@@ -31,66 +30,44 @@ def run(grid: Grid, *, seed: int = 0, out: Path | None = None, jobs: int = 1) ->
     cell is appended to `out` as soon as it is done, so a run that was stopped goes on where it was.
 
     Raises:
-        ParameterError, UnknownNameError: a grid that means nothing; a file that is another run's or holds other things.
-        HoldfastError: a worker process was lost.
+        ParameterError, UnknownNameError: a grid that means nothing; a file that holds other things.
+        RunError: a worker process was lost, or the file cannot be written.
     """
     grid.check()
-    with nullcontext() if out is None else sole_writer(out):
-        yield from _continued(grid, seed, out, jobs)
+    pool = ThisProcess() if jobs == 1 else WorkerProcesses(jobs=jobs)
+    with nullcontext() if out is None else open_lines(out):
+        known = {} if out is None else {record.key: record for record in read_records(out)}
+        cells = [replace(cell, seed=seed + cell.seed) for cell in grid.cells()]
+        tasks = {cell: tuple(rule for rule in grid.rules if record_key(rule, cell) not in known) for cell in cells}
+        outcomes = pool.in_order(try_cell, [task for task in tasks.items() if task[1]])
+        for cell, rules in tasks.items():
+            done = _records(next(outcomes)) if rules else []
+            if out is not None:
+                append_rows(out, (record.row() for record in done))
+            known |= {record.key: record for record in done}
+            yield [known[record_key(rule, cell)] for rule in grid.rules]
 
 
-def _continued(grid: Grid, seed: int, out: Path | None, jobs: int) -> Iterator[list[Record]]:
-    """Run what is missing in a file that nobody else writes to."""
-    known: dict[str, Record] = {}
-    if out is not None:
-        drop_torn_line(out)
-        known = {record.key: record for record in read_records(out)}
-    shifted = [Cell(**{**vars(cell), "seed": seed + cell.seed}) for cell in grid.cells()]
-    tasks = [(cell, tuple(rule for rule in grid.rules if cell_key(rule, cell) not in known)) for cell in shifted]
-    for (cell, _), records in zip(tasks, _outcomes(tasks, jobs), strict=True):
-        if out is not None:
-            append(out, records)
-        by_rule = {record.rule: record for record in records}
-        yield [by_rule.get(rule) or known[cell_key(rule, cell)] for rule in grid.rules]
-
-
-def _outcomes(tasks: list[Task], jobs: int) -> Iterator[list[Record]]:
-    """Yield the records of every task in order, here or from worker processes."""
-    if jobs == 1:
-        yield from map(try_cell, tasks)
-        return
-    others = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=end_with_parent)
-    try:
-        with deaf_children():  # the pool starts its workers when it is given work
-            outcomes = pool.map(try_cell, tasks)
-        yield from outcomes
-    except BrokenProcessPool:
-        raise HoldfastError(
-            f"one of {jobs} worker processes ended abruptly, perhaps for want of memory; run again with fewer jobs"
-        ) from None
-    finally:
-        for worker in set(multiprocessing.active_children()) - others:
-            worker.terminate()  # all is done, or nobody waits for it any more
-        pool.shutdown(cancel_futures=True)
+def _records(outcome: list[Record] | Failure) -> list[Record]:
+    if isinstance(outcome, Failure):
+        raise RunError(f"{outcome.reason}; run again with fewer jobs to go on")
+    return outcome
 
 
 def try_cell(task: Task) -> list[Record]:
     """Return the records of some rules on one cell. An attack that knows the rule is staged for every rule anew."""
     cell, rules = task
-    if not rules:
-        return []
     people = _population(cell.model, cell.cohort_size, cell.dim, cell.num_byzantine, cell.seed)
-    attack = attack_called(cell.attack)
-    same_for_all = None if Knowledge.RULE in attack.all_needs() else attacked(people, attack, seed=cell.seed)
+    attack = attack_for(cell.attack)
+    same_for_all = None if Knowledge.RULE in attack.all_needs() else under_attack(people, attack, seed=cell.seed)
     return [_try(label, cell, people, attack, same_for_all) for label in rules]
 
 
 def _try(label: str, cell: Cell, people: Population, attack: Attack, staged: Scene | None) -> Record:
-    rule = rule_called(label, cell.num_byzantine, people.shape.sigma0)
+    rule = rule_for(label, cell.num_byzantine, people.shape.sigma0)
     try:
         rule.check_cohort(cell.cohort_size)
-        return _outcome(label, cell, rule, staged or attacked(people, attack, rule, cell.seed))
+        return _outcome(label, cell, rule, staged or under_attack(people, attack, rule, cell.seed))
     except (CohortTooSmallError, TooManySubsetsError) as error:
         return Record(rule=label, **vars(cell), refused=str(error))
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, field_validator
 
 from holdfast.errors import ParameterError
-from holdfast.sweeps.catalogue import ATTACK_LABELS, RULE_LABELS, check_labels
+from holdfast.sweeps.matrices.catalogue import ATTACK_LABELS, RULE_LABELS, check_labels
 from holdfast.sweeps.matrices.populations import MODELS, check_model
 from holdfast.values import ValueObject, real_number, whole_number
 

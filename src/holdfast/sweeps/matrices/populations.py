@@ -17,7 +17,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from holdfast.aggregators import Aggregation, Aggregator, ServerView
+from holdfast.aggregators import Aggregation, Aggregator, Need, ServerView
 from holdfast.attacks import AdversaryView, Attack
 from holdfast.attacks.geometry import Shape, honest_shape
 from holdfast.errors import ParameterError, find
@@ -31,6 +31,8 @@ OFFSET = 3.0
 """Length of the mean that all honest rows have in common, in standard deviations of a coordinate."""
 RECORDED = "file:"
 """What a model's name begins with if its rows are in a file."""
+SERVER_KNOWS = frozenset({Need.MODEL, Need.TRUSTED_ROW, Need.TRUSTED_LOSS})
+"""What the server of a population can tell a rule besides the rows."""
 NUM_TRUSTED = 5
 """The server's own update, for rules that trust one, is the mean of this many further honest rows."""
 
@@ -151,7 +153,7 @@ def _drawn(recorded: NDArray[np.floating], rng: np.random.Generator, number: int
     return np.asarray(recorded[rng.permutation(len(recorded))[:number]][:, columns], dtype=np.float64)
 
 
-def attacked(people: Population, attack: Attack, rule: Aggregator | None = None, seed: int = 0) -> Scene:
+def under_attack(people: Population, attack: Attack, rule: Aggregator | None = None, seed: int = 0) -> Scene:
     """Return the scene after the attack, whose adversary sees everything: the honest rows and, if given, the rule."""
     view = AdversaryView(
         num_byzantine=people.num_byzantine,
@@ -174,7 +176,7 @@ def scene(model: str, attack: Attack, *, cohort_size: int, dim: int, num_byzanti
     torch.Size([10, 4])
     """
     people = population(model, cohort_size=cohort_size, dim=dim, num_byzantine=num_byzantine, seed=seed)
-    return attacked(people, attack, seed=seed)
+    return under_attack(people, attack, seed=seed)
 
 
 def _iso(rng: np.random.Generator, number: int, dim: int) -> Rows:

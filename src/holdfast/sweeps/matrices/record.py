@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
 
-from holdfast.durable import append_lines, drop_torn_line, sole_holder, whole_lines
-from holdfast.errors import ParameterError, RunError
+from holdfast.errors import ParameterError
 from holdfast.sweeps.matrices.grid import Cell
-
-__all__ = ["Record", "append", "cell_key", "drop_torn_line", "read_records", "sole_writer"]
+from holdfast.sweeps.store import Row, key_of, read_rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,57 +37,30 @@ class Record:
     @property
     def key(self) -> str:
         """The identity of the cell and the rule."""
-        return cell_key(self.rule, Cell(**{field.name: getattr(self, field.name) for field in fields(Cell)}))
+        return record_key(self.rule, Cell(**{field.name: getattr(self, field.name) for field in fields(Cell)}))
 
-    def line(self) -> str:
-        """Return the record as one line of JSON."""
-        return json.dumps({key: value for key, value in asdict(self).items() if value is not None}) + "\n"
+    def row(self) -> Row:
+        """Return what there is of the record, as a line of the result."""
+        return {key: value for key, value in asdict(self).items() if value is not None}
 
 
-def cell_key(rule: str, cell: Cell) -> str:
-    """Return a hash of everything that decides the outcome."""
-    return hashlib.blake2b(json.dumps([rule, asdict(cell)]).encode(), digest_size=12).hexdigest()
+def record_key(rule: str, cell: Cell) -> str:
+    """Return the identity of a rule's record on a cell."""
+    return key_of(rule, asdict(cell))
 
 
 def read_records(path: Path) -> list[Record]:
-    """Return the records of a file, each cell and rule once; a last line that was torn by a crash is left out."""
-    try:
-        lines = b"".join(whole_lines(path)).decode().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ParameterError(f"cannot read {str(path)!r} as a result of the gauntlet: {error}") from None
-    records = [_parsed(line, f"{path}:{number}") for number, line in enumerate(lines, 1)]
+    """Return the records of a file, each cell and rule once; a last line that was torn by a crash is left out.
+
+    Raises:
+        ParameterError: the file cannot be read, or holds something else.
+    """
+    records = [_record(row, f"{path}:{number}") for number, row in enumerate(read_rows(path), 1)]
     return list({record.key: record for record in records}.values())
 
 
-@contextmanager
-def sole_writer(path: Path) -> Iterator[None]:
-    """Hold a lock on the file, so that no other run appends to it meanwhile (where the system has such locks)."""
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(sole_holder(path))
-        except BlockingIOError:
-            raise ParameterError(
-                f"another run is writing to {str(path)!r}; wait until it is done, or choose another file"
-            ) from None
-        yield
-
-
-def append(path: Path, records: Iterable[Record]) -> None:
-    """Append whole lines; `RunError` if they cannot be written, and then the file is as it was."""
+def _record(row: Row, where: str) -> Record:
     try:
-        append_lines(path, "".join(record.line() for record in records).encode())
-    except OSError as error:
-        raise RunError(
-            f"cannot append to {str(path)!r}: {error.strerror}; what it holds is whole, so run again to go on from it"
-        ) from None
-
-
-def _parsed(line: str, where: str) -> Record:
-    known = {field.name for field in fields(Record)}
-    try:
-        values: Any = json.loads(line)
-        if not isinstance(values, dict) or not set(values) <= known:
-            raise ValueError(f"unexpected content {line[:80]!r}")  # noqa: TRY301  turned into one message with those of the JSON reader
-        return Record(**values)
-    except (ValueError, TypeError) as error:
+        return Record(**row)
+    except TypeError as error:
         raise ParameterError(f"{where} is no record of the gauntlet: {error}") from None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -20,24 +18,23 @@ from holdfast.partitions import partition_table
 from holdfast.runs import config_to_toml
 from holdfast.simulation import RunConfig, config_from_table
 from holdfast.simulation.setting import check_trust, dealt
+from holdfast.sweeps.matrices.catalogue import with_bound
+from holdfast.sweeps.ranking import NO_ATTACK, ORACLE, Label
 from holdfast.sweeps.runs.choices import (
     ANY,
     ATTACK,
     FRACTION,
     HETEROGENEITY,
-    NONE,
-    ORACLE,
     PARTICIPATION,
     RULE,
     SEED,
     Choice,
-    Label,
     Table,
     label_of,
-    placed,
-    told,
+    place_choices,
 )
 from holdfast.sweeps.runs.grid import Grid
+from holdfast.sweeps.store import key_of
 from holdfast.theory.sampling import tolerated_for
 
 FORMAT = 1
@@ -90,7 +87,7 @@ class Plan:
         return list(found.values())
 
     def _of(self, point: Mapping[str, Choice]) -> Iterator[Cell]:
-        table = placed(self.grid.base, point)
+        table = place_choices(self.grid.base, point)
         try:
             if self.grid.reference and self._is_new(point, {RULE, ATTACK}):
                 yield self._cell(point, {**table, RULE: rule_table(Mean()), ATTACK: attack_table(Silence())}, ORACLE)
@@ -111,7 +108,7 @@ class Plan:
 
     def _cell(self, point: Mapping[str, Choice], table: Table, label: str | None = None) -> Cell:
         rule = table.get(RULE, {"name": "rage"})
-        config = config_from_table(_with_defaults({**table, RULE: told(rule, 0)}))
+        config = config_from_table(_with_defaults({**table, RULE: with_bound(rule, 0)}))
         dataset = self.dataset(config.data)
         num_clients = self._num_clients(config, dataset)
         if PARTICIPATION in point:
@@ -120,13 +117,13 @@ class Plan:
         config.cohorts.check(num_clients, config.cohort_size)
         liars = self._num_byzantine(config, num_clients)
         bound = _bound(num_clients, liars, config.cohort_size, self.grid.told)
-        config = config.model_copy(update={"rule": rule_from_table(told(rule, bound))})
+        config = config.model_copy(update={"rule": rule_from_table(with_bound(rule, bound))})
         config = _canonical(config, liars, num_clients)
         check_trust(config)
         return Cell(
             settings=_settings(point, config, liars / num_clients, num_clients, label),
             config=config,
-            key=key_of(config, dataset.checksum),
+            key=_key(config, dataset.checksum),
             num_byzantine=liars,
             refused=_refusal(config),
         )
@@ -162,13 +159,9 @@ def _bound(num_clients: int, num_byzantine: int, cohort_size: int, told: float) 
     )
 
 
-def key_of(config: RunConfig, data_checksum: str) -> str:
-    """Return the identity of a run: a hash of all that decides what comes of it.
-
-    How often the state is saved decides nothing, so it is left out.
-    """
-    text = config_to_toml(config.model_copy(update={"checkpoint_every": 1}))
-    return hashlib.sha256(json.dumps([FORMAT, text, data_checksum]).encode()).hexdigest()[:32]
+def _key(config: RunConfig, data_checksum: str) -> str:
+    """Return the identity of a run; how often the state is saved decides nothing, so it is left out."""
+    return key_of(FORMAT, config_to_toml(config.model_copy(update={"checkpoint_every": 1})), data_checksum)
 
 
 def _canonical(config: RunConfig, liars: int, num_clients: int) -> RunConfig:
@@ -216,9 +209,9 @@ def _settings(
     }
     chosen = {**usual, **{key: each.label for key, each in point.items()}}
     if fraction == 0.0:
-        chosen |= {ATTACK: NONE}
+        chosen |= {ATTACK: NO_ATTACK}
     if label is not None:
-        chosen |= {RULE: label, ATTACK: ANY if fraction else NONE}
+        chosen |= {RULE: label, ATTACK: ANY if fraction else NO_ATTACK}
     return chosen
 
 

@@ -7,17 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
-from holdfast.aggregators import RULES
 from holdfast.attacks import attack_table
 from holdfast.errors import ParameterError, find
 from holdfast.partitions import PARTITIONS
 from holdfast.runs.files import change
 from holdfast.simulation.tables import NAMED
-from holdfast.sweeps.catalogue import attack_called
+from holdfast.sweeps.matrices.catalogue import attack_for
+from holdfast.sweeps.ranking import NO_ATTACK, ORACLE, Label
 from holdfast.values import real_number
 
-Label = str | int | float
-"""What a choice is called, in columns of the results."""
 Table = dict[str, Any]
 
 RULE, ATTACK, SEED = "rule", "attack", "seed"
@@ -26,11 +24,9 @@ LABEL = "label"
 """The key of a table in a grid that says what the choice is called; it is no parameter."""
 _WHERE = {HETEROGENEITY: "partition"}
 """Keys of a grid that are words for keys of a configuration."""
-ORACLE = "oracle"
-"""The label of the mean of the honest rows, which no rule can know."""
-ANY, NONE = "any", "none"
-"""The labels of the attack where it does not matter, and where there is none."""
-_RESERVED = {RULE: (ORACLE,), ATTACK: (ANY, NONE)}
+ANY = "any"
+"""The label of the attack where it does not matter."""
+_RESERVED = {RULE: (ORACLE,), ATTACK: (ANY, NO_ATTACK)}
 SAME_PLACE = {HETEROGENEITY: "partition", FRACTION: "byzantine", PARTICIPATION: "cohort_size"}
 """Keys of a grid that decide what another key would decide too."""
 _PLACED = "num_clients"
@@ -86,7 +82,7 @@ def _share(key: str, value: Any) -> float:
 def _named(key: str, value: Any) -> Table:
     """Return the table of a named object; attacks may have the labels of the gauntlet."""
     if isinstance(value, str):
-        return dict(attack_table(attack_called(value))) if key == ATTACK else {"name": value}
+        return dict(attack_table(attack_for(value))) if key == ATTACK else {"name": value}
     if not isinstance(value, Mapping) or not isinstance(value.get("name"), str):
         raise ParameterError(f'{key!r} takes names and tables with a name, such as {{ name = "…" }}; got {value!r}')
     return copy.deepcopy(dict(value))
@@ -109,7 +105,7 @@ def _short(value: Any) -> str:
     return ",".join(map(_short, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
-def placed(table: Table, choices: Mapping[str, Choice]) -> Table:
+def place_choices(table: Table, choices: Mapping[str, Choice]) -> Table:
     """Return the table of a configuration with the choices in their places, whole objects before parts of them.
 
     Participation is not among them: it depends on how many clients there are.
@@ -131,21 +127,3 @@ def _of_as_many(partition: Table, before: Mapping[str, Any]) -> Table:
     if _PLACED in cls.model_fields and _PLACED not in partition and _PLACED in before:
         return {**partition, _PLACED: before[_PLACED]}
     return partition
-
-
-def told(rule: Mapping[str, Any], num_byzantine: int) -> Table:
-    """Return the table of a rule whose innermost rule is told f, unless it takes none or has a bound already.
-
-    >>> told({"name": "nnm+krum"}, 3)
-    {'name': 'nnm+krum', 'num_byzantine': 3}
-    >>> told({"name": "bucketing", "size": 3, "rule": {"name": "rage"}}, 3)
-    {'name': 'bucketing', 'size': 3, 'rule': {'name': 'rage', 'num_byzantine': 3}}
-    """
-    inside = rule.get(RULE)
-    if isinstance(inside, Mapping):
-        return {**rule, RULE: told(inside, num_byzantine)}
-    cls = find(RULE, str(rule.get("name")).rpartition("+")[2], RULES)
-    bounds = {"num_byzantine", "byzantine_fraction"}
-    if "num_byzantine" not in cls.model_fields or bounds & rule.keys():
-        return dict(rule)
-    return {**rule, "num_byzantine": num_byzantine}

@@ -9,8 +9,7 @@ OUT/lock              held by the process that works in the folder
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -19,12 +18,13 @@ from typing import final
 from holdfast.durable import replace_file, sole_holder
 from holdfast.errors import CorruptRunError, RunError
 from holdfast.runs import config_to_toml
+from holdfast.sweeps.pool import Failure, Pool
 from holdfast.sweeps.runs.cells import Cell, Plan
 from holdfast.sweeps.runs.figures import Figures, read_figures
 from holdfast.sweeps.runs.grid import Grid
-from holdfast.sweeps.runs.results import Result, State, outcome_of, read_results, waiting, write_results
-from holdfast.sweeps.runs.task import Failure, Task, tidy
-from holdfast.sweeps.runs.workers import Workers
+from holdfast.sweeps.runs.results import Result, State, outcome_of, read_results, result_before_play, write_results
+from holdfast.sweeps.runs.task import Task, keep_files, play_cell, play_elsewhere, tidy
+from holdfast.sweeps.store import sole_writer
 
 RESULTS, GRID, CELLS = "results.parquet", "grid.toml", "cells"
 _PAUSE = 3.0
@@ -90,11 +90,11 @@ class Comparison:
 
     def results(self) -> list[Result]:
         """Return what is known of every point of the grid."""
-        return [outcome_of(each, self._figures.get(each.key), self._failures.get(each.key)) for each in self._waiting]
+        return [outcome_of(each, self._figures.get(each.key), self._failures.get(each.key)) for each in self._unplayed]
 
     @cached_property
-    def _waiting(self) -> list[Result]:
-        return [waiting(cell) for cell in self.cells]
+    def _unplayed(self) -> list[Result]:
+        return [result_before_play(cell) for cell in self.cells]
 
     @cached_property
     def _num_refused(self) -> int:
@@ -112,11 +112,11 @@ class Comparison:
             reason=reason,
         )
 
-    def play(self, workers: Workers, *, limit: int | None = None, seconds: float | None = None) -> Iterator[Stage]:
+    def play(self, pool: Pool, *, limit: int | None = None, seconds: float | None = None) -> Iterator[Stage]:
         """Play what is not done yet, and yield after every cell; whoever stops in between loses no finished cell.
 
         Args:
-            workers: who plays.
+            pool: who plays.
             limit: play at most so many cells.
             seconds: begin no cell after so long.
 
@@ -124,20 +124,20 @@ class Comparison:
             RunError: another process works in the folder, or it cannot be written.
         """
         end = None if seconds is None else time.monotonic() + seconds
-        with self._locked():
+        with sole_writer(self.path / "lock", self.path):
             self._failures |= self._earlier_failures()
             left = [cell for key, cell in self.runs.items() if key not in self._figures]
             left = left if limit is None else left[:limit]
             self._prepare(left)
             yield self.stage(len(left))
-            yield from self._played(workers, left, end)
+            yield from self._play(pool, left, end)
 
-    def _played(self, workers: Workers, left: list[Cell], end: float | None) -> Iterator[Stage]:
+    def _play(self, pool: Pool, left: list[Cell], end: float | None) -> Iterator[Stage]:
         by_key = {cell.key: cell for cell in left}
         tasks = (self._task(cell) for cell in left if end is None or time.monotonic() < end)
         due = time.monotonic() + _PAUSE
         try:
-            for number, (task, outcome) in enumerate(workers.outcomes(tasks), 1):
+            for number, (task, outcome) in enumerate(_outcomes(pool, tasks), 1):
                 self._failures.pop(task.key, None)
                 if isinstance(outcome, Failure):
                     self._failures[task.key] = outcome.reason
@@ -192,21 +192,19 @@ class Comparison:
     def _folder(self, key: str) -> Path:
         return self.path / CELLS / key
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        with ExitStack() as stack:
-            try:
-                self.path.mkdir(parents=True, exist_ok=True)
-                stack.enter_context(sole_holder(self.path / "lock"))
-            except BlockingIOError:
-                raise RunError(
-                    f"another comparison is working in {str(self.path)!r}; wait until it is done, or choose --out"
-                ) from None
-            except OSError as error:
-                raise RunError(
-                    f"cannot work in {str(self.path)!r}: {error.strerror}; choose another place with --out"
-                ) from None
-            yield
+
+def _outcomes(pool: Pool, tasks: Iterable[Task]) -> Iterator[tuple[Task, Figures | Failure]]:
+    """Yield what came of the cells, their files where they belong."""
+    if pool.shares_disk:
+        yield from pool.outcomes(play_cell, tasks)
+        return
+    for task, found in pool.outcomes(play_elsewhere, tasks):
+        if isinstance(found, Failure):
+            yield task, found
+        else:
+            outcome, files = found
+            keep_files(Path(task.folder), files)
+            yield task, outcome
 
 
 def _wait_for(lock: Path) -> None:

@@ -17,7 +17,8 @@ from holdfast.server.summary import summarised
 
 LAST = 5
 """Over how many of the last evaluations accuracies are averaged."""
-_FILE = "figures.json"
+FIGURES = "figures.json"
+"""The file beside a run that says that the cell is done."""
 
 
 @final
@@ -79,13 +80,13 @@ def _looked_at(records: Iterable[RoundRecord], looks: list[tuple[int, float]]) -
 
 def write_figures(folder: Path, figures: Figures) -> None:
     """Write the figures into the folder of a cell; with them the cell is done."""
-    replace_file(folder / _FILE, (json.dumps(asdict(figures)) + "\n").encode())
+    replace_file(folder / FIGURES, (json.dumps(asdict(figures)) + "\n").encode())
 
 
 def read_figures(folder: Path) -> Figures | None:
     """Return the figures of a cell; None if it is not done, or what is there is not what a cell writes."""
     try:
-        values = json.loads((folder / _FILE).read_bytes())
+        values = json.loads((folder / FIGURES).read_bytes())
         found = {field.name: values[field.name] for field in fields(Figures)}
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None

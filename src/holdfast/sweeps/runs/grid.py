@@ -13,19 +13,19 @@ from typing import Any, final
 from holdfast.errors import HoldfastError, ParameterError, UnknownNameError, nearest
 from holdfast.runs.files import change
 from holdfast.simulation import config_from_table
+from holdfast.sweeps.matrices.catalogue import with_bound
+from holdfast.sweeps.ranking import Label
 from holdfast.sweeps.runs.choices import (
     PARTICIPATION,
     RULE,
     SAME_PLACE,
     SEED,
     Choice,
-    Label,
     Table,
     choice,
-    placed,
-    told,
+    place_choices,
 )
-from holdfast.sweeps.runs.published_figures import Published, published
+from holdfast.sweeps.runs.published_figures import PublishedFigure, published_figures
 from holdfast.theory.ranges import probability
 
 _KEYS = ("title", "note", "told", "reference", "base", "grid", "published")
@@ -37,7 +37,7 @@ _ENDING = ".toml"
 class Grid:
     r"""A file: what all cells share, and one or more products of choices.
 
-    >>> grid = parsed_grid('[grid]\nrule = ["rage", "mean"]\nattack = ["alie", "nan"]\nbyzantine_fraction = 0.2')
+    >>> grid = parse_grid('[grid]\nrule = ["rage", "mean"]\nattack = ["alie", "nan"]\nbyzantine_fraction = 0.2')
     >>> [(point["rule"].label, point["attack"].label) for point in grid.points()]
     [('rage', 'alie'), ('rage', 'nan'), ('mean', 'alie'), ('mean', 'nan')]
     """
@@ -54,7 +54,7 @@ class Grid:
     """Rules are told the smallest f that a cohort keeps to with this probability."""
     reference: bool = True
     """Whether the mean of the honest rows, which no rule can know, is shown beside the rules."""
-    published: tuple[Published, ...] = ()
+    published: tuple[PublishedFigure, ...] = ()
 
     def points(self) -> Iterator[dict[str, Choice]]:
         """Yield every combination, all of the first seed first, so that an unfinished comparison is a whole picture."""
@@ -67,10 +67,10 @@ def _seed(point: Mapping[str, Choice]) -> Label | None:
     return point[SEED].label if SEED in point else None
 
 
-def shipped() -> tuple[str, ...]:
+def shipped_grids() -> tuple[str, ...]:
     """Return the names of the grids that come with holdfast.
 
-    >>> shipped()
+    >>> shipped_grids()
     ('bucketing', 'paper', 'quick')
     """
     files = resources.files("holdfast.sweeps.runs").joinpath("grids").iterdir()
@@ -83,25 +83,25 @@ def read_grid(name: str) -> Grid:
     Raises:
         ParameterError, UnknownNameError: there is none of this name, or what it says means nothing.
     """
-    if name in shipped() and not Path(name).is_file():
+    if name in shipped_grids() and not Path(name).is_file():
         text = resources.files("holdfast.sweeps.runs").joinpath("grids", name + _ENDING).read_text(encoding="utf-8")
     else:
         try:
             text = Path(name).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            known = ", ".join(shipped())
+            known = ", ".join(shipped_grids())
             raise ParameterError(
-                f"cannot read the grid {name!r}: {error}{nearest(name, shipped())}; shipped ones: {known}"
+                f"cannot read the grid {name!r}: {error}{nearest(name, shipped_grids())}; shipped ones: {known}"
             ) from None
     try:
-        return parsed_grid(text)
+        return parse_grid(text)
     except HoldfastError as error:
         raise (UnknownNameError if isinstance(error, UnknownNameError) else ParameterError)(
             f"the grid {name!r}: {error}"
         ) from None
 
 
-def parsed_grid(text: str) -> Grid:
+def parse_grid(text: str) -> Grid:
     """Return the grid that a text holds; an error names the key, the value and what is allowed."""
     try:
         document = tomllib.loads(text)
@@ -125,7 +125,7 @@ def parsed_grid(text: str) -> Grid:
         note=_word("note", document.get("note", "")),
         told=probability("told", document.get("told", 0.99)),
         reference=_switch("reference", document.get("reference", True)),
-        published=published(document.get("published", [])),
+        published=published_figures(document.get("published", [])),
     )
     _check_rules(grid)
     return grid
@@ -137,7 +137,7 @@ def _base(given: Mapping[str, Any]) -> Table:
     for key, value in given.items():
         change(table, key, value)
     try:
-        config_from_table(_with_bound(table))
+        config_from_table(_rule_with_bound(table))
     except HoldfastError as error:
         raise ParameterError(f"[base] is no configuration: {error}") from None
     return table
@@ -152,7 +152,7 @@ def _choices(key: str, values: Any, base: Table) -> tuple[Choice, ...]:
     for value in listed:
         try:
             each = choice(key, value)
-            changed = _with_bound(placed(base, {key: each}))
+            changed = _rule_with_bound(place_choices(base, {key: each}))
             identity = repr(each.value) if key == PARTICIPATION else repr(config_from_table(changed))
         except HoldfastError as error:
             raise (UnknownNameError if isinstance(error, UnknownNameError) else ParameterError)(
@@ -165,9 +165,9 @@ def _choices(key: str, values: Any, base: Table) -> tuple[Choice, ...]:
     return tuple(found.values())
 
 
-def _with_bound(table: Table) -> Table:
+def _rule_with_bound(table: Table) -> Table:
     """Return a table whose rule, if it needs a bound and has none, is told 0."""
-    return {**table, RULE: told(table[RULE], 0)} if isinstance(table.get(RULE), Mapping) else table
+    return {**table, RULE: with_bound(table[RULE], 0)} if isinstance(table.get(RULE), Mapping) else table
 
 
 def _check_rules(grid: Grid) -> None:

@@ -14,7 +14,7 @@ _FIGURE = "percent"
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Published:
+class PublishedFigure:
     """An accuracy that others report, and the settings of the grid that it belongs to."""
 
     settings: Mapping[str, str | int | float]
@@ -27,10 +27,10 @@ class Published:
         return all(settings.get(key) == value for key, value in self.settings.items())
 
 
-def published(entries: Any) -> tuple[Published, ...]:
+def published_figures(entries: Any) -> tuple[PublishedFigure, ...]:
     """Return the figures of the tables [[published]]: settings shared by a table, and percentages by attack.
 
-    >>> published([{"rule": "rfa", "percent": {"alie": 79.7, "mimic": 78.9}}])[1].settings
+    >>> published_figures([{"rule": "rfa", "percent": {"alie": 79.7, "mimic": 78.9}}])[1].settings
     {'rule': 'rfa', 'attack': 'mimic'}
     """
     if not isinstance(entries, list) or not all(isinstance(each, Mapping) for each in entries):
@@ -38,13 +38,13 @@ def published(entries: Any) -> tuple[Published, ...]:
     return tuple(figure for entry in entries for figure in _figures(entry))
 
 
-def _figures(entry: Mapping[str, Any]) -> list[Published]:
+def _figures(entry: Mapping[str, Any]) -> list[PublishedFigure]:
     by_attack = entry.get(_FIGURE)
     if not isinstance(by_attack, Mapping) or not by_attack:
         raise ParameterError(f"a table [[published]] needs {_FIGURE} = {{ attack = number, … }}, got {dict(entry)!r}")
     shared = {key: value for key, value in entry.items() if key != _FIGURE}
     return [
-        Published(settings={**shared, "attack": attack}, accuracy=_percent(attack, value) / 100.0)
+        PublishedFigure(settings={**shared, "attack": attack}, accuracy=_percent(attack, value) / 100.0)
         for attack, value in by_attack.items()
     ]
 

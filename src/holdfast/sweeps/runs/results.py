@@ -6,14 +6,16 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 from typing import Any, final
 
 from holdfast.durable import replace_file
 from holdfast.errors import CorruptRunError, RunError
 from holdfast.runs import config_to_toml
+from holdfast.sweeps.ranking import Label, Setting
 from holdfast.sweeps.runs.cells import Cell
-from holdfast.sweeps.runs.choices import Label
+from holdfast.sweeps.runs.choices import ATTACK, RULE, SEED
 from holdfast.sweeps.runs.figures import Figures
 
 INSTALL = "pip install 'holdfast[compare]'"
@@ -46,8 +48,33 @@ class Result:
     config: str
     """The whole configuration as TOML."""
 
+    @cached_property
+    def setting(self) -> Setting:
+        """What is not the rule, the attack or the seed."""
+        return tuple((key, value) for key, value in sorted(self.settings.items()) if key not in {RULE, ATTACK, SEED})
 
-def waiting(cell: Cell) -> Result:
+    @property
+    def rule(self) -> str:
+        """The label of the rule."""
+        return str(self.settings[RULE])
+
+    @property
+    def attack(self) -> str:
+        """The label of the attack."""
+        return str(self.settings[ATTACK])
+
+    @property
+    def seed(self) -> Label:
+        """The seed of the run."""
+        return self.settings[SEED]
+
+    @property
+    def value(self) -> float | None:
+        """The accuracy; None if the run has none, or there is no run."""
+        return None if self.figures is None else self.figures.accuracy
+
+
+def result_before_play(cell: Cell) -> Result:
     """Return what is known of a cell before it is played."""
     return Result(
         settings=cell.settings,
