@@ -34,7 +34,7 @@ def test_gauntlet_ranks_rules_and_says_where_rage_is_not_the_best(tmp_path: Path
         (("--rules", "krumm"), "did you mean 'krum'"),
         (("--dims", "ten"), "--dims takes whole numbers"),
         (("--byzantine-fractions", "0.7"), "less than 0.5"),
-        (("--out", "/nowhere/records.jsonl"), "cannot write records"),
+        (("--out", "/nowhere/records.jsonl"), "cannot write to"),
         (("--models", "file:nowhere.npy"), "cannot read 'nowhere.npy'"),
     ],
 )

@@ -72,7 +72,6 @@ def gauntlet(
     }
     grid = _grid(preset, {key: value for key, value in changes.items() if value is not None})
     grid.check()
-    _check_writable(out)
     cells = list(grid.cells())
     records: list[Record] = []
     with Progress(
@@ -199,14 +198,3 @@ def _numbers(option: str, text: str | None, kind: type[int | float]) -> tuple[fl
     except ValueError:
         what = "whole numbers" if kind is int else "numbers"
         raise ParameterError(f"--{option} takes {what} separated by commas, got {text!r}") from None
-
-
-def _check_writable(out: Path | None) -> None:
-    """Find out before hours of work whether the result can be written."""
-    if out is None:
-        return
-    try:
-        with out.open("a", encoding="utf-8"):
-            pass
-    except OSError as error:
-        raise ParameterError(f"cannot write records to {str(out)!r}: {error.strerror}") from None

@@ -10,12 +10,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from multiprocessing.connection import Connection, wait
-from typing import Any, ClassVar, Generic, TypeVar, final
+from typing import Any, ClassVar, TypeVar, final
 
 from holdfast.workers import deaf_children, end_with_parent
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+Work = Callable[[Task], Result]
+"""What is to be done with a task."""
 
 _LISTENING = 0.5
 """Seconds after which a Ctrl-C is noticed at the latest: one that another thread took does not end the waiting."""
@@ -29,6 +31,9 @@ class Failure:
     reason: str
 
 
+Outcomes = Iterator[tuple[Task, Result | Failure]]
+
+
 class Pool(ABC):
     """Does tasks side by side. A worker that dies takes its own task with it, and no other."""
 
@@ -36,15 +41,13 @@ class Pool(ABC):
     """Whether what a worker writes is there for this process."""
 
     @abstractmethod
-    def outcomes(
-        self, work: Callable[[Task], Result], tasks: Iterable[Task]
-    ) -> Iterator[tuple[Task, Result | Failure]]:
+    def outcomes(self, work: Work[Task, Result], tasks: Iterable[Task]) -> Outcomes[Task, Result]:
         """Yield what came of the tasks, in the order in which they are done; a task is taken when there is room.
 
         What `work` raises is raised here.
         """
 
-    def in_order(self, work: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result | Failure]:
+    def in_order(self, work: Work[Task, Result], tasks: Sequence[Task]) -> Iterator[Result | Failure]:
         """Yield what came of different tasks, in the order of the tasks."""
         outcomes = self.outcomes(work, tasks)
         done: dict[Task, Result | Failure] = {}
@@ -59,9 +62,7 @@ class Pool(ABC):
 class ThisProcess(Pool):
     """One task after the other, here."""
 
-    def outcomes(
-        self, work: Callable[[Task], Result], tasks: Iterable[Task]
-    ) -> Iterator[tuple[Task, Result | Failure]]:
+    def outcomes(self, work: Work[Task, Result], tasks: Iterable[Task]) -> Outcomes[Task, Result]:
         """Do a task when its outcome is asked for."""
         for task in tasks:
             yield task, work(task)
@@ -74,67 +75,67 @@ class WorkerProcesses(Pool):
 
     jobs: int = 1
 
-    def outcomes(
-        self, work: Callable[[Task], Result], tasks: Iterable[Task]
-    ) -> Iterator[tuple[Task, Result | Failure]]:
+    def outcomes(self, work: Work[Task, Result], tasks: Iterable[Task]) -> Outcomes[Task, Result]:
         """Give a worker its next task before the outcome of the last one is looked at, so that none waits."""
         rest = iter(tasks)
-        workers = [_Worker[Task, Result](work) for _ in range(self.jobs)]
+        workers: list[_Worker] = []
         try:
-            for worker in workers:
-                worker.take(rest)
-            while busy := {channel: worker for worker in workers for channel in worker.channels()}:
-                for worker in dict.fromkeys(busy[channel] for channel in wait(list(busy), _LISTENING)):
-                    done = worker.outcome()
-                    worker.take(rest)
+            for task in islice(rest, self.jobs):
+                workers.append(_Worker(work))
+                workers[-1].begin(task)
+            while workers:
+                ready = wait([channel for worker in workers for channel in worker.channels], _LISTENING)
+                for worker in [each for each in workers if not each.channels.isdisjoint(ready)]:
+                    done = worker.task, worker.outcome()
+                    for task in islice(rest, 1):
+                        worker.begin(task)
+                        break
+                    else:
+                        worker.stop()
+                        workers.remove(worker)
                     yield done
         finally:
             for worker in workers:
                 worker.stop()
 
 
-class _Worker(Generic[Task, Result]):
-    """A process and the task it is at; one that has died is replaced with the next task."""
+class _Worker:
+    """A process and the task it is at. One that has died is replaced when there is another task."""
 
-    def __init__(self, work: Callable[[Task], Result]) -> None:
+    def __init__(self, work: Work[Any, Any]) -> None:
         self._work = work
-        self._tasks: list[Task] = []
-        """The task under way, if there is one."""
         self._process: Any = None
-        self._connection: Connection
 
-    def take(self, tasks: Iterator[Task]) -> None:
-        """Begin the next task, if there is one."""
-        self._tasks = list(islice(tasks, 1))
-        if self._tasks and self._process is None:
-            self._start()
-        for task in self._tasks:
-            with suppress(OSError):  # a worker that died since is noticed by `outcome`
-                self._connection.send(task)
+    def begin(self, task: Any) -> None:
+        """Hand the process a task; start it if there is none."""
+        if self._process is None:
+            context = multiprocessing.get_context("spawn")
+            self._connection, theirs = context.Pipe()
+            with deaf_children(), theirs:
+                self._process = context.Process(target=_serve, args=(theirs, self._work), daemon=True)
+                self._process.start()
+            self.channels = {self._connection, self._process.sentinel}
+            """What is ready when the task is done or the process is gone."""
+        self.task = task
+        with suppress(OSError):  # a process that is gone is noticed by `outcome`
+            self._connection.send(task)
 
-    def channels(self) -> list[Any]:
-        """Return what is ready when the task is done or the process is gone; nothing if there is no task."""
-        return [self._connection, self._process.sentinel] if self._tasks else []
-
-    def outcome(self) -> tuple[Task, Result | Failure]:
-        """Return the task under way and what came of it."""
-        (task,) = self._tasks
-        try:
-            if not self._connection.poll():  # the process is gone, and something it started keeps the connection open
-                return task, self._death()
-            result, error = self._connection.recv()
-        except (EOFError, OSError):
-            return task, self._death()
+    def outcome(self) -> Any:
+        """Return what came of the task, or that the process is gone; raise what the work raised."""
+        reply = None
+        with suppress(EOFError, OSError):  # the process is gone
+            if self._connection.poll():  # it may be gone, and something that it started keeps the connection open
+                reply = self._connection.recv()
+        if reply is None:
+            self._process.join()
+            code = self._process.exitcode
+            self.stop()
+            how = f"signal {-code}" if code < 0 else f"exit code {code}"
+            return Failure(reason=f"the worker process ended abruptly ({how}), perhaps for want of memory")
+        result, error = reply
         if error is not None:
             raise error
-        return task, result
-
-    def _death(self) -> Failure:
-        self._process.join()
-        code = self._process.exitcode
-        self.stop()
-        how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        return Failure(reason=f"the worker process ended abruptly ({how}), perhaps for want of memory")
+        return result
 
     def stop(self) -> None:
         """End the process, whatever it is doing."""
@@ -144,15 +145,8 @@ class _Worker(Generic[Task, Result]):
             self._connection.close()
             self._process = None
 
-    def _start(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._connection, theirs = context.Pipe()
-        with deaf_children(), theirs:
-            self._process = context.Process(target=_serve, args=(theirs, self._work), daemon=True)
-            self._process.start()
 
-
-def _serve(connection: Connection, work: Callable[[Any], Any]) -> None:
+def _serve(connection: Connection, work: Work[Any, Any]) -> None:
     """Do tasks as they come, until nobody is left to send one."""
     end_with_parent()
     while True:

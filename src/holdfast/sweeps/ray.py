@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import islice
 from typing import Any, ClassVar, final
 
 from holdfast.errors import RunError
-from holdfast.sweeps.pool import Failure, Pool, Result, Task
+from holdfast.sweeps.pool import Failure, Outcomes, Pool, Result, Task, Work
 
 INSTALL_RAY = "pip install 'holdfast[ray]'"
 _PATIENCE = 10.0
@@ -29,9 +29,7 @@ class RayCluster(Pool):
     address: str
     """Such as auto, 10.0.0.1:6379 or ray://10.0.0.1:10001."""
 
-    def outcomes(
-        self, work: Callable[[Task], Result], tasks: Iterable[Task]
-    ) -> Iterator[tuple[Task, Result | Failure]]:
+    def outcomes(self, work: Work[Task, Result], tasks: Iterable[Task]) -> Outcomes[Task, Result]:
         """Keep two tasks for every CPU of the cluster; what `work` raises is a failure."""
         ray = _connect(self.address)
         remote = ray.remote(num_cpus=1, max_retries=0)(work)

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from holdfast.durable import append_lines, drop_torn_line, sole_holder, whole_lines
+from holdfast.durable import append_lines, drop_torn_line, replace_file, sole_holder, whole_lines
 from holdfast.errors import ParameterError, RunError
 
 Row = Mapping[str, Any]
@@ -30,7 +30,6 @@ def sole_writer(lock: Path, place: Path) -> Iterator[None]:
     """
     with ExitStack() as stack:
         try:
-            lock.parent.mkdir(parents=True, exist_ok=True)
             stack.enter_context(sole_holder(lock))
         except BlockingIOError:
             raise RunError(
@@ -39,6 +38,24 @@ def sole_writer(lock: Path, place: Path) -> Iterator[None]:
         except OSError as error:
             raise RunError(f"cannot write to {str(place)!r}: {error.strerror}; choose another --out") from None
         yield
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, if there is none; `RunError` if it cannot be made."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"cannot write to {str(path)!r}: {error.strerror}; choose another --out") from None
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Replace a file as a whole; `RunError` if it cannot be written, and then it is as it was."""
+    try:
+        replace_file(path, content)
+    except OSError as error:
+        raise RunError(
+            f"cannot write {str(path)!r}: {error.strerror}; what is done is safe, run the same again to go on"
+        ) from None
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from pathlib import Path
 
@@ -28,7 +29,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> object:
         warnings.simplefilter("ignore")
         from ray.cluster_utils import Cluster
 
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
     cluster.add_node(num_cpus=1)
     cluster.add_node(num_cpus=1)
@@ -40,8 +41,8 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> object:
 def test_a_cluster_gives_what_this_machine_gives_and_survives_a_killed_worker(cluster: object, tmp_path: Path) -> None:
     (tmp_path / "killer.py").write_text(KILLER)
     models = '[{ name = "softmax-regression" }, { label = "killer", name = "import", factory = "killer:model" }]'
-    workers = RayCluster(address=cluster.address)  # type: ignore[attr-defined]
-    list(Comparison(parse_grid(f"{GRID}\nmodel = {models}"), tmp_path / "ray").play(workers))
+    pool = RayCluster(address=cluster.address)  # type: ignore[attr-defined]
+    list(Comparison(parse_grid(f"{GRID}\nmodel = {models}"), tmp_path / "ray").play(pool))
     list(Comparison(parse_grid(GRID), tmp_path / "here").play(Witness()))
     there = {result.key: result for result in read_results(tmp_path / "ray" / "results.parquet")}
     here = read_results(tmp_path / "here" / "results.parquet")

@@ -15,8 +15,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import final
 
-from holdfast.durable import replace_file, sole_holder
-from holdfast.errors import CorruptRunError, RunError
+from holdfast.durable import sole_holder
+from holdfast.errors import CorruptRunError
 from holdfast.runs import config_to_toml
 from holdfast.sweeps.pool import Failure, Pool
 from holdfast.sweeps.runs.cells import Cell, Plan
@@ -24,7 +24,7 @@ from holdfast.sweeps.runs.figures import Figures, read_figures
 from holdfast.sweeps.runs.grid import Grid
 from holdfast.sweeps.runs.results import Result, State, outcome_of, read_results, result_before_play, write_results
 from holdfast.sweeps.runs.task import Task, keep_files, play_cell, play_elsewhere, tidy
-from holdfast.sweeps.store import sole_writer
+from holdfast.sweeps.store import make_folder, sole_writer, write_file
 
 RESULTS, GRID, CELLS = "results.parquet", "grid.toml", "cells"
 _PAUSE = 3.0
@@ -124,6 +124,7 @@ class Comparison:
             RunError: another process works in the folder, or it cannot be written.
         """
         end = None if seconds is None else time.monotonic() + seconds
+        make_folder(self.path)
         with sole_writer(self.path / "lock", self.path):
             self._failures |= self._earlier_failures()
             left = [cell for key, cell in self.runs.items() if key not in self._figures]
@@ -152,13 +153,8 @@ class Comparison:
 
     def _prepare(self, left: list[Cell]) -> None:
         """Make the folder ready: the grid in it, no worker of an earlier time left, nothing kept that is not needed."""
-        try:
-            (self.path / CELLS).mkdir(exist_ok=True)
-            replace_file(self.path / GRID, self.grid.text.encode())
-        except OSError as error:
-            raise RunError(
-                f"cannot write in {str(self.path)!r}: {error.strerror}; choose another place with --out"
-            ) from None
+        make_folder(self.path / CELLS)
+        write_file(self.path / GRID, self.grid.text.encode())
         for cell in left:
             _wait_for(self._folder(cell.key) / "lock")
         for key in self._figures:

@@ -10,13 +10,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, final
 
-from holdfast.durable import replace_file
 from holdfast.errors import CorruptRunError, RunError
 from holdfast.runs import config_to_toml
 from holdfast.sweeps.ranking import Label, Setting
 from holdfast.sweeps.runs.cells import Cell
 from holdfast.sweeps.runs.choices import ATTACK, RULE, SEED
 from holdfast.sweeps.runs.figures import Figures
+from holdfast.sweeps.store import write_file
 
 INSTALL = "pip install 'holdfast[compare]'"
 
@@ -138,12 +138,7 @@ def write_results(path: Path, results: Iterable[Result]) -> None:
     }
     target = io.BytesIO()
     pl.DataFrame(columns).write_parquet(target)
-    try:
-        replace_file(path, target.getvalue())
-    except OSError as error:
-        raise RunError(
-            f"cannot write {str(path)!r}: {error.strerror}; the cells are safe, run the same again to go on"
-        ) from None
+    write_file(path, target.getvalue())
 
 
 def _column(pl: Any, values: Sequence[Label | None]) -> Any:
