@@ -30,16 +30,7 @@ from holdfast.reports.panels import (
     Unit,
     Value,
 )
-from holdfast.sweeps.ranking import (
-    NO_ATTACK,
-    ORACLE,
-    SUBJECT,
-    Setting,
-    Verdict,
-    cases,
-    on_common_seeds,
-    worst_cases,
-)
+from holdfast.sweeps.ranking import NO_ATTACK, ORACLE, SUBJECT, Setting, Verdict, cases, on_common_seeds, worst_cases
 from holdfast.sweeps.runs.choices import FRACTION
 from holdfast.sweeps.runs.commentary import commentary
 from holdfast.sweeps.runs.comparison import GRID, RESULTS

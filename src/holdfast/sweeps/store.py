@@ -1,4 +1,7 @@
-"""What is kept of a sweep: who a trial is, who may write, and lines that survive a crash."""
+"""What is kept of a sweep: who a trial is, who may write, and files that survive a crash.
+
+What cannot be written is a `RunError`.
+"""
 
 from __future__ import annotations
 
@@ -22,40 +25,40 @@ def key_of(*parts: Any) -> str:
 
 
 @contextmanager
-def sole_writer(lock: Path, place: Path) -> Iterator[None]:
-    """Hold a lock, so that nobody else writes to a place meanwhile (where the system has such locks).
+def _writing(place: Path) -> Iterator[None]:
+    """Turn what the system says while something is written into a `RunError`."""
+    try:
+        yield
+    except BlockingIOError:
+        raise RunError(
+            f"another process is writing to {str(place)!r}; wait until it is done, or choose another --out"
+        ) from None
+    except OSError as error:
+        raise RunError(
+            f"cannot write to {str(place)!r}: {error.strerror}; what it holds is whole: run the same again to go on, "
+            f"or choose another --out"
+        ) from None
 
-    Raises:
-        RunError: somebody else does, or the lock cannot be made.
-    """
+
+@contextmanager
+def sole_writer(lock: Path, place: Path) -> Iterator[None]:
+    """Hold a lock, so that nobody else writes to a place meanwhile (where the system has such locks)."""
     with ExitStack() as stack:
-        try:
+        with _writing(place):
             stack.enter_context(sole_holder(lock))
-        except BlockingIOError:
-            raise RunError(
-                f"another process is writing to {str(place)!r}; wait until it is done, or choose another --out"
-            ) from None
-        except OSError as error:
-            raise RunError(f"cannot write to {str(place)!r}: {error.strerror}; choose another --out") from None
         yield
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, if there is none; `RunError` if it cannot be made."""
-    try:
+    """Make a folder, if there is none."""
+    with _writing(path):
         path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RunError(f"cannot write to {str(path)!r}: {error.strerror}; choose another --out") from None
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Replace a file as a whole; `RunError` if it cannot be written, and then it is as it was."""
-    try:
+    """Replace a file as a whole; if it cannot be written, it is as it was."""
+    with _writing(path):
         replace_file(path, content)
-    except OSError as error:
-        raise RunError(
-            f"cannot write {str(path)!r}: {error.strerror}; what is done is safe, run the same again to go on"
-        ) from None
 
 
 @contextmanager
@@ -67,13 +70,9 @@ def open_lines(path: Path) -> Iterator[None]:
 
 
 def append_rows(path: Path, rows: Iterable[Row]) -> None:
-    """Append one line of JSON each; `RunError` if they cannot be written, and then the file is as it was."""
-    try:
+    """Append one line of JSON each; if they cannot be written, the file is as it was."""
+    with _writing(path):
         append_lines(path, "".join(json.dumps(row) + "\n" for row in rows).encode())
-    except OSError as error:
-        raise RunError(
-            f"cannot append to {str(path)!r}: {error.strerror}; what it holds is whole, so run again to go on from it"
-        ) from None
 
 
 def read_rows(path: Path) -> list[Row]:

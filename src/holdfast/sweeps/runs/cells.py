@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, final
 
-import tomli_w
-
 from holdfast.aggregators import Mean
 from holdfast.aggregators.registry import rule_from_table, rule_table
 from holdfast.attacks import FixedMembers, FractionMembers, Honest, Silence, attack_table
@@ -221,8 +219,3 @@ def _refusal(config: RunConfig) -> str | None:
     except CohortTooSmallError as error:
         return str(error)
     return None
-
-
-def data_toml(source: DataSource) -> str:
-    """Return where data come from, as a text."""
-    return tomli_w.dumps(dataset_table(source))

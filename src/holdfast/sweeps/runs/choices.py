@@ -14,7 +14,7 @@ from holdfast.runs.files import change
 from holdfast.simulation.tables import NAMED
 from holdfast.sweeps.matrices.catalogue import attack_for
 from holdfast.sweeps.ranking import NO_ATTACK, ORACLE, Label
-from holdfast.values import real_number
+from holdfast.theory.ranges import within
 
 Table = dict[str, Any]
 
@@ -52,7 +52,8 @@ def choice(key: str, value: Any) -> Choice:
     {'name': 'ipm', 'epsilon': 100.0}
     """
     if key in {FRACTION, PARTICIPATION}:
-        return Choice(label=_share(key, value), value=_share(key, value))
+        share = _share(key, value)
+        return Choice(label=share, value=share)
     if _WHERE.get(key, key) not in NAMED:
         if isinstance(value, (Mapping, list)):
             raise ParameterError(
@@ -69,14 +70,9 @@ def choice(key: str, value: Any) -> Choice:
 
 
 def _share(key: str, value: Any) -> float:
-    allowed = "from 0 to below 1" if key == FRACTION else "above 0 and at most 1"
-    try:
-        share = real_number(value)
-    except ValueError:
-        share = -1.0
-    if not (0.0 <= share < 1.0 if key == FRACTION else 0.0 < share <= 1.0):
-        raise ParameterError(f"{key} must be a share {allowed}, got {value!r}")
-    return float(share)
+    if key == FRACTION:
+        return within(key, value, 0.0, 1.0, "a share from 0 to below 1", open_above=True)
+    return within(key, value, 0.0, 1.0, "a share above 0 and at most 1", open_below=True)
 
 
 def _named(key: str, value: Any) -> Table:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from holdfast.errors import ParameterError
-from holdfast.values import real_number
+from holdfast.theory.ranges import within
 
 _FIGURE = "percent"
 
@@ -44,16 +44,10 @@ def _figures(entry: Mapping[str, Any]) -> list[PublishedFigure]:
         raise ParameterError(f"a table [[published]] needs {_FIGURE} = {{ attack = number, … }}, got {dict(entry)!r}")
     shared = {key: value for key, value in entry.items() if key != _FIGURE}
     return [
-        PublishedFigure(settings={**shared, "attack": attack}, accuracy=_percent(attack, value) / 100.0)
+        PublishedFigure(settings={**shared, "attack": attack}, accuracy=_share(attack, value))
         for attack, value in by_attack.items()
     ]
 
 
-def _percent(attack: str, value: Any) -> float:
-    try:
-        number = float(real_number(value))
-    except ValueError:
-        number = -1.0
-    if not 0.0 <= number <= 100.0:
-        raise ParameterError(f"published.{_FIGURE}.{attack} must be a number from 0 to 100, got {value!r}")
-    return number
+def _share(attack: str, value: Any) -> float:
+    return within(f"published.{_FIGURE}.{attack}", value, 0.0, 100.0, "a number from 0 to 100") / 100.0

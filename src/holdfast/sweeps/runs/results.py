@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
@@ -126,16 +126,14 @@ def write_results(path: Path, results: Iterable[Result]) -> None:
     columns: dict[str, Any] = {key: _column(pl, [row.settings.get(key) for row in rows]) for key in keys}
     kinds = {
         **dict.fromkeys(_FIGURES, pl.Float64),
-        **dict.fromkeys(("skipped", "promise_broken"), pl.Int64),
         "curve": pl.List(pl.Float64),
         "curve_rounds": pl.List(pl.Int64),
+        **dict.fromkeys(_OWN, pl.String),
+        **dict.fromkeys(("skipped", "promise_broken", "assumed", "num_byzantine"), pl.Int64),
     }
-    numbers = [asdict(row.figures) if row.figures is not None else {} for row in rows]
-    columns |= {name: pl.Series(values=[each.get(name) for each in numbers], dtype=kinds[name]) for name in _FIGURES}
-    texts = dict.fromkeys(("assumed", "num_byzantine"), pl.Int64)
-    columns |= {
-        name: pl.Series(values=[getattr(row, name) for row in rows], dtype=texts.get(name, pl.String)) for name in _OWN
-    }
+    for name, kind in kinds.items():
+        places = [row.figures if name in _FIGURES else row for row in rows]
+        columns[name] = pl.Series(values=[getattr(place, name, None) for place in places], dtype=kind)
     target = io.BytesIO()
     pl.DataFrame(columns).write_parquet(target)
     write_file(path, target.getvalue())

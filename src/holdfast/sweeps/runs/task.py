@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import tomllib
 from collections import deque
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import final
 
-from holdfast.data import Dataset, dataset_from_table
+from holdfast.data import Dataset, DataSource
 from holdfast.durable import replace_file
 from holdfast.errors import CorruptRunError, DataError, HoldfastError
 from holdfast.linalg.threads import one_torch_thread
@@ -21,7 +20,6 @@ from holdfast.runs.run import made_with
 from holdfast.server.folder import RunFolder
 from holdfast.simulation import RunConfig
 from holdfast.sweeps.pool import Failure
-from holdfast.sweeps.runs.cells import data_toml
 from holdfast.sweeps.runs.figures import FIGURES, Figures, figures_of, write_figures
 
 Files = dict[str, bytes]
@@ -72,7 +70,7 @@ def keep_files(folder: Path, files: Files) -> None:
 
 def _play(task: Task, folder: Path) -> Figures:
     config = config_from_toml(task.config)
-    dataset = _dataset(data_toml(config.data))
+    dataset = _load(config.data)
     if dataset.checksum != task.data_sha256:
         raise DataError(
             f"the data have the SHA-256 {dataset.checksum[:12]}… here and {task.data_sha256[:12]}… where the "
@@ -103,6 +101,6 @@ def _open(folder: Path, config: RunConfig, dataset: Dataset) -> Run:
 
 
 @lru_cache(maxsize=2)
-def _dataset(source: str) -> Dataset:
+def _load(source: DataSource) -> Dataset:
     """Return a data set, loaded once in a process."""
-    return dataset_from_table(tomllib.loads(source)).load()
+    return source.load()
