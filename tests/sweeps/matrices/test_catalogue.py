@@ -49,4 +49,4 @@ def test_every_label_means_something() -> None:
 
 
 def test_a_wrapper_that_no_combination_names_is_tried_around_a_rule() -> None:
-    assert "clustered+trimmed-mean" in RULE_LABELS
+    assert "clustered+median" in RULE_LABELS

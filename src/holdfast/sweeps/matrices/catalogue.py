@@ -7,7 +7,6 @@ from types import MappingProxyType
 from typing import Any
 
 from holdfast.aggregators import RULES, Aggregator
-from holdfast.aggregators.registry import rule_from_table
 from holdfast.attacks import (
     ATTACKS,
     ALittleIsEnough,
@@ -23,7 +22,6 @@ from holdfast.attacks import (
     MinSum,
     Optimal,
     Spread,
-    build_attack,
 )
 from holdfast.errors import UnknownNameError, find, nearest
 from holdfast.sweeps.matrices.populations import SERVER_KNOWS
@@ -49,8 +47,7 @@ COMBINATIONS = (
     "bucketing+geometric-median",
     "arc+nnm+trimmed-mean",
 )
-"""Wrappers with rules inside that are of interest; a wrapper that is in none is tried around `INSIDE`."""
-INSIDE = "trimmed-mean"
+"""Wrappers with rules inside that are of interest; one that is in none is tried around the rule of its own example."""
 ATTACK_VARIANTS: Mapping[str, Attack] = MappingProxyType(
     {
         "ipm-0.1": InnerProductManipulation(epsilon=0.1),
@@ -117,7 +114,7 @@ def _rule_labels() -> tuple[str, ...]:
         if why_no_rule(name) is None and "rule" not in RULES[name].model_fields:
             labels.append(name)
         elif why_no_rule(name) is None and name not in combined:
-            labels.append(f"{name}+{INSIDE}")
+            labels.append(RULES.name(RULES.example(name)))
     return (*labels, *COMBINATIONS)
 
 
@@ -152,12 +149,12 @@ def rule_for(label: str, num_byzantine: int, sigma0: float) -> Aggregator:
     NearestNeighborMixing(rule=Krum(num_byzantine=3))
     """
     table = {**RULE_VARIANTS[label], "sigma0": sigma0} if label in RULE_VARIANTS else {"name": label}
-    return rule_from_table(with_bound(table, num_byzantine))
+    return RULES.from_table(with_bound(table, num_byzantine))
 
 
 def attack_for(label: str) -> Attack:
     """Return the attack with this label, or the registered one of this name with its own parameters."""
-    return ATTACK_VARIANTS[label] if label in ATTACK_VARIANTS else build_attack(label)
+    return ATTACK_VARIANTS[label] if label in ATTACK_VARIANTS else ATTACKS.build(label)
 
 
 def check_labels(rules: tuple[str, ...], attacks: tuple[str, ...]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
-from holdfast.attacks import attack_table
+from holdfast.attacks import ATTACKS
 from holdfast.errors import ParameterError, find
 from holdfast.partitions import PARTITIONS
 from holdfast.runs.files import change
@@ -78,7 +78,7 @@ def _share(key: str, value: Any) -> float:
 def _named(key: str, value: Any) -> Table:
     """Return the table of a named object; attacks may have the labels of the gauntlet."""
     if isinstance(value, str):
-        return dict(attack_table(attack_for(value))) if key == ATTACK else {"name": value}
+        return dict(ATTACKS.to_table(attack_for(value))) if key == ATTACK else {"name": value}
     if not isinstance(value, Mapping) or not isinstance(value.get("name"), str):
         raise ParameterError(f'{key!r} takes names and tables with a name, such as {{ name = "…" }}; got {value!r}')
     return copy.deepcopy(dict(value))
