@@ -53,6 +53,7 @@ def test_there_is_something_of_every_kind_to_be_tested() -> None:
 
 
 @every_document
+@pytest.mark.usefixtures("_registries")
 def test_python_blocks_run_and_print_what_is_shown(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of a page follow each other in a new folder; a block with a title is a file in it."""
     monkeypatch.chdir(tmp_path)
