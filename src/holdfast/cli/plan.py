@@ -17,7 +17,7 @@ from holdfast.cli.running import Settings
 from holdfast.errors import ParameterError
 
 if TYPE_CHECKING:
-    from holdfast.certification import Plan, Wishes
+    from holdfast.certification import Plan, PlanRequest
     from holdfast.certification.constants import Constant
     from holdfast.theory import Guarantee
 
@@ -93,8 +93,8 @@ def plan(
     """
     given = locals()
     numbers = {
-        "problem": _given(PROBLEM, given),
-        "protocol": _given(PROTOCOL, {**given, "batch": _batch(batch)}),
+        "problem": given_numbers(PROBLEM, given),
+        "protocol": given_numbers(PROTOCOL, {**given, "batch": _batch(batch)}),
         "slack": slack,
         "failure": failure,
         "target": target,
@@ -106,7 +106,7 @@ def plan(
     show(found, str(config) if config is not None else "the numbers given")
 
 
-def _given(options: Mapping[str, str], given: Mapping[str, Any]) -> dict[str, Any]:
+def given_numbers(options: Mapping[str, str], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the numbers whose options were given."""
     values = {name: given[option.replace("-", "_")] for name, option in options.items()}
     return {name: value for name, value in values.items() if value is not None}
@@ -124,49 +124,49 @@ def _batch(text: str | None) -> int | str | None:
 def _planned(config: Path | None, settings: list[str], numbers: dict[str, Any]) -> Plan:
     if config is None:
         _complete(settings, {**numbers["problem"], **numbers["protocol"]})
-    from holdfast.certification import Wishes, plan_numbers
+    from holdfast.certification import PlanRequest, plan_numbers
     from holdfast.certification import plan as look
 
-    wishes = Wishes(**numbers)
+    request = PlanRequest(**numbers)
     if config is None:
-        return plan_numbers(_with_lr(_with_assumed(wishes)))
+        return plan_numbers(_with_lr(_with_assumed(request)))
     from holdfast.runs import read_config
 
     with Console(stderr=True).status("measuring the constants of the problem"):
-        return look(read_config(config, settings), wishes)
+        return look(read_config(config, settings), request)
 
 
-def _with_assumed(wishes: Wishes) -> Wishes:
+def _with_assumed(request: PlanRequest) -> PlanRequest:
     """Return the numbers with the smallest f that the cohorts keep to, but for half the failure, unless it is given.
 
     With mini-batches a twentieth of the cohort is added for honest rows with unlucky batches.
     """
     from holdfast.theory.sampling import tolerated_for
 
-    given = wishes.protocol
+    given = request.protocol
     if "assumed_byzantine" in given:
-        return wishes
+        return request
     needed = tolerated_for(
         num_clients=given["num_clients"],
         num_byzantine=given.get("num_byzantine", 0),
         cohort_size=given["cohort_size"],
         rounds=given["rounds"],
-        failure=wishes.failure / 2.0,
+        failure=request.failure / 2.0,
     )
     aside = 0 if given.get("batch_size", "full") == "full" else -(-given["cohort_size"] // 20)
     assumed = max(needed, min(needed + aside, (given["cohort_size"] - 1) // 2))
-    return replace(wishes, protocol={**given, "assumed_byzantine": assumed})
+    return replace(request, protocol={**given, "assumed_byzantine": assumed})
 
 
-def _with_lr(wishes: Wishes) -> Wishes:
+def _with_lr(request: PlanRequest) -> PlanRequest:
     """Return the numbers with the paper's step size, the largest that its theorem allows, unless one was given."""
     from holdfast.theory import paper
 
-    protocol = {"batch_size": "full", "local_steps": 1, **wishes.protocol}
+    protocol = {"batch_size": "full", "local_steps": 1, **request.protocol}
     if "lr" not in protocol:
         largest = paper.full_batch_lr if protocol["batch_size"] == "full" else paper.minibatch_lr
-        protocol["lr"] = largest(smoothness=wishes.problem["smoothness"], local_steps=protocol["local_steps"])
-    return replace(wishes, protocol=protocol)
+        protocol["lr"] = largest(smoothness=request.problem["smoothness"], local_steps=protocol["local_steps"])
+    return replace(request, protocol=protocol)
 
 
 def _complete(settings: list[str], given: Mapping[str, Any]) -> None:

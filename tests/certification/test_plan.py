@@ -13,7 +13,7 @@ from tests.simulation.small import classes
 
 from holdfast.aggregators import Krum, Mean, Rage
 from holdfast.attacks import FixedMembers, FractionMembers
-from holdfast.certification import Wishes, constants, plan, plan_numbers
+from holdfast.certification import PlanRequest, constants, plan, plan_numbers
 from holdfast.errors import ParameterError
 from holdfast.models import ImportedModel, MultilayerPerceptron, SoftmaxRegression
 from holdfast.models.convex import quadratic_constants
@@ -79,7 +79,7 @@ def test_the_guarantees_are_those_of_the_theory() -> None:
 
 def test_rows_are_set_aside_that_no_cohort_needs() -> None:
     config = convex(byzantine=FractionMembers(fraction=0.3), rule=Rage(num_byzantine=5))
-    protocol = plan(config, Wishes(problem={}, protocol={}, failure=0.2)).protocol
+    protocol = plan(config, PlanRequest(failure=0.2)).protocol
     law = {"num_clients": 14, "num_byzantine": 4, "cohort_size": 12, "rounds": 12}
     assert protocol.tolerated == tolerated_for(**law, failure=0.1) <= 4
     assert run_excess_probability(**law, tolerated=protocol.tolerated) <= 0.1
@@ -87,13 +87,13 @@ def test_rows_are_set_aside_that_no_cohort_needs() -> None:
 
 
 def test_a_slack_that_is_given_is_taken() -> None:
-    found = plan(convex(), Wishes(problem={}, protocol={}, slack=1 / 12))
+    found = plan(convex(), PlanRequest(slack=1 / 12))
     assert found.protocol.set_aside == 1
     assert "was given" in found.slack
 
 
 def test_numbers_that_are_given_replace_those_of_the_configuration() -> None:
-    found = plan(convex(), Wishes(problem={"smoothness": 4.0}, protocol={"lr": 0.5, "num_byzantine": 2}))
+    found = plan(convex(), PlanRequest(problem={"smoothness": 4.0}, protocol={"lr": 0.5, "num_byzantine": 2}))
     assert (found.problem.smoothness, found.protocol.lr, found.protocol.num_byzantine) == (4.0, 0.5, 2)
     assert next(each for each in found.constants if each.name == "smoothness").origin == "given"
 
@@ -159,7 +159,7 @@ def test_the_example_is_promised_progress() -> None:
 
 
 def test_the_paper_needs_thousands_of_clients_where_it_says_nothing() -> None:
-    found = plan_numbers(Wishes(**NUMBERS, slack=0.05))
+    found = plan_numbers(PlanRequest(**NUMBERS, slack=0.05))
     sentence = next(each for each in found.reading if each.startswith("The paper's failure probability"))
     needed = int(sentence.split("K ≥ ")[1].rstrip(".").replace(",", ""))
     share = found.protocol.tolerated / found.protocol.cohort_size
@@ -168,14 +168,14 @@ def test_the_paper_needs_thousands_of_clients_where_it_says_nothing() -> None:
 
 def test_the_hypergeometric_figures_are_in_the_reading() -> None:
     numbers = {**NUMBERS, "protocol": {**NUMBERS["protocol"], "num_byzantine": 20, "assumed_byzantine": 12}}
-    found = plan_numbers(Wishes(**numbers))
+    found = plan_numbers(PlanRequest(**numbers))
     law = {"num_clients": 100, "num_byzantine": 20, "cohort_size": 40}
     ever = run_excess_probability(**law, tolerated=12, rounds=50)
     assert any(f"in some of 50 rounds with probability {100 * ever:.3g} %" in sentence for sentence in found.reading)
 
 
 def test_a_floor_above_the_start_is_called_no_progress() -> None:
-    found = plan_numbers(Wishes(**NUMBERS))
+    found = plan_numbers(PlanRequest(**NUMBERS))
     assert any(sentence.startswith("That is no progress") for sentence in found.reading)
     unanswered = next(each for each in found.answers if each.question == "rounds to come near the floor")
     assert unanswered.answer is None
@@ -183,7 +183,7 @@ def test_a_floor_above_the_start_is_called_no_progress() -> None:
 
 def test_a_target_is_planned_for() -> None:
     numbers = {**NUMBERS, "problem": {**NUMBERS["problem"], "dissimilarity": 0.0, "gradient_variance": 0.0}}
-    found = plan_numbers(Wishes(**numbers, target=0.5))
+    found = plan_numbers(PlanRequest(**numbers, target=0.5))
     answer = next(each.answer for each in found.answers if each.question == "rounds to 0.5")
     assert answer is not None
     assert answer.value == 2 * 3.0 / (0.01 * 0.5)  # 2 (F(x_0) − F*)/(ηHN) = target
@@ -202,18 +202,18 @@ def test_a_target_is_planned_for() -> None:
 )
 def test_numbers_out_of_range_are_refused(part: str, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ParameterError, match=message.replace("(", r"\(")):
-        plan_numbers(Wishes(**{**NUMBERS, part: {**NUMBERS[part], **changes}}))
+        plan_numbers(PlanRequest(**{**NUMBERS, part: {**NUMBERS[part], **changes}}))
 
 
 @pytest.mark.parametrize("wish", [{"failure": 0.0}, {"failure": 1.0}, {"target": -1.0}, {"slack": 0.5}])
-def test_wishes_out_of_range_are_refused(wish: dict[str, Any]) -> None:
+def test_requests_out_of_range_are_refused(wish: dict[str, Any]) -> None:
     with pytest.raises(ParameterError, match=next(iter(wish))):
-        plan_numbers(Wishes(**NUMBERS, **wish))
+        plan_numbers(PlanRequest(**NUMBERS, **wish))
 
 
 def test_missing_numbers_are_named() -> None:
     with pytest.raises(ParameterError, match="needs gradient_variance, dissimilarity, num_clients"):
-        plan_numbers(Wishes(problem={"smoothness": 1.0}, protocol={}))
+        plan_numbers(PlanRequest(problem={"smoothness": 1.0}, protocol={}))
 
 
 def test_nothing_is_promised_if_too_many_clients_lie() -> None:

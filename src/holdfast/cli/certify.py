@@ -11,22 +11,24 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from holdfast.cli.planning import constants_table
+from holdfast.cli.plan import PROBLEM, constants_table, given_numbers
 from holdfast.cli.text import NOTHING, harmless, number
 from holdfast.errors import ParameterError
 from holdfast.reports.wording import plural
 
 if TYPE_CHECKING:
-    from holdfast.certification import Certification, RecordsCertification, Wishes
+    from holdfast.certification import Certification
+    from holdfast.certification.path import ModelPath
 
-MARKS = {"held": "✓", "did not hold": "✗", "not measured": "?", "does not apply": NOTHING}
+MARKS = {"held": "✓", "did not hold": "✗", "says nothing": "○", "not measured": "?", "does not apply": NOTHING}
 """The sign before every outcome."""
 PLOT = "certificate.svg"
 """The plot in the folder of a run."""
 _MODELS_SHOWN = 6
 _REMOTE = "for a deployment without a twin"
-_OPTIONS = {"gradient_variance": "--variance", "num_byzantine": "--byzantine"}
-"""Options that are not called as what they say."""
+CONSTANTS = {name: option for name, option in PROBLEM.items() if name != "dim"}
+NUMBERS = {"num_byzantine": "byzantine"}
+"""The numbers that may be given for a deployment without a twin, and their options."""
 
 
 def certify(
@@ -82,79 +84,48 @@ def certify(
     are checked and their bounds stated. There is no plot then. With a twin in its configuration it is measured like any
     run, but nobody knows who was Byzantine, so nothing can be contradicted.
 
+    Where it "says nothing", a statement promises nothing of this run, so that the run kept to it means nothing: its
+    failure probability is 1, or honest rows spread more than the σ₀ that it rests on in most measured rounds.
+
     Exit code 0 if nothing contradicts what is proved, 1 if a bound was exceeded although all its conditions held and
     the theorem leaves that a probability of 1 % at most.
     """
-    from holdfast.certification import Wishes
+    given = locals()
+    problem, protocol = given_numbers(CONSTANTS, given), given_numbers(NUMBERS, given)
+    from holdfast.certification import PlanRequest
     from holdfast.certification import certify as judge
     from holdfast.certification.plots import check_kind
 
     if plot is not None:
         check_kind(plot)
-    constants = {
-        "smoothness": smoothness,
-        "strong_convexity": strong_convexity,
-        "gradient_variance": variance,
-        "dissimilarity": dissimilarity,
-        "distance": distance,
-        "gap": gap,
-    }
-    given = {name: value for name, value in constants.items() if value is not None}
-    told = {} if byzantine is None else {"num_byzantine": byzantine}
-    wishes = Wishes(problem=given, protocol=told, slack=slack, failure=failure)
-    if _is_remote(path):
-        _judge_records(path, wishes, sigma0, plot, as_json=as_json)
-        return
-    if given or told:
-        options = ", ".join(_OPTIONS.get(name, f"--{name.replace('_', '-')}") for name in (*given, *told))
-        raise ParameterError(f"the data of {str(path)!r} are here, so constants are measured; leave out {options}")
-    with Console(stderr=True).status("measuring at the models of the run"):
-        found = judge(path, wishes=wishes, clients=clients, points=points, curvatures=curvatures, sigma0=sigma0)
-    where = _drawn(found, plot)
+    _check_options(path, [*problem, *protocol], plot)
+    request = PlanRequest(problem=problem, protocol=protocol, slack=slack, failure=failure)
+    with Console(stderr=True).status("looking at the run"):
+        found = judge(path, request=request, clients=clients, points=points, curvatures=curvatures, sigma0=sigma0)
+    where = None if found.models is None else _drawn(found, plot)
     if as_json:
         typer.echo(json.dumps(found.as_dict(), allow_nan=False))
     else:
         show(found)
-        Console().print(where, highlight=False, soft_wrap=True, markup=False)
+        if where is not None:
+            Console().print(where, highlight=False, soft_wrap=True, markup=False)
     if found.contradicted:
         raise typer.Exit(1)
 
 
-def _is_remote(path: Path) -> bool:
-    """Tell whether the points of a run are with its clients."""
-    from holdfast.data import RemoteData
+def _check_options(path: Path, given: list[str], plot: Path | None) -> None:
+    """Refuse constants where they are measured, and a plot where nothing is."""
     from holdfast.runs import config_of
     from holdfast.server.folder import RunFolder
 
-    return isinstance(config_of(RunFolder.open(path)).data, RemoteData)
-
-
-def _judge_records(path: Path, wishes: Wishes, sigma0: float | None, plot: Path | None, *, as_json: bool) -> None:
-    """Judge a deployment whose points are not here."""
-    from holdfast.certification import certify_records
-
-    if plot is not None:
+    here = config_of(RunFolder.open(path)).data.here
+    if here and given:
+        options = ", ".join(f"--{(CONSTANTS | NUMBERS)[name]}" for name in given)
+        raise ParameterError(f"the data of {str(path)!r} are here, so constants are measured; leave out {options}")
+    if not here and plot is not None:
         raise ParameterError(
             f"there is nothing to draw: the points of {str(path)!r} are with its clients; leave out --plot"
         )
-    found = certify_records(path, wishes=wishes, sigma0=sigma0)
-    if as_json:
-        typer.echo(json.dumps(found.as_dict(), allow_nan=False))
-        return
-    console = Console()
-    if found.plan is not None:
-        console.print(constants_table(found.plan.constants, f"{found.path}: {_state(found)}"))
-    else:
-        console.print(f"{found.path}: {_state(found)}", highlight=False, markup=False, soft_wrap=True)
-    console.print(_verdict_table(found))
-    for note in found.notes:
-        console.print(f"note: {note}", highlight=False, markup=False)
-    told = "Nothing was measured, so nothing that is proved is contradicted."
-    console.print(told, style="bold", highlight=False)
-
-
-def _state(found: Certification | RecordsCertification) -> str:
-    return "complete" if found.played == found.rounds else f"{found.played:,} of {plural(found.rounds, 'round')} played"
 
 
 def _drawn(found: Certification, plot: Path | None) -> str:
@@ -176,11 +147,17 @@ def _drawn(found: Certification, plot: Path | None) -> str:
 def show(found: Certification) -> None:
     """Print a certification."""
     console = Console()
-    console.print(constants_table(found.plan.constants, f"{found.path}: {_state(found)}"))
-    if found.looked.places:
-        console.print(_models_table(found))
-    if found.looked.diverged is not None:
-        told = f"the model after {plural(found.looked.diverged, 'round')} is not finite; nothing later was looked at"
+    state = (
+        "complete" if found.played == found.rounds else f"{found.played:,} of {plural(found.rounds, 'round')} played"
+    )
+    if found.plan is not None:
+        console.print(constants_table(found.plan.constants, f"{found.path}: {state}"))
+    else:
+        console.print(f"{found.path}: {state}", highlight=False, markup=False, soft_wrap=True)
+    if found.models is not None and found.models.places:
+        console.print(_models_table(found.models))
+    if found.models is not None and found.models.diverged is not None:
+        told = f"the model after {plural(found.models.diverged, 'round')} is not finite; nothing later was looked at"
         console.print(told, style="yellow", highlight=False)
     console.print(_verdict_table(found))
     for note in found.notes:
@@ -188,14 +165,14 @@ def show(found: Certification) -> None:
     console.print(_summary(found), style="bold", highlight=False)
 
 
-def _models_table(found: Certification) -> Table:
+def _models_table(models: ModelPath) -> Table:
     """Return some of the models, evenly spread, the first and the last among them."""
-    places = found.looked.places
+    places = models.places
     last = len(places) - 1
     steps = min(_MODELS_SHOWN, len(places)) - 1
     chosen = sorted({round(last * step / steps) if steps else 0 for step in range(steps + 1)})
     known = any(place.distance is not None for place in places)
-    table = Table(title=escape(f"measured at {plural(len(places), 'model')}{_sample(found)}"), title_justify="left")
+    table = Table(title=escape(f"measured at {plural(len(places), 'model')}{_sample(models)}"), title_justify="left")
     for heading in ("rounds", "F(x)", "‖∇F(x)‖²", *(["‖x − x*‖²"] if known else []), "σ²", "κ²", "L"):
         table.add_column(heading, justify="right", no_wrap=True)
     for place in (places[each] for each in chosen):
@@ -211,9 +188,9 @@ def _models_table(found: Certification) -> Table:
     return table
 
 
-def _sample(found: Certification) -> str:
+def _sample(models: ModelPath) -> str:
     """Return of which clients and points the numbers are, if not of all."""
-    trajectory = found.looked.trajectory
+    trajectory = models.trajectory
     if trajectory is None:
         return ""
     first = trajectory.statistics[0]
@@ -222,7 +199,7 @@ def _sample(found: Certification) -> str:
     return sampled + (f"; F, ∇F: from a sample of points, ∇F ± {largest:.2g} (standard error)" if largest else "")
 
 
-def _verdict_table(found: Certification | RecordsCertification) -> Table:
+def _verdict_table(found: Certification) -> Table:
     table = Table(title="verdicts", title_justify="left")
     table.add_column("")
     table.add_column("what", overflow="fold", max_width=34)
@@ -247,11 +224,14 @@ def _verdict_table(found: Certification | RecordsCertification) -> Table:
 def _summary(found: Certification) -> str:
     if found.contradicted:
         return "A bound was exceeded although all its conditions held; see the lines in red."
+    if found.models is None:
+        return "Nothing was measured, so nothing that is proved is contradicted."
     if not found.applicable:
         return "No theorem speaks of this run, for the reasons above; nothing that is proved was contradicted."
-    judged = {each.outcome.value for each in found.verdicts if each.subject == "guarantee"}
+    judged = {str(each.outcome) for each in found.verdicts if each.subject == "guarantee"}
     if not judged & {"held", "did not hold"}:
-        return "The theorems were not put to the test, as nothing was measured after the start."
-    if not found.plan.everywhere:
+        why = "they promise nothing of this run" if "says nothing" in judged else "nothing was measured after the start"
+        return f"The theorems were not put to the test, as {why}."
+    if not found.everywhere:
         return "Nothing contradicts what is proved, as far as constants measured along the run can tell."
     return "Nothing contradicts what is proved."

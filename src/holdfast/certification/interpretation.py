@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from holdfast.certification.questions import paper_cohort
+from holdfast.certification.answers import paper_cohort
 from holdfast.theory import Guarantee, Problem, Protocol, paper, sampling
 
 _LARGEST = paper.LARGEST_FRACTION
@@ -21,7 +21,7 @@ _REMEDIES = {
 }
 
 
-def reading(
+def interpret(
     problem: Problem, protocol: Protocol, guarantees: tuple[Guarantee, ...], *, failure: float
 ) -> tuple[str, ...]:
     """Return the sentences."""

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, final
 
-from holdfast.certification.constants import Constant, Known, at_start, exactly, objective_of
+from holdfast.certification.answers import PlannerAnswer, answers
+from holdfast.certification.constants import (
+    Constant,
+    KnownConstants,
+    constants_at_start,
+    objective_of,
+    proved_constants,
+)
+from holdfast.certification.interpretation import interpret
 from holdfast.certification.protocol import Outside, outside, protocol_of, with_slack
-from holdfast.certification.questions import Asked, answers
-from holdfast.certification.reading import reading
 from holdfast.data import Dataset
 from holdfast.errors import ParameterError
 from holdfast.linalg.threads import one_torch_thread
@@ -25,12 +31,12 @@ FAILURE = 0.01
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Wishes:
+class PlanRequest:
     """What the user asks for besides the configuration."""
 
-    problem: Mapping[str, float]
+    problem: Mapping[str, float] = field(default_factory=dict)
     """Constants that are given rather than measured, by the fields of `Problem`."""
-    protocol: Mapping[str, Any]
+    protocol: Mapping[str, Any] = field(default_factory=dict)
     """Numbers that differ from the configuration, by the fields of `Protocol`."""
     slack: float | None = None
     """ε′; None to have it chosen."""
@@ -46,7 +52,7 @@ class Wishes:
             positive("target", self.target)
 
 
-NO_WISHES = Wishes(problem={}, protocol={})
+NO_REQUEST = PlanRequest()
 
 
 @final
@@ -64,7 +70,7 @@ class Plan:
     """The paper's, then holdfast's own."""
     outside: tuple[Outside, ...] = ()
     """What the run does that no theorem covers; if there is anything, nothing is promised."""
-    answers: tuple[Asked, ...] = ()
+    answers: tuple[PlannerAnswer, ...] = ()
     reading: tuple[str, ...] = ()
     """What it means in practice, in plain sentences."""
 
@@ -97,46 +103,51 @@ class Plan:
         return shown
 
 
-def plan(config: RunConfig, wishes: Wishes = NO_WISHES, *, dataset: Dataset | None = None) -> Plan:
+def plan(config: RunConfig, request: PlanRequest = NO_REQUEST, *, dataset: Dataset | None = None) -> Plan:
     """Return what is promised of a run, from its configuration.
 
     The constants are exact or proved bounds for the quadratic problem, logistic and softmax regression with l2 > 0; for
     other models they are measured at the start of the run, which bounds nothing later, and are labelled so.
 
     Raises:
-        HoldfastError: the configuration cannot run, or the wishes contradict it.
+        HoldfastError: the configuration cannot run, or the request contradicts it.
     """
     with one_torch_thread():
         setting = Setting.of(config, dataset if dataset is not None else config.data.load())
         objective = objective_of(setting)
-        known = exactly(setting, objective) or at_start(setting, objective)
-    return planned(known, protocol_of(setting), wishes, beyond=outside(setting))
+        known = proved_constants(setting, objective) or constants_at_start(setting, objective)
+    return make_plan(known, protocol_of(setting), request, beyond=outside(setting))
 
 
-def plan_numbers(wishes: Wishes) -> Plan:
+def plan_numbers(request: PlanRequest) -> Plan:
     """Return what is promised of a run that is given by numbers alone.
 
     Raises:
         ParameterError: some are missing or out of range; the message names them.
     """
-    missing = [*_missing(Problem, wishes.problem), *_missing(Protocol, wishes.protocol)]
+    missing = [*missing_fields(Problem, request.problem), *missing_fields(Protocol, request.protocol)]
     if missing:
         raise ParameterError(f"a plan without a configuration needs {', '.join(missing)}")
-    known = Known(constants=()).changed(dict(wishes.problem))
-    return planned(known, Protocol(**wishes.protocol), Wishes(**{**vars(wishes), "protocol": {}, "problem": {}}))
+    return make_plan(KnownConstants(constants=()), Protocol(**request.protocol), replace(request, protocol={}))
 
 
-def _missing(cls: type[Problem | Protocol], given: Mapping[str, Any]) -> list[str]:
+def missing_fields(cls: type[Problem | Protocol], given: Mapping[str, Any]) -> list[str]:
+    """Return the numbers without which no theorem says anything."""
     return [name for name, field in cls.model_fields.items() if field.is_required() and name not in given]
 
 
-def planned(
-    known: Known, protocol: Protocol, wishes: Wishes, *, beyond: tuple[Outside, ...] = (), answered: bool = True
+def make_plan(
+    known: KnownConstants,
+    protocol: Protocol,
+    request: PlanRequest,
+    *,
+    beyond: tuple[Outside, ...] = (),
+    ask_planner: bool = True,
 ) -> Plan:
-    """Return the plan for a problem and a protocol, changed as wished; the planner is asked only if `answered`."""
-    known = known.changed(dict(wishes.problem))
+    """Return the plan for a problem and a protocol, changed as requested; and the planner's answers, if it is asked."""
+    known = known.changed(dict(request.problem))
     problem = known.problem()
-    chosen, why = with_slack(protocol.changed(**wishes.protocol), slack=wishes.slack, failure=wishes.failure)
+    chosen, why = with_slack(protocol.changed(**request.protocol), slack=request.slack, failure=request.failure)
     promised = guarantees(problem, chosen)
     return Plan(
         constants=known.constants,
@@ -145,24 +156,14 @@ def planned(
         slack=why,
         guarantees=promised,
         outside=beyond,
-        answers=answers(problem, chosen, failure=wishes.failure, target=wishes.target) if answered else (),
-        reading=reading(problem, chosen, promised, failure=wishes.failure),
+        answers=answers(problem, chosen, failure=request.failure, target=request.target) if ask_planner else (),
+        reading=interpret(problem, chosen, promised, failure=request.failure),
     )
 
 
 def guarantee_table(guarantee: Guarantee, rounds: int) -> dict[str, Any]:
     """Return a guarantee as plain values."""
-    conditions = [
-        {
-            "name": each.name,
-            "requirement": each.requirement,
-            "value": each.value,
-            "limit": each.limit,
-            "passed": each.passed,
-            "margin": each.margin,
-        }
-        for each in guarantee.conditions
-    ]
+    numbers = ("name", "requirement", "value", "limit", "passed", "margin")
     return {
         "source": guarantee.source,
         "theorem": guarantee.theorem,
@@ -170,7 +171,7 @@ def guarantee_table(guarantee: Guarantee, rounds: int) -> dict[str, Any]:
         "reading": guarantee.reading,
         "holds": guarantee.holds,
         "vacuous": guarantee.is_vacuous,
-        "conditions": conditions,
+        "conditions": [{name: getattr(each, name) for name in numbers} for each in guarantee.conditions],
         "lr_limit": guarantee.lr_limit,
         "sigma0": guarantee.sigma0,
         "filter_error": guarantee.filter_error,
@@ -182,7 +183,7 @@ def guarantee_table(guarantee: Guarantee, rounds: int) -> dict[str, Any]:
     }
 
 
-def _answer(asked: Asked) -> dict[str, Any]:
+def _answer(asked: PlannerAnswer) -> dict[str, Any]:
     if asked.answer is None:
         return {"value": None, "why_not": asked.why_not}
     answer = asked.answer

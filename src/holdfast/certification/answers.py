@@ -22,7 +22,7 @@ _UNLIMITED = 10**9
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class PlannerAnswer:
     """A question to the planner, with its answer or why there is none."""
 
     question: str
@@ -42,7 +42,7 @@ def own_theorem(protocol: Protocol) -> Theorem:
     return expected if protocol.mode == "auto" or protocol.batch_size == "full" else likely
 
 
-def answers(problem: Problem, protocol: Protocol, *, failure: float, target: float | None) -> tuple[Asked, ...]:
+def answers(problem: Problem, protocol: Protocol, *, failure: float, target: float | None) -> tuple[PlannerAnswer, ...]:
     """Return what the planner says of one problem and one protocol."""
     return tuple(_ask(question, ask) for question, ask in _questions(problem, protocol, failure, target))
 
@@ -101,8 +101,8 @@ def _not_near(problem: Problem, protocol: Protocol, theorem: Theorem) -> Answer:
     raise ParameterError(msg)
 
 
-def _ask(question: str, ask: Callable[[], Answer]) -> Asked:
+def _ask(question: str, ask: Callable[[], Answer]) -> PlannerAnswer:
     try:
-        return Asked(question=question, answer=ask())
+        return PlannerAnswer(question=question, answer=ask())
     except ParameterError as error:
-        return Asked(question=question, why_not=str(error))
+        return PlannerAnswer(question=question, why_not=str(error))
