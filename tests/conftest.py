@@ -1,4 +1,4 @@
-"""What holds for every test: nothing of Flower reaches the outside. What some need: registries as they were."""
+"""What holds for every test: nothing of Flower reaches the outside; doctests print figures, which a CPU may change."""
 
 import os
 
@@ -14,3 +14,9 @@ def _registries(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for registry in NAMED.values():
         monkeypatch.setattr(registry, "_classes", dict(registry))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if isinstance(item, pytest.DoctestItem):
+            item.add_marker(pytest.mark.portable)

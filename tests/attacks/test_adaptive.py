@@ -30,6 +30,8 @@ from holdfast.attacks.victim import expected_victim
 from holdfast.errors import ParameterError
 from holdfast.sweeps.matrices.populations import population, under_attack
 
+pytestmark = pytest.mark.portable
+
 
 def view_of(rule: str, *, model: str = "iso", cohort_size: int = 20, dim: int = 300, number: int = 4) -> AdversaryView:
     people = population(model, cohort_size=cohort_size, dim=dim, num_byzantine=number)
