@@ -20,6 +20,7 @@ from holdfast.data import Dataset
 from holdfast.errors import RunError
 from holdfast.linalg.threads import one_torch_thread
 from holdfast.runs import Run, is_deployment
+from holdfast.server.history import tally_of
 from holdfast.server.record import finite
 from holdfast.simulation.setting import Setting
 from holdfast.theory import Guarantee
@@ -142,7 +143,7 @@ def certify(
     records = list(run.folder.records())
     rule = run.config.rule
     facts = facts_of(records, kappa=rule.kappa if isinstance(rule, Rage) else KAPPA, sigma0=asked)
-    skipped = sum(record.skipped for record in records)
+    skipped = tally_of(records).skipped
     judged = verdicts(plan, looked, facts, skipped=skipped)
     deployed = is_deployment(run.folder)
     return Certification(

@@ -21,6 +21,7 @@ from holdfast.models import RemoteModel
 from holdfast.partitions import RemotePartition
 from holdfast.runs import config_of
 from holdfast.server.folder import RunFolder
+from holdfast.server.history import tally_of
 from holdfast.server.record import finite
 from holdfast.simulation import RunConfig
 from holdfast.theory.ranges import positive
@@ -96,7 +97,7 @@ def certify_records(
     config, records = config_of(folder), list(folder.records())
     rule = config.rule
     facts = facts_of(records, kappa=rule.kappa if isinstance(rule, Rage) else KAPPA, sigma0=asked)
-    skipped = sum(record.skipped for record in records)
+    skipped = tally_of(records).skipped
     beyond = (*outside_by_choice(config), *outside_by_deployment(folder))
     plan = _planned(config, wishes, beyond)
     return RecordsCertification(

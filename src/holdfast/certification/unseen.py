@@ -11,8 +11,8 @@ from typing import Any
 from holdfast.aggregators.rage.certificate import Certificate
 from holdfast.certification.rounds import RoundFacts
 from holdfast.certification.verdicts import Outcome, Subject, Verdict
-from holdfast.server.drops import ABSENT, malformed
-from holdfast.server.record import Client, RoundRecord
+from holdfast.server.history import Fate, Tally, fate_of_fault
+from holdfast.server.record import RoundRecord
 
 COHORTS = "Byzantine rows in a cohort"
 _UNKNOWN = "who was Byzantine is not known, so it may have been more than assumed"
@@ -32,11 +32,11 @@ def as_the_server_saw(
 
 def cohorts(records: Sequence[RoundRecord], sigma0: float | None = None) -> Verdict:
     """Judge the assumed number of Byzantine rows: malformed replies and contradictions to the promise disprove it."""
-    rounds = [record for record in records if record.received or list(malformed(record))]
+    rounds = [record for record in records if record.received or _malformed_rows(record)]
     if not rounds:
         because = "no round with a reply was played"
         return Verdict(subject=Subject.ASSUMPTION, name=COHORTS, outcome=Outcome.UNKNOWN, because=because)
-    most = max(len(_malformed_rows(record)) for record in rounds)
+    most = max(_malformed_rows(record) for record in rounds)
     broken = [(record.round, why) for record in rounds if (why := _disproof(record, sigma0))]
     seen = f"at most {most} malformed replies in a round"
     if broken:
@@ -54,14 +54,16 @@ def arrivals(records: Sequence[RoundRecord]) -> Verdict:
     name = "all K rows arrive"
     if not records:
         return Verdict(subject=Subject.ASSUMPTION, name=name, outcome=Outcome.UNKNOWN, because="no round was played")
-    asked = sum(len(record.cohort) for record in records)
-    missing = sum(len(record.erased) for record in records)
+    tallies = [Tally.of(record) for record in records]
+    asked, missing = (sum(getattr(tally, name) for tally in tallies) for name in ("asked", "absent"))
     if not missing:
         because = f"{asked:,} of {asked:,} replies in {len(records)} rounds"
         return Verdict(subject=Subject.ASSUMPTION, name=name, outcome=Outcome.HELD, because=because)
-    causes = Counter(drop.fault for record in records for drop in record.drops if drop.fault in ABSENT)
+    causes = Counter(
+        drop.fault for record in records for drop in record.drops if fate_of_fault(drop.fault) is Fate.ABSENT
+    )
     listed = ", ".join(f"{fault} {count:,}×" for fault, count in causes.most_common())
-    rounds = sum(bool(record.erased) for record in records)
+    rounds = sum(bool(tally.absent) for tally in tallies)
     because = f"{missing:,} of {asked:,} replies missing, in {rounds} of {len(records)} rounds"
     because += f" ({listed})" if listed else ""
     return Verdict(subject=Subject.ASSUMPTION, name=name, outcome=Outcome.FAILED, because=because)
@@ -86,13 +88,15 @@ def certified(facts: Sequence[RoundFacts]) -> Verdict:
     return Verdict(subject=Subject.FILTER, name=name, outcome=Outcome.UNKNOWN, because=because)
 
 
-def _malformed_rows(record: RoundRecord) -> set[Client]:
-    return {*malformed(record), *record.unusable}
+def _malformed_rows(record: RoundRecord) -> int:
+    """Return how many replies of a round were no models, or models without usable numbers."""
+    tally = Tally.of(record)
+    return tally.malformed + tally.unusable
 
 
 def _disproof(record: RoundRecord, sigma0: float | None) -> str:
     """Return why a round cannot have kept to the assumed number of Byzantine rows; nothing if it may have."""
-    bad = len(_malformed_rows(record))
+    bad = _malformed_rows(record)
     if record.num_byzantine is not None and bad > record.num_byzantine:
         return f"{bad} malformed replies, {record.num_byzantine} assumed"
     if record.promise_broken:
