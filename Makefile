@@ -32,7 +32,7 @@ test: $(VENV)/installed-dev  ## run the test suite
 	$(BIN)/python -m pytest -n 2
 
 test-federation: $(VENV)/installed-dev  ## run the tests with real SuperLinks and SuperNodes on loopback
-	$(BIN)/python -m pytest -n 2 -m 'federation and not slow' tests/federation tests/flower/integration
+	$(BIN)/python -m pytest -n 2 -m 'federation and not slow' tests/deploy tests/flower/integration
 	$(BIN)/python -m pytest -n 2 -m 'federation and slow' tests/flower/integration
 
 test-browser: $(VENV)/installed-dev  ## run the tests of pages in a headless Chromium (Debian's package, installed if missing)

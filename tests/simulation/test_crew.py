@@ -16,10 +16,18 @@ from tests.simulation.small import classes, config, played, same_bits
 
 from holdfast.aggregators import Rage
 from holdfast.attacks import FractionMembers, LabelFlip
+from holdfast.data import LogisticPoints
 from holdfast.errors import ParameterError, RunError
 from holdfast.linalg import threads
-from holdfast.models import Architecture, ConvolutionalNetwork, ImportedModel, MultilayerPerceptron, SoftmaxRegression
-from holdfast.partitions import UnequalPartition
+from holdfast.models import (
+    Architecture,
+    ConvolutionalNetwork,
+    ImportedModel,
+    LogisticRegression,
+    MultilayerPerceptron,
+    SoftmaxRegression,
+)
+from holdfast.partitions import IidPartition, UnequalPartition
 from holdfast.simulation import ClientOptions, Federation
 from holdfast.simulation.crew import Crew, _shared, _work
 
@@ -68,6 +76,25 @@ def test_any_number_of_processes_gives_the_same_bits(model: Architecture, engine
     alone = played(what)
     for jobs in (2, 3, 20):
         assert same_bits(alone, played(what, jobs=jobs))
+
+
+@pytest.mark.parametrize("batch_size", [7, 20])
+def test_logistic_regression_has_the_same_bits_in_any_number_of_processes(batch_size: int) -> None:
+    what = config(
+        rounds=20,
+        data=LogisticPoints(num_points=960, dim=40, num_groups=24),
+        partition=IidPartition(num_clients=24),
+        model=LogisticRegression(l2=0.01),
+        cohort_size=11,
+        local_steps=5,
+        batch_size=batch_size,
+        lr=0.5,
+        dtype="float32",
+    )
+    dataset = what.data.load()
+    alone = played(what, dataset)
+    for jobs in (2, 3):
+        assert same_bits(alone, played(what, dataset, jobs=jobs))
 
 
 @pytest.mark.parametrize("engine", ["stacked", "loop"])

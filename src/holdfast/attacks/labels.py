@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from torch import Tensor
 
 from holdfast.attacks.base import Attack, Forged, sent_by_all
+from holdfast.attacks.registry import ATTACKS
 from holdfast.attacks.view import AdversaryView, Knowledge
 from holdfast.errors import ParameterError
 from holdfast.values import real_number, whole_number
@@ -55,6 +56,7 @@ class DataAttack(Attack, ABC):
         return sent_by_all(view.own.clone())
 
 
+@ATTACKS.register("label-flip")
 @final
 class LabelFlip(DataAttack):
     """Count the classes from the other end: y becomes num_classes − 1 − y (Fang et al. 2020, evaluation).
@@ -71,6 +73,7 @@ class LabelFlip(DataAttack):
         return num_classes - 1 - labels
 
 
+@ATTACKS.register("class-flip")
 @final
 class ClassFlip(DataAttack):
     """Call one class by the name of another: y = source becomes target (Tolpegin et al. 2020).
@@ -103,6 +106,7 @@ class ClassFlip(DataAttack):
         return torch.where(labels == self.source, self.target, labels)
 
 
+@ATTACKS.register("label-noise")
 @final
 class LabelNoise(DataAttack):
     """Replace each label with some probability by another class, all others equally likely (Angluin, Laird 1988).

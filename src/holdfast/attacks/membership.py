@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, field_validator
 
 from holdfast.errors import ParameterError
+from holdfast.naming import Registry
 from holdfast.rng import shuffled_places
 from holdfast.values import ValueObject, real_number, whole_number
 
 Client = Annotated[int, Field(ge=0), BeforeValidator(whole_number)]
 Clients = NDArray[np.int64]
-Share = Annotated[float, Field(ge=0.0, le=1.0), BeforeValidator(real_number)]
+Share = Annotated[float, Field(ge=0.0, le=1.0, examples=[0.2]), BeforeValidator(real_number)]
 
 
 class Membership(ValueObject, ABC):
@@ -39,6 +40,11 @@ class Membership(ValueObject, ABC):
         return self.among(np.arange(num_clients), round, num_clients, seed)
 
 
+MEMBERSHIPS = Registry("membership", Membership)
+"""Every way to say who is Byzantine, by name."""
+
+
+@MEMBERSHIPS.register("fixed")
 @final
 class FixedMembers(Membership):
     """These clients, in every round.
@@ -67,6 +73,7 @@ class FixedMembers(Membership):
         return np.isin(clients, self.clients)
 
 
+@MEMBERSHIPS.register("fraction")
 @final
 class FractionMembers(Membership):
     """A share of the clients, drawn once by the seed: ⌊fraction · R⌋ of them, the same in every round.
@@ -86,6 +93,7 @@ class FractionMembers(Membership):
         return shuffled_places(clients, num_clients, seed, "membership") < _share(self.fraction, num_clients)
 
 
+@MEMBERSHIPS.register("changing")
 @final
 class ChangingMembers(Membership):
     """A share of the clients, drawn anew in every round: ⌊fraction · R⌋ of them.

@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, Self, final
 from pydantic import BeforeValidator, Field, InstanceOf, model_validator
 
 from holdfast.attacks.base import Attack, Forged
+from holdfast.attacks.registry import ATTACKS
 from holdfast.attacks.simple import Honest
 from holdfast.attacks.view import AdversaryView, Knowledge
 from holdfast.values import whole_number
@@ -25,7 +26,7 @@ class TimedAttack(Attack, ABC):
 
     needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.OWN})
 
-    attack: InstanceOf[Attack]
+    attack: Annotated[InstanceOf[Attack], Field(examples=["sign-flip"])]
     """What is done in the rounds that count."""
 
     @abstractmethod
@@ -39,6 +40,7 @@ class TimedAttack(Attack, ABC):
         return replace(Honest()(view), memory=view.memory)
 
 
+@ATTACKS.register("sleeper")
 @final
 class Sleeper(TimedAttack):
     """Be honest until a round, then attack, perhaps until another round: start ≤ round < stop.
@@ -71,6 +73,7 @@ class Sleeper(TimedAttack):
         return self.start <= round and (self.stop is None or round < self.stop)
 
 
+@ATTACKS.register("alternating")
 @final
 class Alternating(TimedAttack):
     """Attack in the first `active` of every `period` rounds: round mod period < active.

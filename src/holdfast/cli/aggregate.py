@@ -90,7 +90,7 @@ def _write(out: Path, result: Aggregation) -> None:
 
 def _rule(name: str, bounds: dict[str, Any], settings: list[str], config: Path | None) -> Aggregator:
     """Return the rule that the options describe."""
-    from holdfast.aggregators import build_rule, rule_from_toml
+    from holdfast.aggregators import RULES
     from holdfast.runs.files import assignment
 
     if config is not None:
@@ -98,15 +98,26 @@ def _rule(name: str, bounds: dict[str, Any], settings: list[str], config: Path |
             raise ParameterError(
                 f"--config {str(config)!r} describes the whole rule; leave out the other options of the rule"
             )
-        try:
-            return rule_from_toml(config.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
-            raise ParameterError(f"cannot read {str(config)!r} as text: {error}") from None
+        return RULES.from_table(_table(config))
     parameters = dict(assignment(text) for text in settings)
     for key, value in bounds.items():
         if parameters.setdefault(key, value) != value:
             raise ParameterError(f"--{key.replace('_', '-')} {value} contradicts --set {key}={parameters[key]}")
-    return build_rule(name, **parameters)
+    return RULES.build(name, **parameters)
+
+
+def _table(config: Path) -> dict[str, Any]:
+    """Return the one table [rule] of a TOML file."""
+    from holdfast.runs.files import parsed
+
+    try:
+        document = parsed(config.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ParameterError(f"cannot read {str(config)!r} as text: {error}") from None
+    table = document.get("rule")
+    if set(document) != {"rule"} or not isinstance(table, dict):
+        raise ParameterError(f"expected one table [rule] in {str(config)!r}, got the keys {sorted(document)}")
+    return table
 
 
 def _show(rule: Aggregator, result: Aggregation, out: Path | None) -> None:

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from holdfast.cli.folders import usual_jobs
 from holdfast.cli.running import Jobs, Settings
-from holdfast.errors import ParameterError, find
+from holdfast.errors import ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -90,7 +90,7 @@ def _built(key: str, name: str) -> Any:
     from holdfast.simulation.tables import NAMED
 
     names = NAMED[key]
-    *around, innermost = [find(names.kind, part, names.classes) for part in name.split("+")]
+    *around, innermost = [names[part] for part in name.split("+")]
     missing = [field for field, each in innermost.model_fields.items() if each.is_required()]
     if missing and not around:
         wanted = " ".join(f"--set {key}.{field}=…" for field in missing)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from holdfast.aggregators import RULES
-from holdfast.attacks import attack_table
+from holdfast.attacks import ATTACKS
 from holdfast.errors import ParameterError, find
 from holdfast.gauntlet.lineup import attack_called
 from holdfast.partitions import PARTITIONS
@@ -86,7 +86,7 @@ def _share(key: str, value: Any) -> float:
 def _named(key: str, value: Any) -> Table:
     """Return the table of a named object; attacks may have the labels of the gauntlet."""
     if isinstance(value, str):
-        return dict(attack_table(attack_called(value))) if key == ATTACK else {"name": value}
+        return dict(ATTACKS.to_table(attack_called(value))) if key == ATTACK else {"name": value}
     if not isinstance(value, Mapping) or not isinstance(value.get("name"), str):
         raise ParameterError(f'{key!r} takes names and tables with a name, such as {{ name = "…" }}; got {value!r}')
     return copy.deepcopy(dict(value))

@@ -15,7 +15,7 @@ import torch
 
 from holdfast.comparison.cells import data_toml
 from holdfast.comparison.figures import Figures, figures_of, write_figures
-from holdfast.data import Dataset, dataset_from_table
+from holdfast.data import DATASETS, Dataset
 from holdfast.errors import CorruptRunError, DataError, HoldfastError
 from holdfast.runs import Run, config_from_toml
 from holdfast.runs.files import sealed
@@ -113,4 +113,4 @@ def _opened(folder: Path, config: RunConfig, dataset: Dataset) -> Run:
 @lru_cache(maxsize=2)
 def _dataset(source: str) -> Dataset:
     """Return a data set, loaded once in a process."""
-    return dataset_from_table(tomllib.loads(source)).load()
+    return DATASETS.from_table(tomllib.loads(source)).load()

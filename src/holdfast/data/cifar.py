@@ -14,6 +14,7 @@ from holdfast.data.base import Dataset, DataSource
 from holdfast.data.files import Archive, DataFile
 from holdfast.data.pixels import classes, scaled
 from holdfast.data.places import FileSet, Location, read_files
+from holdfast.data.registry import DATASETS
 from holdfast.errors import CorruptDataError
 
 URL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
@@ -49,6 +50,7 @@ CIFAR_FILES = FileSet(
 )
 
 
+@DATASETS.register("cifar-10")
 @final
 class Cifar10(DataSource):
     """CIFAR-10: 50,000 + 10,000 colour images, 3 × 32 × 32, each channel less its mean over its deviation, 10 classes.

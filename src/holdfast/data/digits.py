@@ -9,12 +9,14 @@ import torch
 
 from holdfast.data.base import Dataset, DataSource
 from holdfast.data.pixels import classes
+from holdfast.data.registry import DATASETS
 from holdfast.data.splits import stratified_split
 
 TEST_FRACTION = 0.2
 """The part of each class that is kept for the test."""
 
 
+@DATASETS.register("digits")
 @final
 class Digits(DataSource):
     """Handwritten digits that need no download: 1,797 images of 8 × 8 pixels in [0, 1], 10 classes.

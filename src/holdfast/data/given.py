@@ -7,9 +7,11 @@ from typing import Annotated, ClassVar, final
 from pydantic import Field
 
 from holdfast.data.base import Dataset, DataSource
+from holdfast.data.registry import DATASETS
 from holdfast.errors import MissingDataError
 
 
+@DATASETS.register("given", offered=False)
 @final
 class GivenData(DataSource):
     """A data set that was given as an object; a configuration can only remember which one it was."""
@@ -18,7 +20,7 @@ class GivenData(DataSource):
 
     title: str = "given"
     """What the data set is called."""
-    checksum: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    checksum: Annotated[str, Field(pattern="^[0-9a-f]{64}$", examples=["0" * 64])]
     """SHA-256 of its contents, `Dataset.checksum`."""
 
     def load(self) -> Dataset:

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field
 from holdfast.data.base import Dataset, DataSource
 from holdfast.data.files import DataFile
 from holdfast.data.places import FileSet, Location, read_files
+from holdfast.data.registry import DATASETS
 from holdfast.data.splits import stratified_split
 from holdfast.errors import CorruptDataError
 from holdfast.values import real_number
@@ -44,6 +45,7 @@ HEART_FILES = FileSet(
 )
 
 
+@DATASETS.register("heart-disease")
 @final
 class HeartDisease(DataSource):
     r"""Heart disease in four hospitals: 303, 261, 46 and 130 patients, 13 features, sick or not.

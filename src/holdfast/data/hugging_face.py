@@ -12,12 +12,14 @@ from pydantic import Field
 
 from holdfast.data.base import Dataset, DataSource
 from holdfast.data.places import Location
+from holdfast.data.registry import DATASETS
 from holdfast.data.tensors import array_of, from_tensors
 from holdfast.errors import DataError, MissingDataError, nearest
 
 Column = Annotated[str, Field(min_length=1)]
 
 
+@DATASETS.register("hugging-face")
 @final
 class HuggingFace(DataSource):
     """A data set that `datasets` saved with save_to_disk, or one of the hub by its name.
@@ -31,7 +33,7 @@ class HuggingFace(DataSource):
 
     citation: ClassVar[str] = "Lhoest et al. 2021 (datasets), the library; the data are the user's own or the hub's"
 
-    path: Location
+    path: Annotated[Location, Field(examples=["somebody/something"])]
     """A folder written by save_to_disk, or a name on the hub."""
     features: Column | tuple[Column, ...] = "features"
     """The column with the points, or several columns of numbers that are put side by side."""

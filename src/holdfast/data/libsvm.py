@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field
 from holdfast.data.base import Dataset, DataSource
 from holdfast.data.files import DataFile, unpacked
 from holdfast.data.places import FileSet, Location, read_files
+from holdfast.data.registry import DATASETS
 from holdfast.errors import CorruptDataError, DataError, MissingDataError
 from holdfast.values import whole_number
 
@@ -41,6 +42,7 @@ A9A_FILES = FileSet(
 )
 
 
+@DATASETS.register("a9a")
 @final
 class A9a(DataSource):
     """LIBSVM's a9a: 32,561 + 16,281 people, 123 features that are 0 or 1, two classes of income.
@@ -61,6 +63,7 @@ class A9a(DataSource):
         return dataset_of("a9a", {file.name: contents[file.name] for file in A9A_FILES.files}, num_features=123)
 
 
+@DATASETS.register("libsvm")
 @final
 class Libsvm(DataSource):
     """Any file in LIBSVM's format, dense in float32; its labels become 0 .. C − 1 in increasing order (−1, +1: 0, 1).
@@ -73,7 +76,7 @@ class Libsvm(DataSource):
 
     citation: ClassVar[str] = "Chang, Lin 2011 (LIBSVM), file format; the data are the user's own"
 
-    path: Location
+    path: Annotated[Location, Field(examples=["data/w8a.txt"])]
     """The points to train on."""
     test_path: Location | None = None
     """The points to test on; None tests on none."""

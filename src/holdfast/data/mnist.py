@@ -13,6 +13,7 @@ from holdfast.data.files import DataFile
 from holdfast.data.idx import parse_idx
 from holdfast.data.pixels import classes, scaled, standardized
 from holdfast.data.places import FileSet, Location, read_files
+from holdfast.data.registry import DATASETS
 from holdfast.errors import CorruptDataError
 
 _MNIST_URL = "https://ossci-datasets.s3.amazonaws.com/mnist/"
@@ -66,6 +67,7 @@ WRITER_FILES = FileSet(
 )
 
 
+@DATASETS.register("mnist")
 @final
 class Mnist(DataSource):
     """MNIST: 60,000 + 10,000 handwritten digits, 28 × 28 pixels in [0, 1], 10 classes.
@@ -87,6 +89,7 @@ class Mnist(DataSource):
         return _images_and_labels(MNIST_FILES, self.path, standard=self.standardized)
 
 
+@DATASETS.register("fashion-mnist")
 @final
 class FashionMnist(DataSource):
     """Fashion-MNIST: 60,000 + 10,000 articles of clothing, 28 × 28 pixels in [0, 1], 10 classes.
@@ -108,6 +111,7 @@ class FashionMnist(DataSource):
         return _images_and_labels(FASHION_MNIST_FILES, self.path, standard=self.standardized)
 
 
+@DATASETS.register("mnist-by-writer")
 @final
 class MnistByWriter(DataSource):
     """MNIST with the writer of every training digit as its owner: 539 writers of 19 to 131 digits.

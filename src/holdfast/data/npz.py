@@ -6,12 +6,14 @@ import math
 import zipfile
 import zlib
 from pathlib import Path
-from typing import IO, Any, ClassVar, final
+from typing import IO, Annotated, Any, ClassVar, final
 
 from numpy.lib import format as npy
+from pydantic import Field
 
 from holdfast.data.base import Dataset, DataSource
 from holdfast.data.places import Location
+from holdfast.data.registry import DATASETS
 from holdfast.data.tensors import from_tensors
 from holdfast.errors import CorruptDataError, MissingDataError
 
@@ -19,6 +21,7 @@ NEEDED = ("features", "labels")
 OPTIONAL = ("test_features", "test_labels", "groups")
 
 
+@DATASETS.register("npz")
 @final
 class Npz(DataSource):
     """A user's own arrays: `features`, `labels` and, if there are any, `test_features`, `test_labels`, `groups`.
@@ -32,7 +35,7 @@ class Npz(DataSource):
 
     citation: ClassVar[str] = "the user's own data"
 
-    path: Location
+    path: Annotated[Location, Field(examples=["data/ours.npz"])]
     """The .npz file, as numpy.savez or numpy.savez_compressed writes it."""
 
     def load(self) -> Dataset:

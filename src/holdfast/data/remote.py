@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import ClassVar, final
 
 from holdfast.data.base import Dataset, DataSource
+from holdfast.data.registry import DATASETS
 from holdfast.errors import MissingDataError
 
 
+@DATASETS.register("remote", offered=False)
 @final
 class RemoteData(DataSource):
     """Points that only the clients of a deployment have: what the configuration of such a run says of its data.

@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, Field
 from holdfast.data.base import Dataset, DataSource
 from holdfast.data.files import DataFile
 from holdfast.data.places import FileSet, Location, read_files
+from holdfast.data.registry import DATASETS
 from holdfast.errors import CorruptDataError, DataError
 from holdfast.values import whole_number
 
@@ -32,6 +33,7 @@ SHAKESPEARE_FILES = FileSet(
 )
 
 
+@DATASETS.register("tiny-shakespeare")
 @final
 class TinyShakespeare(DataSource):
     """Lines of Shakespeare by speaker: 1,115,394 characters, 65 symbols, 303 speakers, 141 of 1,000 characters or more.

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, model_validator
 
 from holdfast.data.base import Dataset, DataSource
+from holdfast.data.registry import DATASETS
 from holdfast.rng import stream
 from holdfast.values import real_number, whole_number
 
@@ -62,6 +63,7 @@ class Drawn(DataSource, ABC):
         return points, owners
 
 
+@DATASETS.register("quadratic")
 @final
 class QuadraticPoints(Drawn):
     """Points a_i of the problem min ½ mean ‖x − a_i‖², drawn around a centre for each owner.
@@ -88,6 +90,7 @@ class QuadraticPoints(Drawn):
         )
 
 
+@DATASETS.register("synthetic-logistic")
 @final
 class LogisticPoints(Drawn):
     """Points of two classes, separated by a planted direction but for wrong labels.

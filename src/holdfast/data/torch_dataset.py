@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar, final
+from typing import Annotated, Any, ClassVar, final
 
 import numpy as np
 import torch
+from pydantic import Field
 from torch import Tensor
 from torch.utils.data import Dataset as TorchData
 from torch.utils.data import IterableDataset
 
 from holdfast.data.base import Dataset, DataSource
+from holdfast.data.registry import DATASETS
 from holdfast.data.tensors import from_tensors
 from holdfast.errors import DataError
 from holdfast.importing import imported
 
 
+@DATASETS.register("torch-dataset")
 @final
 class TorchDataset(DataSource):
     """What a function of the user's own returns: a `torch.utils.data.Dataset`, or a pair to train and to test on.
@@ -30,7 +33,7 @@ class TorchDataset(DataSource):
 
     citation: ClassVar[str] = "the user's own data"
 
-    factory: str
+    factory: Annotated[str, Field(examples=["our.data:training_set"])]
     """The function, as package.module:function; it is called without arguments."""
 
     def load(self) -> Dataset:

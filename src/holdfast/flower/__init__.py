@@ -10,12 +10,16 @@ they are asked for: clients start a process for every message, and should not wa
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from holdfast.flower.faults import Fault
     from holdfast.flower.guarded import GuardedStrategy
     from holdfast.flower.strategy import HoldfastStrategy, RageStrategy, RobustStrategy
+
+if find_spec("flwr") is None:
+    raise ModuleNotFoundError("holdfast.flower needs Flower, get it with: pip install 'holdfast[flower]'", name="flwr")
 
 _PLACES = {
     "Fault": "faults",

@@ -13,6 +13,7 @@ from holdfast.data.base import Dataset
 from holdfast.models.base import Architecture, Width
 from holdfast.models.fitting import image_shape
 from holdfast.models.losses import CrossEntropy, Loss
+from holdfast.models.registry import MODELS
 from holdfast.values import whole_number
 
 
@@ -22,6 +23,7 @@ def _odd(value: int) -> int:
     return value
 
 
+@MODELS.register("cnn")
 @final
 class ConvolutionalNetwork(Architecture):
     """Twice convolution, ReLU and 2 × 2 maximum, then one hidden layer (LeCun et al. 1998, with today's parts).
@@ -68,6 +70,7 @@ class ConvolutionalNetwork(Architecture):
         return CrossEntropy()
 
 
+@MODELS.register("resnet")
 @final
 class ResidualNetwork(Architecture):
     """The ResNet of He et al. 2016 for small images, with group normalisation (Wu, He 2018).

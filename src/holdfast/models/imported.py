@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, ClassVar, final
+from typing import Annotated, Any, ClassVar, final
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from holdfast.data.base import Dataset
@@ -14,8 +15,10 @@ from holdfast.errors import DataError, ParameterError, find
 from holdfast.importing import imported
 from holdfast.models.base import Architecture
 from holdfast.models.losses import LOSSES, Loss
+from holdfast.models.registry import MODELS
 
 
+@MODELS.register("import")
 @final
 class ImportedModel(Architecture):
     """Any `torch.nn.Module`, made by a factory at an import path.
@@ -33,7 +36,7 @@ class ImportedModel(Architecture):
 
     citation: ClassVar[str] = "the user's own"
 
-    factory: str
+    factory: Annotated[str, Field(examples=["our.models:network"])]
     """Where the factory is, "package.module:function"; a class of modules is a factory too."""
     criterion: str = "cross-entropy"
     """The loss: cross-entropy, logistic, half-squares, or the import path of a `Loss`."""

@@ -76,9 +76,9 @@ class Logistic(Loss):
         return 1
 
     def mean(self, outputs: Tensor, labels: Tensor) -> Tensor:
-        """Return the mean of softplus(−y z)."""
+        """Return the mean of −log σ(y z)."""
         signs = (2 * labels - 1).to(outputs.dtype)
-        return functional.softplus(-signs * outputs.squeeze(-1)).mean()
+        return -functional.logsigmoid(signs * outputs.squeeze(-1)).mean()
 
     def num_correct(self, outputs: Tensor, labels: Tensor) -> int | None:
         """Count the points on the right side of 0."""

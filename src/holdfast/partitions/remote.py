@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, final
+from typing import Annotated, ClassVar, final
+
+from pydantic import Field
 
 from holdfast.data.base import Dataset
 from holdfast.errors import DataError
 from holdfast.partitions.base import NumClients, Partition, Shares
+from holdfast.partitions.registry import PARTITIONS
 
 
+@PARTITIONS.register("remote", offered=False)
 @final
 class RemotePartition(Partition):
     """The clients of a deployment, each with points of its own: what the configuration of such a run says of them.
@@ -19,7 +23,7 @@ class RemotePartition(Partition):
 
     citation: ClassVar[str] = "the clients' own; written by the server of a deployment, nothing to choose"
 
-    num_clients: NumClients
+    num_clients: Annotated[NumClients, Field(examples=[3])]
     """R, how many clients there are."""
 
     def split(self, dataset: Dataset, seed: int) -> Shares:

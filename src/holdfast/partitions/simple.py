@@ -11,10 +11,12 @@ from holdfast.data.base import Dataset
 from holdfast.errors import DataError
 from holdfast.partitions.base import Indices, NumClients, NumPoints, Partition, Shares, check_points
 from holdfast.partitions.dealing import apportioned, equal_offsets
+from holdfast.partitions.registry import PARTITIONS
 from holdfast.rng import stream
 from holdfast.values import real_number
 
 
+@PARTITIONS.register("iid")
 @final
 class IidPartition(Partition):
     """Shuffle the points and cut them into equal parts: sizes differ by at most 1 (McMahan et al. 2017, section 3).
@@ -38,6 +40,7 @@ class IidPartition(Partition):
         return Shares(stream(seed, "partition", "iid").permutation(total), equal_offsets(total, self.num_clients))
 
 
+@PARTITIONS.register("unequal")
 @final
 class UnequalPartition(Partition):
     r"""Shuffle the points and cut them into parts of very different sizes (Li et al. 2020, section 5.1).
@@ -73,6 +76,7 @@ class UnequalPartition(Partition):
         return Shares(generator.permutation(total), np.concatenate([[0], np.cumsum(sizes)]))
 
 
+@PARTITIONS.register("natural")
 @final
 class NaturalPartition(Partition):
     """Give every natural owner of points (writer, hospital, speaker) its own points (Caldas et al. 2018, LEAF).

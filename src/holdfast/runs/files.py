@@ -12,7 +12,7 @@ from typing import Any
 import tomli_w
 
 from holdfast.errors import ParameterError
-from holdfast.naming import Names
+from holdfast.naming import Registry
 from holdfast.server.history.files import PROVENANCE
 from holdfast.simulation import RunConfig, config_from_table, config_table
 from holdfast.simulation.tables import NAMED, OPTIONS
@@ -140,14 +140,14 @@ def template(config: RunConfig) -> str:
         if not isinstance(value, dict):
             lines += [*_comment(fields[key].description), tomli_w.dumps({key: value}).strip(), ""]
     for key, names in NAMED.items():
-        known = f"One of: {', '.join(names.classes)}."
+        known = f"One of: {', '.join(names.offered)}."
         lines += [*_comment(f"{fields[key].description or ''} {known}"), *_section(key, names, getattr(config, key))]
     for key, options in OPTIONS.items():
         lines += [f"[{key}]", *_entries(options, table[key]), ""]
     return "\n".join(lines)
 
 
-def _section(path: str, names: Names[Any], value: ValueObject) -> list[str]:
+def _section(path: str, names: Registry[Any], value: ValueObject) -> list[str]:
     """Return the table of a named object with its parameters, and after it those of named objects inside."""
     table = names.to_table(value, complete=True)
     inside = {key: each for key, each in value if isinstance(table.get(key), Mapping)}

@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, field_validator
 
 from holdfast.errors import ParameterError
+from holdfast.naming import Registry
 from holdfast.rng import stream
 from holdfast.values import ValueObject, whole_number
 
 Indices = NDArray[np.int64]
 Listed = Annotated[int, Field(ge=0), BeforeValidator(whole_number)]
+Cohort = Annotated[tuple[Listed, ...], Field(min_length=1)]
 
 
 class Cohorts(ValueObject, ABC):
@@ -33,6 +35,11 @@ class Cohorts(ValueObject, ABC):
             raise ParameterError(f"cohort_size must be at most the number of clients, {num_clients}; got {cohort_size}")
 
 
+COHORTS = Registry("way to choose cohorts", Cohorts)
+"""Every way to choose cohorts, by name."""
+
+
+@COHORTS.register("uniform")
 @final
 class UniformCohorts(Cohorts):
     """K clients uniformly without replacement, independently in every round.
@@ -48,6 +55,7 @@ class UniformCohorts(Cohorts):
         return stream(seed, "cohort", round).choice(num_clients, cohort_size, replace=False)
 
 
+@COHORTS.register("round-robin")
 @final
 class RoundRobinCohorts(Cohorts):
     """The clients in turn: K of them, then the next K, and from the beginning after the last.
@@ -63,6 +71,7 @@ class RoundRobinCohorts(Cohorts):
         return (round * cohort_size + np.arange(cohort_size)) % num_clients
 
 
+@COHORTS.register("listed")
 @final
 class ListedCohorts(Cohorts):
     """Cohorts that somebody wrote down, one per round, and from the beginning after the last. They may differ in size.
@@ -73,7 +82,9 @@ class ListedCohorts(Cohorts):
 
     citation: ClassVar[str] = "the user's list"
 
-    rounds: Annotated[tuple[Annotated[tuple[Listed, ...], Field(min_length=1)], ...], Field(min_length=1)]
+    rounds: Annotated[
+        tuple[Annotated[tuple[Listed, ...], Field(min_length=1)], ...], Field(min_length=1, examples=[((0, 1), (2,))])
+    ]
     """The clients of the first round, of the second, …"""
 
     @field_validator("rounds")

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, final
 
 from pydantic import BeforeValidator, Field
 
+from holdfast.naming import Registry
 from holdfast.values import ValueObject, real_number, whole_number
 
 Factor = Annotated[float, Field(gt=0.0, le=1.0), BeforeValidator(real_number)]
@@ -25,6 +26,11 @@ class Schedule(ValueObject, ABC):
         """Return the factor of a round, counted from 0, of a run of so many rounds."""
 
 
+SCHEDULES = Registry("schedule", Schedule)
+"""Every schedule by name."""
+
+
+@SCHEDULES.register("constant")
 @final
 class ConstantSchedule(Schedule):
     """The same step size in every round.
@@ -40,6 +46,7 @@ class ConstantSchedule(Schedule):
         return 1.0
 
 
+@SCHEDULES.register("exponential")
 @final
 class ExponentialSchedule(Schedule):
     """decay ^ ⌊round / every⌋: a constant factor after every so many rounds.
@@ -60,6 +67,7 @@ class ExponentialSchedule(Schedule):
         return float(self.decay ** (round // self.every))
 
 
+@SCHEDULES.register("inverse")
 @final
 class InverseSchedule(Schedule):
     """1 / (1 + round / half_after): half of it after so many rounds, a third after twice as many.
@@ -78,6 +86,7 @@ class InverseSchedule(Schedule):
         return 1.0 / (1.0 + round / self.half_after)
 
 
+@SCHEDULES.register("cosine")
 @final
 class CosineSchedule(Schedule):
     """From 1 to `last` along half a cosine over the whole run.

@@ -33,8 +33,8 @@ def excess_probability(*, num_clients: int, num_byzantine: int, cohort_size: int
     The upper tail is summed as such, not as 1 − P(X ≤ f), so that tiny probabilities keep their digits: all of them up
     to thousands of clients, ten for a million. Below 10⁻³⁰⁰ use `log_excess_probability`.
 
-    >>> excess_probability(num_clients=4, num_byzantine=2, cohort_size=2, tolerated=1)  # 1 of 6 cohorts
-    0.16666666666666666
+    >>> round(excess_probability(num_clients=4, num_byzantine=2, cohort_size=2, tolerated=1), 12)  # 1 of 6 cohorts
+    0.166666666667
     """
     clients, liars, cohort = _population(num_clients, num_byzantine, cohort_size)
     return float(_tail(whole("tolerated", tolerated, 0, cohort), clients, liars, cohort))
@@ -67,8 +67,9 @@ def run_excess_probability(
 ) -> float:
     """Return the probability that at least one of N independent cohorts holds more than `tolerated`: 1 − (1 − p)^N.
 
-    >>> run_excess_probability(num_clients=4, num_byzantine=2, cohort_size=2, tolerated=1, rounds=2)  # 11 of 36
-    0.3055555555555556
+    >>> chance = run_excess_probability(num_clients=4, num_byzantine=2, cohort_size=2, tolerated=1, rounds=2)
+    >>> round(chance, 12), round(chance * 36, 9)  # 11 of 36
+    (0.305555555556, 11.0)
     """
     chance = excess_probability(
         num_clients=num_clients, num_byzantine=num_byzantine, cohort_size=cohort_size, tolerated=tolerated

@@ -67,8 +67,8 @@ def client_deviation(
 
     Hence E λ_max(Cov) ≤ v² for the covariance of all honest rows: an honest spread without d/K, ε′ and 1/ε′.
 
-    >>> client_deviation(local_steps=4, lr=1e-12, smoothness=1.0, dissimilarity=9.0, noise=1.0)
-    14.0...
+    >>> round(client_deviation(local_steps=4, lr=1e-12, smoothness=1.0, dissimilarity=9.0, noise=1.0), 9)
+    14.0
     """
     rate = lipschitz(lr=lr, smoothness=smoothness, strong_convexity=strong_convexity)
     apart, spread = _roots(dissimilarity, noise)

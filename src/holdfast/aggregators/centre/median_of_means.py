@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from holdfast.aggregators.base import BoundedAggregator, Claim, aggregation_of, usable_bound
 from holdfast.aggregators.centre.weiszfeld import MAX_ITERATIONS, distances_to_combination, geometric_median_weights
 from holdfast.aggregators.evidence import Aggregation, Stop
+from holdfast.aggregators.registry import RULES
 from holdfast.aggregators.view import ServerView
 from holdfast.linalg.columns import Columns
 from holdfast.linalg.gram import pivoted_gram
@@ -19,6 +20,7 @@ from holdfast.rng import stream
 from holdfast.values import whole_number
 
 
+@RULES.register("geometric-median-of-means")
 @final
 class MedianOfMeans(BoundedAggregator):
     r"""The geometric median of the means of k random groups of clients (Chen, Su, Xu 2017, Algorithm 2).

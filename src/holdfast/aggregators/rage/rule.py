@@ -22,6 +22,7 @@ from holdfast.aggregators.rage.certificate import SLACK, Certificate
 from holdfast.aggregators.rage.constants import EXACT_LIMIT, KAPPA, REUSE, theta
 from holdfast.aggregators.rage.exact import run_exact
 from holdfast.aggregators.rage.filtering import Filtering, Step, confirmed, run_filter, scatter_along
+from holdfast.aggregators.registry import RULES
 from holdfast.aggregators.view import ServerView
 from holdfast.linalg.columns import Columns, Matrix, Vector
 from holdfast.linalg.gram import Gram, pivoted_gram
@@ -33,6 +34,7 @@ SKETCH_FROM = 500
 """Rows from which a sketch pays (measured); below it the Gram matrix is computed exactly."""
 
 
+@RULES.register("rage")
 @final
 class Rage(BoundedAggregator):
     r"""The paper's robust accumulated gradient estimation: a spectral filter whose error does not grow with d.

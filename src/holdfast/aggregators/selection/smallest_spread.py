@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from holdfast.aggregators.base import BoundedAggregator, aggregation_of, usable_bound
 from holdfast.aggregators.centre.weiszfeld import distances_to_combination
 from holdfast.aggregators.evidence import Aggregation, Stop
+from holdfast.aggregators.registry import RULES
 from holdfast.aggregators.view import ServerView
 from holdfast.errors import TooManySubsetsError
 from holdfast.linalg.columns import Columns, Matrix, Vector
@@ -34,6 +35,7 @@ ROUNDING = 1e-8
 Subset = NDArray[np.intp]
 
 
+@RULES.register("smea")
 @final
 class SmallestSpread(BoundedAggregator):
     """The average of the n − f rows whose covariance has the smallest top eigenvalue (Allouah et al. 2023, SMEA).

@@ -23,7 +23,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, Message
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from holdfast.attacks import ATTACKS, AdversaryView, Attack, Forged, Knowledge, build_attack
+from holdfast.attacks import ATTACKS, AdversaryView, Attack, Forged, Knowledge
 from holdfast.attacks.labels import DataAttack
 from holdfast.errors import HoldfastError, ParameterError, find
 from holdfast.flower.layout import ModelLayout
@@ -65,7 +65,7 @@ def attacking(attack: Attack, *, seed: int = 0) -> Mod:
     Raises:
         ParameterError: the attack must know more, or it is one on the client's data.
 
-    >>> attacking(build_attack("optimal+alie"))
+    >>> attacking(ATTACKS.build("optimal+alie"))
     Traceback (most recent call last):
         ...
     holdfast.errors.ParameterError: Optimal(attack=ALittleIsEnough()) must know RULE, and a client knows OWN only; use \
@@ -195,7 +195,7 @@ def byzantine(name: str, *, seed: int = 0, **parameters: Any) -> Mod:
     made = partial(malformed, name) if name in MALFORMED else _FAILURES.get(name)
     if made is not None:
         return _made(name, made, parameters)
-    return attacking(build_attack(name, **parameters), seed=seed)
+    return attacking(ATTACKS.build(name, **parameters), seed=seed)
 
 
 def _made(name: str, made: Callable[..., Mod], parameters: Mapping[str, Any]) -> Mod:

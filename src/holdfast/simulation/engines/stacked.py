@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from holdfast.models.elementwise import sigmoid
 from holdfast.models.losses import CrossEntropy, HalfSquares, Logistic, Loss
 from holdfast.simulation.engines.base import Engine, EngineRefusal
 from holdfast.simulation.engines.dense import Bound, Descent, dense_layers
@@ -29,7 +30,7 @@ def _by_classes(outputs: Tensor, labels: Tensor) -> Tensor:
 
 def _by_signs(outputs: Tensor, labels: Tensor) -> Tensor:
     """Return σ(z) − y for y = 0, 1, the derivative of log(1 + exp(−(2y − 1) z))."""
-    return outputs.sigmoid().sub_(labels.unsqueeze(1))
+    return sigmoid(outputs).sub_(labels.unsqueeze(1))
 
 
 def _by_squares(outputs: Tensor, labels: Tensor) -> Tensor:

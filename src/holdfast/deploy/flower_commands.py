@@ -8,22 +8,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
+from holdfast.deploy.environment import command, environment
+from holdfast.deploy.folder import CONNECTION, DeploymentFolder
+from holdfast.deploy.ports import HOST
 from holdfast.errors import RunError
-from holdfast.federation.certificates import Certificates
-from holdfast.federation.installed import command, environment
-from holdfast.federation.places import CONNECTION, Place
-from holdfast.federation.ports import HOST
 
 LONGEST_COMMAND = 120.0
 """Seconds after which a command of Flower is given up."""
 
 
-def superlink_command(place: Place, port: int, *, secure: bool) -> list[str]:
+def superlink_command(folder: DeploymentFolder, port: int, *, secure: bool) -> list[str]:
     """Return how a SuperLink is started: one port, a database, and nothing installed when an app is run.
 
     It is told not to start its own SuperExec, which would end with it, and the run in progress with both.
     """
-    files = Certificates(place.certificates)
+    files = folder.certificates
     trust = [
         *("--ssl-ca-certfile", str(files.authority)),
         *("--ssl-certfile", str(files.server)),
@@ -34,36 +33,38 @@ def superlink_command(place: Place, port: int, *, secure: bool) -> list[str]:
         command("flower-superlink"),
         *("--host", HOST),
         *("--port", str(port)),
-        *("--database", str(place.database)),
+        *("--database", str(folder.database)),
         *("--isolation", "process"),
-        *("--superexec-auth-secret-file", str(place.secret)),
+        *("--superexec-auth-secret-file", str(folder.secret)),
         "--disable-runtime-dependency-installation",
         *(trust if secure else ["--insecure"]),
     ]
 
 
-def superexec_command(place: Place, superlink_port: int, *, secure: bool) -> list[str]:
+def superexec_command(folder: DeploymentFolder, superlink_port: int, *, secure: bool) -> list[str]:
     """Return how the process is started that starts a ServerApp for every run."""
     return [
         command("flower-superexec"),
         *("--runtime-api-address", f"{HOST}:{superlink_port}"),
-        *("--superexec-auth-secret-file", str(place.secret)),
-        *(["--root-certificates", str(place.certificates / "ca.crt")] if secure else ["--insecure"]),
+        *("--superexec-auth-secret-file", str(folder.secret)),
+        *(["--root-certificates", str(folder.certificates.authority)] if secure else ["--insecure"]),
     ]
 
 
-def supernode_command(place: Place, name: str, port: int, superlink_port: int, *, secure: bool) -> list[str]:
+def supernode_command(
+    folder: DeploymentFolder, name: str, port: int, superlink_port: int, *, secure: bool
+) -> list[str]:
     """Return how a SuperNode is started."""
     trust = [
-        *("--root-certificates", str(place.certificates / "ca.crt")),
-        *("--auth-supernode-private-key", str(place.key(name))),
+        *("--root-certificates", str(folder.certificates.authority)),
+        *("--auth-supernode-private-key", str(folder.key(name))),
     ]
     return [
         command("flower-supernode"),
         *("--superlink", f"{HOST}:{superlink_port}"),
         *("--host", HOST),
         *("--port", str(port)),
-        *("--node-config", str(place.node_config(name))),
+        *("--node-config", str(folder.node_config(name))),
         *(trust if secure else ["--insecure"]),
     ]
 
@@ -71,9 +72,9 @@ def supernode_command(place: Place, name: str, port: int, superlink_port: int, *
 @final
 @dataclass(frozen=True)
 class Flwr:
-    """Flower's command `flwr`, talking to the SuperLink of a federation."""
+    """Flower's command `flwr`, talking to the SuperLink of a deployment."""
 
-    place: Place
+    folder: DeploymentFolder
     marker: str
 
     def words(self, *words: str) -> list[str]:
@@ -82,7 +83,7 @@ class Flwr:
 
     def environment(self) -> dict[str, str]:
         """Return the environment that the command runs in."""
-        return environment(self.place.home, f"{self.marker}/command")
+        return environment(self.folder.home, f"{self.marker}/command")
 
     def __call__(self, *words: str) -> Mapping[str, Any]:
         """Run a command and return what it answers.

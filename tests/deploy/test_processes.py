@@ -1,23 +1,23 @@
-"""Processes are known by number and start time; families are ended as a whole."""
+"""Processes are known by number and creation time; families are ended as a whole."""
 
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
+from holdfast.deploy import processes
+from holdfast.deploy.environment import MARKER, environment
+from holdfast.deploy.processes import end_family, family, find_process, is_alive, launch, read_log, until
+from holdfast.deploy.state import ProcessState
 from holdfast.errors import RunError
-from holdfast.federation import processes
-from holdfast.federation.installed import MARKER, environment
-from holdfast.federation.processes import Process, end, family, launch, printed, until
 
-LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="markers are read from /proc")
 PARENT = """
 import subprocess, sys, time
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
@@ -33,83 +33,83 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
         child.kill()
 
 
-def parent_and_child(marker: str) -> tuple[subprocess.Popen[bytes], Process]:
+def parent_and_child(marker: str) -> tuple[subprocess.Popen[bytes], psutil.Process]:
     """Start a process and one that it starts in another session."""
     variables = {**os.environ, MARKER: marker}
     parent = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, env=variables)  # noqa: S603
     assert parent.stdout is not None
-    child = Process.of(int(parent.stdout.readline()))
+    child = psutil.Process(int(parent.stdout.readline()))
     parent.stdout.close()
-    assert child is not None
     return parent, child
 
 
-def test_a_process_is_known_by_its_number_and_start(sleeper: subprocess.Popen[bytes]) -> None:
-    process = Process.of(sleeper.pid)
+def test_a_process_is_known_by_its_number_and_creation(sleeper: subprocess.Popen[bytes]) -> None:
+    created = psutil.Process(sleeper.pid).create_time()
+    process = find_process(sleeper.pid, created)
     assert process is not None
-    assert process.is_running
-    assert process.send(signal.SIGKILL)
+    assert is_alive(process)
+    process.kill()
     sleeper.wait()
-    assert not process.is_running
-    assert Process.of(sleeper.pid) is None
+    assert not is_alive(process)
+    assert find_process(sleeper.pid, created) is None
 
 
-def test_a_number_that_belongs_to_another_process_now_is_never_signalled(sleeper: subprocess.Popen[bytes]) -> None:
-    recycled = Process(sleeper.pid, "the start of another")
-    assert not recycled.is_running
-    assert not recycled.send(signal.SIGKILL)
-    end([recycled], "no-such-marker", patience=0.2)
-    assert sleeper.poll() is None
+def test_a_clock_that_was_corrected_a_little_changes_nothing(sleeper: subprocess.Popen[bytes]) -> None:
+    process = psutil.Process(sleeper.pid)
+    assert find_process(sleeper.pid, process.create_time() + 1.0) == process
+
+
+def test_a_number_that_belongs_to_another_process_now_is_nobodys(sleeper: subprocess.Popen[bytes]) -> None:
+    created = psutil.Process(sleeper.pid).create_time()
+    assert find_process(sleeper.pid, created - 60.0) is None
+    assert not ProcessState(port=20000, pid=sleeper.pid, created=created - 60.0).find()
 
 
 def test_a_process_that_ended_and_was_not_reaped_does_not_run(sleeper: subprocess.Popen[bytes]) -> None:
-    process = Process.of(sleeper.pid)
-    assert process is not None
-    os.kill(sleeper.pid, signal.SIGKILL)
-    assert until(lambda: not process.is_running, 5.0)
+    process = psutil.Process(sleeper.pid)
+    process.kill()
+    assert until(lambda: not is_alive(process), 5.0)
+    assert find_process(sleeper.pid, process.create_time()) is None
 
 
 def test_ending_a_process_ends_what_it_started_in_other_sessions() -> None:
     parent, child = parent_and_child("ending")
-    root = Process.of(parent.pid)
-    assert root is not None
-    assert child in family([root], "no-such-marker")
-    end([root], "no-such-marker", reap=parent.poll)
-    assert not child.is_running
-    assert parent.returncode == -signal.SIGTERM
+    root = psutil.Process(parent.pid)
+    assert family([root], "no-such-marker") == {root, child}
+    end_family([root], "no-such-marker")
+    assert not is_alive(child)
+    assert not is_alive(root)
+    assert parent.poll() is not None
 
 
-@LINUX
 def test_orphans_are_found_by_their_marker() -> None:
     parent, child = parent_and_child("orphans/superlink")
     parent.kill()
     parent.wait()
-    assert child.is_running
     try:
         assert family([], "orphans") == {child} == family([], "orphans/superlink")
         assert family([], "orphans/node-1") == family([], "orph") == set()
-        end([], "orphans", patience=0.1)
-        assert not child.is_running
+        end_family([], "orphans", patience=0.1)
+        assert not is_alive(child)
     finally:
-        with suppress(ProcessLookupError):
-            os.kill(child.pid, signal.SIGKILL)
+        with suppress(psutil.NoSuchProcess):
+            child.kill()
 
 
-@LINUX
 def test_what_cannot_be_ended_is_told_by_its_number(
     sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def forbidden(pid: int, number: int) -> None:
-        raise PermissionError(pid, number)
+    def forbidden(self: psutil.Process) -> None:
+        raise psutil.AccessDenied(self.pid)
 
-    process = Process.of(sleeper.pid)
-    assert process is not None
+    process = psutil.Process(sleeper.pid)
     monkeypatch.setattr(processes, "until", lambda _condition, _seconds: False)
     with monkeypatch.context() as others:
-        others.setattr(os, "kill", forbidden)
+        others.setattr(psutil.Process, "terminate", forbidden)
+        others.setattr(psutil.Process, "kill", forbidden)
         with pytest.raises(RunError, match=rf"cannot end the processes {sleeper.pid} of the federation"):
-            end([process], "no-such-marker")
-    assert process.is_running
+            end_family([process], "no-such-marker")
+    assert is_alive(process)
 
 
 def test_what_a_process_prints_goes_to_its_log(tmp_path: Path) -> None:
@@ -122,8 +122,8 @@ def test_what_a_process_prints_goes_to_its_log(tmp_path: Path) -> None:
 def test_a_log_is_shown_from_a_place_on_and_without_colours(tmp_path: Path) -> None:
     log = tmp_path / "part.log"
     log.write_bytes(b"before\x1b[31mred\x1b[0m \xff")
-    assert printed(log, len("before")) == "red \N{REPLACEMENT CHARACTER}"
-    assert not printed(tmp_path / "none.log")
+    assert read_log(log, len("before")) == "red \N{REPLACEMENT CHARACTER}"
+    assert not read_log(tmp_path / "none.log")
 
 
 def test_children_do_not_reach_the_outside_and_find_flower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,24 +10,24 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.deploy import LocalDeployment
+from holdfast.deploy.folder import DeploymentFolder
+from holdfast.deploy.processes import family, until
 from holdfast.errors import RunError
-from holdfast.federation import Federation
-from holdfast.federation.places import Place
-from holdfast.federation.processes import family, until
 
 pytestmark = pytest.mark.federation
 
 BRING_UP = """
 import sys, time
-from holdfast.federation import Federation
-with Federation.up(sys.argv[1], nodes=1, secure=False):
+from holdfast.deploy import LocalDeployment
+with LocalDeployment.up(sys.argv[1], nodes=1, secure=False):
     print("up", flush=True)
     time.sleep(600)
 """
 
 
 def test_a_secure_federation_lets_registered_nodes_in_and_nobody_else(tmp_path: Path) -> None:
-    with Federation.up(tmp_path / "federation", nodes=1, node_configs={0: {"attack": "nan"}}) as federation:
+    with LocalDeployment.up(tmp_path / "federation", nodes=1, node_configs={0: {"attack": "nan"}}) as federation:
         status = federation.status()
         assert status.healthy
         assert [(node.client, node.config["attack"]) for node in status.nodes] == [(0, "nan")]
@@ -37,14 +37,14 @@ def test_a_secure_federation_lets_registered_nodes_in_and_nobody_else(tmp_path: 
             stranger.wait_until_ready(60.0)
         assert stranger.node_id is None
         with pytest.raises(RunError, match=r"runs in .* already"):
-            Federation.up(tmp_path / "federation")
+            LocalDeployment.up(tmp_path / "federation")
         node_id = federation.nodes[0].node_id
         federation.nodes[0].stop()
         federation.nodes[0].restart()
         assert federation.nodes[0].node_id == node_id
     assert not federation.is_running
     assert family([], federation.marker) == set()
-    assert not Federation.attach(tmp_path / "federation").status().healthy
+    assert not LocalDeployment.attach(tmp_path / "federation").status().healthy
 
 
 def test_a_federation_ends_with_the_process_that_brought_it_up(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_a_federation_ends_with_the_process_that_brought_it_up(tmp_path: Path) -
         assert owner.stdout is not None
         assert owner.stdout.readline() == b"up\n"
         owner.kill()
-    state = Place(folder).state()
+    state = DeploymentFolder(folder).state()
     assert state is not None
     assert until(lambda: not family(state.processes(), state.marker), 60.0)
 
@@ -63,8 +63,8 @@ def test_what_cannot_start_leaves_nothing_behind(tmp_path: Path, monkeypatch: py
     broken.write_text("import sys\nif 'supernode' in sys.argv[0]: sys.exit('broken on purpose')\n", encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with pytest.raises(RunError, match=r"node-0 ended when it was started(.|\n)*broken on purpose"):
-        Federation.up(tmp_path / "federation", nodes=1, secure=False)
-    federation = Federation.attach(tmp_path / "federation")
+        LocalDeployment.up(tmp_path / "federation", nodes=1, secure=False)
+    federation = LocalDeployment.attach(tmp_path / "federation")
     assert not federation.is_running
     assert family([], federation.marker) == set()
 
@@ -80,6 +80,6 @@ def test_ctrl_c_while_starting_leaves_nothing_behind(tmp_path: Path) -> None:
         _, errors = starting.communicate(timeout=60)
     assert starting.returncode == 130
     assert b"Traceback" not in errors
-    state = Place(folder).state()
+    state = DeploymentFolder(folder).state()
     assert state is not None
     assert family(state.processes(), state.marker) == set()

@@ -20,17 +20,12 @@ OPT_OUT: Mapping[str, str] = {
 QUICKLY: Mapping[str, str] = {"OMP_NUM_THREADS": "1", "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.25"}
 """Many processes on one machine: one thread each, and tasks are noticed within a quarter of a second."""
 MARKER = "HOLDFAST_FEDERATION"
-"""The variable that tells the processes of one federation from all others; their children inherit it."""
+"""The variable that tells the processes of one deployment from all others; their children inherit it."""
 
 
-def missing_flower(what: str = "cryptography") -> RunError:
+def missing_flower(what: str) -> RunError:
     """Return the error that says how to install what a federation needs."""
     return RunError(f"{what} is not installed, and a federation needs it: {INSTALL}")
-
-
-def scripts() -> Path:
-    """Return the folder where this Python's commands are."""
-    return Path(sys.executable).parent
 
 
 def command(name: str) -> str:
@@ -39,20 +34,20 @@ def command(name: str) -> str:
     Raises:
         RunError: it is not installed; the message says how to install it.
     """
-    found = shutil.which(name, path=f"{scripts()}{os.pathsep}{os.environ.get('PATH', '')}")
+    found = shutil.which(name, path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
     if found is None:
         raise missing_flower(name)
     return found
 
 
 def environment(home: Path, marker: str) -> dict[str, str]:
-    """Return the environment of every process of a federation.
+    """Return the environment of every process of a deployment.
 
     Flower starts its own helpers by name, so the folder of its commands comes first on the PATH.
 
     Args:
         home: the process keeps its settings and apps here (FLWR_HOME).
-        marker: what this federation's processes are known by.
+        marker: what this deployment's processes are known by.
     """
     path = f"{Path(command('flwr')).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     return {**QUICKLY, **os.environ, **OPT_OUT, "PATH": path, "FLWR_HOME": str(home), MARKER: marker}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import socket
 
-from holdfast.errors import RunError
+from holdfast.errors import ParameterError, RunError
 
 HOST = "127.0.0.1"
 FIRST, LAST = 20000, 32000
@@ -41,15 +41,22 @@ def free_ports(count: int) -> list[int]:
     raise RunError(f"found {len(found)} of {count} free ports between {FIRST} and {LAST} of {HOST}")
 
 
-def check_free(ports: list[int]) -> None:
-    """Refuse ports that somebody uses.
+def requested_ports(nodes: int, port: int) -> list[int]:
+    """Return the ports of a SuperLink and its nodes, from the one that was asked for on, if all are free.
 
     Raises:
+        ParameterError: there are not so many.
         RunError: one is in use; the message names it.
     """
-    taken = [port for port in ports if not is_free(port)]
+    if not 1 <= port <= 65535 - nodes:
+        raise ParameterError(
+            f"the SuperLink gets the port and {nodes} nodes the next ones: 1 to {65535 - nodes}, got {port}"
+        )
+    ports = list(range(port, port + nodes + 1))
+    taken = [each for each in ports if not is_free(each)]
     if taken:
         listed = ", ".join(map(str, taken))
         raise RunError(
             f"port {listed} of {HOST} is in use; give another with --port, or leave it out to have free ones chosen"
         )
+    return ports

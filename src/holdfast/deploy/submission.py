@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, final
 
 import tomli_w
 
+from holdfast.deploy.flower_commands import Flwr
+from holdfast.deploy.processes import launch, read_log
+from holdfast.deploy.state import Setting
 from holdfast.errors import ParameterError, RunError, nearest
-from holdfast.federation.flower_commands import Flwr
-from holdfast.federation.places import Setting
-from holdfast.federation.processes import launch, printed
 from holdfast.values import ValueObject
 
 LOOK = 0.5
 """Seconds between two looks at a run."""
 LONGEST_SILENCE = 300.0
 """Seconds after which a SuperLink that does not answer is given up."""
+LONGEST_PAUSE = 60.0
+"""Seconds without a new line in the log after which the SuperLink is asked whether the run goes on."""
 
 
 @final
@@ -46,11 +49,11 @@ class RunStatus(ValueObject):
 
 @final
 class SubmittedRun:
-    """A run of an app on a federation."""
+    """A run of an app on a deployment."""
 
     def __init__(self, flwr: Flwr, run_id: int) -> None:
         self.run_id = run_id
-        self.log = flwr.place.log(f"run-{run_id}")
+        self.log = flwr.folder.log(f"run-{run_id}")
         """What the ServerApp printed; complete when `wait` has returned."""
         self._flwr = flwr
 
@@ -73,21 +76,13 @@ class SubmittedRun:
         Raises:
             RunError: the time is over, or the SuperLink did not come back.
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = math.inf if timeout is None else time.monotonic() + timeout
         silent_since: float | None = None
         while True:
-            self.log.unlink(missing_ok=True)
-            command = self._flwr.words("log", str(self.run_id), "@")
-            reader = launch(command, self.log, self._flwr.environment(), self._flwr.place.path)
-            try:
-                while reader.poll() is None:
+            with closing(self._read_log()) as reading:
+                for _ in reading:
                     yield None
-                    self._check(deadline, timeout)
-                    with suppress(subprocess.TimeoutExpired):
-                        reader.wait(LOOK)
-            finally:
-                reader.kill()
-                reader.wait()
+                    self._check_time(deadline, timeout)
             try:
                 status = self.status()
             except RunError as error:  # the SuperLink may be away
@@ -98,9 +93,26 @@ class SubmittedRun:
                 if status.finished:
                     yield status
                     return
-            self._check(deadline, timeout)
+            self._check_time(deadline, timeout)
             time.sleep(LOOK)
             yield None
+
+    def _read_log(self) -> Generator[None, None, None]:
+        """Fetch the log from its beginning and on, until it ends or nothing has come for a while."""
+        self.log.unlink(missing_ok=True)
+        command = self._flwr.words("log", str(self.run_id), "@")
+        reader = launch(command, self.log, self._flwr.environment(), self._flwr.folder.path)
+        size, grown = 0, time.monotonic()
+        try:
+            while reader.poll() is None and time.monotonic() - grown < LONGEST_PAUSE:
+                if self.log.stat().st_size > size:
+                    size, grown = self.log.stat().st_size, time.monotonic()
+                yield
+                with suppress(subprocess.TimeoutExpired):
+                    reader.wait(LOOK)
+        finally:
+            reader.kill()
+            reader.wait()
 
     def wait(self, timeout: float | None = None) -> RunStatus:
         """Wait until the run is finished, and return how it ended.
@@ -118,12 +130,12 @@ class SubmittedRun:
         with suppress(RunError):
             self._flwr("stop", str(self.run_id), "@")
 
-    def printed(self) -> str:
+    def output(self) -> str:
         """Return what the ServerApp printed, as far as it was followed."""
-        return printed(self.log)
+        return read_log(self.log)
 
-    def _check(self, deadline: float | None, timeout: float | None) -> None:
-        if deadline is not None and time.monotonic() > deadline:
+    def _check_time(self, deadline: float, timeout: float | None) -> None:
+        if time.monotonic() > deadline:
             raise RunError(f"run {self.run_id} was not finished after {timeout:g} s; its log is {self.log}")
 
     def _check_silence(self, since: float, error: RunError) -> None:
@@ -170,7 +182,7 @@ def submit(flwr: Flwr, app: Path, run_config: Mapping[str, Setting]) -> Submitte
         if key not in known:
             listed = ", ".join(sorted(known)) or "none"
             raise ParameterError(f"the app {str(app)!r} has no setting {key!r}{nearest(key, known)}; known: {listed}")
-    with tempfile.NamedTemporaryFile(suffix=".toml", dir=flwr.place.path) as file:
+    with tempfile.NamedTemporaryFile(suffix=".toml", dir=flwr.folder.path) as file:
         file.write(tomli_w.dumps(dict(run_config)).encode())
         file.flush()
         settings = ("--run-config", file.name) if run_config else ()

@@ -1,13 +1,13 @@
-"""The folder of a federation: everything it is and remembers, and nothing outside of it.
+"""The folder of a deployment: everything it is and remembers, and nothing outside of it.
 
-    state.json    what runs: numbers and start times of processes, ports, mode
+    state.json    what runs: numbers and creation times of processes, ports, mode
     nodes.json    {"<node id>": name}, what a strategy's `nodes` reads
     tls/, keys/   the authority, the server certificate; a key pair for every node (secure federations only), and the
                   secret between the SuperLink and its SuperExec
     nodes/        what every node is told about itself, and its apps
     flwr-home/    settings of Flower's commands (FLWR_HOME) and the apps of the SuperLink
     database/     the SuperLink's memory
-    logs/         what every part printed
+    logs/         what every process printed
 
 Nobody but the owner can enter it, and git ignores it.
 """
@@ -15,88 +15,29 @@ Nobody but the owner can enter it, and git ignores it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, final
+from typing import final
 
 import tomli_w
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
+from holdfast.deploy.certificates import Certificates
+from holdfast.deploy.ports import HOST
+from holdfast.deploy.state import DeploymentState, NodeConfig
 from holdfast.durable import replace_file, sole_holder
 from holdfast.errors import RunError
-from holdfast.federation.processes import Process
-from holdfast.values import ValueObject
 
 CONNECTION = "federation"
 """What Flower's commands call the SuperLink of the folder."""
-VERSION = 1
-Port = Annotated[int, Field(ge=1, le=65535)]
-Setting = bool | int | float | str
-NodeConfig = Mapping[str, Setting]
-
-
-class ProcessState(ValueObject):
-    """What is remembered of any process as it was started last; `PartState` and `NodeState` are of this kind."""
-
-    port: Port
-    pid: int | None = None
-    """Its number; None if it was stopped or never started."""
-    started: str = ""
-    """When it was started, as the system says it, to tell it from others with its number."""
-    log_start: int = 0
-    """Where in the log it began to print."""
-
-    @property
-    def process(self) -> Process | None:
-        """The process that was started last, if it was not stopped; it may have ended since."""
-        return None if self.pid is None else Process(self.pid, self.started)
-
-
-@final
-class PartState(ProcessState):
-    """The SuperLink or its SuperExec as it was started last."""
-
-
-@final
-class NodeState(ProcessState):
-    """A SuperNode as it was started last."""
-
-    config: Mapping[str, Setting]
-    """What it is told about itself."""
-    registered: bool = True
-    """Whether the SuperLink was told its key."""
-    node_id: int | None = None
-    """What the SuperLink calls it."""
-
-
-@final
-class FederationState(ValueObject):
-    """What runs, as it is written down."""
-
-    version: Annotated[int, Field(ge=VERSION, le=VERSION)] = VERSION
-    secure: bool
-    marker: str
-    """What the processes of this federation carry in their environment."""
-    superlink: PartState
-    superexec: PartState
-    """Its port is the SuperLink's, to which it connects."""
-    nodes: tuple[NodeState, ...]
-
-    def processes(self) -> list[Process]:
-        """Return the processes of all parts that were started, whether they still run or not."""
-        return [
-            process
-            for process in (part.process for part in (self.superlink, self.superexec, *self.nodes))
-            if process is not None
-        ]
 
 
 @final
 @dataclass(frozen=True)
-class Place:
-    """Where the things of a federation are."""
+class DeploymentFolder:
+    """Where the things of a deployment are."""
 
     path: Path
 
@@ -111,9 +52,9 @@ class Place:
         return self.path / "nodes.json"
 
     @property
-    def certificates(self) -> Path:
-        """The folder of the authority and the server certificate."""
-        return self.path / "tls"
+    def certificates(self) -> Certificates:
+        """The authority and the server certificate."""
+        return Certificates(self.path / "tls")
 
     @property
     def home(self) -> Path:
@@ -135,7 +76,7 @@ class Place:
         return self.path / "keys" / name
 
     def log(self, name: str) -> Path:
-        """Return the log of a part."""
+        """Return the log of a process."""
         return self.path / "logs" / f"{name}.log"
 
     def node_home(self, name: str) -> Path:
@@ -160,8 +101,8 @@ class Place:
                     f"{str(self.path)!r} holds things that are no federation; choose a new or an empty folder"
                 )
             self.path.chmod(0o700)
-            for part in ("flwr-home", "logs", "nodes", "database"):
-                (self.path / part).mkdir(exist_ok=True)
+            for name in ("flwr-home", "logs", "nodes", "database"):
+                (self.path / name).mkdir(exist_ok=True)
             (self.path / ".gitignore").write_text("*\n", encoding="utf-8")
         except OSError as error:
             raise RunError(
@@ -169,8 +110,8 @@ class Place:
             ) from None
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Keep other commands from changing the federation meanwhile.
+    def lock(self) -> Iterator[None]:
+        """Keep other commands from changing the deployment meanwhile.
 
         Raises:
             RunError: another command does.
@@ -183,14 +124,14 @@ class Place:
                 f"another command is starting or stopping the federation in {str(self.path)!r}; wait until it is done"
             ) from None
 
-    def state(self) -> FederationState | None:
-        """Return what was written down; None if there is no federation here.
+    def state(self) -> DeploymentState | None:
+        """Return what was written down; None if nothing was deployed here.
 
         Raises:
             RunError: the file cannot be read.
         """
         try:
-            return FederationState.model_validate_json(self.state_file.read_bytes())
+            return DeploymentState.model_validate_json(self.state_file.read_bytes())
         except FileNotFoundError:
             return None
         except (OSError, ValidationError) as error:
@@ -200,14 +141,14 @@ class Place:
             ) from None
 
     def belongs_to(self, marker: str) -> bool:
-        """Return whether what was written down is of the federation with this marker."""
+        """Return whether what was written down is of the deployment with this marker."""
         try:
             written = self.state()
         except RunError:
             return False
         return written is not None and written.marker == marker
 
-    def save(self, state: FederationState) -> None:
+    def save(self, state: DeploymentState) -> None:
         """Write down what runs, and who the nodes are."""
         roster = {str(node.node_id): node.config["name"] for node in state.nodes if node.node_id is not None}
         replace_file(self.roster, _json(roster))
@@ -215,8 +156,8 @@ class Place:
 
     def write_connection(self, port: int, *, secure: bool) -> None:
         """Tell Flower's commands where the SuperLink is."""
-        trust = {"root-certificates": str(self.certificates / "ca.crt")} if secure else {"insecure": True}
-        connection = {"address": f"127.0.0.1:{port}", **trust}
+        trust = {"root-certificates": str(self.certificates.authority)} if secure else {"insecure": True}
+        connection = {"address": f"{HOST}:{port}", **trust}
         table = {"superlink": {"default": CONNECTION, CONNECTION: connection}}
         (self.home / "config.toml").write_text(tomli_w.dumps(table), encoding="utf-8")
 

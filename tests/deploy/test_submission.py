@@ -9,21 +9,20 @@ from typing import Any
 
 import pytest
 
+from holdfast.deploy import SubmittedRun, submission
+from holdfast.deploy.flower_commands import Flwr
+from holdfast.deploy.folder import DeploymentFolder
 from holdfast.errors import RunError
-from holdfast.federation import submitted
-from holdfast.federation.flower_commands import Flwr
-from holdfast.federation.places import Place
-from holdfast.federation.submitted import SubmittedRun
 
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SubmittedRun:
     """Return a run whose log ends at once."""
-    place = Place(tmp_path / "federation")
-    place.make()
+    folder = DeploymentFolder(tmp_path / "federation")
+    folder.make()
     monkeypatch.setattr(Flwr, "words", lambda self, *words: [sys.executable, "-c", ""])
-    monkeypatch.setattr(submitted, "LOOK", 0.01)
-    return SubmittedRun(Flwr(place, "mark"), 7)
+    monkeypatch.setattr(submission, "LOOK", 0.01)
+    return SubmittedRun(Flwr(folder, "mark"), 7)
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, *answers: str | None) -> None:
@@ -45,7 +44,7 @@ def test_a_superlink_that_comes_back_is_waited_for(run: SubmittedRun, monkeypatc
 
 
 def test_a_superlink_that_stays_away_is_given_up(run: SubmittedRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(submitted, "LONGEST_SILENCE", 0.1)
+    monkeypatch.setattr(submission, "LONGEST_SILENCE", 0.1)
     answering(monkeypatch, "running", None)
     with pytest.raises(RunError, match=r"said nothing about run 7 for .* s \(connection refused\)"):
         run.wait()
@@ -57,6 +56,15 @@ def test_silence_is_counted_from_the_last_answer(run: SubmittedRun, monkeypatch:
     def pause(seconds: float) -> None:
         now[0] += max(seconds, 200.0)
 
-    monkeypatch.setattr(submitted, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=pause))
+    monkeypatch.setattr(submission, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=pause))
     answering(monkeypatch, None, None, "running", None, None, "finished:completed")
     assert run.wait().completed
+
+
+def test_a_log_that_says_nothing_for_long_is_not_waited_for(run: SubmittedRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Flwr, "words", lambda self, *words: [sys.executable, "-c", "import time; time.sleep(600)"])
+    monkeypatch.setattr(submission, "LONGEST_PAUSE", 0.1)
+    monkeypatch.setattr(submission, "LONGEST_SILENCE", 0.1)
+    answering(monkeypatch, "running", None)
+    with pytest.raises(RunError, match="said nothing about run 7"):
+        run.wait()

@@ -13,21 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, final
+from typing import final
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from holdfast.errors import ParameterError, RunError
-from holdfast.federation.installed import missing_flower
-
-try:
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-except ModuleNotFoundError as error:
-    raise missing_flower() from error
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
 LOOPBACK = ("localhost", "127.0.0.1")
 """What every server certificate is good for."""
@@ -197,7 +190,7 @@ def _subject(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
-def _authority(key: EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+def _authority(key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
     """Return what the certificate of an authority says besides names and dates: it may sign, and nothing else."""
     usage = x509.KeyUsage(
         digital_signature=False,
@@ -220,7 +213,7 @@ def _authority(key: EllipticCurvePrivateKey) -> x509.CertificateBuilder:
 
 
 def _server(
-    key: EllipticCurvePrivateKey, authority_key: EllipticCurvePrivateKey, names: Sequence[x509.GeneralName]
+    key: ec.EllipticCurvePrivateKey, authority_key: ec.EllipticCurvePrivateKey, names: Sequence[x509.GeneralName]
 ) -> x509.CertificateBuilder:
     """Return what the certificate of a server says besides names and dates: it serves under these names."""
     return (
@@ -234,7 +227,7 @@ def _server(
 
 
 def _signed(
-    builder: x509.CertificateBuilder, subject: x509.Name, issuer: x509.Name, key: EllipticCurvePrivateKey, days: int
+    builder: x509.CertificateBuilder, subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, days: int
 ) -> x509.Certificate:
     now = datetime.now(UTC)
     return (
@@ -247,7 +240,7 @@ def _signed(
     )
 
 
-def _pkcs8(key: EllipticCurvePrivateKey) -> bytes:
+def _pkcs8(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )

@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.deploy import environment
+from holdfast.deploy.flower_commands import Flwr, answer, superexec_command, superlink_command, supernode_command
+from holdfast.deploy.folder import DeploymentFolder
+from holdfast.deploy.ports import free_ports, is_free, requested_ports
+from holdfast.deploy.submission import RunStatus, app_config, status_of, submit
 from holdfast.errors import ParameterError, RunError
-from holdfast.federation import installed
-from holdfast.federation.flower_commands import Flwr, answer, superexec_command, superlink_command, supernode_command
-from holdfast.federation.places import Place
-from holdfast.federation.ports import check_free, free_ports, is_free
-from holdfast.federation.submitted import RunStatus, app_config, status_of, submit
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flower-federation"
 
 
 def test_a_secure_superlink_asks_for_keys_and_installs_nothing(tmp_path: Path) -> None:
-    words = superlink_command(Place(tmp_path), 20000, secure=True)
+    words = superlink_command(DeploymentFolder(tmp_path), 20000, secure=True)
     assert "--enable-supernode-auth" in words
     assert "--disable-runtime-dependency-installation" in words
     assert "--insecure" not in words
@@ -30,18 +30,18 @@ def test_a_secure_superlink_asks_for_keys_and_installs_nothing(tmp_path: Path) -
 
 @pytest.mark.parametrize("secure", [True, False])
 def test_nothing_mixes_secure_and_insecure(tmp_path: Path, secure: bool) -> None:
-    place = Place(tmp_path)
+    folder = DeploymentFolder(tmp_path)
     commands = [
-        superlink_command(place, 20000, secure=secure),
-        superexec_command(place, 20000, secure=secure),
-        supernode_command(place, "node-1", 20002, 20000, secure=secure),
+        superlink_command(folder, 20000, secure=secure),
+        superexec_command(folder, 20000, secure=secure),
+        supernode_command(folder, "node-1", 20002, 20000, secure=secure),
     ]
     assert all(("--insecure" in words) != secure for words in commands)
     assert all(any("ca.crt" in word for word in words) == secure for words in commands)
 
 
 def test_every_node_shows_its_own_key(tmp_path: Path) -> None:
-    words = supernode_command(Place(tmp_path), "node-1", 20002, 20000, secure=True)
+    words = supernode_command(DeploymentFolder(tmp_path), "node-1", 20002, 20000, secure=True)
     assert words[words.index("--auth-supernode-private-key") + 1] == str(tmp_path / "keys" / "node-1")
     assert words[words.index("--superlink") + 1] == "127.0.0.1:20000"
     assert words[words.index("--node-config") + 1] == str(tmp_path / "nodes" / "node-1.toml")
@@ -66,7 +66,7 @@ def test_a_command_that_does_not_answer_is_given_up(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(subprocess, "run", stall)
     with pytest.raises(RunError, match="did not answer within 120 s"):
-        Flwr(Place(tmp_path), "mark")("list", "@")
+        Flwr(DeploymentFolder(tmp_path), "mark")("list", "@")
 
 
 def test_missing_flower_is_told_with_the_command_that_installs_it(
@@ -75,7 +75,7 @@ def test_missing_flower_is_told_with_the_command_that_installs_it(
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(RunError, match=r"flower-superlink is not installed.*pip install 'holdfast\[flower\]'"):
-        installed.command("flower-superlink")
+        environment.command("flower-superlink")
 
 
 def test_a_port_in_use_is_refused_by_its_number() -> None:
@@ -85,14 +85,14 @@ def test_a_port_in_use_is_refused_by_its_number() -> None:
         port = taken.getsockname()[1]
         assert not is_free(port)
         with pytest.raises(RunError, match=rf"port {port} of 127\.0\.0\.1 is in use"):
-            check_free([port])
+            requested_ports(1, port)
     assert is_free(port)
 
 
 def test_free_ports_are_different_and_free() -> None:
     ports = free_ports(20)
     assert len(set(ports)) == 20
-    check_free(ports)
+    assert all(map(is_free, ports))
 
 
 def test_only_a_run_that_came_to_its_end_is_complete() -> None:
@@ -119,7 +119,7 @@ def test_a_folder_without_an_app_is_refused(tmp_path: Path) -> None:
 
 def test_settings_that_an_app_does_not_have_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="no setting 'round', did you mean 'rounds'"):
-        submit(Flwr(Place(tmp_path), "mark"), EXAMPLE, {"round": 3})
+        submit(Flwr(DeploymentFolder(tmp_path), "mark"), EXAMPLE, {"round": 3})
 
 
 def test_nested_settings_have_dotted_names(tmp_path: Path) -> None:
