@@ -68,7 +68,7 @@ def fates_of(record: RoundRecord) -> dict[Client, Fate]:
     found = dict.fromkeys(record.cohort, Fate.ABSENT)
     found |= dict.fromkeys(record.received, Fate.SKIPPED if record.skipped else Fate.REMOVED)
     found |= dict.fromkeys(record.unusable, Fate.UNUSABLE)
-    asked = set(record.cohort)
+    asked = set(record.cohort) if record.drops else ()
     for drop in record.drops:
         if fate_of_drop(drop, asked) is Fate.MALFORMED:
             found[drop.client] = Fate.MALFORMED

@@ -14,7 +14,6 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from itertools import repeat
 from types import NoneType
 from typing import Any, Self, final, get_args, get_origin
 
@@ -96,12 +95,11 @@ class Rounds:
         for name, value in {**_figures_of(record), **{name: counts[name] for name in COUNTS if name in counts}}.items():
             self._put(name, _real(value))
         self._add_lines(record)
-        for drop in record.drops:
-            place = self._place(drop.client)
+        for drop, place in zip(record.drops, self._places(drop.client for drop in record.drops), strict=True):
             self.reasons[len(self), place] = drop.why
             self.faults[place, drop.fault] += 1
         self.said.append(record.reason or "")
-        self.byzantine.update(map(self._place, record.byzantine))
+        self.byzantine.update(self._places(record.byzantine))
         self.metrics = dict(record.metrics) or self.metrics
         self.tally += tally
         for name in ("entries", "clients"):
@@ -171,28 +169,31 @@ class Rounds:
 
     def _put(self, name: str, value: float) -> None:
         column = self._figures.setdefault(name, array("d"))
-        column.extend([math.nan] * (len(self) - len(column)))
+        if len(column) < len(self):
+            column.extend([math.nan] * (len(self) - len(column)))
         column.append(value)
 
-    def _place(self, client: Client) -> int:
-        return self.places.setdefault(client, len(self.places))
+    def _places(self, clients: Iterable[Client]) -> list[int]:
+        places = self.places
+        return [places.setdefault(client, len(places)) for client in clients]
 
     def _add_lines(self, record: RoundRecord) -> None:
         fates, rows, received, liars = fates_of(record), len(record.received), {*record.received}, {*record.byzantine}
         weights = {client: weight * rows for client, weight in record.by_client(record.weights).items()}
         scores = {client: score for client, score in record.by_client(record.scores).items() if score is not None}
-        lines: dict[str, Iterable[float]] = {
-            "client": map(self._place, fates),
-            "round": repeat(len(self), len(fates)),
-            "fate": fates.values(),
-            "received": [client in received for client in fates],
-            "judged": [client in received and not record.skipped for client in fates],
+        arrived = [client in received for client in fates]
+        lines: dict[str, list[Any]] = {
+            "client": self._places(fates),
+            "round": [len(self)] * len(fates),
+            "fate": list(fates.values()),
+            "received": arrived,
+            "judged": [False] * len(fates) if record.skipped else arrived,
             "byzantine": [client in liars for client in fates],
             "weight": [weights.get(client, math.nan) for client in fates],
             "score": [scores.get(client, math.nan) for client in fates],
         }
         for name, values in lines.items():
-            self._lines[name].extend(values)
+            self._lines[name].fromlist(values)
 
 
 def _figures_of(record: RoundRecord) -> dict[str, float]:

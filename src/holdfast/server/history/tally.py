@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, final
 
 from holdfast.server.history.fate import Fate, fate_of_drop, fates_of
@@ -65,22 +64,22 @@ class Tally:
     @classmethod
     def of(cls, record: RoundRecord, *, deployed: bool = False) -> Tally:
         """Count one round; a deployed one does not know who was Byzantine."""
-        found, asked, liars = Counter(fates_of(record).values()), set(record.cohort), set(record.byzantine)
-        judged = () if record.skipped else record.received
+        fates, asked, liars = list(fates_of(record).values()), set(record.cohort), set(record.byzantine)
+        judged, removed = () if record.skipped else record.received, record.removed
         counts = cls(
             rounds=1,
             skipped=int(record.skipped),
             promise_broken=int(record.promise_broken),
             asked=len(record.cohort),
             received=len(record.received),
-            absent=found[Fate.ABSENT],
-            unusable=found[Fate.UNUSABLE],
-            malformed=found[Fate.MALFORMED],
+            absent=fates.count(Fate.ABSENT),
+            unusable=fates.count(Fate.UNUSABLE),
+            malformed=fates.count(Fate.MALFORMED),
             unasked=sum(fate_of_drop(drop, asked) is Fate.UNASKED for drop in record.drops),
             judged=len(judged),
-            removed=len(record.removed),
+            removed=len(removed),
             byzantine=len(liars.intersection(judged)),
-            byzantine_removed=len(liars.intersection(record.removed)),
+            byzantine_removed=len(liars.intersection(removed)),
             **({} if record.skipped else _weighed(record, liars)),
         )
         return replace(counts, **_UNKNOWN) if deployed else counts
@@ -151,7 +150,7 @@ class Tally:
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain values, ready for JSON; None for what is not known."""
         derived = {name: value for name, value in vars(Tally).items() if isinstance(value, property)}
-        found = {**asdict(self), **{name: getattr(self, name) for name in derived}}
+        found = {**vars(self), **{name: getattr(self, name) for name in derived}}
         del found["byzantine_shares"], found["weighed"]  # `byzantine_weight` says it
         return found
 
