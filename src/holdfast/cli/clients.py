@@ -127,10 +127,13 @@ def round_table(record: RoundRecord, events: Iterable[Event]) -> Table:
 
 
 def _outcome(record: RoundRecord) -> str:
-    if record.skipped:
+    from holdfast.server.history import Tally
+
+    tally = Tally.of(record)
+    if tally.skipped:
         return ": skipped, the model is left as it was"
-    kept = f": {len(record.kept)} of {plural(len(record.received), 'row')} kept"
-    return f"{kept}; promise broken" if record.promise_broken else kept
+    kept = f": {tally.kept} of {plural(tally.judged, 'row')} kept"
+    return f"{kept}; promise broken" if tally.promise_broken else kept
 
 
 def _sorted(clients: list[ClientSummary], order: Order) -> list[ClientSummary]:
