@@ -18,9 +18,9 @@ from holdfast.errors import ParameterError, RunError
 from holdfast.partitions import IidPartition
 from holdfast.runs.deployments import OWN_STEPS
 from holdfast.server.folder import RunFolder
+from holdfast.server.history import Rounds, summary_of
 from holdfast.server.record import DroppedReply, RoundRecord
 from holdfast.server.snapshots import Snapshot
-from holdfast.server.summary import summarised
 from holdfast.simulation import RunConfig
 
 CONSTANTS = {
@@ -62,7 +62,7 @@ def as_deployment(path: Path, config: RunConfig, simulated: Path) -> Path:
             name: tuple(f"node-{client}" for client in getattr(record, name)) for name in ("cohort", "received", "kept")
         }
         folder.append(record.model_copy(update=unknown | named_clients))
-    folder.write_summary(summarised(folder.records(), deployed=True))
+    folder.write_summary(summary_of(Rounds.of(folder.records(), deployed=True)))
     return folder.path
 
 

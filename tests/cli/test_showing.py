@@ -46,7 +46,9 @@ def test_json_holds_everything(complete: Path) -> None:
     shown = json.loads(run("show", str(complete), "--json"))
     assert (shown["state"], shown["rounds"], shown["summary"]["rounds"]) == ("complete", 6, 6)
     assert [client["client"] for client in shown["clients"]] == list(range(12))
-    assert (shown["updates"]["byzantine_kept"], shown["updates"]["honest_removed"]) == (0, 0)
+    tally = shown["summary"]["tally"]
+    assert (tally["byzantine_kept"], tally["honest_removed"]) == (0, 0)
+    assert shown["summary"] == json.loads((complete / "summary.json").read_text())
     assert shown["config"]["rule"]["name"] == "rage"
     assert f"in round {shown['summary']['best']['round']})" in " ".join(run("show", str(complete)).split())
 
@@ -142,8 +144,9 @@ def test_json_of_a_deployment_has_its_faults(tmp_path: Path) -> None:
     assert shown["faults"] == {"shape": 4, "silent": 12, "not asked": 4}
     assert shown["skips"] == [{"round": 2, "reason": "nobody answered, so there is nothing to aggregate"}]
     assert shown["clients"][0]["faults"] == {"not asked": 4}
-    assert shown["updates"] is shown["summary"]["precision"] is shown["summary"]["recall"] is None
-    assert shown["summary"]["updates_removed"] == 8
+    tally = shown["summary"]["tally"]
+    assert tally["byzantine"] is tally["byzantine_kept"] is tally["precision"] is tally["recall"] is None
+    assert (tally["removed"], tally["judged"], tally["malformed"], tally["unasked"]) == (8, 28, 4, 4)
 
 
 def test_a_round_says_what_became_of_every_reply(
@@ -156,7 +159,7 @@ def test_a_round_says_what_became_of_every_reply(
     assert "absent" in rows["hospital-c"]
     assert "removed" in rows["hospital-a"]
     assert "kept" in rows["hospital-h"]
-    assert "stray" in output
+    assert "unasked" in output
     assert "skipped, the model is left as it was" in run("show", path, "--round", "2")
     assert json.loads(run("show", path, "--round", "0", "--json"))["round"] == 0
     assert "has 5 rounds, counted from 0; got --round 9" in refused(capsys, monkeypatch, "show", path, "--round", "9")
