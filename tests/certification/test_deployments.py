@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.certification.small import convex, played
+from tests.certification.small import convex
 from tests.certification.test_certifying import named
 from tests.deployments import configured, deployment, played_round, remote_config
 
@@ -122,9 +122,9 @@ def test_some_constants_are_not_enough(tmp_path: Path) -> None:
         certify_records(path, sigma0=-1.0)
 
 
-def test_constants_need_the_number_of_clients(tmp_path: Path) -> None:
+def test_constants_need_the_number_of_clients(convex_run: Path) -> None:
     with pytest.raises(RunError, match="remote partition"):
-        certify_records(played(tmp_path / "run", convex()), wishes=Wishes(problem=CONSTANTS, protocol={}))
+        certify_records(convex_run, wishes=Wishes(problem=CONSTANTS, protocol={}))
 
 
 def test_more_malformed_replies_than_assumed_disprove_the_assumption() -> None:
@@ -176,10 +176,9 @@ def test_measuring_needs_points(tmp_path: Path) -> None:
         certify(deployment(tmp_path / "run").path)
 
 
-def test_with_a_twin_a_deployment_is_measured_like_a_simulated_run(tmp_path: Path) -> None:
-    simulated = played(tmp_path / "simulated", convex())
-    path = as_deployment(tmp_path / "deployed", convex(), simulated)
-    found, truth = certify(path), certify(simulated)
+def test_with_a_twin_a_deployment_is_measured_like_a_simulated_run(convex_run: Path, tmp_path: Path) -> None:
+    path = as_deployment(tmp_path / "deployed", convex(), convex_run)
+    found, truth = certify(path), certify(convex_run)
     assert found.curve[1].tolist() == truth.curve[1].tolist()
     assert [each.value for each in found.plan.constants] == [each.value for each in truth.plan.constants]
     assert named(found, Subject.GUARANTEE, "expectation").outcome is Outcome.HELD
@@ -189,9 +188,8 @@ def test_with_a_twin_a_deployment_is_measured_like_a_simulated_run(tmp_path: Pat
     assert "twin" in found.notes[-1]
 
 
-def test_a_bound_exceeded_by_a_deployment_contradicts_nothing(tmp_path: Path) -> None:
-    simulated = played(tmp_path / "simulated", convex())
-    path = as_deployment(tmp_path / "deployed", convex(), simulated)
+def test_a_bound_exceeded_by_a_deployment_contradicts_nothing(convex_run: Path, tmp_path: Path) -> None:
+    path = as_deployment(tmp_path / "deployed", convex(), convex_run)
     folder = RunFolder.open(path)
     kept = folder.snapshot(9)
     folder.save_snapshot(Snapshot(round=9, model=kept.model + 1e3, buffers=kept.buffers))

@@ -18,9 +18,9 @@ from holdfast.cli.app import app
 
 
 @pytest.fixture
-def complete(tmp_path: Path) -> Path:
+def complete(own_convex_run: Path) -> Path:
     """Return the folder of a run that is complete."""
-    return played(tmp_path / "run", convex())
+    return own_convex_run
 
 
 def flat(output: str) -> str:
