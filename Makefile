@@ -9,7 +9,7 @@ export FLWR_DISABLE_UPDATE_CHECK := 1
 export RAY_USAGE_STATS_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo federation test test-federation test-browser test-slow check format docs bench-filter bench-rules bench-agreement bench-memmap bench-gauntlet bench-simulator bench-training \
+.PHONY: help demo federation test test-federation test-browser test-slow mutants check format docs bench-filter bench-rules bench-agreement bench-memmap bench-gauntlet bench-simulator bench-training \
 	bench-convex bench-flower bench-compare theory clean
 
 help:  ## list the verbs
@@ -32,7 +32,7 @@ test: $(VENV)/installed-dev  ## run the test suite
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-federation: $(VENV)/installed-dev  ## run the tests with real SuperLinks and SuperNodes on loopback
-	$(BIN)/python -m pytest -n 2 -m 'federation and not slow' tests/federation tests/flower/integration
+	$(BIN)/python -m pytest -n 2 -m 'federation and not slow' tests/deploy tests/flower/integration
 
 test-browser: $(VENV)/installed-dev  ## run the tests of pages in a headless Chromium (Debian's package, installed if missing)
 	command -v chromium >/dev/null || { apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends chromium; }
@@ -40,6 +40,9 @@ test-browser: $(VENV)/installed-dev  ## run the tests of pages in a headless Chr
 
 test-slow: $(VENV)/installed-dev  ## run the full grids: theorems, every malformed reply at every position and on the real engine
 	$(BIN)/python -m pytest -n 2 -m slow
+
+mutants: $(VENV)/installed-dev  ## make small mistakes in the code that everything rests on: do the tests notice? (30 min; resumable)
+	$(BIN)/python -m tests.mutants --jobs 2
 
 check: $(VENV)/installed-dev  ## lint, types and import layers
 	$(BIN)/ruff check .

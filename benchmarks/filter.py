@@ -357,8 +357,9 @@ def shape_of(text: str) -> Shape:
     """Read a shape such as 100x1000000."""
     clients, dim = (int(part) for part in text.split("x"))
     if clients < 15 or dim < clients:
-        msg = f"a shape needs at least 15 clients and as many parameters as clients, got {text!r}"
-        raise argparse.ArgumentTypeError(msg)
+        raise argparse.ArgumentTypeError(
+            f"a shape needs at least 15 clients and as many parameters as clients, got {text!r}"
+        )
     return clients, dim
 
 

@@ -174,8 +174,7 @@ def memory_bytes(field: str) -> int:
     for line in STATUS.read_text(encoding="ascii").splitlines():
         if line.startswith(f"{field}:"):
             return int(line.split()[1]) * 1024
-    msg = f"{STATUS} has no field {field!r}."
-    raise KeyError(msg)
+    raise KeyError(f"{STATUS} has no field {field!r}.")
 
 
 def reset_peak_memory() -> None:

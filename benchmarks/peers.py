@@ -41,8 +41,7 @@ def _peer_folder() -> Path:
     """
     folder = Path(str(_installed(PEER, PEER_VERSION).locate_file(PEER)))
     if not folder.is_dir():
-        msg = f"The metadata of {PEER} {PEER_VERSION} is there, but the folder {folder} is not."
-        raise ImportError(msg)
+        raise ImportError(f"The metadata of {PEER} {PEER_VERSION} is there, but the folder {folder} is not.")
     return folder
 
 
@@ -52,11 +51,9 @@ def _installed(package: str, version: str) -> importlib.metadata.Distribution:
     try:
         distribution = importlib.metadata.distribution(package)
     except importlib.metadata.PackageNotFoundError as error:
-        msg = f"The peer library {package} is not installed. {advice}"
-        raise ImportError(msg) from error
+        raise ImportError(f"The peer library {package} is not installed. {advice}") from error
     if distribution.version != version:
-        msg = f"Found {package} {distribution.version}, but the benchmark needs {version}. {advice}"
-        raise ImportError(msg)
+        raise ImportError(f"Found {package} {distribution.version}, but the benchmark needs {version}. {advice}")
     return distribution
 
 
@@ -91,8 +88,9 @@ def byzfl_module(name: Literal["aggregators", "attacks"]) -> Any:
         try:
             return importlib.import_module(f"{PEER}.{name}")
         except ModuleNotFoundError as error:
-            msg = f"{PEER} {PEER_VERSION} needs the package {error.name}, which is not installed."
-            raise ImportError(msg) from error
+            raise ImportError(
+                f"{PEER} {PEER_VERSION} needs the package {error.name}, which is not installed."
+            ) from error
 
 
 @functools.cache
@@ -111,8 +109,7 @@ def _checked(name: str, rule: Callable[[Tensor], object]) -> Rule:
     def call(vectors: Tensor) -> Tensor:
         result = rule(vectors)
         if not isinstance(result, Tensor):
-            msg = f"{name} returned {result!r} and not a tensor."
-            raise TypeError(msg)
+            raise TypeError(f"{name} returned {result!r} and not a tensor.")
         return result
 
     return call
@@ -150,11 +147,10 @@ def nnm_bytes(num_clients: int, num_byzantine: int, dim: int) -> int:
     before it averages them. The input and the (n, d) result come on top of this.
     """
     if num_byzantine < 0 or num_clients <= num_byzantine or dim < 0:
-        msg = (
+        raise ValueError(
             f"Need 0 <= num_byzantine < num_clients and dim >= 0, got num_byzantine={num_byzantine}, "
             f"num_clients={num_clients}, dim={dim}."
         )
-        raise ValueError(msg)
     return num_clients * (num_clients - num_byzantine) * dim * torch.float32.itemsize
 
 

@@ -23,8 +23,8 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from holdfast.aggregators import build_rule
-from holdfast.attacks import Alternating, Attack, FractionMembers, SignFlip, Sleeper, build_attack
+from holdfast.aggregators import RULES
+from holdfast.attacks import Alternating, Attack, FractionMembers, SignFlip, Silence, Sleeper
 from holdfast.data import Dataset, DataSource, FashionMnist, MnistByWriter
 from holdfast.gauntlet.lineup import ATTACK_LABELS, attack_called
 from holdfast.models import MultilayerPerceptron
@@ -91,9 +91,9 @@ def config_of(cell: Cell) -> RunConfig:
         data=data,
         partition=partition,
         model=MultilayerPerceptron(hidden=(25,)),
-        rule=build_rule("mean") if rule == ORACLE else build_rule(rule, num_byzantine=NUM_ASSUMED),
+        rule=RULES.build("mean") if rule == ORACLE else RULES.build(rule, num_byzantine=NUM_ASSUMED),
         byzantine=FractionMembers(fraction=0.2),
-        attack=build_attack("silence") if rule == ORACLE else attack_of(attack),
+        attack=Silence() if rule == ORACLE else attack_of(attack),
         evaluation=Evaluation(every=ROUNDS // 10, train_points=0),
         server=ServerOptions(trusted_points=100 if needs_trust else 0),
     )

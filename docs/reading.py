@@ -1,7 +1,8 @@
-"""An extension of griffe: examples in docstrings (`>>>`) are shown as code, and annotations without validators."""  # noqa: INP001
+"""An extension of griffe: examples (`>>>`) are code, annotations have no validators, `import x as x` is public."""  # noqa: INP001
 
 from __future__ import annotations
 
+import ast
 import re
 from typing import Any
 
@@ -25,6 +26,11 @@ class Reading(griffe.Extension):
         """Leave out what only turns a number into a number."""
         if attr.annotation is not None and VALIDATOR.search(str(attr.annotation)):
             attr.annotation = VALIDATOR.sub("", str(attr.annotation))
+
+    def on_alias_instance(self, *, node: ast.AST | griffe.ObjectNode, alias: griffe.Alias, **kwargs: Any) -> None:  # noqa: ARG002
+        """Take what a package imports under its own name for a name of the package."""
+        if isinstance(node, ast.ImportFrom) and any(each.name == each.asname == alias.name for each in node.names):
+            alias.public = True
 
 
 def _fenced(found: re.Match[str]) -> str:

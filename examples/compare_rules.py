@@ -6,8 +6,8 @@
 import sys
 from pathlib import Path
 
-from holdfast.aggregators import build_rule
-from holdfast.attacks import FractionMembers, build_attack
+from holdfast.aggregators import RULES
+from holdfast.attacks import ATTACKS, FractionMembers
 from holdfast.runs import Run
 from holdfast.simulation import RunConfig
 
@@ -24,9 +24,9 @@ for rule, bound in rules.items():
             rounds=rounds,
             lr=0.3,
             batch_size=4,
-            rule=build_rule(rule, **bound),
+            rule=RULES.build(rule, **bound),
             byzantine=FractionMembers(fraction=0.2),
-            attack=build_attack(attack, **strength),
+            attack=ATTACKS.build(attack, **strength),
         )
         *_, last = Run.start(config, folder / f"{rule}-{attack}", jobs=2).play()
         print(f"{last.test_accuracy:12.1%}", end="", flush=True)

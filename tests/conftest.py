@@ -27,7 +27,7 @@ def _one_thread() -> None:
 
     Tests that compare this process with worker processes ask for `two_threads`.
     """
-    import torch  # noqa: PLC0415  the process that hands out tests does without
+    import torch
 
     torch.set_num_threads(1)
 
@@ -35,7 +35,7 @@ def _one_thread() -> None:
 @pytest.fixture
 def two_threads() -> Iterator[None]:
     """Give torch two threads, as it has outside of worker processes on a machine with two cores."""
-    import torch  # noqa: PLC0415
+    import torch
 
     torch.set_num_threads(2)
     yield
@@ -56,7 +56,7 @@ def _no_waiting() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def convex_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Yield the folder of a complete run to which the theorems apply, one for all tests: do not change it."""
-    from tests.certification.small import convex, played  # noqa: PLC0415  loads torch
+    from tests.certification.small import convex, played
 
     with shared_folder(session_folder(tmp_path_factory), "convex", lambda path: played(path, convex())) as path:
         yield path
@@ -66,3 +66,12 @@ def convex_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def own_convex_run(convex_run: Path, tmp_path: Path) -> Path:
     """Return a copy of the complete run that a test may change."""
     return Path(shutil.copytree(convex_run, tmp_path / "run"))
+
+
+@pytest.fixture
+def _registries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget after the test whatever it registers."""
+    from holdfast.simulation.tables import NAMED
+
+    for registry in NAMED.values():
+        monkeypatch.setattr(registry, "_classes", dict(registry))

@@ -12,10 +12,10 @@ from holdfast.aggregators import Rage
 from holdfast.data import RemoteData
 from holdfast.models import RemoteModel
 from holdfast.partitions import RemotePartition
-from holdfast.records.folder import RunFolder
-from holdfast.records.round import Client, DroppedReply, RoundRecord
 from holdfast.rng import stream
 from holdfast.runs.files import sealed
+from holdfast.server.folder import RunFolder
+from holdfast.server.record import Client, DroppedReply, RoundRecord
 from holdfast.simulation import RunConfig
 
 NAMES = tuple(f"hospital-{letter}" for letter in "abcdefgh")
@@ -58,7 +58,7 @@ def configured(config: RunConfig, data_sha256: str = "remote") -> str:
 
 def deployment(path: Path, *, config: RunConfig | None = None, rounds: int = 5) -> RunFolder:
     """Write the folder of a deployment after some rounds; it is complete after all of the configuration's."""
-    from holdfast.records.summary import summarised  # noqa: PLC0415
+    from holdfast.server.summary import summarised
 
     config = config or remote_config()
     folder = RunFolder.create(path, configured(config))

@@ -36,6 +36,24 @@ every_document = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str
 
 
 @every_document
+def test_no_block_and_no_link_of_a_document_escapes_these_tests(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert len(re.findall(r"^ *```", text, re.MULTILINE)) == 2 * len(BLOCK.findall(text))
+    outside_or_within = re.findall(r"\]\((?:https?:|#)", text)
+    assert text.count("](") == len(outside_or_within) + len(LINK.findall(text))
+
+
+def test_there_is_something_of_every_kind_to_be_tested() -> None:
+    blocks = [block for path in DOCUMENTS for block in BLOCK.findall(path.read_text(encoding="utf-8"))]
+    assert {language for language, _, _ in blocks} >= {"python", "text", "console", "toml"}
+    assert any(title for _, title, _ in blocks)
+    assert {words[0] for path in DOCUMENTS for words in _commands(path)} >= {"holdfast", "make"}
+    assert any(LINK.findall(path.read_text(encoding="utf-8")) for path in DOCUMENTS)
+    assert len(PAGES) > 1
+
+
+@every_document
+@pytest.mark.usefixtures("_registries")
 def test_python_blocks_run_and_print_what_is_shown(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of a page follow each other in a new folder; a block with a title is a file in it."""
     monkeypatch.chdir(tmp_path)
@@ -66,7 +84,7 @@ def _printed(body: str, path: Path, names: dict[str, object]) -> str:
 @every_document
 def test_commands_in_console_blocks_exist_with_these_options(path: Path) -> None:
     for words in _commands(path):
-        if words[0] == "holdfast":
+        if Path(words[0]).name == "holdfast":
             _parse(words[1:])
         elif words[0] == "make" and len(words) > 1:
             verbs = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)

@@ -10,8 +10,8 @@ import pytest
 from tests.cli.commands import ONE_THREAD
 
 from holdfast.demo import configs
-from holdfast.records.folder import RunFolder
 from holdfast.runs import read_config
+from holdfast.server.folder import RunFolder
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -24,7 +24,7 @@ def output_of(name: str, folder: Path, *arguments: str) -> str:
 
 
 def test_every_example_is_run_here() -> None:
-    elsewhere = {"convex.toml"}  # tests/certification/test_certifying.py
+    elsewhere = {"convex.toml"}  # tests/certification/test_certify.py
     tested = {"first_run.py", "own_model_and_data.py", "compare_rules.py", "run.toml"} | elsewhere
     assert {path.name for path in EXAMPLES.glob("*.*")} == tested
 

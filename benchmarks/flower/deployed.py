@@ -36,7 +36,7 @@ from benchmarks.flower.tables import (
     row_of,
 )
 from benchmarks.flower.verdicts import Judgement, Verdict
-from holdfast.federation import Federation
+from holdfast.deploy import LocalDeployment
 
 ROOT = Path(__file__).parents[2]
 APP = Path(__file__).parent / "app"
@@ -57,7 +57,8 @@ def complete() -> list[str]:
 def fill(replies: Sequence[str]) -> None:
     """Bring a federation up, play the rounds, and take it down whatever happens."""
     os.environ["PYTHONPATH"] = str(ROOT)  # the server's part is this benchmark
-    with tempfile.TemporaryDirectory(prefix="holdfast-benchmark-") as folder, Federation.up(folder, nodes=NODES) as up:
+    where = tempfile.TemporaryDirectory(prefix="holdfast-benchmark-")
+    with where as folder, LocalDeployment.up(folder, nodes=NODES) as up:
         settings = {"records": str(RECORDS), "replies": ",".join(replies), "liar": str(up.nodes[-1].node_id)}
         run = up.submit(APP, settings)
         done = len(complete())
@@ -66,7 +67,7 @@ def fill(replies: Sequence[str]) -> None:
                 done = len(complete())
                 print(f"{done}: {complete()[-1]}", flush=True)
             if status is not None and not status.completed:
-                given_up(f"{status.status} {status.details}", run.printed())
+                given_up(f"{status.status} {status.details}", run.output())
 
 
 def given_up(why: str, printed: str) -> None:
@@ -74,8 +75,7 @@ def given_up(why: str, printed: str) -> None:
     halves = [entry for name, entry in recorded().items() if name not in complete()]
     if not halves:
         print(printed)
-        msg = f"the run ended: {why}"
-        raise SystemExit(msg)
+        raise SystemExit(f"the run ended: {why}")
     entry = halves[-1]
     ends = plain(Judgement(Verdict.ENDS, detail=f"the ServerApp dies in the grid: {why}"))
     entry["verdicts"] |= {name: [ends] * NODES for name in STRATEGIES if name != RAGE}

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from benchmarks.theory.engine import quadratic_gradient, written_federation
 from holdfast.aggregators import Aggregator, Rage
 from holdfast.attacks import (
+    ATTACKS,
     ALittleIsEnough,
     Attack,
     ClassFlip,
@@ -23,7 +24,6 @@ from holdfast.attacks import (
     Mimic,
     Optimal,
     Sleeper,
-    build_attack,
 )
 from holdfast.data import Dataset
 from holdfast.data.synthetic import LogisticPoints, QuadraticPoints
@@ -37,14 +37,14 @@ Vector = NDArray[np.float64]
 
 NAMED: Mapping[str, Attack] = MappingProxyType(
     {
-        "alternating": build_attack("alternating+sign-flip"),
+        "alternating": ATTACKS.build("alternating+sign-flip"),
         "class-flip": ClassFlip(source=0, target=1),
         "cluster-spread": Cluster(direction="spread"),
         "hill-climb": HillClimb(num_trials=4, num_directions=2),
         "mimic-at-once": Mimic(warm_up=0),
         "optimal": Optimal(attack=ALittleIsEnough()),
         "optimal-cluster": Optimal(attack=Cluster(direction="spread")),
-        "sleeper": Sleeper(attack=build_attack("sign-flip"), start=5),
+        "sleeper": Sleeper(attack=ATTACKS.build("sign-flip"), start=5),
     }
 )
 """Attacks that need parameters, or are asked for with others; all else is built by its registered name."""
@@ -140,7 +140,7 @@ class Case:
             model=self._model,
             rule=self.rule or Rage(num_byzantine=self.assumed, mode=self.mode, sigma0=self.protocol.sigma0),
             byzantine=FractionMembers(fraction=self.num_byzantine / self.num_clients),
-            attack=NAMED[self.attack] if self.attack in NAMED else build_attack(self.attack),
+            attack=NAMED[self.attack] if self.attack in NAMED else ATTACKS.build(self.attack),
             evaluation=LOOK_AT_NOTHING,
             dtype="float64",
             engine=engine,

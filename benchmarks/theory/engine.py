@@ -35,8 +35,7 @@ class WrittenEngine(Engine):
     ) -> None:
         """Take x ← (1 − ηλ) x − η g, H times."""
         if not self.task.local.is_plain or momentum is not None or buffers is not None:
-            msg = "the written engine takes plain steps of models without buffers only"
-            raise NotImplementedError(msg)
+            raise NotImplementedError("the written engine takes plain steps of models without buffers only")
         drawn = Drawn.of(self.task, chunk)
         for step in range(self.task.local.steps):
             if step < drawn.points.shape[1]:  # a full batch is gathered once

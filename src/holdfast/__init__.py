@@ -1,6 +1,7 @@
 """holdfast: federated learning that keeps learning when some of the clients lie.
 
-`import holdfast` is cheap: torch is imported when the first rule is asked for.
+The names that most people need are here: every rule and what a rule is made of, a run's configuration, and errors.
+They are imported when they are first used: `import holdfast` is cheap and does not load torch.
 """
 
 from __future__ import annotations
@@ -8,16 +9,34 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from holdfast import errors as errors
+
 if TYPE_CHECKING:
-    from holdfast.aggregators import Aggregation, Aggregator, Rage, Stop
+    from holdfast.aggregators import *  # noqa: F403  the rules, which are named there
+    from holdfast.simulation import RunConfig as RunConfig
 
 __version__ = "0.1.0"
-__all__ = ["Aggregation", "Aggregator", "Rage", "Stop", "__version__"]
+
+_RULES = "holdfast.aggregators"
+_OTHERS = {"RunConfig": "holdfast.simulation"}
+"""Where the names live that are not those of the rules."""
 
 
-def __getattr__(name: str) -> Any:
-    """Import the rules when one of them is first used."""
-    if name in __all__:
-        return getattr(import_module("holdfast.aggregators"), name)
-    msg = f"module 'holdfast' has no attribute {name!r}"
-    raise AttributeError(msg)
+def __dir__() -> list[str]:
+    """Return the public names; this imports the rules, and so torch."""
+    return sorted(["__version__", "errors", *_OTHERS, *filter(_is_class, vars(import_module(_RULES)))])
+
+
+def _is_class(name: str) -> bool:
+    """Tell names of classes and registries from those of modules and what begins with an underscore."""
+    return name[:1].isupper()
+
+
+if not TYPE_CHECKING:  # with it, a type checker would believe in every name
+
+    def __getattr__(name: str) -> Any:
+        """Import what is asked for."""
+        module = _OTHERS.get(name) or (_RULES if _is_class(name) else None)
+        if module is None or not hasattr(import_module(module), name):
+            raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
+        return getattr(import_module(module), name)

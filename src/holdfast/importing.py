@@ -34,16 +34,14 @@ def imported(path: str, what: str) -> Any:
     """
     module_name, colon, attribute = path.partition(":")
     if not colon or not all(part.isidentifier() for part in [*module_name.split("."), *attribute.split(".")]):
-        msg = f"the import path of {what} is written 'package.module:attribute', got {path!r}"
-        raise ParameterError(msg)
+        raise ParameterError(f"the import path of {what} is written 'package.module:attribute', got {path!r}")
     failure = f"cannot import {what} {path!r}"
     value, owner = _module(module_name, failure), module_name
     for part in attribute.split("."):
         try:
             value, owner = getattr(value, part), f"{owner}.{part}"
         except AttributeError:
-            msg = f"{failure}: {owner} has no {part!r}{nearest(part, dir(value))}"
-            raise ParameterError(msg) from None
+            raise ParameterError(f"{failure}: {owner} has no {part!r}{nearest(part, dir(value))}") from None
     return value
 
 
@@ -54,11 +52,11 @@ def _module(name: str, failure: str) -> Any:
             return importlib.import_module(name)
     except ModuleNotFoundError as error:
         hint = "" if error.name and name.startswith(error.name) else f" (imported by {name})"
-        msg = f"{failure}: there is no module {error.name!r}{hint}; is it installed, or its folder in PYTHONPATH?"
-        raise ParameterError(msg) from error
+        raise ParameterError(
+            f"{failure}: there is no module {error.name!r}{hint}; is it installed, or its folder in PYTHONPATH?"
+        ) from error
     except Exception as error:
-        msg = f"{failure}: importing {name} failed with {type(error).__name__}: {error}"
-        raise ParameterError(msg) from error
+        raise ParameterError(f"{failure}: importing {name} failed with {type(error).__name__}: {error}") from error
 
 
 @contextmanager

@@ -28,8 +28,7 @@ def stream(seed: int, *names: str | int) -> np.random.Generator:
     False
     """
     if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
-        msg = f"seed must be an integer >= 0, got {seed!r}"
-        raise ParameterError(msg)
+        raise ParameterError(f"seed must be an integer >= 0, got {seed!r}")
     # repr of a tuple of ints and strings is unambiguous: 1 and "1" differ, and no separator can be forged.
     words = [name if isinstance(name, str) else operator.index(name) for name in names]
     digest = hashlib.blake2b(repr((seed, *words)).encode(), digest_size=16).digest()

@@ -102,8 +102,9 @@ def population(model: str, *, cohort_size: int, dim: int, num_byzantine: int, se
     is taken.
     """
     if not 0 <= num_byzantine < cohort_size:
-        msg = f"num_byzantine must lie in 0 .. {cohort_size - 1} for {cohort_size} rows, got {num_byzantine}"
-        raise ParameterError(msg)
+        raise ParameterError(
+            f"num_byzantine must lie in 0 .. {cohort_size - 1} for {cohort_size} rows, got {num_byzantine}"
+        )
     rng = stream(seed, "population", model, cohort_size, dim)
     number = NUM_TRUSTED + cohort_size
     if model.startswith(RECORDED):
@@ -131,22 +132,21 @@ def recorded_rows(model: str) -> NDArray[np.floating]:
     try:
         rows = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError) as error:
-        msg = f"cannot read {path!r} as a .npy matrix of honest updates: {error}"
-        raise ParameterError(msg) from None
+        raise ParameterError(f"cannot read {path!r} as a .npy matrix of honest updates: {error}") from None
     if rows.ndim != 2 or rows.dtype.kind != "f":
-        msg = f"{path!r} must hold a matrix of floats, one honest update per row; got {rows.shape} of {rows.dtype}"
-        raise ParameterError(msg)
+        raise ParameterError(
+            f"{path!r} must hold a matrix of floats, one honest update per row; got {rows.shape} of {rows.dtype}"
+        )
     return np.asarray(rows)
 
 
 def _drawn(recorded: NDArray[np.floating], rng: np.random.Generator, number: int, dim: int) -> Rows:
     """Return `number` different rows, and `dim` columns evenly spread over all."""
     if len(recorded) < number or recorded.shape[1] < dim:
-        msg = (
+        raise ParameterError(
             f"needs {number} recorded rows ({NUM_TRUSTED} of them for the server) of at least {dim} columns, the file "
             f"has {len(recorded)} x {recorded.shape[1]}; ask for a smaller cohort or dimension, or record more"
         )
-        raise ParameterError(msg)
     columns = np.linspace(0, recorded.shape[1] - 1, dim).round().astype(int)
     return np.asarray(recorded[rng.permutation(len(recorded))[:number]][:, columns], dtype=np.float64)
 

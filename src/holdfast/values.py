@@ -13,16 +13,14 @@ from holdfast.errors import ParameterError, nearest
 def whole_number(value: Any) -> Any:
     """Return any kind of integer (numpy's among them) as an int; booleans and everything else are refused."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        msg = "input should be a whole number"
-        raise ValueError(msg)
+        raise ValueError("input should be a whole number")
     return operator.index(value)
 
 
 def real_number(value: Any) -> Any:
     """Return any kind of real number (numpy's among them) as a float; booleans, strings and others are refused."""
     if isinstance(value, (bool, str, bytes)) or not hasattr(value, "__float__"):
-        msg = "input should be a real number"
-        raise ValueError(msg)
+        raise ValueError("input should be a real number")
     return float(value)
 
 

@@ -7,7 +7,14 @@ import math
 import numpy as np
 import pytest
 
-from holdfast.aggregators.rage.constants import EXACT_LIMIT, exact_constant, known_constant, resilience, theta
+from holdfast.aggregators.rage.constants import (
+    EXACT_LIMIT,
+    exact_constant,
+    filter_constant,
+    known_constant,
+    resilience,
+    theta,
+)
 
 TABLE = [
     # ε, Algorithm 2, weighted mean with θ = 4, weighted mean with θ(ε), θ(ε)
@@ -51,6 +58,12 @@ def test_algorithm_2_is_covered_up_to_its_limit_and_not_beyond() -> None:
     assert resilience(EXACT_LIMIT) == pytest.approx(0.5)
     assert math.isfinite(exact_constant(EXACT_LIMIT - 1e-6))
     assert exact_constant(EXACT_LIMIT + 1e-6) == math.inf
+
+
+@pytest.mark.parametrize("mode", ["known", "auto", "exact"])
+@pytest.mark.parametrize("epsilon", [0.5, 0.75])
+def test_without_an_honest_majority_nothing_is_proved(mode: str, epsilon: float) -> None:
+    assert filter_constant(mode, epsilon) == math.inf
 
 
 def test_constants_grow_with_the_share_of_byzantine_rows() -> None:

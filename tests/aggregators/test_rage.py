@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import torch
 
 from holdfast.aggregators import Rage, Stop
 from holdfast.aggregators.rage.certificate import Certificate
+from holdfast.aggregators.rage.filtering import Step
 from holdfast.attacks import Cluster, CovarianceShift, Spread, Staircase
 from holdfast.errors import CohortTooSmallError, ParameterError
 from holdfast.rng import stream
@@ -143,6 +145,8 @@ def test_a_sigma0_far_too_small_ends_in_a_broken_promise_and_not_in_an_empty_coh
     assert int(result.kept.sum()) >= 20
     assert result.certificate is not None
     assert not result.certificate.is_consistent()
+    assert result.certificate.worst_case() == math.inf, "the threshold on which it rests was not reached"
+    assert result.certificate.evidence()["worst_case"] is None
 
 
 def test_unusable_rows_count_against_the_assumed_number() -> None:
@@ -281,6 +285,27 @@ def test_certificate_names_the_direction_of_the_largest_remaining_spread() -> No
         assert torch.allclose(result.certificate.direction(other), direction)
     variance = np.average((along - np.average(along, weights=weights)) ** 2, weights=weights)
     assert variance == pytest.approx(result.spread, rel=1e-6)
+
+
+def test_the_direction_is_of_length_one_however_long_the_rows_are_and_zero_where_they_agree() -> None:
+    rows = normal(30, 20)
+    certificate = Rage(num_byzantine=2)(rows).certificate
+    assert certificate is not None
+    assert float(certificate.direction(3.0 * rows).norm()) == pytest.approx(1.0)
+    assert torch.allclose(certificate.direction(3.0 * rows), certificate.direction(rows))
+    agreeing = torch.full((30, 20), 1.25)
+    nowhere = Rage(num_byzantine=2)(agreeing).certificate
+    assert nowhere is not None
+    assert torch.equal(nowhere.direction(agreeing), torch.zeros(20))
+
+
+def test_a_step_without_scatter_may_have_taken_its_weight_from_honest_rows_alone() -> None:
+    certificate = Rage(num_byzantine=2, mode="known", sigma0=1.5)(normal(12, 5)).certificate
+    assert certificate is not None
+    step = Step(scatter=0.0, mass=12.0, removed=1.0)
+    lost = replace(certificate, steps=(step,), probe=(), spread=0.5, removed=1.0)
+    # n = 12, f = 2: D = D_S = 1, so f − D + D_S = 2 of Byzantine weight may be left beside 9 of honest weight
+    assert lost.error_bound(1.5) == pytest.approx(math.sqrt(0.5 * 2 / 9) + 1.5 * math.sqrt(1 / 9))
 
 
 def test_distrusted_clients_have_less_than_half_of_the_largest_weight() -> None:

@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 import pytest
+from tests.oracles import saddle as oracle
 from tests.oracles.clouds import CLOUDS
-from tests.oracles.saddle import Array, SaddlePoint, cp, largest_mean, solve_saddle_point
+from tests.oracles.saddle import Array, OracleFailedError, SaddlePoint, cp, largest_mean, minimise, solve_saddle_point
 
 from holdfast.aggregators.rage.constants import resilience
 from holdfast.aggregators.rage.saddle import decide, project_on_capped_simplex, rank_one_scores
@@ -50,6 +51,18 @@ def test_the_solved_saddle_point_is_one(solved: Solved) -> None:
     deviations = rows.T - rows.T @ point.w_star
     tau = np.einsum("ki,kl,li->i", deviations, point.y_star, deviations)
     np.testing.assert_allclose(point.tau, tau, rtol=1e-9, atol=1e-9 * point.value)
+
+
+def test_the_oracle_refuses_what_it_cannot_prove(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, weights, cap = instance("far cluster", 8, 2, 4)
+    number = len(rows)
+    exact = next(oracle._solutions(rows.T - rows.mean(axis=0)[:, None], weights, cap))  # noqa: SLF001
+    means = np.full((number, number), 1.0 / number), exact[1]
+    monkeypatch.setattr(oracle, "_solutions", lambda *_: iter([means]))
+    with pytest.raises(OracleFailedError, match="was proved to a relative gap"):
+        solve_saddle_point(rows.T, weights, cap)
+    monkeypatch.setattr(oracle, "_solutions", lambda *_: iter([means, exact]))  # the next tolerance is tried
+    assert solve_saddle_point(rows.T, weights, cap).lower > 0.0
 
 
 @pytest.mark.parametrize("factor", [0.9, 0.99, 0.999, 1.001, 1.01, 1.1])
@@ -124,7 +137,7 @@ def _nearest_reachable(p: Array, i: int, cap: float) -> float:
     """Return min over w in the capped simplex of (p_i − ⟨w, p⟩)², by a quadratic program."""
     w = cp.Variable(len(p))
     problem = cp.Problem(cp.Minimize(cp.square(p[i] - p @ w)), [w >= 0.0, w <= cap, cp.sum(w) == 1.0])
-    return float(problem.solve(solver=cp.CLARABEL))
+    return minimise(problem, 1e-10)
 
 
 def test_the_rank_one_value_is_a_lower_bound_of_the_saddle_value(solved: Solved) -> None:
@@ -157,7 +170,7 @@ def test_the_projection_is_the_nearest_point_of_the_capped_simplex(seed: int) ->
     projected = project_on_capped_simplex(matrix, cap)
     w = cp.Variable(matrix.shape)
     problem = cp.Problem(cp.Minimize(cp.sum_squares(w - matrix)), [w >= 0.0, w <= cap, cp.sum(w, axis=0) == 1.0])
-    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-12, tol_gap_rel=1e-12)
+    minimise(problem, 1e-12)
     np.testing.assert_allclose(projected, w.value, atol=1e-5)
 
 

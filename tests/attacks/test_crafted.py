@@ -193,16 +193,23 @@ def test_an_adversary_without_the_honest_rows_uses_its_own(name: str) -> None:
         AdversaryView(num_byzantine=4, cohort_size=11, own_rows=torch.zeros_like(own), honest_rows=own)
     ).rows
     assert torch.equal(alone, told)
-    with pytest.raises(MissingKnowledgeError):
+    with pytest.raises(MissingKnowledgeError, match="must know OWN"):
         ATTACKS[name](view_of(honest, 4, granted=frozenset({Knowledge.RULE})))
 
 
-def test_parameters_out_of_range_are_refused() -> None:
-    for build in (
-        lambda: ALittleIsEnough(z=-1.0),
-        lambda: InnerProductManipulation(epsilon=-0.1),
-        lambda: Mimic(warm_up=-1),
-        lambda: MinMax(direction="up"),
-    ):
-        with pytest.raises(ParameterError):
-            build()
+@pytest.mark.parametrize(
+    ("attack", "parameters", "message"),
+    [
+        (ALittleIsEnough, {"z": -1.0}, r"z: input should be greater than or equal to 0, got -1\.0"),
+        (
+            InnerProductManipulation,
+            {"epsilon": -0.1},
+            r"epsilon: .* greater than or equal to 0, got -0\.1",
+        ),
+        (Mimic, {"warm_up": -1}, "warm_up: input should be greater than or equal to 0, got -1"),
+        (MinMax, {"direction": "up"}, "direction: input should be 'unit', 'std' or 'sign', got 'up'"),
+    ],
+)
+def test_parameters_out_of_range_are_refused(attack: type[Attack], parameters: dict[str, object], message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        attack(**parameters)

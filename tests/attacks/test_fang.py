@@ -137,7 +137,7 @@ def test_degenerate_rows_give_finite_rows(
 
 
 def test_parameters_out_of_range_are_refused() -> None:
-    with pytest.raises(ParameterError):
+    with pytest.raises(ParameterError, match=r"factor: input should be greater than 1, got 1\.0"):
         FangTrimmedMean(factor=1.0)
-    with pytest.raises(ParameterError):
+    with pytest.raises(ParameterError, match=r"closeness: input should be greater than or equal to 0, got -1\.0"):
         FangKrum(closeness=-1.0)

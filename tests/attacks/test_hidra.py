@@ -98,7 +98,7 @@ def test_degenerate_rows_give_finite_rows(chunk: int, bad: int, rows: torch.Tens
 
 
 def test_parameters_out_of_range_are_refused() -> None:
-    with pytest.raises(ParameterError):
+    with pytest.raises(ParameterError, match="chunk_size: input should be greater than or equal to 1, got 0"):
         Hidra(chunk_size=0)
-    with pytest.raises(ParameterError):
+    with pytest.raises(ParameterError, match=r"threshold: input should be greater than or equal to 1, got 0\.9"):
         Hidra(threshold=0.9)

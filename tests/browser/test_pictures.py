@@ -20,11 +20,11 @@ from holdfast.aggregators import Rage
 from holdfast.attacks import FixedMembers
 from holdfast.comparison.results import Result
 from holdfast.partitions import IidPartition
-from holdfast.records.round import RoundRecord
 from holdfast.reports.page import write_page
 from holdfast.reports.panels import Report
 from holdfast.reports.reporting import report_of
 from holdfast.reports.stories import Story
+from holdfast.server.record import RoundRecord
 
 pytestmark = pytest.mark.browser
 WIDTHS = {"desktop": 1280, "phone": 390}

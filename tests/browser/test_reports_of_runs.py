@@ -13,11 +13,11 @@ from tests.reports.made import folder, four
 from tests.reports.nasty import NASTY
 
 from holdfast.partitions import RemotePartition
-from holdfast.records.folder import RunFolder
-from holdfast.records.round import DroppedReply, RoundRecord
 from holdfast.reports.page import write_page
 from holdfast.reports.reporting import report_of
 from holdfast.reports.stories import Story
+from holdfast.server.folder import RunFolder
+from holdfast.server.record import DroppedReply, RoundRecord
 
 pytestmark = pytest.mark.browser
 NAMES = (*NASTY[:-1], "\x1b[2J\x00 line\u2028end")

@@ -57,6 +57,24 @@ def test_aggregate_reads_a_rule_from_toml(matrix: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "expected one table [rule]"),
+        ("rule = 3", "expected one table [rule]"),
+        ('[rule]\nname = "mean"\n[other]\nx = 1', "got the keys ['other', 'rule']"),
+        ("[rule]\nbyzantine_fraction = 0.1", "expected a table with the name of a rule"),
+        ("[rule", "not valid TOML"),
+    ],
+)
+def test_aggregate_refuses_toml_that_is_no_rule(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, text: str, words: str
+) -> None:
+    config = tmp_path / "rule.toml"
+    config.write_text(text)
+    assert words in refused(capsys, monkeypatch, "aggregate", "updates.npy", "--config", str(config))
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--rule", "rag"], "did you mean 'rage'"),

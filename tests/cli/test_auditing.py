@@ -11,8 +11,8 @@ from tests.cli.commands import refused, run
 from tests.deployments import AWAY, BROKEN, LIAR, NASTY, configured, deployment, played_round, remote_config
 
 from holdfast.attacks import FixedMembers, Ones
-from holdfast.records.folder import RunFolder
-from holdfast.records.round import DroppedReply
+from holdfast.server.folder import RunFolder
+from holdfast.server.record import DroppedReply
 
 
 @pytest.fixture(scope="module")

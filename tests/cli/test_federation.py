@@ -1,4 +1,4 @@
-"""`holdfast federation`: what it refuses before anything starts. Real processes: tests/federation/test_control.py."""
+"""`holdfast federation`: what it refuses before anything starts. Real processes: tests/deploy/test_deployment.py."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 
 from holdfast.cli.app import app
 from holdfast.cli.federation import _node_configs
+from holdfast.deploy import LocalDeployment, RunStatus
+from holdfast.deploy.folder import DeploymentFolder
+from holdfast.deploy.state import DeploymentState, NodeState, ProcessState
 from holdfast.errors import ParameterError, RunError
-from holdfast.federation import Federation
-from holdfast.federation.places import FederationState, NodeState, PartState, Place
-from holdfast.federation.submitted import RunStatus
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flower-federation"
 
@@ -21,10 +21,13 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "flower-federation"
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Return the folder of a federation that was taken down."""
-    place, link = Place(tmp_path / "federation"), PartState(port=20000)
+    place, link = DeploymentFolder(tmp_path / "federation"), ProcessState(port=20000)
     place.make()
-    node = NodeState(port=20001, config={"partition-id": 0, "num-partitions": 1, "name": "Zurich", "attack": "nan"})
-    place.save(FederationState(secure=True, marker="mark", superlink=link, superexec=link, nodes=(node,)))
+    node = NodeState(
+        process=ProcessState(port=20001),
+        config={"partition-id": 0, "num-partitions": 1, "name": "Zurich", "attack": "nan"},
+    )
+    place.save(DeploymentState(secure=True, marker="mark", superlink=link, superexec=link, nodes=(node,)))
     return place.path
 
 
@@ -120,17 +123,16 @@ def test_a_run_of_which_nothing_came_leaves_no_empty_folder(
 
         def follow(self, timeout: float | None) -> list[RunStatus]:
             if ended == "timeout":
-                msg = f"not finished after {timeout} s"
-                raise RunError(msg)
+                raise RunError(f"not finished after {timeout} s")
             return [RunStatus(status="finished:stopped")]
 
         def stop(self) -> None: ...
 
-        def printed(self) -> str:
+        def output(self) -> str:
             return ""
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(Federation, "submit", lambda *_: Submitted())
+    monkeypatch.setattr(LocalDeployment, "submit", lambda *_: Submitted())
     words = ["federation", "run", str(EXAMPLE), "--timeout", "5", "--folder", str(folder)]
     if ended == "timeout":
         assert "not finished after 5.0 s" in refused(capsys, monkeypatch, *words)
@@ -140,10 +142,12 @@ def test_a_run_of_which_nothing_came_leaves_no_empty_folder(
 
 
 def test_names_are_shown_letter_by_letter(folder: Path) -> None:
-    place = Place(folder)
+    place = DeploymentFolder(folder)
     state = place.state()
     assert state is not None
-    node = NodeState(port=20001, config={"partition-id": 0, "num-partitions": 1, "name": "[/x]\x1b[2J[red]"})
+    node = NodeState(
+        process=ProcessState(port=20001), config={"partition-id": 0, "num-partitions": 1, "name": "[/x]\x1b[2J[red]"}
+    )
     place.save(state.model_copy(update={"nodes": (node,)}))
     shown = CliRunner().invoke(app, ["federation", "status", "--folder", str(folder)], env={"COLUMNS": "120"})
     assert shown.exit_code == 1

@@ -7,16 +7,21 @@ from pathlib import Path
 
 import pytest
 from tests.cli.commands import refused, run
+from typer.testing import CliRunner
 
 from holdfast.aggregators import RULES
 from holdfast.attacks import ATTACKS
+from holdfast.cli.app import app
+from holdfast.cli.listing import KINDS
 from holdfast.data import A9a
 from holdfast.data.files import DataFile
 from holdfast.data.places import FileSet
+from holdfast.importing import imported
+from holdfast.simulation.tables import NAMED
 
 
 def test_list_names_parameters_knowledge_and_citation_of_every_rule_and_attack() -> None:
-    output = run("list", "rules")
+    output = run("list", "rules", "--long")
     for word in (
         "rage",
         "krum",
@@ -28,7 +33,7 @@ def test_list_names_parameters_knowledge_and_citation_of_every_rule_and_attack()
         assert word in output
     for rule in RULES.values():
         assert rule.citation in " ".join(output.split())
-    output = run("list", "attacks")
+    output = run("list", "attacks", "--long")
     for word in ("alie", "must know own, rule, makes use of honest", "chunk_size = 1000  (integer >= 1)"):
         assert word in output
     for attack in ATTACKS.values():
@@ -36,7 +41,23 @@ def test_list_names_parameters_knowledge_and_citation_of_every_rule_and_attack()
     assert "krum" not in run("list", "rules", "rage")
 
 
-@pytest.mark.parametrize(("kind", "wrong", "right"), [("rules", "krumm", "krum"), ("attacks", "alei", "alie")])
+@pytest.mark.parametrize("kind", KINDS)
+def test_list_shows_one_line_each_with_the_beginning_of_its_description(kind: str) -> None:
+    registry = imported(KINDS[kind], "a registry")
+    lines = run("list", kind).splitlines()
+    assert [line.split()[0] for line in lines] == list(registry)
+    for line, cls in zip(lines, registry.values(), strict=True):
+        assert line.endswith(str(cls.__doc__).split("\n", 1)[0])
+
+
+def test_list_without_a_kind_names_the_kinds() -> None:
+    result = CliRunner().invoke(app, ["list"], env={"COLUMNS": "120"})
+    assert result.exit_code == 2
+    for kind in KINDS:
+        assert kind in result.output
+
+
+@pytest.mark.parametrize(("kind", "wrong", "right"), [("rules", "krumm", "krum"), ("attacks", "ALIE", "alie")])
 def test_list_refuses_an_unknown_name_with_the_nearest_one(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, kind: str, wrong: str, right: str
 ) -> None:
@@ -61,7 +82,7 @@ def test_list_shows_a_wrapper_and_what_is_inside() -> None:
     ],
 )
 def test_list_names_whatever_a_configuration_may_name(kind: str, words: tuple[str, ...]) -> None:
-    output = " ".join(run("list", kind).split())
+    output = " ".join(run("list", kind, "--long").split())
     for word in words:
         assert word in output
 
@@ -69,7 +90,10 @@ def test_list_names_whatever_a_configuration_may_name(kind: str, words: tuple[st
 def test_every_table_of_a_configuration_is_listed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for kind in ("datasets", "models", "partitions", "cohorts", "schedules", "memberships"):
+    listed = [imported(path, "a registry") for path in KINDS.values()]
+    assert all(any(each is registry for each in listed) for registry in NAMED.values())
+    assert len(listed) == len(NAMED)
+    for kind in KINDS:
         assert "known: " in refused(capsys, monkeypatch, "list", kind, "no-such")
 
 

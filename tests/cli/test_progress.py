@@ -12,7 +12,7 @@ from rich.console import Console
 from holdfast.cli import progress
 from holdfast.cli.following import Stopper
 from holdfast.cli.progress import Bars, Lane, Lines, verdict
-from holdfast.records.round import RoundRecord
+from holdfast.server.record import RoundRecord
 
 
 def record(number: int, **facts: object) -> RoundRecord:

@@ -18,9 +18,9 @@ from holdfast.comparison.figures import read_figures
 from holdfast.comparison.grid import parsed_grid
 from holdfast.comparison.results import State, read_results
 from holdfast.comparison.workers import LocalWorkers
+from holdfast.durable import sole_holder
 from holdfast.errors import CorruptRunError, RunError
-from holdfast.records.durable import sole_holder
-from holdfast.records.folder import RunFolder
+from holdfast.server.folder import RunFolder
 
 KILLER = """
 import os, signal, torch

@@ -26,7 +26,7 @@ KILLER = "import os, signal\n\ndef model(dataset):\n    os.kill(os.getpid(), sig
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> object:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        from ray.cluster_utils import Cluster  # noqa: PLC0415
+        from ray.cluster_utils import Cluster
 
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})

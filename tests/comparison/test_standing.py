@@ -39,6 +39,33 @@ def test_rules_are_ranked_by_the_mean_of_their_worst_cases_and_those_with_gaps_c
     assert (found[2].num_settings, found[2].num_wanted, found[2].refused) == (1, 2, 2)
 
 
+def test_a_standing_has_the_mean_of_every_figure_in_its_column() -> None:
+    rows = [
+        *(result("a", "x", value, seed=seed, precision=0.5) for seed, value in enumerate((0.7, 0.8))),
+        *(result("a", "y", value, seed=seed, precision=1.0) for seed, value in enumerate((0.8, 0.9))),
+        *(result("a", "none", value, seed=seed) for seed, value in enumerate((0.92, 0.96))),
+    ]
+    (found,) = standings(rows)
+    assert found.peace == pytest.approx(0.94)
+    assert (found.precision, found.recall) == (0.75, 0.75)
+    assert found.honest_removed == pytest.approx(0.4 / 6)  # 0.1 in each of the four cells with an attack
+    assert found.seconds == 1.0
+
+
+def test_the_line_of_a_table_tells_the_mean_worst_case_from_the_lowest() -> None:
+    rows = [
+        *(result("a", "x", 0.6, heterogeneity=kind, precision=0.5) for kind in "pq"),
+        result("a", "y", 0.5, heterogeneity="p", precision=1.0),
+        result("a", "y", 0.9, heterogeneity="q", precision=1.0),
+        *(result("a", "none", 0.95, heterogeneity=kind) for kind in "pq"),
+        result("absent", "x", None, heterogeneity="p", state=State.FAILED),
+    ]
+    found, absent = standings(rows)
+    words = ("a", "55.0 %", "50.0 %", "y", "95.0 %", "75.0 %", "75.0 %", "6.7 %", "2/2")
+    assert found.words() == words
+    assert absent.words() == ("absent", *["–"] * 7, "0/2")
+
+
 def test_rules_are_compared_on_the_seeds_that_they_have_in_common() -> None:
     rows = [result("ahead", attack, 0.5 + 0.4 * seed, seed=seed) for attack in "xy" for seed in range(2)]
     rows += [result("behind", "x", value, seed=seed) for seed, value in enumerate((0.6, 0.1))]  # one of y is lacking

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from holdfast.data import Dataset, build_dataset
+from holdfast.data import DATASETS, Dataset
 from holdfast.errors import MissingDataError
 
 
@@ -22,7 +22,7 @@ def loaded(name: str, **parameters: Any) -> Dataset:
     if not os.environ.get("HOLDFAST_DATA"):
         pytest.skip("HOLDFAST_DATA is not set, so the real data are not tried")
     try:
-        return build_dataset(name, **parameters).load()
+        return DATASETS.build(name, **parameters).load()
     except MissingDataError:
         pytest.skip(f"HOLDFAST_DATA={os.environ['HOLDFAST_DATA']} has no {name}")
 

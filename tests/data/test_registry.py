@@ -7,28 +7,28 @@ import tomllib
 import pytest
 import tomli_w
 
-from holdfast.data import DATASETS, build_dataset, dataset_from_table, dataset_name, dataset_table
+from holdfast.data import DATASETS
 from holdfast.data.base import DataSource
 from holdfast.errors import ParameterError, UnknownNameError
 
 EXAMPLES: list[DataSource] = [
-    build_dataset("digits"),
-    build_dataset("mnist", path="somewhere"),
-    build_dataset("heart-disease", intercept=True, test_fraction=0),
-    build_dataset("libsvm", path="w8a", test_path="w8a.t", num_features=300),
-    build_dataset("tiny-shakespeare", sequence_length=20),
-    build_dataset("hugging-face", path="own", features=("a", "b"), groups="c"),
-    build_dataset("torch-dataset", factory="package.module:function"),
-    build_dataset("remote"),
-    build_dataset("synthetic-logistic", label_noise=0.2, seed=7),
+    DATASETS.build("digits"),
+    DATASETS.build("mnist", path="somewhere"),
+    DATASETS.build("heart-disease", intercept=True, test_fraction=0),
+    DATASETS.build("libsvm", path="w8a", test_path="w8a.t", num_features=300),
+    DATASETS.build("tiny-shakespeare", sequence_length=20),
+    DATASETS.build("hugging-face", path="own", features=("a", "b"), groups="c"),
+    DATASETS.build("torch-dataset", factory="package.module:function"),
+    DATASETS.build("remote"),
+    DATASETS.build("synthetic-logistic", label_noise=0.2, seed=7),
 ]
 
 
 @pytest.mark.parametrize("source", EXAMPLES, ids=str)
 def test_tables_give_the_same_source_back(source: DataSource) -> None:
-    assert dataset_from_table(dataset_table(source)) == source
-    assert dataset_from_table(tomllib.loads(tomli_w.dumps(dataset_table(source)))) == source
-    assert type(source) is DATASETS[dataset_name(source)]
+    assert DATASETS.from_table(DATASETS.to_table(source)) == source
+    assert DATASETS.from_table(tomllib.loads(tomli_w.dumps(DATASETS.to_table(source)))) == source
+    assert type(source) is DATASETS[DATASETS.name(source)]
 
 
 @pytest.mark.parametrize("source", EXAMPLES, ids=str)
@@ -44,8 +44,8 @@ def test_names_are_sorted_and_every_source_says_where_it_is_from() -> None:
 
 def test_unknown_names_and_parameters_are_refused_with_the_nearest() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'fashion-mnist'"):
-        build_dataset("fashon-mnist")
+        DATASETS.build("fashon-mnist")
     with pytest.raises(ParameterError, match="did you mean 'path'"):
-        build_dataset("mnist", pat="x")
+        DATASETS.build("mnist", pat="x")
     with pytest.raises(ParameterError, match="path"):
-        build_dataset("mnist", path="")
+        DATASETS.build("mnist", path="")

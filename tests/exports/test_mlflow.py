@@ -18,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::F
 
 
 def client(store: str) -> Any:
-    from mlflow import MlflowClient  # noqa: PLC0415  after the export has turned its telemetry off
+    from mlflow import MlflowClient
 
     return MlflowClient(tracking_uri=tracking_uri(store))
 
@@ -75,7 +75,7 @@ def test_another_configuration_in_the_same_folder_is_another_run(tmp_path: Path)
 def test_telemetry_is_off(tmp_path: Path) -> None:
     written(tmp_path / "run")
     to_mlflow(tmp_path / "run", str(tmp_path / "store"))
-    from mlflow.telemetry.utils import is_telemetry_disabled  # noqa: PLC0415
+    from mlflow.telemetry.utils import is_telemetry_disabled
 
     assert is_telemetry_disabled()
     assert os.environ["MLFLOW_DISABLE_TELEMETRY"] == "true"

@@ -19,8 +19,8 @@ from holdfast.flower.layout import ModelLayout
 from holdfast.flower.receiving import Unreadable
 from holdfast.flower.redteam import MALFORMED
 from holdfast.flower.strategy import HoldfastStrategy
-from holdfast.records.round import RoundRecord
 from holdfast.rng import stream
+from holdfast.server.record import RoundRecord
 
 Arrays = Mapping[str, NDArray[Any]]
 NODES = tuple(range(101, 111))
@@ -62,7 +62,7 @@ def config_in(message: Message) -> ConfigRecord:
     return record
 
 
-def update_of(node: int, round: int, dim: int) -> Tensor:  # noqa: A002
+def update_of(node: int, round: int, dim: int) -> Tensor:
     """Return what an honest node's update is: a common direction and something of its own."""
     common = stream(0, "common update", round).standard_normal(dim)
     own = stream(0, "own update", round, node).standard_normal(dim)
@@ -74,7 +74,7 @@ def honest_content(node: int, message: Message) -> RecordDict:
     config = config_in(message)
     sent = arrays_in(message.content)
     layout = ModelLayout.of(sent)
-    round = int(cast("int", config.get("round", 0)))  # noqa: A001  Flower's own strategies do not say it
+    round = int(cast("int", config.get("round", 0)))
     update = update_of(node, round, layout.dim).to(layout.dtype)
     lr = float(cast("float", config.get("lr", 1.0)))
     draw = stream(0, "buffers", round, node)

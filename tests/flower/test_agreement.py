@@ -17,7 +17,7 @@ from tests.flower.grids import Clock, ScriptedGrid, identify
 from torch import Tensor
 
 from holdfast.aggregators import Aggregator, CenteredClipping, Krum, Mean, Median, Rage
-from holdfast.attacks import Attack, FixedMembers, Honest, SignFlip, build_attack
+from holdfast.attacks import ATTACKS, Attack, FixedMembers, Honest, SignFlip
 from holdfast.data import Dataset, Digits
 from holdfast.flower.client import SeededBatches, local_steps, receive, train_reply
 from holdfast.flower.redteam import Omniscient, attacking
@@ -25,8 +25,8 @@ from holdfast.flower.strategy import RobustStrategy
 from holdfast.linalg.threads import one_torch_thread
 from holdfast.models import MultilayerPerceptron, SoftmaxRegression
 from holdfast.partitions import DirichletPartition
-from holdfast.records.round import RoundRecord
 from holdfast.rng import stream
+from holdfast.server.record import RoundRecord
 from holdfast.simulation import Federation, RunConfig
 from holdfast.simulation.config import Evaluation, ServerOptions
 from holdfast.simulation.setting import dealt
@@ -195,7 +195,7 @@ def attacked(attack: Attack, **changes: Any) -> RunConfig:
     ],
 )
 def test_runs_with_a_byzantine_client_agree(rule: str, name: str, size: int, clock: Clock) -> None:
-    attack = build_attack(name)
+    attack = ATTACKS.build(name)
     config = attacked(attack, rule=RULES[rule], cohort_size=size)
     simulation = simulated(config)
     assert_agreement(simulation, deployed(config, clock, mods={LIAR: attacking(attack, seed=config.seed)}))
@@ -205,8 +205,8 @@ def test_runs_with_a_byzantine_client_agree(rule: str, name: str, size: int, clo
 
 @pytest.mark.parametrize("name", ["alie", "ipm", "mimic"])
 def test_an_omniscient_adversary_does_the_same_in_both(name: str, clock: Clock) -> None:
-    config = config_of(attack=build_attack(name), byzantine=FixedMembers(clients=(1, 6)), rule=Rage(num_byzantine=2))
-    drill = Omniscient(build_attack(name), byzantine={1, 6}, seed=config.seed)
+    config = config_of(attack=ATTACKS.build(name), byzantine=FixedMembers(clients=(1, 6)), rule=Rage(num_byzantine=2))
+    drill = Omniscient(ATTACKS.build(name), byzantine={1, 6}, seed=config.seed)
     assert_agreement(simulated(config), deployed(config, clock, tampering=drill))
 
 

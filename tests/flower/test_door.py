@@ -8,7 +8,7 @@ from flwr.common.constant import ErrorCode
 from tests.flower.federations import LR, one_round
 
 from holdfast.flower import Fault, RageStrategy
-from holdfast.records.round import RoundRecord
+from holdfast.server.record import RoundRecord
 
 
 @pytest.mark.parametrize(

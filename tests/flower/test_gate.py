@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import tracemalloc
 from typing import Any
 
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -103,6 +102,23 @@ def test_a_nan_is_found_in_every_block_of_a_large_array(place: int) -> None:
 )
 def test_other_records_and_other_names_are_refused(content: RecordDict) -> None:
     assert fault_of(content) == Fault.KEYS
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (RecordDict(), "there must be one ArrayRecord, called 'arrays'; got none"),
+        (reply(model(), second=ArrayRecord()), "got 'arrays', 'second'"),
+        (reply({}), "missing: 'bias', 'count', 'running_mean' and 1 more; extra: none"),
+        (reply({name: each for name, each in model().items() if name == "weight"}), "'count', 'running_mean'; extra"),
+        (reply(model(extra=np.zeros(1, np.float32))), "missing: none; extra: 'extra'"),
+        (reply(model(**{name: np.zeros(1) for name in "abcde"})), "missing: none; extra: 'a', 'b', 'c' and 2 more"),
+    ],
+)
+def test_a_refusal_names_what_is_missing_and_what_is_there_besides(content: RecordDict, words: str) -> None:
+    with pytest.raises(ReplyError) as caught:
+        admitted(content)
+    assert words in str(caught.value)
 
 
 def test_only_with_conversion_other_floats_are_taken_and_what_overflows_is_not_finite() -> None:
@@ -210,15 +226,19 @@ def spoiled(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def arrays(draw: st.DrawFn) -> Any:
-    """Return an array whose fields are anything, or no array at all."""
-    array = Array.__new__(Array)
-    fields = {
-        "dtype": draw(dtypes | anything),
-        "shape": draw(shapes | anything),
-        "stype": draw(st.just("numpy.ndarray") | anything),
-        "data": draw(spoiled() | files() | st.binary() | anything),
+    """Return an array some of whose fields are anything or missing, often none of them, or no array at all."""
+    array = Array(draw(hnp.arrays(np.float32, (2, 3))))
+    wrong = {
+        "dtype": dtypes | anything,
+        "shape": shapes | anything,
+        "stype": anything,
+        "data": spoiled() | files() | st.binary() | anything,
     }
-    array.__dict__.update({name: value for name, value in fields.items() if draw(st.integers(0, 9))})
+    for name in draw(st.sets(st.sampled_from(sorted(wrong)))):
+        if draw(st.integers(0, 9)):
+            array.__dict__[name] = draw(wrong[name])
+        else:
+            del array.__dict__[name]
     return array if draw(st.integers(0, 9)) else draw(anything)
 
 
@@ -229,13 +249,20 @@ def with_data(owner: Any, data: Any) -> Any:
 
 
 @given(arrays(), st.booleans())
+@example(array=Array(np.arange(6, dtype=np.float32).reshape(2, 3)), convert=False)  # is admitted
+@example(array=Array(np.arange(6, dtype=np.float64).reshape(2, 3)), convert=True)  # too
 def test_whatever_an_array_is_the_gate_admits_it_or_raises_a_reply_error(array: Any, convert: bool) -> None:
     content = with_data(RecordDict(), {"arrays": with_data(ArrayRecord(), {**model(), "weight": array})})
     gate = Gate(GATE.layout, convert_dtypes=convert)
     row = np.full(gate.layout.dim, np.nan, np.float32)
-    with contextlib.suppress(ReplyError):
-        assert set(gate.admit(content, row)) == {"running_mean", "count"}
-        assert np.isfinite(row).all()
+    try:
+        buffers = gate.admit(content, row)
+    except ReplyError:
+        return
+    assert set(buffers) == {"running_mean", "count"}
+    assert np.isfinite(row).all()
+    assert row[:6].tolist() == array.numpy().astype(np.float32).ravel().tolist()
+    assert row[6:].tolist() == [7, 8]
 
 
 @given(

@@ -17,9 +17,9 @@ from tests.flower.grids import Clock, Reply, ScriptedGrid, identify
 from holdfast.aggregators import Aggregator, CenteredClipping, FoolsGold, Mean, Rage
 from holdfast.errors import CorruptRunError, RunError
 from holdfast.flower.strategy import RageStrategy, RobustStrategy
-from holdfast.records.folder import RunFolder
-from holdfast.records.round import RoundRecord
 from holdfast.runs import config_of
+from holdfast.server.folder import RunFolder
+from holdfast.server.record import RoundRecord
 
 ROUNDS = 4
 RULES: dict[str, Aggregator] = {

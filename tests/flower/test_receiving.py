@@ -127,6 +127,21 @@ def test_that_the_superlink_is_gone_is_nobodys_reply(clock: Clock, error: BaseEx
         list(replies_to(grid, messages(1, 2), timeout=60.0, limit=LIMIT))
 
 
+def status_error(status: int) -> httpx.HTTPStatusError:
+    request = httpx.Request("POST", "http://superlink/pull-messages")
+    return httpx.HTTPStatusError("x", request=request, response=httpx.Response(status, request=request))
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 501, 503])
+def test_a_superlink_that_refuses_to_answer_is_asked_once_and_ends_the_run(clock: Clock, status: int) -> None:
+    grid = ScriptedGrid(answering_but(node1=status_error(status)), [1, 2], clock=clock)
+    with pytest.raises(httpx.HTTPStatusError) as caught:
+        list(replies_to(grid, messages(1, 2), timeout=60.0, limit=LIMIT))
+    assert caught.value.response.status_code == status
+    assert len(grid.pulls) == 1
+    assert clock.naps == []
+
+
 def test_an_error_reply_is_yielded(clock: Clock) -> None:
     grid = ScriptedGrid(lambda _, message: Message(Error(0, "out of memory"), reply_to=message), [1], clock=clock)
     (reply,) = replies_to(grid, messages(1), timeout=60.0, limit=LIMIT)
@@ -281,6 +296,19 @@ def test_an_upload_of_too_many_objects_is_not_pulled() -> None:
     crowd = upload()
     crowd.contents |= {f"{index:064x}": b"" for index in range(20_000)}
     assert "may consist of 10000 objects" in detail_of(received(crowd))
+
+
+def test_an_upload_of_as_many_objects_as_are_allowed_is_pulled() -> None:
+    link, sent = SuperLink(), messages(1)
+    grid = link.grid()
+    sent[0].metadata.__dict__["_message_id"] = sent[0].object_id
+    whole = Upload(answering(1, sent[0]))
+    link.uploads[sent[0].object_id] = whole
+    number = len(whole.contents)
+    (reply,) = replies_to(grid, sent, timeout=0.0, limit=LIMIT, objects=number)
+    assert value_of(reply) == 1
+    (refused,) = replies_to(grid, sent, timeout=0.0, limit=LIMIT, objects=number - 1)
+    assert f"may consist of {number - 1} objects, got {number}" in detail_of([refused])
 
 
 def test_an_object_that_was_announced_and_never_came_is_an_error_in_no_time() -> None:

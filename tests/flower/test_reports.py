@@ -15,7 +15,7 @@ from tests.flower.grids import Clock, Reply, ScriptedGrid, identify
 from holdfast.aggregators import Mean
 from holdfast.flower.reports import common_record, figures, scores_of
 from holdfast.flower.strategy import RobustStrategy
-from holdfast.records.folder import RunFolder
+from holdfast.server.folder import RunFolder
 
 NAN, INF = math.nan, math.inf
 
@@ -73,8 +73,7 @@ def test_one_liar_moves_no_metric(said: dict[str, Any], clock: Clock, tmp_path: 
 
 
 def raising(_contents: list[RecordDict], _key: str) -> MetricRecord:
-    msg = "one client's words"
-    raise ZeroDivisionError(msg)
+    raise ZeroDivisionError("one client's words")
 
 
 def weighted(contents: list[RecordDict], key: str) -> MetricRecord:

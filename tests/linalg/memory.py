@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from holdfast.aggregators import build_rule
+from holdfast.aggregators import RULES
 from holdfast.linalg.columns import DenseColumns
 from holdfast.linalg.gram import pivoted_gram, squared_norms
 from holdfast.linalg.mixtures import MixedColumns
@@ -42,7 +42,7 @@ def peak_of_a_mixture(name: str, number: int, width: int) -> int:
 
 def _mix(name: str, rows: torch.Tensor) -> None:
     if name != "read":
-        build_rule(name, num_byzantine=2)(rows)
+        RULES.build(name, num_byzantine=2)(rows)
         return
     with one_blas_thread():
         gram = pivoted_gram(DenseColumns(rows))

@@ -12,7 +12,7 @@ from tests.oracles.saddle import Array
 from holdfast.errors import NoUsableRowError
 from holdfast.linalg import columns as columns_module
 from holdfast.linalg.columns import SAMPLE_RUNS, SAMPLE_WIDTH, DenseColumns
-from holdfast.linalg.gram import Gram, pivoted_gram, squared_distances, squared_norms
+from holdfast.linalg.gram import Gram, coordinate_median, pivoted_gram, squared_distances, squared_norms
 from holdfast.linalg.sources import as_columns
 from holdfast.linalg.threads import one_blas_thread
 from holdfast.rng import stream
@@ -166,6 +166,25 @@ def test_rows_that_are_mostly_equal_leave_the_others_where_they_are(scale: float
     gram = gram_of(narrow)
     assert gram.usable.all()
     expected = pairwise_squared_distances(narrow.astype(np.float64))
+    np.testing.assert_allclose(squared_distances(gram.matrix), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 6, 7])
+def test_the_median_of_a_coordinate_is_the_lower_one_of_an_even_number(number: int) -> None:
+    rows = noise("median", number, 50)
+    expected = np.sort(rows, axis=0)[(number - 1) // 2]
+    np.testing.assert_array_equal(coordinate_median(as_columns(rows)), expected)
+    with_unusable = np.concatenate([rows, np.full((2, 50), np.nan)])
+    np.testing.assert_array_equal(coordinate_median(as_columns(with_unusable)), expected)
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_few_rows_that_lie_far_outside_the_sampled_columns_are_not_taken_about_the_origin(number: int) -> None:
+    rows = noise("few", number, 8_000).astype(np.float32)
+    rows[:, unsampled(8_000)] += np.float32(1e4)
+    gram = gram_of(rows)
+    assert gram.pivot in range(number)
+    expected = pairwise_squared_distances(rows.astype(np.float64))
     np.testing.assert_allclose(squared_distances(gram.matrix), expected, rtol=1e-5)
 
 

@@ -16,7 +16,7 @@ from tests.oracles.coordinatewise import trimmed_mean
 from tests.oracles.rules import coordinate_median, gram_matrix, pairwise_squared_distances
 from tests.oracles.saddle import Array
 
-from holdfast.aggregators import build_rule
+from holdfast.aggregators import RULES
 from holdfast.linalg.columns import Columns, DenseColumns, Range
 from holdfast.linalg.gram import gram_with_points, pivoted_gram, squared_distances
 from holdfast.linalg.mixtures import MixedColumns, averages
@@ -231,7 +231,7 @@ def test_wrappers_share_the_pass_over_the_rows(name: str, passes: int, offset: f
     ARC on the rows themselves makes one pass for their norms; the pass of the rule inside is over the scaled rows.
     """
     columns = Counted(cohort(np.float32, offset))
-    build_rule(name, num_byzantine=2)(columns)
+    RULES.build(name, num_byzantine=2)(columns)
     assert columns.passes == (passes if offset else 1)
     assert columns.combined <= 2 * columns.num_rows * columns.num_columns
 
@@ -275,5 +275,5 @@ def test_nested_wrappers_do_one_after_the_other(offset: float, f: int) -> None:
         "nnm+nnm+median": slow.nearest_neighbor_mixing(rows, f, mixed_medians),
     }
     for name, update in expected.items():
-        found = build_rule(name, num_byzantine=f)(rows).update
+        found = RULES.build(name, num_byzantine=f)(rows).update
         np.testing.assert_allclose(found, update, rtol=0.0, atol=1e-10 * np.abs(rows).max())

@@ -107,7 +107,7 @@ def test_a_small_cohort_is_never_sketched() -> None:
 
 
 def test_large_numbers_that_cancel_in_a_bucket_bring_back_the_exact_matrix() -> None:
-    from holdfast.linalg import sketch  # noqa: PLC0415
+    from holdfast.linalg import sketch
 
     rows = stream(0, "cancel").standard_normal((20, 30_000)).astype(np.float32)
     with one_blas_thread():

@@ -8,7 +8,7 @@ from tests.oracles.clouds import CLOUDS
 from tests.oracles.filtering import top_eigenpair
 from tests.oracles.saddle import Array
 
-from holdfast.aggregators.rage.filtering import run_filter
+from holdfast.aggregators.rage.filtering import State, confirmed, run_filter
 from holdfast.linalg.columns import Matrix, Vector
 from holdfast.linalg.spectrum import (
     BOUND_SLACK,
@@ -152,6 +152,19 @@ def test_the_filter_does_not_stop_before_rows_that_hide(number: int) -> None:
     assert run.steps
     assert run.below_limit
     assert largest_scatter(gram, run.last.weights) <= run.last.scatter <= limit * (1.0 + BOUND_SLACK)
+
+
+@pytest.mark.parametrize("number", [150, 250])
+def test_a_state_is_confirmed_with_the_scatter_of_the_rows_that_hide(number: int) -> None:
+    rows, others = hidden_rows(number, 1.2)
+    gram, weights = rows @ rows.T, np.ones(number)
+    found = leading_directions(gram, weights)
+    state = State(weights, found.top, found.top, found.coefficients[:, 0], 3, confirmed=False)
+    exact = confirmed(gram, state)
+    assert state.scatter < 1.01 * others, "the rows do not hide"
+    assert exact.found == exact.scatter == pytest.approx(largest_scatter(gram, weights), rel=1e-9)
+    assert (exact.confirmed, exact.num_steps) == (True, 3)
+    assert confirmed(gram, exact) is exact
 
 
 @pytest.mark.parametrize("name", SPECTRA)

@@ -34,8 +34,7 @@ def test_tasks_are_consumed_in_their_order_with_the_slot_they_were_worked_in(slo
 def test_an_error_in_a_worker_reaches_the_caller(slots: int) -> None:
     def work(task: int, _: None) -> None:
         if task == 7:
-            message = "task seven"
-            raise ArithmeticError(message)
+            raise ArithmeticError("task seven")
 
     with pytest.raises(ArithmeticError, match="task seven"):
         in_order(work, range(20), [None] * slots, lambda *_: None)

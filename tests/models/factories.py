@@ -28,8 +28,7 @@ def greedy(one: int, two: int) -> nn.Module:
 
 
 def failing() -> nn.Module:
-    msg = "out of luck"
-    raise RuntimeError(msg)
+    raise RuntimeError("out of luck")
 
 
 def no_module() -> object:

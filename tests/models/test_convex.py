@@ -113,7 +113,7 @@ def test_the_optimum_of_a9a_is_the_known_one() -> None:
     files = sorted(Path(folder).glob("a9a/a9a*")) if folder else []
     if not files:
         pytest.skip("$HOLDFAST_DATA is not set or has no a9a")
-    from sklearn.datasets import load_svmlight_file  # noqa: PLC0415  only where the file is
+    from sklearn.datasets import load_svmlight_file
 
     matrix, signs = load_svmlight_file(str(files[0]), n_features=123)
     features, labels = torch.from_numpy(matrix.toarray()), torch.from_numpy((signs > 0).astype(np.int64))

@@ -26,10 +26,6 @@ from holdfast.models import (
     RemoteModel,
     ResidualNetwork,
     SoftmaxRegression,
-    build_model,
-    model_from_table,
-    model_name,
-    model_table,
 )
 from holdfast.models.layout import Layout
 from holdfast.partitions.base import Shares
@@ -230,25 +226,33 @@ def test_trying_an_imported_model_leaves_its_buffers_and_mode() -> None:
 
 @EVERY
 def test_tables_and_reprs_give_the_same_model_back(model: Architecture, dataset: Dataset) -> None:
-    assert model_from_table(tomllib.loads(tomli_w.dumps(model_table(model)))) == model
+    assert MODELS.from_table(tomllib.loads(tomli_w.dumps(MODELS.to_table(model)))) == model
     assert eval(repr(model), {kind.__name__: kind for kind in MODELS.values()}) == model  # noqa: S307  our own repr
-    assert MODELS[model_name(model)] is type(model)
+    assert MODELS[MODELS.name(model)] is type(model)
+
+
+def test_a_model_that_no_memory_holds_is_refused() -> None:
+    model = MultilayerPerceptron(hidden=(10**13, 2))  # more bytes than a process has addresses
+    with pytest.raises(
+        ParameterError, match=r"hidden=.* does not fit into memory: one of its tensors takes [\d,.]+ GiB"
+    ):
+        model.build(points(4), 0)
 
 
 def test_wrong_names_and_parameters_are_refused() -> None:
     with pytest.raises(
         UnknownNameError, match="unknown model 'logistic-regresion', did you mean 'logistic-regression'"
     ):
-        build_model("logistic-regresion")
+        MODELS.build("logistic-regresion")
     with pytest.raises(
         ParameterError, match="kernel_size: input should be odd, so that an image keeps its size, got 4"
     ):
-        build_model("cnn", kernel_size=4)
+        MODELS.build("cnn", kernel_size=4)
     with pytest.raises(ParameterError, match=r"depth must be 6 n \+ 2, .*, got 18"):
-        build_model("resnet", depth=18)
+        MODELS.build("resnet", depth=18)
     with pytest.raises(ParameterError, match="groups must divide the width 16, got 5"):
-        build_model("resnet", groups=5)
+        MODELS.build("resnet", groups=5)
     with pytest.raises(ParameterError, match=r"strong_convexity must be at most smoothness = 1.0, got 2.0"):
-        build_model("quadratic", strong_convexity=2)
+        MODELS.build("quadratic", strong_convexity=2)
     with pytest.raises(ParameterError, match="l2: input should be greater than or equal to 0, got -1"):
-        build_model("mlp", l2=-1)
+        MODELS.build("mlp", l2=-1)

@@ -6,13 +6,13 @@ import pytest
 from tests.models.points import points
 
 from holdfast.errors import DataError, ParameterError
-from holdfast.models import RemoteModel, model_from_table, model_table
+from holdfast.models import MODELS, RemoteModel
 
 MODEL = RemoteModel(dim=1_234, fingerprint="0f" * 32)
 
 
 def test_it_can_be_written_down_and_read_back() -> None:
-    assert model_from_table(model_table(MODEL)) == MODEL
+    assert MODELS.from_table(MODELS.to_table(MODEL)) == MODEL
     assert eval(repr(MODEL), {"RemoteModel": RemoteModel}) == MODEL  # noqa: S307  our own repr
 
 

@@ -187,8 +187,9 @@ def sign_guard(
     _, labels = mean_shift(features, bandwidth, tolerance, max_iterations)
     chosen = sorted(passed & set(largest_cluster(labels)))
     if not chosen:
-        msg = f"rows of ordinary norm {sorted(passed)} and rows of ordinary signs {largest_cluster(labels)} do not meet"
-        raise ValueError(msg)
+        raise ValueError(
+            f"rows of ordinary norm {sorted(passed)} and rows of ordinary signs {largest_cluster(labels)} do not meet"
+        )
     short = clipped(rows, length)
     return average_row(short[i] for i in chosen), chosen
 

@@ -24,11 +24,7 @@ from holdfast.partitions import (
     Shares,
     SimilarityPartition,
     UnequalPartition,
-    build_partition,
     heterogeneity,
-    partition_from_table,
-    partition_name,
-    partition_table,
 )
 from holdfast.rng import stream
 
@@ -110,7 +106,7 @@ def test_only_partitions_by_label_refuse_labels_that_are_no_classes(
 @pytest.mark.parametrize("name", sorted(set(PARTITIONS) - {"natural", "remote"}))
 def test_more_clients_than_points_are_refused(name: str) -> None:
     with pytest.raises(DataError, match="labelled has 10 training points, enough for at most"):
-        build_partition(name, num_clients=11).split(labelled(10, 2), seed=0)
+        PARTITIONS.build(name, num_clients=11).split(labelled(10, 2), seed=0)
 
 
 @pytest.mark.parametrize("kind", [UnequalPartition, DirichletPartition])
@@ -121,7 +117,7 @@ def test_minima_that_cannot_be_kept_are_refused(kind: type[UnequalPartition | Di
 
 @pytest.mark.parametrize("name", ["iid", "similarity", "dirichlet"])
 def test_equal_sizes_differ_by_at_most_one(name: str) -> None:
-    sizes = build_partition(name, num_clients=7).split(labelled(100, 3), seed=0).sizes
+    sizes = PARTITIONS.build(name, num_clients=7).split(labelled(100, 3), seed=0).sizes
     assert sizes.max() - sizes.min() <= 1
 
 
@@ -227,16 +223,16 @@ def test_repair_leaves_those_alone_who_have_enough_for_nobody_lacks() -> None:
 @pytest.mark.parametrize("name", sorted(set(PARTITIONS) - {"remote"}))
 def test_two_hundred_thousand_clients_are_dealt_out_at_once(name: str) -> None:
     dataset = labelled(400_000, 10, groups=np.arange(400_000) // 2)
-    shares = build_partition(name, num_clients=200_000).split(dataset, seed=0)
+    shares = PARTITIONS.build(name, num_clients=200_000).split(dataset, seed=0)
     assert shares.num_clients == 200_000
     assert heterogeneity(dataset, shares).smallest >= 1
 
 
 @pytest.mark.parametrize("partition", [*VARIANTS, RemotePartition(num_clients=50)], ids=str)
 def test_tables_and_reprs_give_the_same_partition_back(partition: Partition) -> None:
-    assert partition_from_table(tomllib.loads(tomli_w.dumps(partition_table(partition)))) == partition
+    assert PARTITIONS.from_table(tomllib.loads(tomli_w.dumps(PARTITIONS.to_table(partition)))) == partition
     assert eval(repr(partition), {kind.__name__: kind for kind in PARTITIONS.values()}) == partition  # noqa: S307
-    assert PARTITIONS[partition_name(partition)] is type(partition)
+    assert PARTITIONS[PARTITIONS.name(partition)] is type(partition)
 
 
 def test_every_partition_says_where_it_comes_from() -> None:
@@ -249,11 +245,11 @@ def test_every_partition_says_where_it_comes_from() -> None:
 
 def test_wrong_names_and_parameters_are_refused() -> None:
     with pytest.raises(UnknownNameError, match="unknown partition 'dirichelt', did you mean 'dirichlet'"):
-        build_partition("dirichelt")
+        PARTITIONS.build("dirichelt")
     with pytest.raises(ParameterError, match=r"alpha: input should be greater than or equal to 0.000000001, got -1"):
         DirichletPartition(alpha=-1)
     with pytest.raises(ParameterError, match=r"num_clients: input should be a whole number, got 1.5"):
-        build_partition("iid", num_clients=1.5)
+        PARTITIONS.build("iid", num_clients=1.5)
     with pytest.raises(ParameterError, match="gamma: input should be less than or equal to 1"):
         SimilarityPartition(gamma=1.1)
 

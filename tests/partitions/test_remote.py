@@ -6,7 +6,7 @@ import pytest
 from tests.partitions.points import labelled
 
 from holdfast.errors import DataError, ParameterError
-from holdfast.partitions import RemotePartition, build_partition
+from holdfast.partitions import PARTITIONS, RemotePartition
 
 
 def test_nothing_is_dealt_out_to_them() -> None:
@@ -16,6 +16,6 @@ def test_nothing_is_dealt_out_to_them() -> None:
 
 def test_how_many_there_are_must_be_said() -> None:
     with pytest.raises(ParameterError, match="num_clients"):
-        build_partition("remote")
+        PARTITIONS.build("remote")
     with pytest.raises(ParameterError, match="num_clients"):
-        build_partition("remote", num_clients=0)
+        PARTITIONS.build("remote", num_clients=0)

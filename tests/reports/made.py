@@ -9,9 +9,9 @@ from typing import Any
 from holdfast.aggregators import Rage
 from holdfast.attacks import FixedMembers, SignFlip
 from holdfast.partitions import IidPartition
-from holdfast.records.folder import RunFolder
-from holdfast.records.round import RoundRecord
 from holdfast.runs.files import sealed
+from holdfast.server.folder import RunFolder
+from holdfast.server.record import RoundRecord
 from holdfast.simulation import RunConfig
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from tests import deployments
 from tests.reports.made import folder, four
 
-from holdfast.records.summary import summarised
 from holdfast.reports.glances import DEPLOYED, Glances, State, at_work
 from holdfast.runs.deployments import MARK
+from holdfast.server.summary import summarised
 
 
 def test_a_glance_tells_how_far_a_run_is_and_how_well_it_does(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.reports.made import folder, four
 
 from holdfast.attacks import FixedMembers
-from holdfast.data import build_dataset
+from holdfast.data import DATASETS
 from holdfast.partitions import IidPartition
 from holdfast.reports.panels import Bars
 from holdfast.reports.sections.partition import partition
@@ -22,7 +22,7 @@ def story(path: Path, **changes: Any) -> Story:
     liars = FixedMembers(clients=(3, 21, 30, 39))
     folder(path, [four(0), four(1)], **({"partition": IidPartition(num_clients=40), "byzantine": liars} | changes))
     config = path / "config.toml"
-    checksum = build_dataset("digits").load().checksum
+    checksum = DATASETS.build("digits").load().checksum
     config.write_text(config.read_text(encoding="utf-8").replace("0" * 64, checksum), encoding="utf-8")
     return Story(path)
 

@@ -12,7 +12,6 @@ from tests.reports.made import folder, four
 
 from holdfast.aggregators import Mean
 from holdfast.attacks import SignFlip, Sleeper
-from holdfast.records.round import RoundRecord
 from holdfast.reports.panels import Bars, Code, HeatMap, Lines, Panel, Section, Series, Table, Text, Tone
 from holdfast.reports.sections.certificate import broken_rounds, certificate
 from holdfast.reports.sections.clients import chosen_clients, clients
@@ -28,6 +27,7 @@ from holdfast.reports.sections.verdict import headlines, verdict
 from holdfast.reports.stories import Story
 from holdfast.reports.tallies import tally_of
 from holdfast.reports.thinning import Limits
+from holdfast.server.record import RoundRecord
 from holdfast.simulation import Evaluation
 
 Kind = TypeVar("Kind", bound=Panel)

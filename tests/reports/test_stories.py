@@ -12,11 +12,11 @@ from tests import deployments
 from tests.reports.made import config, folder, four
 
 from holdfast.attacks import Honest, SignFlip, Sleeper
-from holdfast.records.clients import client_table, suspects
-from holdfast.records.round import RoundRecord
 from holdfast.reports.columns import Status
 from holdfast.reports.glances import State
 from holdfast.reports.stories import Story, attack_start_of
+from holdfast.server.clients import client_table, suspects
+from holdfast.server.record import RoundRecord
 
 
 def test_a_story_has_the_figures_and_what_became_of_every_client(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from tests.simulation.small import config as small_config
 from holdfast.aggregators import CenteredClipping
 from holdfast.attacks import FractionMembers, Mimic
 from holdfast.models import ImportedModel
-from holdfast.records.folder import RunFolder
 from holdfast.runs import Run
+from holdfast.server.folder import RunFolder
 from holdfast.simulation import ClientOptions, RunConfig, ServerOptions
 
 ROUNDS = 5

@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from holdfast.records.comparison import same_results
-from holdfast.records.durable import sole_holder
-from holdfast.records.folder import RunFolder
+from holdfast.durable import sole_holder
 from holdfast.rng import stream
+from holdfast.server.comparison import same_results
+from holdfast.server.folder import RunFolder
 
 ROOT = Path(__file__).parents[2]
 KILLS, ROUNDS, LONGEST_DELAY = 20, 60, 0.05

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.simulation.test_tables import built, everything
+from tests.simulation.test_tables import everything
 
 from holdfast.aggregators import Krum, NearestNeighborMixing, Rage
 from holdfast.attacks import SignFlip, Sleeper
@@ -16,6 +16,7 @@ from holdfast.errors import ParameterError, UnknownNameError
 from holdfast.runs import config_from_toml, config_to_toml, read_config, template
 from holdfast.runs.files import assignment, provenance
 from holdfast.simulation import ClientOptions, RunConfig
+from holdfast.simulation.tables import NAMED
 
 OPTION_TABLES = {"[client]", "[server]", "[evaluation]"}
 CHANGED = RunConfig(
@@ -46,7 +47,7 @@ def test_a_template_is_the_configuration_with_a_comment_before_every_key(config:
 
 @pytest.mark.parametrize(("key", "name"), list(everything()))
 def test_everything_registered_has_a_template(key: str, name: str) -> None:
-    config = RunConfig(**{key: built(key, name)})
+    config = RunConfig(**{key: NAMED[key].example(name, num_byzantine=1)})
     text = template(config)
     assert config_from_toml(text) == config
     assert_every_key_has_a_comment(text)

@@ -16,10 +16,10 @@ from tests.simulation.small import classes, played
 from holdfast.data import LogisticPoints
 from holdfast.errors import CorruptRunError, MissingDataError, ParameterError, RunError
 from holdfast.models import SoftmaxRegression
-from holdfast.records.comparison import same_results
-from holdfast.records.folder import RunFolder
 from holdfast.runs import Run
 from holdfast.runs.files import part_of_configuration
+from holdfast.server.comparison import same_results
+from holdfast.server.folder import RunFolder
 from holdfast.simulation import Evaluation, Federation, RunConfig
 
 

@@ -60,8 +60,7 @@ class Failing(nn.Module):
         return outputs
 
     def fail(self) -> None:
-        msg = "the dog ate the gradient"
-        raise RuntimeError(msg)
+        raise RuntimeError("the dog ate the gradient")
 
 
 class Dying(Failing):

@@ -12,8 +12,8 @@ from holdfast.aggregators import Mean
 from holdfast.data import Dataset
 from holdfast.models import SoftmaxRegression
 from holdfast.partitions import IidPartition
-from holdfast.records.round import RoundRecord
 from holdfast.rng import stream
+from holdfast.server.record import RoundRecord
 from holdfast.simulation import Federation, RunConfig, State
 
 Played = tuple[list[State], list[RoundRecord]]

@@ -22,6 +22,7 @@ from holdfast.aggregators import (
     FoolsGold,
     Mean,
     Median,
+    Need,
     Rage,
     ServerView,
     Zeno,
@@ -324,6 +325,38 @@ def test_the_servers_own_update_is_that_of_a_client_with_its_points() -> None:
     assert torch.equal(first, again)
     assert momentum is not None
     assert not momentum.any()
+
+
+@final
+class _Weighing(Aggregator):
+    """The mean of the rows, of a rule that remembers what the server says of two models."""
+
+    citation: ClassVar[str] = "a test"
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.MODEL, Need.TRUSTED_LOSS})
+
+    def assumed_byzantine(self, cohort_size: int) -> int:
+        return 0
+
+    def smallest_cohort(self, num_byzantine: int) -> int:
+        return 1
+
+    def aggregate(self, columns: Columns, num_byzantine: int, view: ServerView) -> Aggregation:
+        loss, model = view.needed_loss(self), view.needed_vector(Need.MODEL, columns, self)
+        weighed = torch.tensor([loss(model), loss(model + torch.arange(18.0))], dtype=torch.float64)
+        return replace(Mean().aggregate(columns, num_byzantine, view), memory={"weighed": weighed})
+
+
+def test_the_trusted_loss_is_that_of_the_model_on_the_servers_own_points() -> None:
+    what = config(rule=_Weighing(), server=ServerOptions(trusted_points=10), rounds=2)
+    data = classes()
+    with Federation(what, dataset=data) as federation:
+        points = torch.from_numpy(federation.setting.shares.points(12))
+        before, _ = federation.play(federation.start())
+        after, _ = federation.play(before)
+    for x, said in zip((before.model, before.model + torch.arange(18.0)), after.rule_memory["weighed"], strict=True):
+        outputs = data.features[points].double() @ x[:15].view(3, 5).T + x[15:]
+        torch.testing.assert_close(said, torch.nn.functional.cross_entropy(outputs, data.labels[points]))
+    assert float(after.rule_memory["weighed"].min()) > 0.0
 
 
 @final

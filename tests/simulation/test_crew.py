@@ -16,10 +16,18 @@ from tests.simulation.small import classes, config, played, same_bits
 
 from holdfast.aggregators import Rage
 from holdfast.attacks import FractionMembers, LabelFlip
+from holdfast.data import LogisticPoints
 from holdfast.errors import ParameterError, RunError
 from holdfast.linalg import threads
-from holdfast.models import Architecture, ConvolutionalNetwork, ImportedModel, MultilayerPerceptron, SoftmaxRegression
-from holdfast.partitions import UnequalPartition
+from holdfast.models import (
+    Architecture,
+    ConvolutionalNetwork,
+    ImportedModel,
+    LogisticRegression,
+    MultilayerPerceptron,
+    SoftmaxRegression,
+)
+from holdfast.partitions import IidPartition, UnequalPartition
 from holdfast.simulation import ClientOptions, Federation
 from holdfast.simulation.crew import Crew, _shared, _work
 
@@ -70,6 +78,25 @@ def test_any_number_of_processes_gives_the_same_bits(model: Architecture, engine
         assert same_bits(alone, played(what, jobs=jobs))
 
 
+@pytest.mark.parametrize("batch_size", [7, 20])
+def test_logistic_regression_has_the_same_bits_in_any_number_of_processes(batch_size: int) -> None:
+    what = config(
+        rounds=20,
+        data=LogisticPoints(num_points=960, dim=40, num_groups=24),
+        partition=IidPartition(num_clients=24),
+        model=LogisticRegression(l2=0.01),
+        cohort_size=11,
+        local_steps=5,
+        batch_size=batch_size,
+        lr=0.5,
+        dtype="float32",
+    )
+    dataset = what.data.load()
+    alone = played(what, dataset)
+    for jobs in (2, 3):
+        assert same_bits(alone, played(what, dataset, jobs=jobs))
+
+
 @pytest.mark.parametrize("engine", ["stacked", "loop"])
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_any_chunk_size_gives_the_same_bits(engine: str, size: int) -> None:
@@ -97,7 +124,7 @@ def test_chunks_do_not_depend_on_the_number_of_processes_if_company_matters() ->
 def test_convolutions_have_the_same_bits_in_any_number_of_processes() -> None:
     images = classes(dim=64)
     square = images.features.view(-1, 1, 8, 8)
-    from dataclasses import replace  # noqa: PLC0415
+    from dataclasses import replace
 
     data = replace(images, features=square, test_features=images.test_features.view(-1, 1, 8, 8))
     what = config(model=ConvolutionalNetwork(channels=(3, 4), kernel_size=3), rounds=2, dtype="float32")

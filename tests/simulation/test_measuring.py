@@ -19,6 +19,7 @@ from holdfast.models import Quadratic
 from holdfast.partitions import IidPartition
 from holdfast.rng import stream
 from holdfast.simulation import Evaluation, Federation, federation
+from holdfast.simulation.cohorts import ListedCohorts
 from holdfast.simulation.measuring import honest_error_bound, honest_figures, measured
 
 ALL = Evaluation(measured_rounds=1_000)
@@ -119,9 +120,17 @@ def test_with_fewer_rows_promised_than_honest_exact_mode_takes_a_larger_spread()
     assert honest_error_bound(None, spread, 12) is None
 
 
-def test_rules_without_a_certificate_and_skipped_rounds_have_a_spread_and_no_bound() -> None:
+def test_rules_without_a_certificate_have_a_spread_and_no_bound() -> None:
     _, records = played(config(**attacked(rule=Mean())))
     assert all(record.honest_spread is not None and record.honest_error_bound is None for record in records)
+
+
+def test_skipped_rounds_have_a_spread_and_no_bound() -> None:
+    cohorts = ListedCohorts(rounds=(tuple(range(2, 12)), (2, 3, 4)))  # RAGE needs five rows
+    _, records = played(config(**attacked(rule=Rage(num_byzantine=2), cohorts=cohorts)))
+    assert [record.skipped for record in records] == [False, True, False, True]
+    assert all(record.honest_spread is not None and record.honest_scatter is not None for record in records)
+    assert [record.honest_error_bound is None for record in records] == [False, True, False, True]
 
 
 def test_only_measured_rounds_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,52 +13,16 @@ from holdfast.errors import ParameterError, UnknownNameError
 from holdfast.simulation import RunConfig, config_from_table, config_table
 from holdfast.simulation.tables import NAMED
 
-REQUIRED: dict[str, dict[str, Any]] = {
-    "given": {"checksum": "0" * 64},
-    "hugging-face": {"path": "somebody/something"},
-    "libsvm": {"path": "some/file"},
-    "npz": {"path": "some/file.npz"},
-    "torch-dataset": {"factory": "some.module:factory"},
-    "clipping": {"radius": 2.0},
-    "import": {"factory": "some.module:factory"},
-    "listed": {"rounds": ((0, 1), (2,))},
-    "changing": {"fraction": 0.2},
-    "fraction": {"fraction": 0.2},
-    "fixed": {"clients": (1, 4)},
-}
-"""What has no default."""
-REMOTE: dict[tuple[str, str], dict[str, Any]] = {
-    ("partition", "remote"): {"num_clients": 3},
-    ("model", "remote"): {"dim": 7, "fingerprint": "0" * 64},
-}
-"""What has none under a name that several tables know."""
-
-
-def built(key: str, name: str) -> Any:
-    """Return the object of this name with its defaults, with a bound or an object inside if it must have one."""
-    names, given = NAMED[key], dict(REQUIRED.get(name, {}) or REMOTE.get((key, name), {}))
-    fields = names.classes[name].model_fields
-    missing = [field for field, about in fields.items() if about.is_required() and field not in given]
-    if names.kind in missing:
-        inside = {"rule": ("krum", {"num_byzantine": 1}), "attack": ("sign-flip", {})}[key]
-        missing.remove(names.kind)
-        given[names.kind] = names.build(inside[0], **inside[1])
-    assert missing == [], f"{name} has no default for {missing}: add it to REQUIRED"
-    try:
-        return names.build(name, **given)
-    except ParameterError:
-        return names.build(name, **given, num_byzantine=1)
-
 
 def everything() -> Iterator[tuple[str, str]]:
     for key, names in NAMED.items():
-        for name in names.classes:
+        for name in names:
             yield key, name
 
 
 @pytest.mark.parametrize(("key", "name"), list(everything()))
 def test_everything_registered_goes_into_toml_and_comes_back(key: str, name: str) -> None:
-    config = RunConfig(**{key: built(key, name)})
+    config = RunConfig(**{key: NAMED[key].example(name, num_byzantine=1)})
     text = tomli_w.dumps(config_table(config))
     assert config_from_table(tomllib.loads(text)) == config
     assert tomllib.loads(text)[key]["name"] == name

@@ -14,7 +14,7 @@ from tests.theory.problems import LOCAL_STEPS, mean_and_error
 
 from holdfast.aggregators import Rage
 from holdfast.aggregators.rage.constants import filter_constant
-from holdfast.attacks import AdversaryView, Attack, build_attack
+from holdfast.attacks import ATTACKS, AdversaryView, Attack
 from holdfast.theory import paper, sharp
 
 ALIKE = alike_curvatures(num_clients=20, dim=5, apart=0.5, noise=4.0)
@@ -135,7 +135,9 @@ def test_lemma_5_bounds_the_error_of_a_round(name: str, attack: str) -> None:
         mean=sharp.mean_deviation(**sizes, num_honest=16),
     )
     errors = [
-        squares(aggregated(each.accumulated, build_attack(attack), num_byzantine=4, assumed=4, seed=seed) - each.centre)
+        squares(
+            aggregated(each.accumulated, ATTACKS.build(attack), num_byzantine=4, assumed=4, seed=seed) - each.centre
+        )
         for seed, each in enumerate(walks(problem, 5, 0.2)[:30])
     ]
     assert_mean_below(errors, bound**2)
@@ -153,7 +155,7 @@ def test_theorem_1_holds_for_clients_that_are_much_more_curved_than_the_objectiv
         x, path = start, [squares(start - ROUGH.centre)]
         for number in range(20):
             rows = walk(ROUGH, x, steps=steps, lr=shape["lr"], seed=100 * seed + number).accumulated
-            x = x - shape["lr"] * aggregated(rows, build_attack("min-max"), num_byzantine=4, assumed=4, seed=seed)
+            x = x - shape["lr"] * aggregated(rows, ATTACKS.build("min-max"), num_byzantine=4, assumed=4, seed=seed)
             path.append(squares(x - ROUGH.centre))
         paths.append(np.array(path))
     mean, spread = mean_and_error(paths)
@@ -207,7 +209,7 @@ def test_claim_5_of_the_paper_bounds_the_error_against_the_sum_of_true_gradients
     bound = paper.decoding_error(filter_error=error, noise=4.0, dissimilarity=0.25, local_steps=5)
     errors = [
         squares(
-            aggregated(each.accumulated, build_attack(attack), num_byzantine=3, assumed=4, seed=seed)
+            aggregated(each.accumulated, ATTACKS.build(attack), num_byzantine=3, assumed=4, seed=seed)
             - each.own.sum(axis=0).mean(axis=0)
         )
         for seed, each in enumerate(walks(ALIKE, 5, 0.125)[:30])

@@ -14,7 +14,7 @@ from tests.theory.problems import LABELS, LOCAL_STEPS, SEARCHING, Vector, assert
 from torch import Tensor, nn
 
 from holdfast.aggregators import Aggregator, Mean, Rage
-from holdfast.attacks import ATTACKS, FractionMembers, build_attack
+from holdfast.attacks import ATTACKS, FractionMembers
 from holdfast.data import Dataset
 from holdfast.data.synthetic import LogisticPoints, QuadraticPoints
 from holdfast.models import Architecture, MultilayerPerceptron
@@ -144,7 +144,7 @@ class Hills:
             "model": Cosines(),
             "rule": self.rule or Rage(num_byzantine=self.assumed),
             "byzantine": FractionMembers(fraction=self.num_byzantine / self.num_clients),
-            "attack": NAMED[self.attack] if self.attack in NAMED else build_attack(self.attack),
+            "attack": NAMED[self.attack] if self.attack in NAMED else ATTACKS.build(self.attack),
             "evaluation": LOOK_AT_NOTHING,
             "dtype": "float64",
             "engine": "loop",

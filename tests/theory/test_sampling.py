@@ -162,6 +162,12 @@ def test_the_smallest_cohort_is_found_as_by_trying_all(
             smallest_cohort(**law, failure=failure)
 
 
+@pytest.mark.parametrize(("num_clients", "num_byzantine"), [(10, 10), (100_000, 90_000), (1, 0)])
+def test_where_no_cohort_is_drawn_one_client_is_enough(num_clients: int, num_byzantine: int) -> None:
+    law: dict[str, Any] = {"num_clients": num_clients, "num_byzantine": num_byzantine, "fraction": 0.25}
+    assert smallest_cohort(**law, rounds=0) == 1
+
+
 def test_larger_cohorts_are_not_always_better() -> None:
     law: dict[str, Any] = {"num_clients": 1_000, "num_byzantine": 100, "fraction": 0.25, "rounds": 100}
     size = smallest_cohort(**law, failure=0.05)
@@ -202,6 +208,26 @@ def test_the_smallest_tolerance_is_at_the_edge(population: tuple[int, int, int],
     assert run_excess_probability(**law, tolerated=bound) <= failure
     if bound:
         assert run_excess_probability(**law, tolerated=bound - 1) > failure
+
+
+@pytest.mark.parametrize(("num_byzantine", "tolerated", "rounds"), [(20, 5, 1), (20, 9, 30), (3, 0, 2)])
+def test_a_probability_that_is_just_allowed_is_allowed(num_byzantine: int, tolerated: int, rounds: int) -> None:
+    law: dict[str, Any] = {"num_clients": 100, "cohort_size": 20, "rounds": rounds}
+    chance = run_excess_probability(**law, num_byzantine=num_byzantine, tolerated=tolerated)
+    assert tolerated_for(**law, num_byzantine=num_byzantine, failure=chance) == tolerated
+    assert most_byzantine(**law, tolerated=tolerated, failure=chance) == num_byzantine
+
+
+def test_a_billion_clients_are_the_most() -> None:
+    most: dict[str, Any] = {"num_clients": 10**9, "num_byzantine": 0}
+    assert excess_probability(**most, cohort_size=1, tolerated=0) == 0.0
+    assert smallest_cohort(**most, fraction=0.25) == 1
+    for ask in (
+        lambda: excess_probability(num_clients=10**9 + 1, num_byzantine=0, cohort_size=1, tolerated=0),
+        lambda: smallest_cohort(num_clients=10**9 + 1, num_byzantine=0, fraction=0.25),
+    ):
+        with pytest.raises(ParameterError, match="num_clients must be a whole number from 1 to 1000000000, got 100000"):
+            ask()
 
 
 GOOD: dict[str, Any] = {"num_clients": 10, "num_byzantine": 2, "cohort_size": 4, "tolerated": 1, "rounds": 3}

@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from holdfast.records.folder import RunFolder
-from holdfast.records.round import RoundRecord
 from holdfast.rng import stream
+from holdfast.server.folder import RunFolder
+from holdfast.server.record import RoundRecord
 
 CONFIG = """
 rounds = {rounds}

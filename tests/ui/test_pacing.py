@@ -48,8 +48,7 @@ def test_a_failure_is_told_and_the_next_one_tries_again() -> None:
     def make() -> int:
         answer = next(answers)
         if answer is None:
-            msg = "no"
-            raise ValueError(msg)
+            raise ValueError("no")
         return answer
 
     paced = Paced(make, patience=60)

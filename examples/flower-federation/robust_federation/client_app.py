@@ -14,7 +14,7 @@ def drill(message: Message, context: Context, call_next: ClientApp) -> Message:
     attack = str(context.node_config.get("attack", ""))
     if not attack:
         return call_next(message, context)
-    from holdfast.flower.redteam import byzantine  # noqa: PLC0415  nodes that do not lie need not wait for it
+    from holdfast.flower.redteam import byzantine
 
     return byzantine(attack)(message, context, call_next)
 

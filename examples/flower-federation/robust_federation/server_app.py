@@ -7,7 +7,7 @@ from flwr.app import ArrayRecord, Context, MetricRecord
 from flwr.serverapp import Grid, ServerApp
 from torch.nn import functional
 
-from holdfast.aggregators import RULES, build_rule
+from holdfast.aggregators import RULES
 from holdfast.errors import find
 from holdfast.flower import HoldfastStrategy, RageStrategy, RobustStrategy
 from robust_federation import task
@@ -58,4 +58,4 @@ def strategy(context: Context) -> HoldfastStrategy:
         return RageStrategy(num_malicious_nodes=liars, **common)
     name = str(settings["rule"])
     bounded = "num_byzantine" in find("rule", name.partition("+")[0], RULES).model_fields or "+" in name
-    return RobustStrategy(build_rule(name, **({"num_byzantine": liars} if bounded else {})), **common)
+    return RobustStrategy(RULES.build(name, **({"num_byzantine": liars} if bounded else {})), **common)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from torch import nn
 
-from holdfast.data import Dataset, build_dataset
+from holdfast.data import DATASETS, Dataset
 from holdfast.flower.client import SeededBatches
-from holdfast.models import build_model
+from holdfast.models import MODELS
 from holdfast.partitions import DirichletPartition, NaturalPartition, Partition
 
 
 def data(name: str) -> Dataset:
     """Return all points; a real node would have its own only."""
-    return build_dataset(name).load()
+    return DATASETS.build(name).load()
 
 
 def share(dataset: Dataset, part: int, parts: int, seed: int) -> SeededBatches:
@@ -25,4 +25,4 @@ def share(dataset: Dataset, part: int, parts: int, seed: int) -> SeededBatches:
 
 def model(dataset: Dataset, seed: int) -> nn.Module:
     """Return the model with the same first weights for everybody."""
-    return build_model("softmax-regression").build(dataset, seed)
+    return MODELS.build("softmax-regression").build(dataset, seed)

@@ -130,11 +130,10 @@ class Aggregator(ValueObject, ABC):
     def _check_rows(self, num_rows: int, assumed: int) -> None:
         needed = self.smallest_cohort(assumed)
         if num_rows < needed:
-            msg = (
+            raise CohortTooSmallError(
                 f"{self!r} assumes {assumed} Byzantine of {num_rows} rows, and needs at least {needed} rows for "
                 f"that; aggregate more rows or assume fewer Byzantine clients"
             )
-            raise CohortTooSmallError(msg)
 
 
 class LooselyBoundedAggregator(Aggregator, ABC):
@@ -152,8 +151,7 @@ class LooselyBoundedAggregator(Aggregator, ABC):
     @model_validator(mode="after")
     def _at_most_one_bound(self) -> LooselyBoundedAggregator:
         if self.byzantine_fraction is not None and self.num_byzantine is not None:
-            msg = f"give one of byzantine_fraction and num_byzantine, got both: {ONE_BOUND}"
-            raise ValueError(msg)
+            raise ValueError(f"give one of byzantine_fraction and num_byzantine, got both: {ONE_BOUND}")
         return self
 
     def assumed_byzantine(self, cohort_size: int) -> int:
@@ -187,8 +185,7 @@ class BoundedAggregator(LooselyBoundedAggregator, ABC):
     @model_validator(mode="after")
     def _a_bound(self) -> BoundedAggregator:
         if self.byzantine_fraction is None and self.num_byzantine is None:
-            msg = f"give exactly one of byzantine_fraction and num_byzantine, got neither: {ONE_BOUND}"
-            raise ValueError(msg)
+            raise ValueError(f"give exactly one of byzantine_fraction and num_byzantine, got neither: {ONE_BOUND}")
         return self
 
     def default_byzantine(self, cohort_size: int) -> int:

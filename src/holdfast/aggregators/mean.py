@@ -9,11 +9,13 @@ import torch
 
 from holdfast.aggregators.base import LooselyBoundedAggregator, stop_or_too_many
 from holdfast.aggregators.evidence import Aggregation, Stop
+from holdfast.aggregators.registry import RULES
 from holdfast.aggregators.view import ServerView
 from holdfast.linalg.columns import Columns
 from holdfast.linalg.gram import squared_norms, usable_rows
 
 
+@RULES.register("mean")
 @final
 class Mean(LooselyBoundedAggregator):
     """The average of the usable rows (McMahan et al. 2017, FederatedAveraging with uniform weights).

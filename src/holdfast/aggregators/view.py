@@ -54,30 +54,27 @@ class ServerView:
     def __post_init__(self) -> None:
         """Refuse what cannot be a view."""
         if not isinstance(self.round, int) or isinstance(self.round, bool) or self.round < 0:
-            msg = f"round must be a whole number from 0 on, got {self.round!r}"
-            raise ParameterError(msg)
+            raise ParameterError(f"round must be a whole number from 0 on, got {self.round!r}")
         size = self.cohort_size
         if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
-            msg = f"cohort_size must be a whole number from 1 on, got {size!r}"
-            raise ParameterError(msg)
+            raise ParameterError(f"cohort_size must be a whole number from 1 on, got {size!r}")
         if not isinstance(self.memory, Mapping):
-            msg = f"memory must be what the last Aggregation asked to remember, got {type(self.memory).__name__}"
-            raise ParameterError(msg)
+            raise ParameterError(
+                f"memory must be what the last Aggregation asked to remember, got {type(self.memory).__name__}"
+            )
 
     def needed_vector(self, need: Need, columns: Columns, rule: object) -> Tensor:
         """Return the model or the trusted row, as the rows are; raise if it was not given or does not fit."""
         vector = self.model if need is Need.MODEL else self.trusted_row
         if vector is None:
             keyword = "model" if need is Need.MODEL else "trusted_row"
-            msg = f"{rule!r} needs {need}; pass ServerView({keyword}=...)"
-            raise MissingKnowledgeError(msg)
+            raise MissingKnowledgeError(f"{rule!r} needs {need}; pass ServerView({keyword}=...)")
         return fitting(vector, columns, str(need))
 
     def needed_loss(self, rule: object) -> Callable[[Tensor], float]:
         """Return the trusted loss; raise if it was not given."""
         if self.trusted_loss is None:
-            msg = f"{rule!r} needs {Need.TRUSTED_LOSS}; pass ServerView(trusted_loss=...)"
-            raise MissingKnowledgeError(msg)
+            raise MissingKnowledgeError(f"{rule!r} needs {Need.TRUSTED_LOSS}; pass ServerView(trusted_loss=...)")
         return self.trusted_loss
 
     def remembered(self, name: str, columns: Columns) -> Tensor | None:
@@ -89,8 +86,7 @@ class ServerView:
         """Return who sent each row, each once."""
         names = [str(i) for i in range(num_rows)] if self.clients is None else [str(name) for name in self.clients]
         if len(names) != num_rows or len(set(names)) != num_rows:
-            msg = f"clients must name each of the {num_rows} rows once, got {len(names)}: {names[:8]}"
-            raise ShapeError(msg)
+            raise ShapeError(f"clients must name each of the {num_rows} rows once, got {len(names)}: {names[:8]}")
         return names
 
 
@@ -99,14 +95,13 @@ def fitting(vector: Tensor, columns: Columns, what: str) -> Tensor:
     if isinstance(vector, Tensor) and (
         vector.layout is not torch.strided or not vector.is_floating_point() or vector.device.type == "meta"
     ):
-        msg = f"{what} must hold plain floats, got {vector.dtype} in layout {vector.layout} on {vector.device}"
-        raise DtypeError(msg)
+        raise DtypeError(
+            f"{what} must hold plain floats, got {vector.dtype} in layout {vector.layout} on {vector.device}"
+        )
     if not isinstance(vector, Tensor) or vector.shape != (columns.num_columns,):
         shape = tuple(vector.shape) if isinstance(vector, Tensor) else type(vector).__name__
-        msg = f"{what} must be a tensor of {columns.num_columns} numbers, as many as a row has; got {shape}"
-        raise ShapeError(msg)
+        raise ShapeError(f"{what} must be a tensor of {columns.num_columns} numbers, as many as a row has; got {shape}")
     converted = vector.detach().to(dtype=columns.dtype, device=columns.device)
     if not bool(torch.isfinite(converted).all()):
-        msg = f"{what} must be finite, as it is the server's own; got NaN or Inf"
-        raise ShapeError(msg)
+        raise ShapeError(f"{what} must be finite, as it is the server's own; got NaN or Inf")
     return converted

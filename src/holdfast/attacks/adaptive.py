@@ -13,6 +13,7 @@ from torch import Tensor
 
 from holdfast.attacks.base import Aim, Attack, DirectedAttack, Forged, Strength, sent_by_all
 from holdfast.attacks.geometry import POINTERS, Shape, finite_rows, honest_shape, random_directions, unit
+from holdfast.attacks.registry import ATTACKS
 from holdfast.attacks.victim import Victim, expected_victim
 from holdfast.attacks.view import AdversaryView, Knowledge
 from holdfast.values import real_number, whole_number
@@ -32,6 +33,7 @@ GRADES = (0.86, 0.89, 0.92, 0.95)
 """How far out the last of graded colluders is, as a share of the first."""
 
 
+@ATTACKS.register("optimal")
 @final
 class Optimal(Attack):
     """Go as far along another attack's direction as hurts the server's rule most.
@@ -55,7 +57,7 @@ class Optimal(Attack):
     needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.OWN, Knowledge.RULE})
     uses: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.HONEST})
 
-    attack: InstanceOf[DirectedAttack]
+    attack: Annotated[InstanceOf[DirectedAttack], Field(examples=["alie"])]
     """Where to go; how far is searched."""
 
     def forge(self, view: AdversaryView) -> Forged:
@@ -70,6 +72,7 @@ class Optimal(Attack):
         return sent_by_all(aim.at(strength))
 
 
+@ATTACKS.register("below-threshold")
 @final
 class BelowThreshold(Attack):
     """Stay just below the test of a filter: the largest shift at which the rule keeps the forged rows' weight.
@@ -130,6 +133,7 @@ class BelowThreshold(Attack):
         return low
 
 
+@ATTACKS.register("decoys")
 @final
 class Decoys(Attack):
     r"""Make a filter that learns its threshold learn a larger one, and stay just below that.
@@ -182,6 +186,7 @@ class Decoys(Attack):
         return sent_by_all(_graded(own, towards, strength, grade))
 
 
+@ATTACKS.register("hill-climb")
 @final
 class HillClimb(Attack):
     """A black-box attacker: tries the rule out, keeps what hurts more, and lets every colluder differ.

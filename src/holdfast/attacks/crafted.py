@@ -17,6 +17,7 @@ from torch import Tensor
 
 from holdfast.attacks.base import Aim, Attack, DirectedAttack, Forged, Strength, same_for_all, sent_by_all
 from holdfast.attacks.geometry import deviation, finite_rows, honest_shape, random_directions, unit
+from holdfast.attacks.registry import ATTACKS
 from holdfast.attacks.view import AdversaryView, Knowledge
 from holdfast.linalg.columns import Matrix, Vector
 from holdfast.linalg.gram import pivoted_gram, squared_distances
@@ -29,6 +30,7 @@ COLUMNS_AT_A_TIME = 65536
 """Columns of which a copy in float64 is made at a time."""
 
 
+@ATTACKS.register("alie")
 @final
 class ALittleIsEnough(DirectedAttack):
     r"""A little is enough: as far from the mean as an honest client could be, in every coordinate at once.
@@ -53,7 +55,7 @@ class ALittleIsEnough(DirectedAttack):
     uses: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.HONEST})
 
     z: Strength | None = None
-    """How many standard deviations; None computes it from n and f."""
+    """How many standard deviations; computed from n and f if left out."""
 
     def aim(self, view: AdversaryView) -> Aim:
         """Point all from the mean against the standard deviation."""
@@ -74,6 +76,7 @@ def largest_z(cohort_size: int, num_byzantine: int) -> float:
     return max(0.0, NormalDist().inv_cdf(min(max(fraction, 0.5), 1.0 - 0.5 / honest)))
 
 
+@ATTACKS.register("ipm")
 @final
 class InnerProductManipulation(DirectedAttack):
     """Inner-product manipulation ("fall of empires"): a negative multiple of the honest mean.
@@ -100,6 +103,7 @@ class InnerProductManipulation(DirectedAttack):
         return Aim(torch.zeros_like(against), against, self.epsilon)
 
 
+@ATTACKS.register("mimic")
 @final
 class Mimic(Attack):
     r"""All copy one honest client, the one farthest out along the direction in which honest clients differ most.
@@ -160,6 +164,7 @@ class Mimic(Attack):
         return {**memory, "round": torch.tensor(t + 1)}
 
 
+@ATTACKS.register("duplicates")
 @final
 class Duplicates(Attack):
     """Each copies another honest client, those first that lie farthest out along the largest honest spread.
@@ -233,6 +238,7 @@ class DistanceBound(DirectedAttack, ABC):
         return Aim(same_for_all(mean, view), same_for_all(towards, view), gamma if bool(towards.any()) else 0.0)
 
 
+@ATTACKS.register("min-max")
 @final
 class MinMax(DistanceBound):
     r"""As far out as possible without being farther from any honest row than two honest rows are from each other.
@@ -262,6 +268,7 @@ class MinMax(DistanceBound):
         return float(np.where(along < 0.0, inner, size).min())
 
 
+@ATTACKS.register("min-sum")
 @final
 class MinSum(DistanceBound):
     r"""As far out as possible without being farther from all honest rows together than an honest row is.

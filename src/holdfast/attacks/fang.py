@@ -19,6 +19,7 @@ from torch import Tensor
 from holdfast.aggregators.selection.krum import krum_scores
 from holdfast.attacks.base import Aim, DirectedAttack, Strength, same_for_all
 from holdfast.attacks.geometry import deviation, finite_rows, random_directions
+from holdfast.attacks.registry import ATTACKS
 from holdfast.attacks.view import AdversaryView, Knowledge
 from holdfast.linalg.columns import Matrix, Vector
 from holdfast.linalg.gram import pivoted_gram, squared_distances, squared_norms
@@ -32,6 +33,7 @@ NEAR, FAR = 3.0, 4.0
 """Standard deviations between which the trimmed-mean attack draws if it knows its own rows only."""
 
 
+@ATTACKS.register("fang-krum")
 @final
 class FangKrum(DirectedAttack):
     r"""Make Krum select a row that points against the honest mean, as long as possible (Fang et al. 2020, section 3.2).
@@ -154,6 +156,7 @@ def _supporters(view: AdversaryView, rows: Float[Tensor, "n d"], radius: float) 
     return (points * distances).to(rows)
 
 
+@ATTACKS.register("fang-trimmed-mean")
 @final
 class FangTrimmedMean(DirectedAttack):
     """Beyond the honest values of every coordinate, on the side against their mean (Fang et al. 2020, section 3.3).

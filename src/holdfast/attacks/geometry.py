@@ -17,6 +17,7 @@ from pydantic import BeforeValidator, Field
 from torch import Tensor
 
 from holdfast.attacks.base import Aim, DirectedAttack, Strength, same_for_all
+from holdfast.attacks.registry import ATTACKS
 from holdfast.attacks.view import AdversaryView, Knowledge
 from holdfast.linalg.columns import Vector
 from holdfast.linalg.gram import LARGEST_SQUARE, pivoted_gram, squared_norms
@@ -116,6 +117,7 @@ POINTERS: Mapping[str, Pointer] = MappingProxyType(
 """Directions by name: any, that of the largest honest spread, against the honest mean."""
 
 
+@ATTACKS.register("cluster")
 @final
 class Cluster(DirectedAttack):
     """All at one point, at a distance from the honest mean that is told in honest standard deviations.
@@ -148,6 +150,7 @@ class Cluster(DirectedAttack):
         return Aim(same_for_all(shape.mean, view), same_for_all(shape.sigma0 * towards, view), self.strength)
 
 
+@ATTACKS.register("spread")
 @final
 class Spread(DirectedAttack):
     """Spread over several orthogonal directions, so that no single one shows much.
@@ -181,6 +184,7 @@ class Spread(DirectedAttack):
         return Aim(same_for_all(shape.mean, view), shape.sigma0 * own, self.strength)
 
 
+@ATTACKS.register("covariance-shift")
 @final
 class CovarianceShift(DirectedAttack):
     """Honest rows, all shifted alike: around their own centre the forged rows look as honest ones do.
@@ -211,6 +215,7 @@ class CovarianceShift(DirectedAttack):
         return Aim(rows[drawn], same_for_all(shape.sigma0 * towards, view), self.strength)
 
 
+@ATTACKS.register("staircase")
 @final
 class Staircase(DirectedAttack):
     """Each in its own direction, at distances that grow geometrically: the most filter steps per attacker.

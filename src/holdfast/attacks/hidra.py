@@ -12,6 +12,7 @@ from torch import Tensor
 
 from holdfast.attacks.base import Aim, DirectedAttack, same_for_all
 from holdfast.attacks.geometry import Count, finite_rows
+from holdfast.attacks.registry import ATTACKS
 from holdfast.attacks.view import AdversaryView, Knowledge
 from holdfast.linalg.columns import Matrix, Vector
 from holdfast.linalg.threads import one_blas_thread
@@ -21,6 +22,7 @@ CHUNKS_AT_A_TIME = 64
 """Chunks whose rows are copied and whose eigenproblems are solved at a time."""
 
 
+@ATTACKS.register("hidra")
 @final
 class Hidra(DirectedAttack):
     r"""In every chunk of coordinates as far against the honest mean as a filter of that chunk allows.

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from torch import Tensor
 
 from holdfast.attacks.base import Attack, Forged, sent_by_all
+from holdfast.attacks.registry import ATTACKS
 from holdfast.attacks.view import AdversaryView, Knowledge
 from holdfast.errors import ParameterError
 from holdfast.values import real_number, whole_number
@@ -36,15 +37,14 @@ class DataAttack(Attack, ABC):
             ParameterError: labels that are no classes, or a class of the attack that does not exist.
         """
         if labels.dtype != torch.int64:
-            msg = f"labels must be int64, got {labels.dtype}"
-            raise ParameterError(msg)
+            raise ParameterError(f"labels must be int64, got {labels.dtype}")
         if num_classes < 1:
-            msg = f"num_classes must be at least 1, got {num_classes}"
-            raise ParameterError(msg)
+            raise ParameterError(f"num_classes must be at least 1, got {num_classes}")
         outside = labels[(labels < 0) | (labels >= num_classes)]
         if len(outside):
-            msg = f"labels must lie in 0 .. {num_classes - 1} for {num_classes} classes, got {int(outside[0])}"
-            raise ParameterError(msg)
+            raise ParameterError(
+                f"labels must lie in 0 .. {num_classes - 1} for {num_classes} classes, got {int(outside[0])}"
+            )
         return self.relabel(labels, num_classes, generator)
 
     @abstractmethod
@@ -56,6 +56,7 @@ class DataAttack(Attack, ABC):
         return sent_by_all(view.own.clone())
 
 
+@ATTACKS.register("label-flip")
 @final
 class LabelFlip(DataAttack):
     """Count the classes from the other end: y becomes num_classes − 1 − y (Fang et al. 2020, evaluation).
@@ -72,6 +73,7 @@ class LabelFlip(DataAttack):
         return num_classes - 1 - labels
 
 
+@ATTACKS.register("class-flip")
 @final
 class ClassFlip(DataAttack):
     """Call one class by the name of another: y = source becomes target (Tolpegin et al. 2020).
@@ -91,19 +93,20 @@ class ClassFlip(DataAttack):
     @model_validator(mode="after")
     def _two_classes(self) -> Self:
         if self.source == self.target:
-            msg = f"source and target must be two classes, got {self.source} for both"
-            raise ValueError(msg)
+            raise ValueError(f"source and target must be two classes, got {self.source} for both")
         return self
 
     def relabel(self, labels: Labels, num_classes: int, generator: np.random.Generator) -> Labels:
         """Replace the source."""
         for name, value in (("source", self.source), ("target", self.target)):
             if value >= num_classes:
-                msg = f"{name} must lie in 0 .. {num_classes - 1} for {num_classes} classes, got {value}"
-                raise ParameterError(msg)
+                raise ParameterError(
+                    f"{name} must lie in 0 .. {num_classes - 1} for {num_classes} classes, got {value}"
+                )
         return torch.where(labels == self.source, self.target, labels)
 
 
+@ATTACKS.register("label-noise")
 @final
 class LabelNoise(DataAttack):
     """Replace each label with some probability by another class, all others equally likely (Angluin, Laird 1988).

@@ -12,19 +12,20 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, field_validator
 
 from holdfast.errors import ParameterError
+from holdfast.naming import Registry
 from holdfast.rng import shuffled_places
 from holdfast.values import ValueObject, real_number, whole_number
 
 Client = Annotated[int, Field(ge=0), BeforeValidator(whole_number)]
 Clients = NDArray[np.int64]
-Share = Annotated[float, Field(ge=0.0, le=1.0), BeforeValidator(real_number)]
+Share = Annotated[float, Field(ge=0.0, le=1.0, examples=[0.2]), BeforeValidator(real_number)]
 
 
 class Membership(ValueObject, ABC):
     """Which of all clients are the adversary's, round by round."""
 
     @abstractmethod
-    def among(self, clients: Clients, round: int, num_clients: int, seed: int) -> NDArray[np.bool_]:  # noqa: A002
+    def among(self, clients: Clients, round: int, num_clients: int, seed: int) -> NDArray[np.bool_]:
         """Return for each of `clients` whether it is Byzantine in a round, at the cost of these clients only.
 
         Args:
@@ -34,11 +35,16 @@ class Membership(ValueObject, ABC):
             seed: the root seed; who is drawn is a stream of it.
         """
 
-    def members(self, round: int, num_clients: int, seed: int) -> NDArray[np.bool_]:  # noqa: A002  the one word for it
+    def members(self, round: int, num_clients: int, seed: int) -> NDArray[np.bool_]:
         """Return for each of all `num_clients` clients whether it is Byzantine in a round."""
         return self.among(np.arange(num_clients), round, num_clients, seed)
 
 
+MEMBERSHIPS = Registry("membership", Membership)
+"""Every way to say who is Byzantine, by name."""
+
+
+@MEMBERSHIPS.register("fixed")
 @final
 class FixedMembers(Membership):
     """These clients, in every round.
@@ -54,19 +60,20 @@ class FixedMembers(Membership):
     @classmethod
     def _each_once(cls, clients: tuple[int, ...]) -> tuple[int, ...]:
         if len(set(clients)) != len(clients):
-            msg = "each client may be named once"
-            raise ValueError(msg)
+            raise ValueError("each client may be named once")
         return clients
 
-    def among(self, clients: Clients, round: int, num_clients: int, seed: int) -> NDArray[np.bool_]:  # noqa: A002
+    def among(self, clients: Clients, round: int, num_clients: int, seed: int) -> NDArray[np.bool_]:
         """Return the named clients."""
         outside = [client for client in self.clients if client >= num_clients]
         if outside:
-            msg = f"clients must lie in 0 .. {num_clients - 1} for {num_clients} clients, got {outside[0]}"
-            raise ParameterError(msg)
+            raise ParameterError(
+                f"clients must lie in 0 .. {num_clients - 1} for {num_clients} clients, got {outside[0]}"
+            )
         return np.isin(clients, self.clients)
 
 
+@MEMBERSHIPS.register("fraction")
 @final
 class FractionMembers(Membership):
     """A share of the clients, drawn once by the seed: ⌊fraction · R⌋ of them, the same in every round.
@@ -81,11 +88,12 @@ class FractionMembers(Membership):
     fraction: Share
     """ε, the share of Byzantine clients."""
 
-    def among(self, clients: Clients, round: int, num_clients: int, seed: int) -> NDArray[np.bool_]:  # noqa: A002
+    def among(self, clients: Clients, round: int, num_clients: int, seed: int) -> NDArray[np.bool_]:
         """Return the clients drawn once."""
         return shuffled_places(clients, num_clients, seed, "membership") < _share(self.fraction, num_clients)
 
 
+@MEMBERSHIPS.register("changing")
 @final
 class ChangingMembers(Membership):
     """A share of the clients, drawn anew in every round: ⌊fraction · R⌋ of them.
@@ -100,7 +108,7 @@ class ChangingMembers(Membership):
     fraction: Share
     """ε, the share of Byzantine clients."""
 
-    def among(self, clients: Clients, round: int, num_clients: int, seed: int) -> NDArray[np.bool_]:  # noqa: A002
+    def among(self, clients: Clients, round: int, num_clients: int, seed: int) -> NDArray[np.bool_]:
         """Return the clients drawn for this round."""
         places = shuffled_places(clients, num_clients, seed, "changing-membership", round)
         return places < _share(self.fraction, num_clients)

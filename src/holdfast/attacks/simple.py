@@ -14,6 +14,7 @@ from torch import Tensor
 
 from holdfast.attacks.base import Aim, Attack, DirectedAttack, Forged, Strength, same_for_all, sent_by_all
 from holdfast.attacks.geometry import finite_rows
+from holdfast.attacks.registry import ATTACKS
 from holdfast.attacks.view import AdversaryView, Knowledge
 from holdfast.values import real_number
 
@@ -21,6 +22,7 @@ Real = Annotated[float, BeforeValidator(real_number)]
 Share = Annotated[float, Field(gt=0.0, le=1.0), BeforeValidator(real_number)]
 
 
+@ATTACKS.register("none")
 @final
 class Honest(Attack):
     """Send one's own row unchanged: the baseline against which damage is measured.
@@ -38,6 +40,7 @@ class Honest(Attack):
         return sent_by_all(view.own.clone())
 
 
+@ATTACKS.register("sign-flip")
 @final
 class SignFlip(DirectedAttack):
     """Send the opposite of one's own row: row_i = −factor · g_i (Li et al. 2019, experiments).
@@ -60,6 +63,7 @@ class SignFlip(DirectedAttack):
         return Aim(torch.zeros_like(view.own), -view.own, self.factor)
 
 
+@ATTACKS.register("reversed-gradient")
 @final
 class ReversedGradient(DirectedAttack):
     """Send the opposite of the mean, far out: row_i = −factor · mean of the rows seen (Chen et al. 2018).
@@ -90,6 +94,7 @@ class ReversedGradient(DirectedAttack):
         return Aim(torch.zeros_like(direction), direction, self.factor)
 
 
+@ATTACKS.register("scaling")
 @final
 class Scaling(DirectedAttack):
     """Send one's own row enlarged: row_i = factor · g_i, as model replacement does (Bagdasaryan et al. 2020).
@@ -110,6 +115,7 @@ class Scaling(DirectedAttack):
         return Aim(torch.zeros_like(view.own), view.own, self.factor)
 
 
+@ATTACKS.register("shift")
 @final
 class Shift(DirectedAttack):
     """Add one number to every coordinate of one's own row: row_i = g_i + value · 1.
@@ -130,6 +136,7 @@ class Shift(DirectedAttack):
         return Aim(view.own, _constant_rows(view, math.copysign(1.0, self.value)), abs(self.value))
 
 
+@ATTACKS.register("ones")
 @final
 class Ones(DirectedAttack):
     """Send one number in every coordinate: row_i = value · 1 (Chen et al. 2018, who send −100).
@@ -150,6 +157,7 @@ class Ones(DirectedAttack):
         return Aim(_constant_rows(view, 0.0), _constant_rows(view, math.copysign(1.0, self.value)), abs(self.value))
 
 
+@ATTACKS.register("zero")
 @final
 class Zero(Attack):
     """Send zeros: the plain free rider, who hands back the model as it came (Fraboni, Vidal, Lorenzi 2021).
@@ -167,6 +175,7 @@ class Zero(Attack):
         return sent_by_all(_constant_rows(view, 0.0))
 
 
+@ATTACKS.register("gaussian")
 @final
 class Gaussian(Attack):
     """Send noise: row_i ~ N(mean · 1, std² I), each client its own draw (Blanchard et al. 2017, experiments).
@@ -190,6 +199,7 @@ class Gaussian(Attack):
         return sent_by_all((self.mean + self.std * _normal_rows(view, "gaussian")).to(view.own_rows.dtype))
 
 
+@ATTACKS.register("random-gradient")
 @final
 class RandomGradient(Attack):
     """Send a row of the right length in a random direction: row_i = ‖g_i‖ z_i / ‖z_i‖ with z_i ~ N(0, I).
@@ -231,6 +241,7 @@ class BadNumbers(Attack, ABC):
         return sent_by_all(view.own.scatter(1, where, self.bad_number))
 
 
+@ATTACKS.register("nan")
 @final
 class NotANumber(BadNumbers):
     """Send NaN in some or all coordinates, and one's own row in the others.
@@ -246,6 +257,7 @@ class NotANumber(BadNumbers):
     bad_number: ClassVar[float] = math.nan
 
 
+@ATTACKS.register("inf")
 @final
 class Infinite(BadNumbers):
     """Send +∞ in some or all coordinates, and one's own row in the others.
@@ -259,6 +271,7 @@ class Infinite(BadNumbers):
     bad_number: ClassVar[float] = math.inf
 
 
+@ATTACKS.register("silence")
 @final
 class Silence(Attack):
     """Send nothing: an erasure, which the server notices (Lamport, Shostak, Pease 1982, assumption A3).

@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, Self, final
 from pydantic import BeforeValidator, Field, InstanceOf, model_validator
 
 from holdfast.attacks.base import Attack, Forged
+from holdfast.attacks.registry import ATTACKS
 from holdfast.attacks.simple import Honest
 from holdfast.attacks.view import AdversaryView, Knowledge
 from holdfast.values import whole_number
@@ -25,11 +26,11 @@ class TimedAttack(Attack, ABC):
 
     needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.OWN})
 
-    attack: InstanceOf[Attack]
+    attack: Annotated[InstanceOf[Attack], Field(examples=["sign-flip"])]
     """What is done in the rounds that count."""
 
     @abstractmethod
-    def is_awake(self, round: int) -> bool:  # noqa: A002  the one word for it
+    def is_awake(self, round: int) -> bool:
         """Tell whether the attack inside acts in a round, counted from 0."""
 
     def forge(self, view: AdversaryView) -> Forged:
@@ -39,6 +40,7 @@ class TimedAttack(Attack, ABC):
         return replace(Honest()(view), memory=view.memory)
 
 
+@ATTACKS.register("sleeper")
 @final
 class Sleeper(TimedAttack):
     """Be honest until a round, then attack, perhaps until another round: start ≤ round < stop.
@@ -58,20 +60,20 @@ class Sleeper(TimedAttack):
     start: Round = 10
     """The first round of the attack."""
     stop: Round | None = None
-    """The first round after it; None for never."""
+    """The first round after it; never if left out."""
 
     @model_validator(mode="after")
     def _some_rounds(self) -> Self:
         if self.stop is not None and self.stop <= self.start:
-            msg = f"stop must come after start = {self.start}, got {self.stop}"
-            raise ValueError(msg)
+            raise ValueError(f"stop must come after start = {self.start}, got {self.stop}")
         return self
 
-    def is_awake(self, round: int) -> bool:  # noqa: A002  the one word for it
+    def is_awake(self, round: int) -> bool:
         """Tell whether start ≤ round < stop."""
         return self.start <= round and (self.stop is None or round < self.stop)
 
 
+@ATTACKS.register("alternating")
 @final
 class Alternating(TimedAttack):
     """Attack in the first `active` of every `period` rounds: round mod period < active.
@@ -91,16 +93,15 @@ class Alternating(TimedAttack):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.active > self.period:
-            msg = f"active must be at most period = {self.period}, got {self.active}"
-            raise ValueError(msg)
+            raise ValueError(f"active must be at most period = {self.period}, got {self.active}")
         return self
 
-    def is_awake(self, round: int) -> bool:  # noqa: A002  the one word for it
+    def is_awake(self, round: int) -> bool:
         """Tell whether round mod period < active."""
         return round % self.period < self.active
 
 
-def acting(attack: Attack, round: int) -> Attack:  # noqa: A002  the one word for it
+def acting(attack: Attack, round: int) -> Attack:
     """Return the attack that acts in a round, inside however many timers; `Honest()` while it sleeps.
 
     Whoever trains the clients asks this for a `DataAttack`, to know whose labels to corrupt in which round.

@@ -67,21 +67,21 @@ class AdversaryView:
     def __post_init__(self) -> None:
         """Refuse views that contradict themselves."""
         if self.own_rows.ndim != 2 or len(self.own_rows) != self.num_byzantine or not self.own_rows.is_floating_point():
-            msg = (
+            raise ShapeError(
                 f"own_rows must hold one row of floats for each of the {self.num_byzantine} Byzantine clients, got "
                 f"shape {tuple(self.own_rows.shape)} of {self.own_rows.dtype}"
             )
-            raise ShapeError(msg)
         if not 0 <= self.num_byzantine <= self.cohort_size:
-            msg = f"num_byzantine must lie in 0 .. {self.cohort_size}, the size of the cohort; got {self.num_byzantine}"
-            raise ParameterError(msg)
+            raise ParameterError(
+                f"num_byzantine must lie in 0 .. {self.cohort_size}, the size of the cohort; got {self.num_byzantine}"
+            )
         rows = self.honest_rows
         if rows is not None and (rows.ndim != 2 or rows.shape[1] != self.own_rows.shape[1]):
-            msg = f"honest_rows must have {self.own_rows.shape[1]} columns, as own_rows has; got {tuple(rows.shape)}"
-            raise ShapeError(msg)
+            raise ShapeError(
+                f"honest_rows must have {self.own_rows.shape[1]} columns, as own_rows has; got {tuple(rows.shape)}"
+            )
         if rows is not None and rows.dtype != self.own_rows.dtype:
-            msg = f"honest_rows must be {self.own_rows.dtype}, as own_rows are; got {rows.dtype}"
-            raise DtypeError(msg)
+            raise DtypeError(f"honest_rows must be {self.own_rows.dtype}, as own_rows are; got {rows.dtype}")
 
     def may(self, knowledge: Knowledge) -> bool:
         """Tell whether the adversary knows this."""
@@ -129,5 +129,6 @@ class AdversaryView:
         """Raise `MissingKnowledgeError` unless the adversary may know this."""
         if not self.may(knowledge):
             known = ", ".join(sorted(k.name for k in Knowledge if self.may(k))) or "nothing"
-            msg = f"{who} must know {knowledge.name} ({knowledge}), which the view does not grant; it grants: {known}"
-            raise MissingKnowledgeError(msg)
+            raise MissingKnowledgeError(
+                f"{who} must know {knowledge.name} ({knowledge}), which the view does not grant; it grants: {known}"
+            )

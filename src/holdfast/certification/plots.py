@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holdfast.certification.certifying import Certification
+from holdfast.certification.certify import Certification
 from holdfast.certification.rounds import RoundFacts
 from holdfast.errors import ParameterError
 
@@ -47,7 +47,7 @@ def draw(certification: Certification, path: Path) -> None:
         ImportError: matplotlib is not installed.
     """
     check_kind(path)
-    import matplotlib as mpl  # noqa: PLC0415  takes long, and is an extra
+    import matplotlib as mpl
 
     with mpl.rc_context({**mpl.rcParamsDefault, **_SETTINGS}):
         figure = _figure(certification)
@@ -56,20 +56,18 @@ def draw(certification: Certification, path: Path) -> None:
         try:
             figure.savefig(path, format=kind, metadata=about, dpi=160)
         except OSError as error:
-            msg = f"cannot write the plot {str(path)!r}: {error.strerror}"
-            raise ParameterError(msg) from None
+            raise ParameterError(f"cannot write the plot {str(path)!r}: {error.strerror}") from None
 
 
 def check_kind(path: Path) -> None:
     """Raise `ParameterError` if a plot cannot be written as such a file."""
     if path.suffix.lower() not in KINDS:
-        msg = f"a plot is written as {' or '.join(KINDS)}, got {str(path)!r}"
-        raise ParameterError(msg)
+        raise ParameterError(f"a plot is written as {' or '.join(KINDS)}, got {str(path)!r}")
 
 
 def _figure(certification: Certification) -> Figure:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
-    from matplotlib.figure import Figure  # noqa: PLC0415
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10.5, 4.9), layout="constrained")
     FigureCanvasAgg(figure)
@@ -83,15 +81,15 @@ def _figure(certification: Certification) -> Figure:
 def _draw_curve(axes: Axes, certification: Certification) -> None:
     """Draw what the theorems bound: measured, the bounds, and their floors dotted."""
     numbers, values = certification.curve
-    convex = certification.plan.problem.strong_convexity > 0.0
+    convex = certification.is_convex
     name = "‖x$_k$ − x*‖²" if convex else "mean of ‖∇F(x$_k$)‖² so far"
-    proved = "what is proved" if certification.plan.everywhere else "bounds from local constants"
+    proved = "what is proved" if certification.everywhere else "bounds from local constants"
     axes.set_title(f"{name} against {proved}" if certification.applicable else name)
     axes.set_xlabel("rounds")
     if len(numbers):
         axes.plot(numbers, values, color=BLACK, marker="o", markersize=3, linewidth=1.2, label="measured", zorder=5)
     for guarantee, colour, style in zip(
-        certification.plan.guarantees, (VERMILION, BLUE, GREEN), ("--", "-", "-."), strict=False
+        certification.guarantees, (VERMILION, BLUE, GREEN), ("--", "-", "-."), strict=False
     ):
         if guarantee in certification.applicable:
             where = np.linspace(0 if convex else 1, max(certification.played, 1), _CURVE_POINTS)

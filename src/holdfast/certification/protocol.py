@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import final
 
-from holdfast.aggregators import Rage, rule_name
+from holdfast.aggregators import RULES, Rage
 from holdfast.aggregators.rage.rule import SKETCH_FROM
-from holdfast.records.folder import RunFolder
 from holdfast.runs.deployments import has_own_steps
+from holdfast.server.folder import RunFolder
 from holdfast.simulation import RunConfig
 from holdfast.simulation.cohorts import ListedCohorts, UniformCohorts
 from holdfast.simulation.engines.loop import draws
@@ -113,7 +113,7 @@ def outside_by_choice(config: RunConfig) -> Iterator[Outside]:
 def _rule(config: RunConfig) -> Iterator[tuple[str, str]]:
     rule = config.rule
     if not isinstance(rule, Rage):
-        yield "rule", f"nothing is proved for {rule_name(rule)}; the numbers are those that RAGE would have"
+        yield "rule", f"nothing is proved for {RULES.name(rule)}; the numbers are those that RAGE would have"
     elif rule.sketch is not None and config.cohort_size >= SKETCH_FROM:
         yield "sketch", f"with {rule.sketch} buckets a certificate holds up to the error of the sketch only"
 

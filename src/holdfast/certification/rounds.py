@@ -9,8 +9,8 @@ from typing import Any, final
 
 from holdfast.aggregators.rage.certificate import Certificate
 from holdfast.aggregators.rage.constants import KAPPA, filter_constant
-from holdfast.records.drops import malformed
-from holdfast.records.round import RoundRecord
+from holdfast.server.drops import malformed
+from holdfast.server.record import RoundRecord
 
 ROUNDING = 1e-5
 """By which part of itself a bound may be exceeded: what float32 rows and their mean are known to."""

@@ -57,20 +57,19 @@ def aggregate(
 
 def _read(file: Path, what: str) -> Any:
     """Return what a .npy file holds, where it lies on disk."""
-    import numpy as np  # noqa: PLC0415
+    import numpy as np
 
     try:
         return np.load(file, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError) as error:
-        msg = f"cannot read {str(file)!r} as a .npy {what} of floats: {error}"
-        raise ParameterError(msg) from None
+        raise ParameterError(f"cannot read {str(file)!r} as a .npy {what} of floats: {error}") from None
 
 
 def _view(trusted_row: Path | None, model: Path | None) -> ServerView:
     """Return what the server knows besides the rows."""
-    import torch  # noqa: PLC0415
+    import torch
 
-    from holdfast.aggregators import ServerView  # noqa: PLC0415  loads torch
+    from holdfast.aggregators import ServerView
 
     def vector(file: Path | None) -> Tensor | None:
         return None if file is None else torch.tensor(_read(file, "vector"))
@@ -80,36 +79,45 @@ def _view(trusted_row: Path | None, model: Path | None) -> ServerView:
 
 def _write(out: Path, result: Aggregation) -> None:
     """Write the update as .npy."""
-    import numpy as np  # noqa: PLC0415
+    import numpy as np
 
     try:
         with out.open("wb") as target:
             np.save(target, result.update.numpy())
     except OSError as error:
-        msg = f"cannot write the update to {str(out)!r}: {error.strerror}"
-        raise ParameterError(msg) from None
+        raise ParameterError(f"cannot write the update to {str(out)!r}: {error.strerror}") from None
 
 
 def _rule(name: str, bounds: dict[str, Any], settings: list[str], config: Path | None) -> Aggregator:
     """Return the rule that the options describe."""
-    from holdfast.aggregators import build_rule, rule_from_toml  # noqa: PLC0415  loads torch
-    from holdfast.runs.files import assignment  # noqa: PLC0415
+    from holdfast.aggregators import RULES
+    from holdfast.runs.files import assignment
 
     if config is not None:
         if bounds or settings or name != "rage":
-            msg = f"--config {str(config)!r} describes the whole rule; leave out the other options of the rule"
-            raise ParameterError(msg)
-        try:
-            return rule_from_toml(config.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
-            msg = f"cannot read {str(config)!r} as text: {error}"
-            raise ParameterError(msg) from None
+            raise ParameterError(
+                f"--config {str(config)!r} describes the whole rule; leave out the other options of the rule"
+            )
+        return RULES.from_table(_table(config))
     parameters = dict(assignment(text) for text in settings)
     for key, value in bounds.items():
         if parameters.setdefault(key, value) != value:
-            msg = f"--{key.replace('_', '-')} {value} contradicts --set {key}={parameters[key]}"
-            raise ParameterError(msg)
-    return build_rule(name, **parameters)
+            raise ParameterError(f"--{key.replace('_', '-')} {value} contradicts --set {key}={parameters[key]}")
+    return RULES.build(name, **parameters)
+
+
+def _table(config: Path) -> dict[str, Any]:
+    """Return the one table [rule] of a TOML file."""
+    from holdfast.runs.files import parsed
+
+    try:
+        document = parsed(config.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ParameterError(f"cannot read {str(config)!r} as text: {error}") from None
+    table = document.get("rule")
+    if set(document) != {"rule"} or not isinstance(table, dict):
+        raise ParameterError(f"expected one table [rule] in {str(config)!r}, got the keys {sorted(document)}")
+    return table
 
 
 def _show(rule: Aggregator, result: Aggregation, out: Path | None) -> None:

@@ -7,15 +7,16 @@ from typing import Annotated
 import typer
 
 from holdfast import __version__
-from holdfast.cli import federation, listing
+from holdfast.cli import federation
 from holdfast.cli.aggregate import aggregate
 from holdfast.cli.auditing import audit
-from holdfast.cli.certifying import certify
+from holdfast.cli.certify import certify
 from holdfast.cli.comparing import compare
 from holdfast.cli.demonstration import demo
 from holdfast.cli.exporting import export
 from holdfast.cli.gauntlet import gauntlet
-from holdfast.cli.planning import plan
+from holdfast.cli.listing import list_
+from holdfast.cli.plan import plan
 from holdfast.cli.preparing import check, init
 from holdfast.cli.reporting import report
 from holdfast.cli.running import resume, run
@@ -25,12 +26,13 @@ from holdfast.cli.showing import show
 app = typer.Typer(
     help="Federated learning that keeps learning when some of the clients lie.",
     no_args_is_help=True,
+    rich_markup_mode="markdown",  # lines of a docstring are wrapped once, and a table [rule] is no style
     pretty_exceptions_enable=False,
     add_completion=False,
 )
 for command in (demo, init, check, plan, run, resume, show, report, audit, certify):
     app.command()(command)
-app.add_typer(listing.app, name="list")
+app.command("list")(list_)
 app.command()(gauntlet)
 app.command()(compare)
 app.command()(aggregate)

@@ -17,9 +17,9 @@ from holdfast.errors import ParameterError, nearest
 from holdfast.reports.wording import plural
 
 if TYPE_CHECKING:
-    from holdfast.records.audit import Event
-    from holdfast.records.clients import ClientSummary
-    from holdfast.records.folder import RunFolder
+    from holdfast.server.audit import Event
+    from holdfast.server.clients import ClientSummary
+    from holdfast.server.folder import RunFolder
 
 _STYLES = {"skipped": "yellow", "promise broken": "bold red", "malformed": "red", "removed": "magenta"}
 """The colour of what happened; others have none."""
@@ -58,7 +58,7 @@ def audit(
     Names and details that clients sent are shown with control characters spelled out, long ones cut; --json has all.
     Exit code 0, or 2 if there is no such run or client.
     """
-    from holdfast.records.folder import RunFolder  # noqa: PLC0415
+    from holdfast.server.folder import RunFolder
 
     folder = RunFolder.open(path)
     if table:
@@ -75,7 +75,7 @@ def _chosen_clients(folder: RunFolder, name: str | None) -> list[ClientSummary]:
     Raises:
         ParameterError: nobody has it.
     """
-    from holdfast.records.clients import client_table  # noqa: PLC0415
+    from holdfast.server.clients import client_table
 
     clients = client_table(folder.records())
     if name is None:
@@ -83,8 +83,7 @@ def _chosen_clients(folder: RunFolder, name: str | None) -> list[ClientSummary]:
     found = [line for line in clients if str(line.client) == name]
     if not found:
         known = [str(line.client) for line in clients]
-        msg = f"no client {name!r} in {str(folder.path)!r}{nearest(name, known)}; {_few(known)}"
-        raise ParameterError(msg)
+        raise ParameterError(f"no client {name!r} in {str(folder.path)!r}{nearest(name, known)}; {_few(known)}")
     return found
 
 
@@ -94,7 +93,7 @@ def _few(names: list[str], most: int = 10) -> str:
 
 
 def _chosen_events(folder: RunFolder, name: str | None) -> Iterator[Event]:
-    from holdfast.records.audit import events_of  # noqa: PLC0415
+    from holdfast.server.audit import events_of
 
     for event in events_of(folder.records()):
         if name is None or (event.client is not None and str(event.client) == name):
@@ -102,7 +101,7 @@ def _chosen_events(folder: RunFolder, name: str | None) -> Iterator[Event]:
 
 
 def _show_table(clients: list[ClientSummary], *, as_json: bool) -> None:
-    from holdfast.records.clients import suspects  # noqa: PLC0415
+    from holdfast.server.clients import suspects
 
     if as_json:
         for line in suspects(clients):

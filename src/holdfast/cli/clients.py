@@ -14,9 +14,9 @@ from holdfast.cli.text import NOTHING, harmless, number
 from holdfast.reports.wording import plural
 
 if TYPE_CHECKING:
-    from holdfast.records.audit import Event
-    from holdfast.records.clients import ClientSummary
-    from holdfast.records.round import RoundRecord
+    from holdfast.server.audit import Event
+    from holdfast.server.clients import ClientSummary
+    from holdfast.server.record import RoundRecord
 
 NAME_WIDTH = 40
 """How many letters of a client's name are shown."""
@@ -77,7 +77,7 @@ def client_table(clients: list[ClientSummary], order: Order, limit: int | None, 
 
 def suspicion_table(clients: Iterable[ClientSummary]) -> Table:
     """Return the clients with the most suspicious first, and what they are suspected for."""
-    from holdfast.records.clients import suspects  # noqa: PLC0415
+    from holdfast.server.clients import suspects
 
     table = Table(title="suspicion over the rounds", title_justify="left")
     for heading in ("client", "suspicion", "accused", "judged", "mean rank", "absent"):
@@ -140,7 +140,7 @@ def _by_client(record: RoundRecord, values: tuple[float | None, ...]) -> dict[ob
 
 
 def _sorted(clients: list[ClientSummary], order: Order) -> list[ClientSummary]:
-    from holdfast.records.clients import suspects  # noqa: PLC0415
+    from holdfast.server.clients import suspects
 
     if order is Order.SUSPICION:
         return suspects(clients)

@@ -57,8 +57,8 @@ def compare(
     Exit code 0, or 2 if the grid cannot be compared, or 1 if cells failed, or 130 if it was stopped by Ctrl-C.
     """
     _check_extra()
-    from holdfast.comparison.comparing import Comparison  # noqa: PLC0415  loads torch
-    from holdfast.comparison.grid import read_grid  # noqa: PLC0415
+    from holdfast.comparison.comparing import Comparison
+    from holdfast.comparison.grid import read_grid
 
     folder = out if out is not None else COMPARISONS / Path(grid).stem
     comparison = Comparison(read_grid(grid), folder)
@@ -82,12 +82,13 @@ def compare(
 def _check_extra() -> None:
     missing = [name for name in EXTRA if find_spec(name) is None]
     if missing:
-        msg = f"{' and '.join(missing)} not installed, and a comparison needs it: pip install 'holdfast[compare]'"
-        raise RunError(msg)
+        raise RunError(
+            f"{' and '.join(missing)} not installed, and a comparison needs it: pip install 'holdfast[compare]'"
+        )
 
 
 def _workers(jobs: int | None, ray: str | None) -> Workers:
-    from holdfast.comparison.workers import LocalWorkers, RayWorkers  # noqa: PLC0415
+    from holdfast.comparison.workers import LocalWorkers, RayWorkers
 
     return LocalWorkers(jobs=jobs or usual_jobs()) if ray is None else RayWorkers(address=ray)
 
@@ -192,8 +193,8 @@ def ranking(standings: list[Standing], *, wide: bool) -> Table:
 
 def _show(comparison: Comparison) -> None:
     """Print the ranking and the reading of it."""
-    from holdfast.comparison.reading import reading  # noqa: PLC0415
-    from holdfast.comparison.standing import standings  # noqa: PLC0415
+    from holdfast.comparison.reading import reading
+    from holdfast.comparison.standing import standings
 
     results = comparison.results()
     console = Console()

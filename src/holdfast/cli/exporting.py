@@ -45,10 +45,11 @@ def export(
     new. Nothing is sent anywhere but to the URI you name.
     """
     if experiment is not None and to is Tool.TENSORBOARD:
-        msg = f"experiments are MLflow's, got --experiment {experiment!r} with --to tensorboard; leave it out"
-        raise ParameterError(msg)
-    from holdfast.exports import to_mlflow, to_tensorboard  # noqa: PLC0415  loads torch
-    from holdfast.exports.mlflow import EXPERIMENT  # noqa: PLC0415
+        raise ParameterError(
+            f"experiments are MLflow's, got --experiment {experiment!r} with --to tensorboard; leave it out"
+        )
+    from holdfast.exports import to_mlflow, to_tensorboard
+    from holdfast.exports.mlflow import EXPERIMENT
 
     console = Console(highlight=False, markup=False, soft_wrap=True)
     for given, path in [(each, run) for each in paths for run in runs_in(each)]:

@@ -26,8 +26,7 @@ from holdfast.reports.wording import plural
 
 if TYPE_CHECKING:
     from holdfast.cli.progress import Watcher
-    from holdfast.federation import SubmittedRun
-    from holdfast.federation.submitted import RunStatus
+    from holdfast.deploy import RunStatus, SubmittedRun
 
 app = typer.Typer(
     help="Start, use and stop a Flower federation on this machine: a SuperLink and SuperNodes on loopback. "
@@ -78,7 +77,7 @@ def up(
         typer.Option(help="A name or address, besides loopback, that the server certificate is good for; repeatable."),
     ] = None,
     days: Annotated[int, typer.Option(help="How long new certificates are valid.")] = 365,
-    timeout: Annotated[float, typer.Option(min=1.0, help="Seconds that a part may take to start.")] = 90.0,
+    timeout: Annotated[float, typer.Option(min=1.0, help="Seconds that a process may take to start.")] = 90.0,
     folder: Folder = FOLDER,
 ) -> None:
     """Start a SuperLink and SuperNodes on loopback, and return when all nodes are online.
@@ -88,12 +87,12 @@ def up(
 
     Exit code 0, or 2 if something could not be started: then nothing is left running.
     """
-    from holdfast.federation import Federation  # noqa: PLC0415  needs the extra
+    from holdfast.deploy import LocalDeployment
 
     console, configs = Console(stderr=True), _node_configs(byzantine or [], set_ or [])
     _say(console, f"Starting a SuperLink and {plural(nodes, 'node')} …")
     with _interruptible():
-        federation = Federation.up(
+        deployment = LocalDeployment.up(
             folder,
             nodes=nodes,
             secure=secure,
@@ -105,7 +104,7 @@ def up(
             detached=True,
         )
     mode = "TLS and node keys" if secure else "no TLS, no keys: anybody on this machine may join"
-    _say(console, f"{plural(nodes, 'node')} online at 127.0.0.1:{federation.superlink.state.port} ({mode}). Next:")
+    _say(console, f"{plural(nodes, 'node')} online at 127.0.0.1:{deployment.superlink.state.port} ({mode}). Next:")
     where = "" if folder == FOLDER else f" --folder {shlex.quote(str(folder))}"
     for verb in ("run APP", "status", "down"):
         _say(console, f"  holdfast federation {verb}{where}")
@@ -141,19 +140,20 @@ def run(
     Exit code 0, or 1 if the run failed, or 2 if it could not start, was stopped by --timeout or the SuperLink stayed
     away, or 130 if it was stopped by Ctrl-C.
     """
-    from holdfast.federation import Federation  # noqa: PLC0415  needs the extra
-    from holdfast.federation.submitted import app_config  # noqa: PLC0415
+    from holdfast.deploy import LocalDeployment
+    from holdfast.deploy.submission import app_config
 
-    federation = Federation.attach(folder)
+    deployment = LocalDeployment.attach(folder)
     known, settings = app_config(application), _settings(set_ or [])
     if out is not None and "run-folder" not in known:
-        msg = f"the app {str(application)!r} has no setting run-folder, so --out {str(out)!r} means nothing to it"
-        raise ParameterError(msg)
+        raise ParameterError(
+            f"the app {str(application)!r} has no setting run-folder, so --out {str(out)!r} means nothing to it"
+        )
     place = _run_folder(application, known, settings, out)
     if "nodes" in known:
-        settings.setdefault("nodes", str(federation.place.roster))
+        settings.setdefault("nodes", str(deployment.folder.roster))
     with _interruptible(), _unless_empty(place):
-        submitted = federation.submit(application, settings)
+        submitted = deployment.submit(application, settings)
         _say(Console(stderr=True), f"run {submitted.run_id}: {place or application}", quiet=quiet)
         status = _watched(submitted, place, _rounds({**known, **settings}), timeout, quiet=quiet)
         _report(submitted, status, place, quiet=quiet)
@@ -165,10 +165,9 @@ def status(folder: Folder = FOLDER) -> None:
 
     Exit code 0 if the SuperLink runs and every node is online, 1 if not, 2 if there is no federation in the folder.
     """
-    from holdfast.federation import Federation  # noqa: PLC0415  needs the extra
+    from holdfast.deploy import LocalDeployment
 
-    federation = Federation.attach(folder)
-    found = federation.status()
+    found = LocalDeployment.attach(folder).status()
     console = Console()
     mode = "TLS and node keys" if found.secure else "no TLS"
     link = f"process {found.superlink}" if found.superlink else "does not run"
@@ -179,7 +178,7 @@ def status(folder: Folder = FOLDER) -> None:
     for heading in ("node", "name", "state", "process", "node id", "told besides"):
         table.add_column(heading, overflow="fold", no_wrap=heading == "node id")
     for index, node in enumerate(found.nodes):
-        state = "online" if node.online else "starting or cut off" if node.running else "does not run"
+        state = "online" if node.online else "starting or cut off" if node.pid else "does not run"
         usual = {"partition-id", "num-partitions", "name"}
         told = ", ".join(f"{key}={value}" for key, value in node.config.items() if key not in usual)
         cells = (index, node.client, state, node.pid or NOTHING, node.node_id or NOTHING, told)
@@ -204,14 +203,14 @@ def down(
 
     Exit code 0, or 2 if there is no federation in the folder.
     """
-    from holdfast.federation import Federation  # noqa: PLC0415  needs the extra
+    from holdfast.deploy import LocalDeployment
 
-    federation, console = Federation.attach(folder), Console(stderr=True)
-    running = sum(part.is_running for part in federation.parts)
-    federation.down()
-    _say(console, f"stopped {plural(running, 'part')}" if running else "nothing was running")
+    deployment, console = LocalDeployment.attach(folder), Console(stderr=True)
+    running = sum(service.is_running for service in deployment.services)
+    deployment.down()
+    _say(console, f"stopped {plural(running, 'process', 'processes')}" if running else "nothing was running")
     if delete:
-        shutil.rmtree(federation.place.path)
+        shutil.rmtree(deployment.folder.path)
         _say(console, f"deleted {folder}")
 
 
@@ -221,32 +220,31 @@ def _node_configs(byzantine: list[str], settings: list[str]) -> dict[int, dict[s
     for text in byzantine:
         node, _, attack = text.partition("=")
         if not node.isdecimal() or not attack:
-            msg = f"--byzantine takes NODE=ATTACK, such as 4=sign-flip, got {text!r}"
-            raise ParameterError(msg)
+            raise ParameterError(f"--byzantine takes NODE=ATTACK, such as 4=sign-flip, got {text!r}")
         if int(node) in configs:
-            msg = f"--byzantine names node {node} twice; a node has one attack (the second was {attack!r})"
-            raise ParameterError(msg)
+            raise ParameterError(
+                f"--byzantine names node {node} twice; a node has one attack (the second was {attack!r})"
+            )
         _check_attack(attack)
         configs[int(node)] = {"attack": attack}
     for text in settings:
         node, _, rest = text.partition(".")
         key, equals, value = rest.partition("=")
         if not node.isdecimal() or not key or not equals:
-            msg = f"--set takes NODE.KEY=VALUE, such as 2.name=Zurich, got {text!r}"
-            raise ParameterError(msg)
+            raise ParameterError(f"--set takes NODE.KEY=VALUE, such as 2.name=Zurich, got {text!r}")
         configs.setdefault(int(node), {})[key] = _settings([f"{key}={value}"])[key]
     return configs
 
 
 def _check_attack(attack: str) -> None:
     """Refuse what no node can do alone, before a federation is started for it."""
-    from holdfast.flower.redteam import byzantine  # noqa: PLC0415  needs the extra
+    from holdfast.flower.redteam import byzantine
 
     byzantine(attack)
 
 
 def _settings(texts: list[str]) -> dict[str, Any]:
-    from holdfast.runs.files import assignment  # noqa: PLC0415  loads torch
+    from holdfast.runs.files import assignment
 
     return dict(assignment(text) for text in texts)
 
@@ -277,8 +275,7 @@ def _watched(
     except (KeyboardInterrupt, HoldfastError):
         submitted.stop()
         raise
-    msg = f"run {submitted.run_id} was not followed to its end"
-    raise RunError(msg)
+    raise RunError(f"run {submitted.run_id} was not followed to its end")
 
 
 @contextmanager
@@ -299,7 +296,7 @@ def _rounds(settings: dict[str, Any]) -> int:
 
 
 def _rounds_done(place: Path | None) -> int:
-    from holdfast.records.folder import RunFolder  # noqa: PLC0415
+    from holdfast.server.folder import RunFolder
 
     if place is None or not (place / "rounds.jsonl").is_file():
         return 0
@@ -308,7 +305,7 @@ def _rounds_done(place: Path | None) -> int:
 
 def _show_new(shown: Watcher, place: Path) -> None:
     """Show the rounds that were written down since."""
-    from holdfast.records.folder import RunFolder  # noqa: PLC0415
+    from holdfast.server.folder import RunFolder
 
     if (place / "rounds.jsonl").is_file():
         for record in islice(RunFolder(place).records(), shown.lanes[""].done, None):
@@ -319,12 +316,12 @@ def _report(submitted: SubmittedRun, status: RunStatus, place: Path | None, *, q
     """Show what came of a run; of one that failed, the end of its log."""
     console = Console(stderr=True)
     if not status.completed:
-        lines = submitted.printed().splitlines()[-LAST_LINES:]
+        lines = submitted.output().splitlines()[-LAST_LINES:]
         why = f": {status.details}" if status.details else ""
         _say(console, "\n".join([*lines, f"run {submitted.run_id} {status.status}{why}; its log is {submitted.log}"]))
         raise typer.Exit(1)
     if place is None:
-        _say(console, submitted.printed().strip(), quiet=quiet)
+        _say(console, submitted.output().strip(), quiet=quiet)
     elif (place / "config.toml").is_file():
         if quiet:
             typer.echo(str(place))

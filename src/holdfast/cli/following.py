@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Self, final
 
 if TYPE_CHECKING:
     from holdfast.cli.progress import Watcher
-    from holdfast.records.round import RoundRecord
     from holdfast.runs import Run
+    from holdfast.server.record import RoundRecord
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 

@@ -58,7 +58,7 @@ def gauntlet(
 
     `holdfast list rules` and `holdfast list attacks` name them all; rage-known and rage-exact are told the true σ₀.
     """
-    from holdfast.gauntlet import read_records, run  # noqa: PLC0415  loads torch
+    from holdfast.gauntlet import read_records, run
 
     if show is not None:
         _report(read_records(show), show, as_json=as_json)
@@ -90,12 +90,12 @@ def gauntlet(
 
 def _report(records: Sequence[Record], out: Path | None, *, as_json: bool) -> None:
     """Print the standings."""
-    from holdfast.gauntlet import standings  # noqa: PLC0415
+    from holdfast.gauntlet import standings
 
     ranked = standings(records)
     if as_json:
-        import json  # noqa: PLC0415
-        from dataclasses import asdict  # noqa: PLC0415
+        import json
+        from dataclasses import asdict
 
         typer.echo(json.dumps([_finite(asdict(standing)) for standing in ranked]))
         return
@@ -114,7 +114,7 @@ def _finite(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _grid(preset: str, changes: dict[str, Any]) -> Grid:
-    from holdfast.gauntlet import GRIDS, Grid  # noqa: PLC0415
+    from holdfast.gauntlet import GRIDS, Grid
 
     if changes.get("attacks") == ("all",):
         changes["attacks"] = GRIDS["full"].attacks
@@ -154,7 +154,7 @@ def _ranking(ranked: Sequence[Standing], width: int) -> Table:
 
 def _show_contests(console: Console, records: Sequence[Record]) -> None:
     """Say where the champion is not the best."""
-    from holdfast.gauntlet import better_than  # noqa: PLC0415
+    from holdfast.gauntlet import better_than
 
     contests = better_than(CHAMPION, records)
     cells = {(r.cohort_size, r.dim, r.num_byzantine, r.model) for r in records}
@@ -204,8 +204,7 @@ def _numbers(option: str, text: str | None, kind: type[int | float]) -> tuple[fl
         return tuple(kind(part) for part in text.split(","))
     except ValueError:
         what = "whole numbers" if kind is int else "numbers"
-        msg = f"--{option} takes {what} separated by commas, got {text!r}"
-        raise ParameterError(msg) from None
+        raise ParameterError(f"--{option} takes {what} separated by commas, got {text!r}") from None
 
 
 def _check_writable(out: Path | None) -> None:
@@ -216,5 +215,4 @@ def _check_writable(out: Path | None) -> None:
         with out.open("a", encoding="utf-8"):
             pass
     except OSError as error:
-        msg = f"cannot write records to {str(out)!r}: {error.strerror}"
-        raise ParameterError(msg) from None
+        raise ParameterError(f"cannot write records to {str(out)!r}: {error.strerror}") from None

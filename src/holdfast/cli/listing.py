@@ -2,68 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
+import click
 import typer
 from rich.console import Console, Group
 from rich.padding import Padding
 from rich.text import Text
 
-from holdfast.errors import find
-
 if TYPE_CHECKING:
+    from holdfast.aggregators import Aggregator
+    from holdfast.attacks import Attack
     from holdfast.data import DataSource
+    from holdfast.naming import Registry
     from holdfast.values import ValueObject
 
-app = typer.Typer(help="List what a configuration may name: rules, attacks, data sets, models, …", no_args_is_help=True)
+KINDS: Mapping[str, str] = MappingProxyType(
+    {
+        "rules": "holdfast.aggregators:RULES",
+        "attacks": "holdfast.attacks:ATTACKS",
+        "datasets": "holdfast.data:DATASETS",
+        "models": "holdfast.models:MODELS",
+        "partitions": "holdfast.partitions:PARTITIONS",
+        "cohorts": "holdfast.simulation.cohorts:COHORTS",
+        "schedules": "holdfast.simulation.schedules:SCHEDULES",
+        "memberships": "holdfast.attacks:MEMBERSHIPS",
+    }
+)
+"""What may be listed, and where its registry is: the others are not imported for it."""
 
 
-@app.command("rules")
-def rules(name: Annotated[str | None, typer.Argument(help="Show this rule only; nnm+krum shows both.")] = None) -> None:
-    """List every rule: name, parameters, what it must know besides the rows, and where it is defined.
-
-    Wrappers take a rule inside and are written before it with a plus, such as nnm+krum.
-    """
-    from holdfast.aggregators import RULES  # noqa: PLC0415  loads torch
-
-    for key, rule in _chosen("rule", name, RULES).items():
-        needs = f"must know besides the rows: {_names(rule.needs)}" if rule.needs else "needs the rows only"
-        _show(key, rule, f"{needs}; defined in {rule.citation}")
-
-
-@app.command("attacks")
-def attacks(
-    name: Annotated[str | None, typer.Argument(help="Show this attack only; optimal+alie shows both.")] = None,
+def list_(
+    kind: Annotated[
+        str, typer.Argument(click_type=click.Choice(list(KINDS)), metavar="KIND", help=f"One of: {', '.join(KINDS)}.")
+    ],
+    name: Annotated[str | None, typer.Argument(help="Show only this one, at length; nnm+krum shows both.")] = None,
+    long: Annotated[bool, typer.Option("--long", "-l", help="Show parameters, knowledge and origin of each.")] = False,
 ) -> None:
-    """List every attack: name, parameters, what it must know and what it makes use of, and where it is defined.
+    """List what a configuration may name, one line each; at length with --long or the name of one.
 
-    Attacks with an attack inside are written before it with a plus, such as sleeper+sign-flip.
+    At length are shown the parameters with their limits, what a rule or an attack must know, where it is defined, who
+    made a data set and whether this machine has it. Nothing is downloaded.
+
+    Rules and attacks that take another inside are written before it with a plus, such as nnm+krum or sleeper+sign-flip.
     """
-    from holdfast.attacks import ATTACKS  # noqa: PLC0415  loads torch
+    from holdfast.importing import imported
 
-    for key, attack in _chosen("attack", name, ATTACKS).items():
-        needs = f"must know {_names(attack.needs) or 'nothing'}"
-        uses = f", makes use of {_names(attack.uses)}" if attack.uses else ""
-        _show(key, attack, f"{needs}{uses}; {attack.citation}")
+    registry: Registry[Any] = imported(KINDS[kind], "a registry")
+    chosen = registry if name is None else {part: registry[part] for part in name.split("+")}
+    if long or name is not None:
+        facts = _FACTS.get(kind, _citation)
+        for key, cls in chosen.items():
+            _show(key, cls, facts(cls))
+    else:
+        _show_lines(chosen)
 
 
-@app.command("datasets")
-def datasets(name: Annotated[str | None, typer.Argument(help="Show this data set only.")] = None) -> None:
-    """List every data set: name, parameters, who made it and its licence, and whether this machine has it.
+def _rule_facts(rule: type[Aggregator]) -> str:
+    needs = f"must know besides the rows: {_names(rule.needs)}" if rule.needs else "needs the rows only"
+    return f"{needs}; defined in {rule.citation}"
 
-    Files count as found if their content is right; nothing is downloaded.
-    """
-    from holdfast.data import DATASETS  # noqa: PLC0415  loads torch
 
-    for key, source in _chosen("data set", name, DATASETS).items():
-        _show(key, source, f"{source.citation}{_whereabouts(source)}")
+def _attack_facts(attack: type[Attack]) -> str:
+    uses = f", makes use of {_names(attack.uses)}" if attack.uses else ""
+    return f"must know {_names(attack.needs) or 'nothing'}{uses}; {attack.citation}"
+
+
+def _dataset_facts(source: type[DataSource]) -> str:
+    return f"{source.citation}{_whereabouts(source)}"
+
+
+def _citation(cls: type[Any]) -> str:
+    return str(getattr(cls, "citation", ""))
+
+
+_FACTS: Mapping[str, Callable[[type[Any]], str]] = MappingProxyType(
+    {"rules": _rule_facts, "attacks": _attack_facts, "datasets": _dataset_facts}
+)
+"""What is told of each, where that is more than its origin."""
 
 
 def _whereabouts(source: type[DataSource]) -> str:
     """Return where this machine has a data set; nothing for data of the user's own, which are where he says."""
-    from holdfast.data import found_in  # noqa: PLC0415  loads torch
+    from holdfast.data import found_in
 
     if not source.here or any(field.is_required() for field in source.model_fields.values()):
         return ""
@@ -73,47 +97,6 @@ def _whereabouts(source: type[DataSource]) -> str:
     if None in found:
         return "\nnot on this machine: it is downloaded when it is first used"
     return f"\nfound in {' and '.join(dict.fromkeys(map(str, found)))}"
-
-
-@app.command("models")
-def models(name: Annotated[str | None, typer.Argument(help="Show this model only.")] = None) -> None:
-    """List every model: name, parameters, and where it is defined."""
-    from holdfast.models import MODELS  # noqa: PLC0415  loads torch
-
-    _show_all("model", name, MODELS)
-
-
-@app.command("partitions")
-def partitions(name: Annotated[str | None, typer.Argument(help="Show this partition only.")] = None) -> None:
-    """List every way to deal points out to clients: name, parameters, and where it is defined."""
-    from holdfast.partitions import PARTITIONS  # noqa: PLC0415  loads torch
-
-    _show_all("partition", name, PARTITIONS)
-
-
-@app.command("cohorts")
-def cohorts(name: Annotated[str | None, typer.Argument(help="Show this way only.")] = None) -> None:
-    """List every way to choose the clients of a round."""
-    from holdfast.simulation.tables import COHORTS  # noqa: PLC0415  loads torch
-
-    _show_all("way to choose cohorts", name, COHORTS)
-
-
-@app.command("schedules")
-def schedules(name: Annotated[str | None, typer.Argument(help="Show this schedule only.")] = None) -> None:
-    """List every way in which the step size may change over the rounds."""
-    from holdfast.simulation.tables import SCHEDULES  # noqa: PLC0415  loads torch
-
-    _show_all("schedule", name, SCHEDULES)
-
-
-@app.command("memberships")
-def memberships(name: Annotated[str | None, typer.Argument(help="Show this membership only.")] = None) -> None:
-    """List every way to say who is Byzantine: what the table [byzantine] of a configuration may name."""
-    from holdfast.simulation.tables import MEMBERSHIPS  # noqa: PLC0415  loads torch
-
-    for key, membership in _chosen("membership", name, MEMBERSHIPS).items():
-        _show(key, membership, "")
 
 
 def summary(kind: type[ValueObject]) -> str:
@@ -131,13 +114,16 @@ def parameters(kind: type[ValueObject]) -> list[tuple[str, str, str, str]]:
     return found
 
 
-def _chosen(what: str, name: str | None, table: Mapping[str, Any]) -> Mapping[str, Any]:
-    return table if name is None else {part: find(what, part, table) for part in name.split("+")}
-
-
-def _show_all(what: str, name: str | None, table: Mapping[str, Any]) -> None:
-    for key, kind in _chosen(what, name, table).items():
-        _show(key, kind, kind.citation)
+def _show_lines(classes: Mapping[str, type[ValueObject]]) -> None:
+    """Print a line for each: its name and the first line of its description, cut where a terminal ends."""
+    console, width = Console(), max(map(len, classes))
+    for name, cls in classes.items():
+        first, *_ = (cls.__doc__ or "").strip().splitlines()
+        line = Text.assemble((f"{name:{width}}", "bold green"), "  ", first)
+        if console.is_terminal:
+            console.print(line, no_wrap=True, overflow="ellipsis")
+        else:
+            console.print(line, soft_wrap=True)
 
 
 def _show(name: str, kind: type[ValueObject], facts: str) -> None:

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from holdfast.cli.folders import usual_jobs
 from holdfast.cli.running import Jobs, Settings
-from holdfast.errors import ParameterError, find
+from holdfast.errors import ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,14 +41,12 @@ def init(
     Byzantine with "a little is enough", and RAGE; the options change what is trained, by whom and how.
     """
     if file.exists() and not force:
-        msg = f"{str(file)!r} exists; choose another name, or overwrite it with --force"
-        raise ParameterError(msg)
+        raise ParameterError(f"{str(file)!r} exists; choose another name, or overwrite it with --force")
     text = starting_text(data=data, model=model, partition=partition, rule=rule, attack=attack)
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
-        msg = f"cannot write {str(file)!r}: {error.strerror}"
-        raise ParameterError(msg) from None
+        raise ParameterError(f"cannot write {str(file)!r}: {error.strerror}") from None
     name = shlex.quote(str(file))
     Console().print(
         f"Wrote {file}. Next:\n"
@@ -61,18 +59,18 @@ def init(
 
 def starting_text(**names: str) -> str:
     """Return a configuration to start from, with these parts in place of the demonstration's."""
-    from holdfast.runs import template  # noqa: PLC0415  loads torch
+    from holdfast.runs import template
 
     return template(_chosen(names))
 
 
 def _chosen(names: Mapping[str, str]) -> RunConfig:
     """Return the demonstration's configuration with other parts, as far as they were named."""
-    from holdfast.aggregators import Need  # noqa: PLC0415  loads torch
-    from holdfast.attacks import FractionMembers, Honest  # noqa: PLC0415
-    from holdfast.demo import configs  # noqa: PLC0415
-    from holdfast.simulation import RunConfig, ServerOptions  # noqa: PLC0415
-    from holdfast.simulation.tables import NAMED  # noqa: PLC0415
+    from holdfast.aggregators import Need
+    from holdfast.attacks import FractionMembers, Honest
+    from holdfast.demo import configs
+    from holdfast.simulation import RunConfig, ServerOptions
+    from holdfast.simulation.tables import NAMED
 
     config, usual = configs(rounds=100)["rage"], RunConfig()
     changes: dict[str, Any] = {
@@ -89,16 +87,15 @@ def _chosen(names: Mapping[str, str]) -> RunConfig:
 
 def _built(key: str, name: str) -> Any:
     """Return the named part; a rule that must be told a bound is told one."""
-    from holdfast.simulation.tables import NAMED  # noqa: PLC0415  loads torch
+    from holdfast.simulation.tables import NAMED
 
     names = NAMED[key]
-    *around, innermost = [find(names.kind, part, names.classes) for part in name.split("+")]
+    *around, innermost = [names[part] for part in name.split("+")]
     missing = [field for field, each in innermost.model_fields.items() if each.is_required()]
     if missing and not around:
         wanted = " ".join(f"--set {key}.{field}=…" for field in missing)
         advice = f"leave --{key} out, then `holdfast run FILE --set {key}={name} {wanted}`"
-        msg = f"{name} needs {', '.join(missing)}: {advice}"
-        raise ParameterError(msg)
+        raise ParameterError(f"{name} needs {', '.join(missing)}: {advice}")
     told = {"byzantine_fraction": ASSUMED} if "byzantine_fraction" in innermost.model_fields else {}
     return names.build(name, **told)
 
@@ -113,8 +110,8 @@ def check(
 
     Loads the data. Exit code 0, or 2 if the configuration cannot run.
     """
-    from holdfast.runs import read_config  # noqa: PLC0415  loads torch
-    from holdfast.runs.check import check as look  # noqa: PLC0415
+    from holdfast.runs import read_config
+    from holdfast.runs.check import check as look
 
     chosen = read_config(config, set_ or [])
     report = look(chosen, jobs=jobs or usual_jobs(chosen.device))

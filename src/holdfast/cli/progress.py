@@ -17,7 +17,7 @@ from rich.text import Text
 from holdfast.cli.text import NOTHING, clock, duration, number, percent
 
 if TYPE_CHECKING:
-    from holdfast.records.round import RoundRecord
+    from holdfast.server.record import RoundRecord
 
 WIDE = 100
 """Columns of a terminal from which words are written out."""

@@ -74,8 +74,7 @@ def report(
     Exit code 0, or 2 if there is no run, or the report cannot be written.
     """
     if open_ and format_ is not Format.HTML:
-        msg = f"--open shows the page, got --format {format_.value}; leave one of them out"
-        raise ParameterError(msg)
+        raise ParameterError(f"--open shows the page, got --format {format_.value}; leave one of them out")
     _check_installed(format_)
     place = out if out is not None else _usual_place(paths, format_)
     with Console(stderr=True).status("looking at the runs"):
@@ -108,8 +107,9 @@ def gathered(paths: Sequence[Path], *, guarantee: bool, whole: bool = False) -> 
     if not comparisons:
         return _report_of_runs(paths, guarantee=guarantee, whole=whole)
     if len(paths) > 1:
-        msg = f"a comparison has a report of its own; give {str(comparisons[0])!r} alone, got {len(paths)} folders"
-        raise ParameterError(msg)
+        raise ParameterError(
+            f"a comparison has a report of its own; give {str(comparisons[0])!r} alone, got {len(paths)} folders"
+        )
     return _report_of_comparison(comparisons[0])
 
 
@@ -117,12 +117,11 @@ def _report_of_runs(paths: Sequence[Path], *, guarantee: bool, whole: bool) -> R
     for path in paths:
         if not path.is_dir():
             what = "is not a folder" if path.exists() else "does not exist"
-            msg = f"{str(path)!r} {what}; expected the folder of a run, or of several"
-            raise CorruptRunError(msg)
+            raise CorruptRunError(f"{str(path)!r} {what}; expected the folder of a run, or of several")
     runs = _each_once(paths)
-    from holdfast.reports.reporting import report_of  # noqa: PLC0415  loads torch
-    from holdfast.reports.stories import Story  # noqa: PLC0415
-    from holdfast.reports.thinning import FULL, REPORT  # noqa: PLC0415
+    from holdfast.reports.reporting import report_of
+    from holdfast.reports.stories import Story
+    from holdfast.reports.thinning import FULL, REPORT
 
     found = report_of([Story(run) for run in runs], guarantee=guarantee, limits=FULL if whole else REPORT)
     together = len(paths) == 1 and runs != list(paths)
@@ -139,7 +138,7 @@ def _each_once(paths: Sequence[Path]) -> list[Path]:
 
 def _report_of_comparison(path: Path) -> Report:
     try:
-        from holdfast.reports.comparisons import comparison_report  # noqa: PLC0415  needs an extra
+        from holdfast.reports.comparisons import comparison_report
 
         return comparison_report(path)
     except ImportError as error:
@@ -156,7 +155,7 @@ def _write(found: Report, kind: Format, place: Path) -> list[Path]:
 
 
 def _write_page(found: Report, place: Path) -> list[Path]:
-    from holdfast.reports.page import write_page  # noqa: PLC0415
+    from holdfast.reports.page import write_page
 
     path = place / PAGE if place.is_dir() else place
     write_page(found, path)
@@ -164,19 +163,19 @@ def _write_page(found: Report, place: Path) -> list[Path]:
 
 
 def _write_png(found: Report, place: Path) -> list[Path]:
-    from holdfast.reports.pictures import write_pictures  # noqa: PLC0415
+    from holdfast.reports.pictures import write_pictures
 
     return write_pictures(found, place, kind="png")
 
 
 def _write_svg(found: Report, place: Path) -> list[Path]:
-    from holdfast.reports.pictures import write_pictures  # noqa: PLC0415
+    from holdfast.reports.pictures import write_pictures
 
     return write_pictures(found, place, kind="svg")
 
 
 def _write_tables(found: Report, place: Path) -> list[Path]:
-    from holdfast.reports.tables import write_tables  # noqa: PLC0415
+    from holdfast.reports.tables import write_tables
 
     return write_tables(found, place)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from holdfast.cli.folders import reserved, usual_jobs
+from holdfast.cli.folders import one_run, reserved, usual_jobs
 from holdfast.cli.following import follow
 from holdfast.cli.progress import Lane, watcher
 from holdfast.cli.showing import Look, facts_table
@@ -57,7 +57,7 @@ def run(
 
     Exit code 0, or 2 if the run cannot go on, or 130 (143) if it was stopped by Ctrl-C (SIGTERM).
     """
-    from holdfast.runs import read_config  # noqa: PLC0415  loads torch
+    from holdfast.runs import read_config
 
     chosen = read_config(config, set_ or [])
     watch(_started(chosen, out, config.stem, jobs or usual_jobs(chosen.device)), quiet=quiet)
@@ -74,10 +74,10 @@ def resume(
 
     Exit codes are those of `holdfast run`; a run that is complete is shown, with exit code 0.
     """
-    from holdfast.records.folder import RunFolder  # noqa: PLC0415
-    from holdfast.runs import Run, config_of  # noqa: PLC0415  loads torch
+    from holdfast.runs import Run, config_of
+    from holdfast.server.folder import RunFolder
 
-    folder = RunFolder.open(path)
+    folder = RunFolder.open(one_run(path))
     if folder.summary() is not None:
         if not quiet:
             Console(stderr=True).print(f"{path} is complete.", highlight=False, soft_wrap=True)
@@ -88,7 +88,7 @@ def resume(
 
 def _started(config: RunConfig, out: Path | None, stem: str, jobs: int) -> Run:
     """Return the new run; a folder that was made for it does not stay if it cannot start."""
-    from holdfast.runs import Run  # noqa: PLC0415  loads torch
+    from holdfast.runs import Run
 
     if out is not None:
         return Run.start(config, out, jobs=jobs)

@@ -43,9 +43,8 @@ def ui(
     """
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        msg = f"the page needs {', '.join(missing)}; get what is missing with: pip install 'holdfast[ui]'"
-        raise RunError(msg)
-    from holdfast.ui.server import serve  # noqa: PLC0415  an extra
+        raise RunError(f"the page needs {', '.join(missing)}; get what is missing with: pip install 'holdfast[ui]'")
+    from holdfast.ui.server import serve
 
     def ready(place: Place) -> None:
         console = Console(highlight=False, markup=False, soft_wrap=True)

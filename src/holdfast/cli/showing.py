@@ -25,9 +25,9 @@ from holdfast.reports.glances import at_work
 from holdfast.reports.wording import plural
 
 if TYPE_CHECKING:
-    from holdfast.records.clients import ClientSummary
-    from holdfast.records.folder import RunFolder
-    from holdfast.records.round import RoundRecord
+    from holdfast.server.clients import ClientSummary
+    from holdfast.server.folder import RunFolder
+    from holdfast.server.record import RoundRecord
     from holdfast.simulation import RunConfig
 
 
@@ -79,17 +79,17 @@ def show(
 
 def _show_round(paths: list[Path], number: int, *, as_json: bool) -> None:
     """Show one round of one run."""
-    from holdfast.records.audit import events_of  # noqa: PLC0415
-    from holdfast.records.folder import RunFolder  # noqa: PLC0415
+    from holdfast.server.audit import events_of
+    from holdfast.server.folder import RunFolder
 
     if len(paths) != 1:
-        msg = f"--round shows a round of one run, got {len(paths)} folders"
-        raise ParameterError(msg)
+        raise ParameterError(f"--round shows a round of one run, got {len(paths)} folders")
     folder = RunFolder.open(paths[0])
     record = next((record for record in folder.records() if record.round == number), None)
     if record is None:
-        msg = f"{str(folder.path)!r} has {plural(folder.num_rounds(), 'round')}, counted from 0; got --round {number}"
-        raise ParameterError(msg)
+        raise ParameterError(
+            f"{str(folder.path)!r} has {plural(folder.num_rounds(), 'round')}, counted from 0; got --round {number}"
+        )
     if as_json:
         typer.echo(record.to_line(), nl=False)
     else:
@@ -172,19 +172,18 @@ class Look:
     @classmethod
     def at(cls, path: Path) -> Look:
         """Read the folder of a run."""
-        from holdfast.records.folder import RunFolder  # noqa: PLC0415
-        from holdfast.records.summary import summarised  # noqa: PLC0415
-        from holdfast.runs import config_of, is_deployment  # noqa: PLC0415  loads torch
+        from holdfast.runs import config_of, is_deployment
+        from holdfast.server.folder import RunFolder
+        from holdfast.server.summary import summarised
 
         folder, tally, troubles = RunFolder.open(path), Tally(), Troubles()
         config, written, deployed = config_of(folder), folder.summary(), is_deployment(folder)
         summary = summarised(troubles.through(tally.through(folder.records())), deployed=deployed)
         if written is not None and summary["rounds"] != config.rounds:
-            msg = (
+            raise CorruptRunError(
                 f"{str(path)!r} is complete by its summary.json, and its rounds.jsonl holds {summary['rounds']} of "
                 f"{plural(config.rounds, 'round')}; restore that file, or delete summary.json and resume the run"
             )
-            raise CorruptRunError(msg)
         return cls(folder, config, summary, tally, troubles, written is not None, at_work(folder.path), deployed)
 
     @property
@@ -206,13 +205,13 @@ class Look:
 
     def name(self, key: str, *, complete: bool = False) -> str:
         """Return what the configuration says under a key; what is at its default only in a complete answer."""
-        from holdfast.simulation.tables import NAMED  # noqa: PLC0415  loads torch
+        from holdfast.simulation.tables import NAMED
 
         return _short(NAMED[key].to_table(getattr(self.config, key), complete=complete))
 
     def title(self, key: str) -> str:
         """Return the bare name of what the configuration says under a key."""
-        from holdfast.simulation.tables import NAMED  # noqa: PLC0415  loads torch
+        from holdfast.simulation.tables import NAMED
 
         return NAMED[key].name(getattr(self.config, key))
 
@@ -223,13 +222,13 @@ class Look:
 
     def clients(self) -> list[ClientSummary]:
         """Return how the rule treated each client."""
-        from holdfast.records.clients import client_table  # noqa: PLC0415
+        from holdfast.server.clients import client_table
 
         return client_table(self.folder.records())
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain values."""
-        from holdfast.simulation import config_table  # noqa: PLC0415  loads torch
+        from holdfast.simulation import config_table
 
         return {
             "path": str(self.folder.path),

@@ -12,8 +12,8 @@ from typing import Any, final
 import tomli_w
 
 from holdfast.aggregators import Mean
-from holdfast.aggregators.registry import rule_from_table, rule_table
-from holdfast.attacks import FixedMembers, FractionMembers, Honest, Silence, attack_table
+from holdfast.aggregators.registry import RULES
+from holdfast.attacks import ATTACKS, FixedMembers, FractionMembers, Honest, Silence
 from holdfast.comparison.choices import (
     ANY,
     ATTACK,
@@ -32,9 +32,9 @@ from holdfast.comparison.choices import (
     told,
 )
 from holdfast.comparison.grid import Grid
-from holdfast.data import Dataset, DataSource, dataset_table
+from holdfast.data import DATASETS, Dataset, DataSource
 from holdfast.errors import CohortTooSmallError, HoldfastError, ParameterError
-from holdfast.partitions import partition_table
+from holdfast.partitions import PARTITIONS
 from holdfast.runs import config_to_toml
 from holdfast.simulation import RunConfig, config_from_table
 from holdfast.simulation.setting import check_trust, dealt
@@ -84,22 +84,24 @@ class Plan:
             for cell in self._of(point):
                 place = tuple(sorted(cell.settings.items()))
                 if found.setdefault(place, cell).key != cell.key:
-                    msg = f"two different runs would be called {dict(place)!r}; give one of the choices a label"
-                    raise ParameterError(msg)
+                    raise ParameterError(
+                        f"two different runs would be called {dict(place)!r}; give one of the choices a label"
+                    )
         return list(found.values())
 
     def _of(self, point: Mapping[str, Choice]) -> Iterator[Cell]:
         table = placed(self.grid.base, point)
         try:
             if self.grid.reference and self._is_new(point, {RULE, ATTACK}):
-                yield self._cell(point, {**table, RULE: rule_table(Mean()), ATTACK: attack_table(Silence())}, ORACLE)
+                yield self._cell(
+                    point, {**table, RULE: RULES.to_table(Mean()), ATTACK: ATTACKS.to_table(Silence())}, ORACLE
+                )
             nobody = FRACTION in point and point[FRACTION].value == 0.0
             if self._is_new(point, {ATTACK} if nobody else set()):
                 yield self._cell(point, table)
         except HoldfastError as error:
             shown = ", ".join(f"{key} = {chosen.label!r}" for key, chosen in point.items())
-            msg = f"the combination {shown}: {error}"
-            raise type(error)(msg) from None
+            raise type(error)(f"the combination {shown}: {error}") from None
 
     def _is_new(self, point: Mapping[str, Choice], beside: set[str]) -> bool:
         """Return whether no point before was the same but for some keys; it is remembered."""
@@ -120,7 +122,7 @@ class Plan:
         config.cohorts.check(num_clients, config.cohort_size)
         liars = self._num_byzantine(config, num_clients)
         bound = _bound(num_clients, liars, config.cohort_size, self.grid.told)
-        config = config.model_copy(update={"rule": rule_from_table(told(rule, bound))})
+        config = config.model_copy(update={"rule": RULES.from_table(told(rule, bound))})
         config = _canonical(config, liars, num_clients)
         check_trust(config)
         return Cell(
@@ -205,13 +207,13 @@ def _settings(
 ) -> dict[str, Label]:
     """Return what is chosen, by the words of the grid; what does not matter has one word."""
     usual: dict[str, Label] = {
-        "data": label_of(dataset_table(config.data)),
-        HETEROGENEITY: label_of(partition_table(config.partition)),
+        "data": label_of(DATASETS.to_table(config.data)),
+        HETEROGENEITY: label_of(PARTITIONS.to_table(config.partition)),
         FRACTION: fraction,
         PARTICIPATION: config.cohort_size / num_clients,
         "local_steps": config.local_steps,
-        RULE: label_of(rule_table(config.rule)),
-        ATTACK: label_of(attack_table(config.attack)),
+        RULE: label_of(RULES.to_table(config.rule)),
+        ATTACK: label_of(ATTACKS.to_table(config.attack)),
         SEED: config.seed,
     }
     chosen = {**usual, **{key: each.label for key, each in point.items()}}
@@ -232,4 +234,4 @@ def _refusal(config: RunConfig) -> str | None:
 
 def data_toml(source: DataSource) -> str:
     """Return where data come from, as a text."""
-    return tomli_w.dumps(dataset_table(source))
+    return tomli_w.dumps(DATASETS.to_table(source))

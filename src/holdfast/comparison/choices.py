@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from holdfast.aggregators import RULES
-from holdfast.attacks import attack_table
+from holdfast.attacks import ATTACKS
 from holdfast.errors import ParameterError, find
 from holdfast.gauntlet.lineup import attack_called
 from holdfast.partitions import PARTITIONS
@@ -59,19 +59,16 @@ def choice(key: str, value: Any) -> Choice:
         return Choice(label=_share(key, value), value=_share(key, value))
     if _WHERE.get(key, key) not in NAMED:
         if isinstance(value, (Mapping, list)):
-            msg = (
+            raise ParameterError(
                 f"{key!r} takes numbers and words, got {value!r}; name what is inside with dots, as in client.momentum"
             )
-            raise ParameterError(msg)
         return Choice(label=value if isinstance(value, (int, float)) else str(value), value=value)
     table = _named(key, value)
     label = table.pop(LABEL, None)
     if label is not None and not (isinstance(label, str) and label):
-        msg = f"the {LABEL} of a {key} must be a word, got {label!r}"
-        raise ParameterError(msg)
+        raise ParameterError(f"the {LABEL} of a {key} must be a word, got {label!r}")
     if label in _RESERVED.get(key, ()):
-        msg = f"the {LABEL} {label!r} of {key} has a meaning of its own; choose another word"
-        raise ParameterError(msg)
+        raise ParameterError(f"the {LABEL} {label!r} of {key} has a meaning of its own; choose another word")
     return Choice(label=label or (value if isinstance(value, str) else label_of(table)), value=table)
 
 
@@ -82,18 +79,16 @@ def _share(key: str, value: Any) -> float:
     except ValueError:
         share = -1.0
     if not (0.0 <= share < 1.0 if key == FRACTION else 0.0 < share <= 1.0):
-        msg = f"{key} must be a share {allowed}, got {value!r}"
-        raise ParameterError(msg)
+        raise ParameterError(f"{key} must be a share {allowed}, got {value!r}")
     return float(share)
 
 
 def _named(key: str, value: Any) -> Table:
     """Return the table of a named object; attacks may have the labels of the gauntlet."""
     if isinstance(value, str):
-        return dict(attack_table(attack_called(value))) if key == ATTACK else {"name": value}
+        return dict(ATTACKS.to_table(attack_called(value))) if key == ATTACK else {"name": value}
     if not isinstance(value, Mapping) or not isinstance(value.get("name"), str):
-        msg = f'{key!r} takes names and tables with a name, such as {{ name = "…" }}; got {value!r}'
-        raise ParameterError(msg)
+        raise ParameterError(f'{key!r} takes names and tables with a name, such as {{ name = "…" }}; got {value!r}')
     return copy.deepcopy(dict(value))
 
 

@@ -22,8 +22,8 @@ from holdfast.comparison.grid import Grid
 from holdfast.comparison.playing import Failure, Task, tidy
 from holdfast.comparison.results import Result, State, outcome_of, read_results, waiting, write_results
 from holdfast.comparison.workers import Workers
+from holdfast.durable import replace_file, sole_holder
 from holdfast.errors import CorruptRunError, RunError
-from holdfast.records.durable import replace_file, sole_holder
 from holdfast.runs import config_to_toml
 
 RESULTS, GRID, CELLS = "results.parquet", "grid.toml", "cells"
@@ -156,8 +156,9 @@ class Comparison:
             (self.path / CELLS).mkdir(exist_ok=True)
             replace_file(self.path / GRID, self.grid.text.encode())
         except OSError as error:
-            msg = f"cannot write in {str(self.path)!r}: {error.strerror}; choose another place with --out"
-            raise RunError(msg) from None
+            raise RunError(
+                f"cannot write in {str(self.path)!r}: {error.strerror}; choose another place with --out"
+            ) from None
         for cell in left:
             _wait_for(self._folder(cell.key) / "lock")
         for key in self._figures:
@@ -198,11 +199,13 @@ class Comparison:
                 self.path.mkdir(parents=True, exist_ok=True)
                 stack.enter_context(sole_holder(self.path / "lock"))
             except BlockingIOError:
-                msg = f"another comparison is working in {str(self.path)!r}; wait until it is done, or choose --out"
-                raise RunError(msg) from None
+                raise RunError(
+                    f"another comparison is working in {str(self.path)!r}; wait until it is done, or choose --out"
+                ) from None
             except OSError as error:
-                msg = f"cannot work in {str(self.path)!r}: {error.strerror}; choose another place with --out"
-                raise RunError(msg) from None
+                raise RunError(
+                    f"cannot work in {str(self.path)!r}: {error.strerror}; choose another place with --out"
+                ) from None
             yield
 
 

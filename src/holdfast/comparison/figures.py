@@ -11,9 +11,9 @@ from typing import final
 
 import numpy as np
 
-from holdfast.records.durable import replace_file
-from holdfast.records.round import RoundRecord
-from holdfast.records.summary import summarised
+from holdfast.durable import replace_file
+from holdfast.server.record import RoundRecord
+from holdfast.server.summary import summarised
 
 LAST = 5
 """Over how many of the last evaluations accuracies are averaged."""

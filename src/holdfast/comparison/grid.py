@@ -90,13 +90,15 @@ def read_grid(name: str) -> Grid:
             text = Path(name).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             known = ", ".join(shipped())
-            msg = f"cannot read the grid {name!r}: {error}{nearest(name, shipped())}; shipped ones: {known}"
-            raise ParameterError(msg) from None
+            raise ParameterError(
+                f"cannot read the grid {name!r}: {error}{nearest(name, shipped())}; shipped ones: {known}"
+            ) from None
     try:
         return parsed_grid(text)
     except HoldfastError as error:
-        msg = f"the grid {name!r}: {error}"
-        raise (UnknownNameError if isinstance(error, UnknownNameError) else ParameterError)(msg) from None
+        raise (UnknownNameError if isinstance(error, UnknownNameError) else ParameterError)(
+            f"the grid {name!r}: {error}"
+        ) from None
 
 
 def parsed_grid(text: str) -> Grid:
@@ -104,18 +106,15 @@ def parsed_grid(text: str) -> Grid:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        msg = f"not valid TOML: {error}"
-        raise ParameterError(msg) from None
+        raise ParameterError(f"not valid TOML: {error}") from None
     for key in document:
         if key not in _KEYS:
-            msg = f"no key {key!r} in a grid{nearest(key, _KEYS)}; known: {', '.join(_KEYS)}"
-            raise ParameterError(msg)
+            raise ParameterError(f"no key {key!r} in a grid{nearest(key, _KEYS)}; known: {', '.join(_KEYS)}")
     base = _base(_table("base", document.get("base", {})))
     given = document.get("grid", {})
     tables = given if isinstance(given, list) else [given]
     if not tables or not all(isinstance(each, Mapping) and each for each in tables):
-        msg = f"a grid needs a table [grid] (or several, [[grid]]) with at least one key, got {given!r}"
-        raise ParameterError(msg)
+        raise ParameterError(f"a grid needs a table [grid] (or several, [[grid]]) with at least one key, got {given!r}")
     for each in tables:
         _check_places(each)
     grid = Grid(
@@ -140,8 +139,7 @@ def _base(given: Mapping[str, Any]) -> Table:
     try:
         config_from_table(_with_bound(table))
     except HoldfastError as error:
-        msg = f"[base] is no configuration: {error}"
-        raise ParameterError(msg) from None
+        raise ParameterError(f"[base] is no configuration: {error}") from None
     return table
 
 
@@ -149,8 +147,7 @@ def _choices(key: str, values: Any, base: Table) -> tuple[Choice, ...]:
     """Return the choices of a key, each tried on the base by itself; none may be empty or there twice."""
     listed = values if isinstance(values, list) else [values]
     if not listed:
-        msg = f"grid.{key} is an empty list; give at least one value, or leave the key out"
-        raise ParameterError(msg)
+        raise ParameterError(f"grid.{key} is an empty list; give at least one value, or leave the key out")
     found: dict[str, Choice] = {}
     for value in listed:
         try:
@@ -158,12 +155,12 @@ def _choices(key: str, values: Any, base: Table) -> tuple[Choice, ...]:
             changed = _with_bound(placed(base, {key: each}))
             identity = repr(each.value) if key == PARTICIPATION else repr(config_from_table(changed))
         except HoldfastError as error:
-            msg = f"grid.{key} = {value!r}: {error}"
-            raise (UnknownNameError if isinstance(error, UnknownNameError) else ParameterError)(msg) from None
+            raise (UnknownNameError if isinstance(error, UnknownNameError) else ParameterError)(
+                f"grid.{key} = {value!r}: {error}"
+            ) from None
         if identity in found or each.label in {other.label for other in found.values()}:
             other = found[identity].label if identity in found else each.label
-            msg = f"grid.{key} has {value!r} twice: it is the same as {other!r}; give every value once"
-            raise ParameterError(msg)
+            raise ParameterError(f"grid.{key} has {value!r} twice: it is the same as {other!r}; give every value once")
         found[identity] = each
     return tuple(found.values())
 
@@ -176,34 +173,31 @@ def _with_bound(table: Table) -> Table:
 def _check_rules(grid: Grid) -> None:
     """Refuse a grid without rules, unless the base names one."""
     if not any(RULE in axes for axes in grid.products) and RULE not in grid.base:
-        msg = 'a grid compares rules, this one names none; give grid.rule, such as rule = ["rage", "median"]'
-        raise ParameterError(msg)
+        raise ParameterError(
+            'a grid compares rules, this one names none; give grid.rule, such as rule = ["rage", "median"]'
+        )
 
 
 def _check_places(axes: Mapping[str, Any]) -> None:
     """Refuse two keys of which one would silently undo the other."""
     for one, other in SAME_PLACE.items():
         if one in axes and other in axes:
-            msg = f"grid.{one} and grid.{other} decide the same; give one of them"
-            raise ParameterError(msg)
+            raise ParameterError(f"grid.{one} and grid.{other} decide the same; give one of them")
 
 
 def _table(key: str, value: Any) -> Mapping[str, Any]:
     if isinstance(value, Mapping):
         return value
-    msg = f"{key} must be a table [{key}], got {value!r}"
-    raise ParameterError(msg)
+    raise ParameterError(f"{key} must be a table [{key}], got {value!r}")
 
 
 def _word(key: str, value: Any) -> str:
     if isinstance(value, str):
         return value.strip()
-    msg = f"{key} must be a text, got {value!r}"
-    raise ParameterError(msg)
+    raise ParameterError(f"{key} must be a text, got {value!r}")
 
 
 def _switch(key: str, value: Any) -> bool:
     if isinstance(value, bool):
         return value
-    msg = f"{key} must be true or false, got {value!r}"
-    raise ParameterError(msg)
+    raise ParameterError(f"{key} must be true or false, got {value!r}")

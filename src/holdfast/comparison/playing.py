@@ -15,12 +15,12 @@ import torch
 
 from holdfast.comparison.cells import data_toml
 from holdfast.comparison.figures import Figures, figures_of, write_figures
-from holdfast.data import Dataset, dataset_from_table
+from holdfast.data import DATASETS, Dataset
 from holdfast.errors import CorruptRunError, DataError, HoldfastError
-from holdfast.records.folder import RunFolder
 from holdfast.runs import Run, config_from_toml
 from holdfast.runs.files import sealed
 from holdfast.runs.run import made_with
+from holdfast.server.folder import RunFolder
 from holdfast.simulation import RunConfig
 from holdfast.workers import end_with_parent
 
@@ -82,11 +82,10 @@ def _played(task: Task, folder: Path) -> Figures:
     config = config_from_toml(task.config)
     dataset = _dataset(data_toml(config.data))
     if dataset.checksum != task.data_sha256:
-        msg = (
+        raise DataError(
             f"the data have the SHA-256 {dataset.checksum[:12]}… here and {task.data_sha256[:12]}… where the "
             f"comparison was started; all machines need the same files"
         )
-        raise DataError(msg)
     run = _opened(folder, config, dataset)
     deque(run.play(), maxlen=0)
     figures = figures_of(run.folder.records())
@@ -114,4 +113,4 @@ def _opened(folder: Path, config: RunConfig, dataset: Dataset) -> Run:
 @lru_cache(maxsize=2)
 def _dataset(source: str) -> Dataset:
     """Return a data set, loaded once in a process."""
-    return dataset_from_table(tomllib.loads(source)).load()
+    return DATASETS.from_table(tomllib.loads(source)).load()

@@ -34,16 +34,14 @@ def published(entries: Any) -> tuple[Published, ...]:
     {'rule': 'rfa', 'attack': 'mimic'}
     """
     if not isinstance(entries, list) or not all(isinstance(each, Mapping) for each in entries):
-        msg = f"published must be tables [[published]], got {entries!r}"
-        raise ParameterError(msg)
+        raise ParameterError(f"published must be tables [[published]], got {entries!r}")
     return tuple(figure for entry in entries for figure in _figures(entry))
 
 
 def _figures(entry: Mapping[str, Any]) -> list[Published]:
     by_attack = entry.get(_FIGURE)
     if not isinstance(by_attack, Mapping) or not by_attack:
-        msg = f"a table [[published]] needs {_FIGURE} = {{ attack = number, … }}, got {dict(entry)!r}"
-        raise ParameterError(msg)
+        raise ParameterError(f"a table [[published]] needs {_FIGURE} = {{ attack = number, … }}, got {dict(entry)!r}")
     shared = {key: value for key, value in entry.items() if key != _FIGURE}
     return [
         Published(settings={**shared, "attack": attack}, accuracy=_percent(attack, value) / 100.0)
@@ -57,6 +55,5 @@ def _percent(attack: str, value: Any) -> float:
     except ValueError:
         number = -1.0
     if not 0.0 <= number <= 100.0:
-        msg = f"published.{_FIGURE}.{attack} must be a number from 0 to 100, got {value!r}"
-        raise ParameterError(msg)
+        raise ParameterError(f"published.{_FIGURE}.{attack} must be a number from 0 to 100, got {value!r}")
     return number

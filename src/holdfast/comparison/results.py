@@ -12,8 +12,8 @@ from typing import Any, final
 from holdfast.comparison.cells import Cell
 from holdfast.comparison.choices import Label
 from holdfast.comparison.figures import Figures
+from holdfast.durable import replace_file
 from holdfast.errors import CorruptRunError, RunError
-from holdfast.records.durable import replace_file
 from holdfast.runs import config_to_toml
 
 INSTALL = "pip install 'holdfast[compare]'"
@@ -81,10 +81,9 @@ def polars() -> Any:
         RunError: it is not installed; the message says how to install it.
     """
     try:
-        import polars as pl  # noqa: PLC0415  an extra
+        import polars as pl
     except ImportError:
-        msg = f"polars is not installed, and a comparison needs it: {INSTALL}"
-        raise RunError(msg) from None
+        raise RunError(f"polars is not installed, and a comparison needs it: {INSTALL}") from None
     return pl
 
 
@@ -115,8 +114,9 @@ def write_results(path: Path, results: Iterable[Result]) -> None:
     try:
         replace_file(path, target.getvalue())
     except OSError as error:
-        msg = f"cannot write {str(path)!r}: {error.strerror}; the cells are safe, run the same again to go on"
-        raise RunError(msg) from None
+        raise RunError(
+            f"cannot write {str(path)!r}: {error.strerror}; the cells are safe, run the same again to go on"
+        ) from None
 
 
 def _column(pl: Any, values: Sequence[Label | None]) -> Any:
@@ -140,11 +140,13 @@ def read_results(path: Path) -> list[Result]:
         rows = pl.read_parquet(path).to_dicts()
         return [_result(row) for row in rows]
     except FileNotFoundError:
-        msg = f"there is no comparison in {str(path.parent)!r}: {path.name} is missing; `holdfast compare` makes one"
-        raise CorruptRunError(msg) from None
+        raise CorruptRunError(
+            f"there is no comparison in {str(path.parent)!r}: {path.name} is missing; `holdfast compare` makes one"
+        ) from None
     except (OSError, KeyError, ValueError, TypeError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        msg = f"{path} is not what a comparison writes: {error}; run the same comparison again to have it written anew"
-        raise CorruptRunError(msg) from None
+        raise CorruptRunError(
+            f"{path} is not what a comparison writes: {error}; run the same comparison again to have it written anew"
+        ) from None
 
 
 def _result(row: Mapping[str, Any]) -> Result:

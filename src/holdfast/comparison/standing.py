@@ -60,8 +60,6 @@ class Case:
     attack: str
     results: tuple[Result, ...]
     """Those with figures."""
-    missing: int
-    """How many seeds have none."""
 
     @property
     def by_seed(self) -> dict[Label, float]:
@@ -180,7 +178,6 @@ def cases(results: Iterable[Result]) -> list[Case]:
             rule=rule,
             attack=attack,
             results=tuple(each for each in rows if each.figures is not None),
-            missing=sum(each.figures is None for each in rows),
         )
         for (setting, rule, attack), rows in found.items()
     ]

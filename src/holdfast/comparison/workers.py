@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, final
 
 from holdfast.comparison.playing import Failure, Files, Outcome, Task, begin, play_cell, play_elsewhere
+from holdfast.durable import replace_file
 from holdfast.errors import RunError
-from holdfast.records.durable import replace_file
 from holdfast.workers import deaf_children
 
 INSTALL_RAY = "pip install 'holdfast[ray]'"
@@ -44,7 +44,7 @@ class LocalWorkers(Workers):
 
     def outcomes(self, tasks: Iterator[Task]) -> Iterator[tuple[Task, Outcome]]:
         """Keep one task more than there are processes, so that none waits."""
-        from pebble import ProcessPool  # noqa: PLC0415  an extra
+        from pebble import ProcessPool
 
         pool = ProcessPool(self.jobs, initializer=begin, context=multiprocessing.get_context("spawn"))
         waiting: dict[Future[Outcome], Task] = {}
@@ -63,7 +63,7 @@ class LocalWorkers(Workers):
 
 
 def _outcome(future: Future[Outcome]) -> Outcome:
-    from pebble import ProcessExpired  # noqa: PLC0415
+    from pebble import ProcessExpired
 
     error = future.exception()
     if error is None:
@@ -104,17 +104,17 @@ class RayWorkers(Workers):
 def _connected(address: str) -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if find_spec("ray") is None:
-        msg = f"Ray is not installed, and --ray needs it: {INSTALL_RAY}"
-        raise RunError(msg)
+        raise RunError(f"Ray is not installed, and --ray needs it: {INSTALL_RAY}")
     try:
         _knock(address)
-        import ray  # noqa: PLC0415  an extra
+        import ray
 
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, ValueError, RuntimeError) as error:
         why = str(error).strip().partition("\n")[0]
-        msg = f"cannot reach a Ray cluster at {address!r}: {why}; `ray start --head` begins one and says its address"
-        raise RunError(msg) from None
+        raise RunError(
+            f"cannot reach a Ray cluster at {address!r}: {why}; `ray start --head` begins one and says its address"
+        ) from None
     return ray
 
 

@@ -43,26 +43,20 @@ class Dataset:
             ("test", self.test_features, self.test_labels),
         ):
             if len(features) != len(labels):
-                msg = f"{self.name}: {len(features)} {part} points have {len(labels)} labels"
-                raise DataError(msg)
+                raise DataError(f"{self.name}: {len(features)} {part} points have {len(labels)} labels")
             if features.is_floating_point() and features.numel() and not _finite(features):
-                msg = f"{self.name}: the {part} points hold NaN or Inf"
-                raise DataError(msg)
+                raise DataError(f"{self.name}: the {part} points hold NaN or Inf")
             if labels.is_floating_point() and labels.numel() and not _finite(labels):
-                msg = f"{self.name}: the {part} labels hold NaN or Inf"
-                raise DataError(msg)
+                raise DataError(f"{self.name}: the {part} labels hold NaN or Inf")
             if self.num_classes is not None:
                 self._check_classes(part, labels, self.num_classes)
         if len(self.features) == 0:
-            msg = f"{self.name}: there is no training point"
-            raise DataError(msg)
+            raise DataError(f"{self.name}: there is no training point")
         if self.test_features.shape[1:] != self.features.shape[1:]:
             shapes = f"{tuple(self.test_features.shape[1:])} and {tuple(self.features.shape[1:])}"
-            msg = f"{self.name}: test and training points must have one shape, got {shapes}"
-            raise DataError(msg)
+            raise DataError(f"{self.name}: test and training points must have one shape, got {shapes}")
         if self.groups is not None and len(self.groups) != len(self.features):
-            msg = f"{self.name}: {len(self.features)} points have {len(self.groups)} owners"
-            raise DataError(msg)
+            raise DataError(f"{self.name}: {len(self.features)} points have {len(self.groups)} owners")
 
     @property
     def point_shape(self) -> tuple[int, ...]:
@@ -87,12 +81,10 @@ class Dataset:
 
     def _check_classes(self, part: str, labels: Tensor, num_classes: int) -> None:
         if labels.dtype != torch.int64:
-            msg = f"{self.name}: classes must be int64, the {part} labels are {labels.dtype}"
-            raise DataError(msg)
+            raise DataError(f"{self.name}: classes must be int64, the {part} labels are {labels.dtype}")
         outside = labels[(labels < 0) | (labels >= num_classes)]
         if len(outside):
-            msg = f"{self.name}: {part} labels must lie in 0 .. {num_classes - 1}, got {int(outside[0])}"
-            raise DataError(msg)
+            raise DataError(f"{self.name}: {part} labels must lie in 0 .. {num_classes - 1}, got {int(outside[0])}")
 
 
 def _finite(values: Tensor) -> bool:

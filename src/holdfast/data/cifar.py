@@ -14,6 +14,7 @@ from holdfast.data.base import Dataset, DataSource
 from holdfast.data.files import Archive, DataFile
 from holdfast.data.pixels import classes, scaled
 from holdfast.data.places import FileSet, Location, read_files
+from holdfast.data.registry import DATASETS
 from holdfast.errors import CorruptDataError
 
 URL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
@@ -49,6 +50,7 @@ CIFAR_FILES = FileSet(
 )
 
 
+@DATASETS.register("cifar-10")
 @final
 class Cifar10(DataSource):
     """CIFAR-10: 50,000 + 10,000 colour images, 3 × 32 × 32, each channel less its mean over its deviation, 10 classes.
@@ -61,7 +63,7 @@ class Cifar10(DataSource):
     files: ClassVar[tuple[FileSet, ...]] = (CIFAR_FILES,)
 
     path: Location | None = None
-    """The binary version: its folder or its archive; None looks in the usual places and then downloads."""
+    """The binary version: its folder or its archive; if left out, the usual places and then a download."""
 
     def load(self) -> Dataset:
         """Read the six batches."""
@@ -81,12 +83,10 @@ class Cifar10(DataSource):
 def parse_batch(content: bytes, name: str) -> NDArray[np.uint8]:
     """Return the records of a binary batch, one per row."""
     if not content or len(content) % RECORD:
-        msg = f"{name}: expected whole records of {RECORD} bytes, got {len(content):,} bytes"
-        raise CorruptDataError(msg)
+        raise CorruptDataError(f"{name}: expected whole records of {RECORD} bytes, got {len(content):,} bytes")
     records = np.frombuffer(content, np.uint8).reshape(-1, RECORD)
     if int(records[:, 0].max()) >= 10:
-        msg = f"{name}: expected classes 0 .. 9, got {int(records[:, 0].max())}"
-        raise CorruptDataError(msg)
+        raise CorruptDataError(f"{name}: expected classes 0 .. 9, got {int(records[:, 0].max())}")
     return records
 
 

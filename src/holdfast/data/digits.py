@@ -9,12 +9,14 @@ import torch
 
 from holdfast.data.base import Dataset, DataSource
 from holdfast.data.pixels import classes
+from holdfast.data.registry import DATASETS
 from holdfast.data.splits import stratified_split
 
 TEST_FRACTION = 0.2
 """The part of each class that is kept for the test."""
 
 
+@DATASETS.register("digits")
 @final
 class Digits(DataSource):
     """Handwritten digits that need no download: 1,797 images of 8 × 8 pixels in [0, 1], 10 classes.
@@ -29,7 +31,7 @@ class Digits(DataSource):
 
     def load(self) -> Dataset:
         """Read the digits from scikit-learn."""
-        from sklearn.datasets import load_digits  # noqa: PLC0415  takes long to import
+        from sklearn.datasets import load_digits
 
         pixels, labels = load_digits(return_X_y=True)
         features = torch.from_numpy((pixels / 16).astype(np.float32)).view(-1, 1, 8, 8)

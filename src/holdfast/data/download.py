@@ -27,8 +27,7 @@ def download(url: str, target: Path, *, sha256: str, unpacked_size: int | None =
         MissingDataError: downloads are forbidden, the server does not answer, or the content is not what it should be.
     """
     if os.environ.get(OFFLINE, "0") not in {"", "0"}:
-        msg = f"downloads are off ({OFFLINE}={os.environ[OFFLINE]})"
-        raise MissingDataError(msg)
+        raise MissingDataError(f"downloads are off ({OFFLINE}={os.environ[OFFLINE]})")
     try:
         with _silent_pooch() as pooch:
             pooch.retrieve(
@@ -39,8 +38,7 @@ def download(url: str, target: Path, *, sha256: str, unpacked_size: int | None =
                 downloader=_Downloader(unpacked_size),
             )
     except (OSError, ValueError) as error:  # requests' errors are OSErrors; pooch says ValueError of a wrong hash
-        msg = f"{url}: {error}"
-        raise MissingDataError(msg) from error
+        raise MissingDataError(f"{url}: {error}") from error
 
 
 @final
@@ -52,7 +50,7 @@ class _Downloader:
 
     def __call__(self, url: str, output_file: str, pooch: Any) -> None:
         """Write what the URL holds to the output file."""
-        from pooch import HTTPDownloader  # noqa: PLC0415  only when something is downloaded
+        from pooch import HTTPDownloader
 
         with _progress(url) as bar:
             HTTPDownloader(progressbar=bar, chunk_size=_CHUNK, timeout=SECONDS_TO_ANSWER)(url, output_file, pooch)
@@ -86,8 +84,8 @@ def _progress(url: str) -> Iterator[_Bar | bool]:
     if not sys.stderr.isatty():
         yield False
         return
-    from rich.console import Console  # noqa: PLC0415  only when something is drawn
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
@@ -97,7 +95,7 @@ def _progress(url: str) -> Iterator[_Bar | bool]:
 @contextmanager
 def _silent_pooch() -> Iterator[Any]:
     """Import pooch, whose log would go to the standard error, and keep it silent meanwhile."""
-    import pooch  # noqa: PLC0415  only when something is downloaded
+    import pooch
 
     log = pooch.get_logger()
     level = log.level

@@ -51,20 +51,17 @@ def unpacked(path: Path, limit: int) -> bytes:
             stream.seek(0)
             return gzip.GzipFile(fileobj=stream).read(limit + 1) if packed else stream.read(limit + 1)
     except (OSError, EOFError, zlib.error) as error:
-        msg = f"{path} cannot be read: {error}"
-        raise CorruptDataError(msg) from error
+        raise CorruptDataError(f"{path} cannot be read: {error}") from error
 
 
 def checked(content: bytes, file: DataFile, where: Path) -> bytes:
     """Return the content if it is that of the file, by size and checksum."""
     if len(content) != file.size:
         got = f"{len(content):,}" if len(content) < file.size else "more"
-        msg = f"{where} is not {file.name}: expected {file.size:,} bytes unpacked, got {got}"
-        raise CorruptDataError(msg)
+        raise CorruptDataError(f"{where} is not {file.name}: expected {file.size:,} bytes unpacked, got {got}")
     digest = hashlib.sha256(content).hexdigest()
     if digest != file.sha256:
-        msg = f"{where} is not {file.name}: expected the SHA-256 {file.sha256} unpacked, got {digest}"
-        raise CorruptDataError(msg)
+        raise CorruptDataError(f"{where} is not {file.name}: expected the SHA-256 {file.sha256} unpacked, got {digest}")
     return content
 
 
@@ -88,16 +85,14 @@ def read_archive(path: Path, files: Collection[DataFile]) -> dict[str, bytes]:
                 if len(found) == len(wanted):
                     break
     except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
-        msg = f"{path} cannot be read as a packed folder (.tar.gz): {error}"
-        raise CorruptDataError(msg) from error
+        raise CorruptDataError(f"{path} cannot be read as a packed folder (.tar.gz): {error}") from error
     return found
 
 
 def _refuse_bombs(path: Path, member: tarfile.TarInfo, file: DataFile | None, count: int) -> None:
     largest = file.size if file else LARGEST_BYSTANDER
     if member.size > largest or count >= MOST_MEMBERS:
-        msg = (
+        raise CorruptDataError(
             f"{path} is not the archive it should be: at most {MOST_MEMBERS} files are expected in it, and at most "
             f"{largest:,} bytes of {member.name!r}, got {member.size:,} in file {count + 1}"
         )
-        raise CorruptDataError(msg)

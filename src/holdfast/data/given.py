@@ -7,9 +7,11 @@ from typing import Annotated, ClassVar, final
 from pydantic import Field
 
 from holdfast.data.base import Dataset, DataSource
+from holdfast.data.registry import DATASETS
 from holdfast.errors import MissingDataError
 
 
+@DATASETS.register("given", offered=False)
 @final
 class GivenData(DataSource):
     """A data set that was given as an object; a configuration can only remember which one it was."""
@@ -18,13 +20,12 @@ class GivenData(DataSource):
 
     title: str = "given"
     """What the data set is called."""
-    checksum: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    checksum: Annotated[str, Field(pattern="^[0-9a-f]{64}$", examples=["0" * 64])]
     """SHA-256 of its contents, `Dataset.checksum`."""
 
     def load(self) -> Dataset:
         """Refuse: the data are not here."""
-        msg = (
+        raise MissingDataError(
             f"the data set {self.title!r} was given as an object in Python; hand it over again, such as in "
             f"Run.resume(folder, dataset=...)"
         )
-        raise MissingDataError(msg)

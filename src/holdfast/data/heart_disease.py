@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field
 from holdfast.data.base import Dataset, DataSource
 from holdfast.data.files import DataFile
 from holdfast.data.places import FileSet, Location, read_files
+from holdfast.data.registry import DATASETS
 from holdfast.data.splits import stratified_split
 from holdfast.errors import CorruptDataError
 from holdfast.values import real_number
@@ -44,6 +45,7 @@ HEART_FILES = FileSet(
 )
 
 
+@DATASETS.register("heart-disease")
 @final
 class HeartDisease(DataSource):
     r"""Heart disease in four hospitals: 303, 261, 46 and 130 patients, 13 features, sick or not.
@@ -67,7 +69,7 @@ class HeartDisease(DataSource):
     files: ClassVar[tuple[FileSet, ...]] = (HEART_FILES,)
 
     path: Location | None = None
-    """The folder with the four files processed.*.data; None looks in the usual places and then downloads."""
+    """The folder with the four files processed.*.data; if left out, the usual places and then a download."""
     intercept: bool = False
     """Whether a column of ones is appended."""
     test_fraction: Annotated[float, Field(ge=0.0, le=0.9), BeforeValidator(real_number)] = 0.2
@@ -101,14 +103,14 @@ def parse_patients(content: bytes, name: str) -> Table:
     rows = [line.split(",") for line in content.decode("latin-1").splitlines() if line.strip()]
     for number, row in enumerate(rows, start=1):
         if len(row) != NUM_COLUMNS:
-            msg = f"{name}: expected {NUM_COLUMNS} columns separated by commas, got {len(row)} in row {number}"
-            raise CorruptDataError(msg)
+            raise CorruptDataError(
+                f"{name}: expected {NUM_COLUMNS} columns separated by commas, got {len(row)} in row {number}"
+            )
     known = [[row[column] for column in KEPT] for row in rows if "?" not in (row[column].strip() for column in KEPT)]
     try:
         return np.array(known, dtype=np.float64).reshape(-1, len(KEPT))
     except ValueError as error:
-        msg = f"{name}: expected numbers or '?' between the commas; {error}"
-        raise CorruptDataError(msg) from error
+        raise CorruptDataError(f"{name}: expected numbers or '?' between the commas; {error}") from error
 
 
 def encoded(patients: Table) -> Table:

@@ -12,12 +12,14 @@ from pydantic import Field
 
 from holdfast.data.base import Dataset, DataSource
 from holdfast.data.places import Location
+from holdfast.data.registry import DATASETS
 from holdfast.data.tensors import array_of, from_tensors
 from holdfast.errors import DataError, MissingDataError, nearest
 
 Column = Annotated[str, Field(min_length=1)]
 
 
+@DATASETS.register("hugging-face")
 @final
 class HuggingFace(DataSource):
     """A data set that `datasets` saved with save_to_disk, or one of the hub by its name.
@@ -31,18 +33,18 @@ class HuggingFace(DataSource):
 
     citation: ClassVar[str] = "Lhoest et al. 2021 (datasets), the library; the data are the user's own or the hub's"
 
-    path: Location
+    path: Annotated[Location, Field(examples=["somebody/something"])]
     """A folder written by save_to_disk, or a name on the hub."""
     features: Column | tuple[Column, ...] = "features"
     """The column with the points, or several columns of numbers that are put side by side."""
     labels: Column = "label"
     """The column with the labels."""
     groups: Column | None = None
-    """The column with the owner of each point; None if the points have no owners."""
+    """The column with the owner of each point; left out if the points have no owners."""
     split: Column = "train"
     """The part to train on; a folder without parts is all of it."""
     test_split: Column | None = "test"
-    """The part to test on; None for no test."""
+    """The part to test on; no test if left out."""
 
     def load(self) -> Dataset:
         """Read the columns of both parts."""
@@ -60,16 +62,18 @@ class HuggingFace(DataSource):
 
     def _parts(self) -> Any:
         try:
-            import datasets  # noqa: PLC0415  an extra, and slow to import
+            import datasets
         except ImportError as error:
-            msg = f"{self.path}: the library `datasets` is missing; pip install 'holdfast[huggingface]'"
-            raise MissingDataError(msg) from error
+            raise MissingDataError(
+                f"{self.path}: the library `datasets` is missing; pip install 'holdfast[huggingface]'"
+            ) from error
         folder = Path(self.path).expanduser()
         try:
             return datasets.load_from_disk(str(folder)) if folder.is_dir() else datasets.load_dataset(self.path)
         except (OSError, ValueError, RuntimeError) as error:
-            msg = f"{self.path} is neither a folder written by save_to_disk nor to be had from the hub: {error}"
-            raise MissingDataError(msg) from error
+            raise MissingDataError(
+                f"{self.path} is neither a folder written by save_to_disk nor to be had from the hub: {error}"
+            ) from error
 
 
 def from_hugging_face(
@@ -88,7 +92,7 @@ def from_hugging_face(
 
     Args:
         train: The part to train on.
-        test: The part to test on; None for no test.
+        test: The part to test on; no test if left out.
         features: The column with the points, or several columns of numbers that are put side by side.
         labels: The column with the labels.
         groups: The column with the owner of each training point.
@@ -106,8 +110,7 @@ def _part(parts: Any, split: str, path: str) -> Any:
     """Return one part of a dictionary of parts."""
     if split not in parts:
         known = ", ".join(map(str, parts))
-        msg = f"{path} has no part {split!r}{nearest(split, parts)}; it has {known}; test_split may be None"
-        raise DataError(msg)
+        raise DataError(f"{path} has no part {split!r}{nearest(split, parts)}; it has {known}; test_split may be None")
     return parts[split]
 
 
@@ -121,8 +124,7 @@ def _points(part: Any, features: str | Sequence[str], name: str) -> NDArray[Any]
 def _column(part: Any, column: str, name: str) -> NDArray[Any]:
     if column not in part.column_names:
         known = ", ".join(part.column_names)
-        msg = f"{name}: there is no column {column!r}{nearest(column, part.column_names)}; there are {known}"
-        raise DataError(msg)
+        raise DataError(f"{name}: there is no column {column!r}{nearest(column, part.column_names)}; there are {known}")
     return array_of([np.asarray(value) for value in part[column]], f"{name}: the values of column {column!r}")
 
 
@@ -143,6 +145,5 @@ def _classes(labels: list[NDArray[Any]], name: str) -> list[NDArray[Any]]:
     words = np.unique(labels[0])
     unknown = sorted(set(np.concatenate(labels).tolist()) - set(words.tolist()))
     if unknown:
-        msg = f"{name}: the label {unknown[0]!r} of a test point is not among those of the training points"
-        raise DataError(msg)
+        raise DataError(f"{name}: the label {unknown[0]!r} of a test point is not among those of the training points")
     return [np.searchsorted(words, each) for each in labels]

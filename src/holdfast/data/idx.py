@@ -31,16 +31,15 @@ def parse_idx(content: bytes, shape: tuple[int | None, ...], name: str) -> NDArr
     head = 4 + 4 * len(shape)
     if len(content) < head or content[:2] != b"\0\0" or content[2] not in TYPES or content[3] != len(shape):
         start = content[:4].hex(" ") or "nothing"
-        msg = f"{name} is no idx file of {len(shape)} dimensions: expected 00 00 TYPE {len(shape):02x}, got {start}"
-        raise CorruptDataError(msg)
+        raise CorruptDataError(
+            f"{name} is no idx file of {len(shape)} dimensions: expected 00 00 TYPE {len(shape):02x}, got {start}"
+        )
     sizes = struct.unpack(f">{len(shape)}I", content[4:head])
     if any(want not in {None, size} for want, size in zip(shape, sizes, strict=True)):
         expected = " × ".join("any" if size is None else str(size) for size in shape)
-        msg = f"{name}: expected {expected} numbers, the header says {' × '.join(map(str, sizes))}"
-        raise CorruptDataError(msg)
+        raise CorruptDataError(f"{name}: expected {expected} numbers, the header says {' × '.join(map(str, sizes))}")
     dtype = np.dtype(TYPES[content[2]])
     expected_bytes = head + math.prod(sizes) * dtype.itemsize
     if len(content) != expected_bytes:
-        msg = f"{name}: expected {expected_bytes:,} bytes, as its header says, got {len(content):,}"
-        raise CorruptDataError(msg)
+        raise CorruptDataError(f"{name}: expected {expected_bytes:,} bytes, as its header says, got {len(content):,}")
     return np.frombuffer(content, dtype, offset=head).reshape(sizes)

@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field
 from holdfast.data.base import Dataset, DataSource
 from holdfast.data.files import DataFile, unpacked
 from holdfast.data.places import FileSet, Location, read_files
+from holdfast.data.registry import DATASETS
 from holdfast.errors import CorruptDataError, DataError, MissingDataError
 from holdfast.values import whole_number
 
@@ -41,6 +42,7 @@ A9A_FILES = FileSet(
 )
 
 
+@DATASETS.register("a9a")
 @final
 class A9a(DataSource):
     """LIBSVM's a9a: 32,561 + 16,281 people, 123 features that are 0 or 1, two classes of income.
@@ -53,7 +55,7 @@ class A9a(DataSource):
     files: ClassVar[tuple[FileSet, ...]] = (A9A_FILES,)
 
     path: Location | None = None
-    """The folder with a9a and a9a.t; None looks in the usual places and then downloads."""
+    """The folder with a9a and a9a.t; if left out, the usual places and then a download."""
 
     def load(self) -> Dataset:
         """Read both files; the one for tests has no point with feature 123."""
@@ -61,6 +63,7 @@ class A9a(DataSource):
         return dataset_of("a9a", {file.name: contents[file.name] for file in A9A_FILES.files}, num_features=123)
 
 
+@DATASETS.register("libsvm")
 @final
 class Libsvm(DataSource):
     """Any file in LIBSVM's format, dense in float32; its labels become 0 .. C − 1 in increasing order (−1, +1: 0, 1).
@@ -73,12 +76,12 @@ class Libsvm(DataSource):
 
     citation: ClassVar[str] = "Chang, Lin 2011 (LIBSVM), file format; the data are the user's own"
 
-    path: Location
+    path: Annotated[Location, Field(examples=["data/w8a.txt"])]
     """The points to train on."""
     test_path: Location | None = None
-    """The points to test on; None tests on none."""
+    """The points to test on; no test if left out."""
     num_features: Annotated[int, Field(ge=1), BeforeValidator(whole_number)] | None = None
-    """How many features there are; None counts them in the files."""
+    """How many features there are; counted in the files if left out."""
 
     def load(self) -> Dataset:
         """Read one file or both."""
@@ -106,13 +109,12 @@ def dataset_of(name: str, contents: dict[str, bytes], *, num_features: int | Non
 
 def _content(path: Path) -> bytes:
     if not path.is_file():
-        msg = f"there is no file {path}; give the path of a file in LIBSVM's format"
-        raise MissingDataError(msg)
+        raise MissingDataError(f"there is no file {path}; give the path of a file in LIBSVM's format")
     return unpacked(path, LARGEST)
 
 
 def _parsed(contents: dict[str, bytes], num_features: int | None) -> list[Any]:
-    from sklearn.datasets import load_svmlight_files  # noqa: PLC0415  takes long to import
+    from sklearn.datasets import load_svmlight_files
 
     try:
         return list(
@@ -122,23 +124,24 @@ def _parsed(contents: dict[str, bytes], num_features: int | None) -> list[Any]:
         )
     except (ValueError, OverflowError, MemoryError) as error:
         expected = f" with features up to {num_features}" if num_features else ""
-        msg = f"{', '.join(contents)}: expected lines 'LABEL INDEX:VALUE …'{expected}; {error}"
-        raise CorruptDataError(msg) from error
+        raise CorruptDataError(
+            f"{', '.join(contents)}: expected lines 'LABEL INDEX:VALUE …'{expected}; {error}"
+        ) from error
 
 
 def _label_values(labels: NDArray[np.float64], name: str) -> NDArray[np.float64]:
     values: NDArray[np.float64] = np.unique(labels)
     if not np.array_equal(values, np.round(values)):
-        msg = f"{name}: classes must be whole numbers, got the label {values[values != np.round(values)][0]}"
-        raise DataError(msg)
+        raise DataError(f"{name}: classes must be whole numbers, got the label {values[values != np.round(values)][0]}")
     return values
 
 
 def _numbered(labels: NDArray[np.float64], values: NDArray[np.float64], name: str) -> NDArray[np.int64]:
     unknown = labels[~np.isin(labels, values)]
     if len(unknown):
-        msg = f"{name}: a point to test on has the label {unknown[0]:g}, but those to train on have {values.tolist()}"
-        raise DataError(msg)
+        raise DataError(
+            f"{name}: a point to test on has the label {unknown[0]:g}, but those to train on have {values.tolist()}"
+        )
     return np.searchsorted(values, labels).astype(np.int64)
 
 
@@ -146,7 +149,8 @@ def _dense(matrix: Any) -> NDArray[np.float32]:
     """Return a sparse matrix as a dense one, unless that would be absurdly large."""
     size = 4 * matrix.shape[0] * matrix.shape[1]
     if size > LARGEST:
-        msg = f"{matrix.shape[0]} points × {matrix.shape[1]} features are {size:,} bytes; at most {LARGEST:,} are read"
-        raise DataError(msg)
+        raise DataError(
+            f"{matrix.shape[0]} points × {matrix.shape[1]} features are {size:,} bytes; at most {LARGEST:,} are read"
+        )
     dense: NDArray[np.float32] = matrix.toarray()
     return dense

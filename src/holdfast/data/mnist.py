@@ -13,6 +13,7 @@ from holdfast.data.files import DataFile
 from holdfast.data.idx import parse_idx
 from holdfast.data.pixels import classes, scaled, standardized
 from holdfast.data.places import FileSet, Location, read_files
+from holdfast.data.registry import DATASETS
 from holdfast.errors import CorruptDataError
 
 _MNIST_URL = "https://ossci-datasets.s3.amazonaws.com/mnist/"
@@ -66,6 +67,7 @@ WRITER_FILES = FileSet(
 )
 
 
+@DATASETS.register("mnist")
 @final
 class Mnist(DataSource):
     """MNIST: 60,000 + 10,000 handwritten digits, 28 × 28 pixels in [0, 1], 10 classes.
@@ -78,7 +80,7 @@ class Mnist(DataSource):
     files: ClassVar[tuple[FileSet, ...]] = (MNIST_FILES,)
 
     path: Location | None = None
-    """The folder with the four idx files, packed or not; None looks in the usual places and then downloads."""
+    """The folder with the four idx files, packed or not; if left out, the usual places and then a download."""
     standardized: bool = False
     """Whether pixels have mean 0 and variance 1 over all training images, as in many published experiments."""
 
@@ -87,6 +89,7 @@ class Mnist(DataSource):
         return _images_and_labels(MNIST_FILES, self.path, standard=self.standardized)
 
 
+@DATASETS.register("fashion-mnist")
 @final
 class FashionMnist(DataSource):
     """Fashion-MNIST: 60,000 + 10,000 articles of clothing, 28 × 28 pixels in [0, 1], 10 classes.
@@ -99,7 +102,7 @@ class FashionMnist(DataSource):
     files: ClassVar[tuple[FileSet, ...]] = (FASHION_MNIST_FILES,)
 
     path: Location | None = None
-    """The folder with the four idx files, packed or not; None looks in the usual places and then downloads."""
+    """The folder with the four idx files, packed or not; if left out, the usual places and then a download."""
     standardized: bool = False
     """Whether pixels have mean 0 and variance 1 over all training images, as in many published experiments."""
 
@@ -108,6 +111,7 @@ class FashionMnist(DataSource):
         return _images_and_labels(FASHION_MNIST_FILES, self.path, standard=self.standardized)
 
 
+@DATASETS.register("mnist-by-writer")
 @final
 class MnistByWriter(DataSource):
     """MNIST with the writer of every training digit as its owner: 539 writers of 19 to 131 digits.
@@ -125,7 +129,7 @@ class MnistByWriter(DataSource):
     files: ClassVar[tuple[FileSet, ...]] = (MNIST_FILES, WRITER_FILES)
 
     path: Location | None = None
-    """The folder with MNIST and QMNIST's labels, or with folders of them; None looks in the usual places."""
+    """The folder with MNIST and QMNIST's labels, or with folders of them; the usual places if left out."""
 
     def load(self) -> Dataset:
         """Read MNIST and the file of writers, whose classes must be MNIST's."""
@@ -133,8 +137,9 @@ class MnistByWriter(DataSource):
         (file,) = WRITER_FILES.files
         table = parse_idx(read_files(WRITER_FILES, self.path)[file.name], (len(digits.labels), 8), file.name)
         if not np.array_equal(table[:, 0], digits.labels.numpy()):
-            msg = f"{file.name}: its classes are not those of the MNIST labels, so its writers are not theirs"
-            raise CorruptDataError(msg)
+            raise CorruptDataError(
+                f"{file.name}: its classes are not those of the MNIST labels, so its writers are not theirs"
+            )
         writers, owners = np.unique(table[:, 2], return_inverse=True)
         return replace(
             digits,

@@ -6,12 +6,14 @@ import math
 import zipfile
 import zlib
 from pathlib import Path
-from typing import IO, Any, ClassVar, final
+from typing import IO, Annotated, Any, ClassVar, final
 
 from numpy.lib import format as npy
+from pydantic import Field
 
 from holdfast.data.base import Dataset, DataSource
 from holdfast.data.places import Location
+from holdfast.data.registry import DATASETS
 from holdfast.data.tensors import from_tensors
 from holdfast.errors import CorruptDataError, MissingDataError
 
@@ -19,6 +21,7 @@ NEEDED = ("features", "labels")
 OPTIONAL = ("test_features", "test_labels", "groups")
 
 
+@DATASETS.register("npz")
 @final
 class Npz(DataSource):
     """A user's own arrays: `features`, `labels` and, if there are any, `test_features`, `test_labels`, `groups`.
@@ -32,15 +35,16 @@ class Npz(DataSource):
 
     citation: ClassVar[str] = "the user's own data"
 
-    path: Location
+    path: Annotated[Location, Field(examples=["data/ours.npz"])]
     """The .npz file, as numpy.savez or numpy.savez_compressed writes it."""
 
     def load(self) -> Dataset:
         """Read the arrays."""
         path = Path(self.path).expanduser().absolute()
         if not path.is_file():
-            msg = f"there is no file {path}; write one with numpy.savez({str(path)!r}, features=…, labels=…)"
-            raise MissingDataError(msg)
+            raise MissingDataError(
+                f"there is no file {path}; write one with numpy.savez({str(path)!r}, features=…, labels=…)"
+            )
         try:
             with zipfile.ZipFile(path) as archive:
                 arrays = _arrays(archive, path)
@@ -53,16 +57,16 @@ class Npz(DataSource):
             MemoryError,
             NotImplementedError,
         ) as error:
-            msg = f"{path} cannot be read as a .npz file of plain arrays: {error}"
-            raise CorruptDataError(msg) from error
+            raise CorruptDataError(f"{path} cannot be read as a .npz file of plain arrays: {error}") from error
         return from_tensors(**arrays, name=path.stem)
 
 
 def _arrays(archive: zipfile.ZipFile, path: Path) -> dict[str, Any]:
     present = {name.removesuffix(".npy") for name in archive.namelist()}
     if not present.issuperset(NEEDED):
-        msg = f"expected arrays called {', '.join(NEEDED)} in {path}, got {', '.join(sorted(present)) or 'none'}"
-        raise CorruptDataError(msg)
+        raise CorruptDataError(
+            f"expected arrays called {', '.join(NEEDED)} in {path}, got {', '.join(sorted(present)) or 'none'}"
+        )
     arrays = {}
     for name in (*NEEDED, *(each for each in OPTIONAL if each in present)):
         with archive.open(f"{name}.npy") as stream:
@@ -79,5 +83,4 @@ def _check_size(stream: IO[bytes], size: int, what: str) -> None:
     shape, _, dtype = header
     expected = stream.tell() + math.prod(shape) * dtype.itemsize
     if not dtype.hasobject and expected != size:
-        msg = f"{what}: its header announces {expected:,} bytes, got {size:,}"
-        raise CorruptDataError(msg)
+        raise CorruptDataError(f"{what}: its header announces {expected:,} bytes, got {size:,}")

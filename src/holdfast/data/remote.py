@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import ClassVar, final
 
 from holdfast.data.base import Dataset, DataSource
+from holdfast.data.registry import DATASETS
 from holdfast.errors import MissingDataError
 
 
+@DATASETS.register("remote", offered=False)
 @final
 class RemoteData(DataSource):
     """Points that only the clients of a deployment have: what the configuration of such a run says of its data.
@@ -25,9 +27,8 @@ class RemoteData(DataSource):
 
     def load(self) -> Dataset:
         """Refuse: the points are with the clients."""
-        msg = (
+        raise MissingDataError(
             "the points of this run are with its clients, none is here: it is a deployment, which only its server app "
             "continues; start that again with the same run folder. To have the data described, such as for `holdfast "
             "certify`, give the strategy a `twin`: the configuration of a simulation of the same federation"
         )
-        raise MissingDataError(msg)

@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, Field
 from holdfast.data.base import Dataset, DataSource
 from holdfast.data.files import DataFile
 from holdfast.data.places import FileSet, Location, read_files
+from holdfast.data.registry import DATASETS
 from holdfast.errors import CorruptDataError, DataError
 from holdfast.values import whole_number
 
@@ -32,6 +33,7 @@ SHAKESPEARE_FILES = FileSet(
 )
 
 
+@DATASETS.register("tiny-shakespeare")
 @final
 class TinyShakespeare(DataSource):
     """Lines of Shakespeare by speaker: 1,115,394 characters, 65 symbols, 303 speakers, 141 of 1,000 characters or more.
@@ -51,7 +53,7 @@ class TinyShakespeare(DataSource):
     files: ClassVar[tuple[FileSet, ...]] = (SHAKESPEARE_FILES,)
 
     path: Location | None = None
-    """The text or its folder; None looks in the usual places and then downloads."""
+    """The text or its folder; if left out, the usual places and then a download."""
     sequence_length: Annotated[int, Field(ge=1), BeforeValidator(whole_number)] = 80
     """Tokens of a point."""
     min_characters: Annotated[int, Field(ge=0), BeforeValidator(whole_number)] = 1000
@@ -72,10 +74,9 @@ class TinyShakespeare(DataSource):
                 parts.append(_sequences(tokens[:end], self.sequence_length))
                 test_parts.append(_sequences(tokens[end:], self.sequence_length))
         if not speakers:
-            msg = (
+            raise DataError(
                 f"tiny-shakespeare: nobody says {self.min_characters} characters and one sequence of them; ask for less"
             )
-            raise DataError(msg)
         points, test_points = (torch.from_numpy(np.concatenate(each)) for each in (parts, test_parts))
         return Dataset(
             name="tiny-shakespeare",
@@ -99,8 +100,7 @@ def speeches(text: str, name: str) -> dict[str, str]:
     for block in re.split(r"\n{2,}", text.strip("\n")):
         speaker, _, lines = block.partition("\n")
         if not speaker.endswith(":"):
-            msg = f"{name}: expected speeches under lines 'NAME:', got {speaker[:40]!r}"
-            raise CorruptDataError(msg)
+            raise CorruptDataError(f"{name}: expected speeches under lines 'NAME:', got {speaker[:40]!r}")
         said.setdefault(speaker[:-1].upper(), []).append(lines)
     return {speaker: "\n".join(parts) for speaker, parts in said.items()}
 
@@ -116,5 +116,4 @@ def _decoded(content: bytes, name: str) -> str:
     try:
         return content.decode("ascii")
     except UnicodeDecodeError as error:
-        msg = f"{name}: expected plain ASCII text; {error}"
-        raise CorruptDataError(msg) from error
+        raise CorruptDataError(f"{name}: expected plain ASCII text; {error}") from error

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, model_validator
 
 from holdfast.data.base import Dataset, DataSource
+from holdfast.data.registry import DATASETS
 from holdfast.rng import stream
 from holdfast.values import real_number, whole_number
 
@@ -44,8 +45,7 @@ class Drawn(DataSource, ABC):
     @model_validator(mode="after")
     def _every_owner_has_a_point(self) -> Self:
         if self.num_groups > self.num_points:
-            msg = f"num_groups must be at most num_points = {self.num_points}, got {self.num_groups}"
-            raise ValueError(msg)
+            raise ValueError(f"num_groups must be at most num_points = {self.num_points}, got {self.num_groups}")
         return self
 
     def _centres(self, kind: str) -> Points:
@@ -63,6 +63,7 @@ class Drawn(DataSource, ABC):
         return points, owners
 
 
+@DATASETS.register("quadratic")
 @final
 class QuadraticPoints(Drawn):
     """Points a_i of the problem min ½ mean ‖x − a_i‖², drawn around a centre for each owner.
@@ -89,6 +90,7 @@ class QuadraticPoints(Drawn):
         )
 
 
+@DATASETS.register("synthetic-logistic")
 @final
 class LogisticPoints(Drawn):
     """Points of two classes, separated by a planted direction but for wrong labels.

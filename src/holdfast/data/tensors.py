@@ -44,8 +44,7 @@ def from_tensors(
     """
     points, targets = _features(features, name), _labels(labels, name)
     if (test_features is None) != (test_labels is None):
-        msg = f"{name}: test points and test labels must be given together, or neither"
-        raise DataError(msg)
+        raise DataError(f"{name}: test points and test labels must be given together, or neither")
     tests = points[:0] if test_features is None else _features(test_features, name)
     test_targets = targets[:0] if test_labels is None else _labels(test_labels, name)
     owners, owner_names = (None, ()) if groups is None else owners_of(groups, name)
@@ -67,8 +66,9 @@ def owners_of(groups: Any, name: str) -> tuple[NDArray[np.int64], tuple[str, ...
     """Return owners counted from 0 in the order of their numbers or names, and what they are called."""
     given = array_of(groups, f"{name}: the owners")
     if given.ndim != 1 or given.dtype.kind not in "iuUb":
-        msg = f"{name}: owners must be one number or name for each point, got {given.dtype} of shape {given.shape}"
-        raise DataError(msg)
+        raise DataError(
+            f"{name}: owners must be one number or name for each point, got {given.dtype} of shape {given.shape}"
+        )
     names, owners = np.unique(given, return_inverse=True)
     return owners.astype(np.int64), tuple(str(each) for each in names)
 
@@ -78,11 +78,9 @@ def array_of(values: Any, what: str) -> NDArray[Any]:
     try:
         array = values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
     except (ValueError, TypeError, RuntimeError) as error:
-        msg = f"{what} are no array: {error}"
-        raise DataError(msg) from error
+        raise DataError(f"{what} are no array: {error}") from error
     if array.dtype.kind not in "biufU":
-        msg = f"{what} must be numbers, got {array.dtype} of shape {array.shape}"
-        raise DataError(msg)
+        raise DataError(f"{what} must be numbers, got {array.dtype} of shape {array.shape}")
     return array
 
 
@@ -97,8 +95,7 @@ def _features(values: Any, name: str) -> Tensor:
     kind = _kind(array)
     largest = float(np.finfo(np.float32).max)
     if kind is np.float64 and bool((np.isfinite(array) & (np.abs(array) > largest)).any()):
-        msg = f"{name}: a point exceeds ±{largest:.3g} and would be NaN or Inf in a run with float32"
-        raise DataError(msg)
+        raise DataError(f"{name}: a point exceeds ±{largest:.3g} and would be NaN or Inf in a run with float32")
     with np.errstate(over="ignore"):  # what overflows is Inf, which the data set refuses
         return torch.from_numpy(array.astype(kind))
 
@@ -106,8 +103,9 @@ def _features(values: Any, name: str) -> Tensor:
 def _labels(values: Any, name: str) -> Tensor:
     array = array_of(values, f"{name}: the labels")
     if array.ndim < 1 or array.dtype.kind == "U":
-        msg = f"{name}: labels must be numbers, one or more for each point, got {array.dtype} of shape {array.shape}"
-        raise DataError(msg)
+        raise DataError(
+            f"{name}: labels must be numbers, one or more for each point, got {array.dtype} of shape {array.shape}"
+        )
     return torch.from_numpy(array.astype(_kind(array)))
 
 

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar, final
+from typing import Annotated, Any, ClassVar, final
 
 import numpy as np
 import torch
+from pydantic import Field
 from torch import Tensor
 from torch.utils.data import Dataset as TorchData
 from torch.utils.data import IterableDataset
 
 from holdfast.data.base import Dataset, DataSource
+from holdfast.data.registry import DATASETS
 from holdfast.data.tensors import from_tensors
 from holdfast.errors import DataError
 from holdfast.importing import imported
 
 
+@DATASETS.register("torch-dataset")
 @final
 class TorchDataset(DataSource):
     """What a function of the user's own returns: a `torch.utils.data.Dataset`, or a pair to train and to test on.
@@ -30,20 +33,20 @@ class TorchDataset(DataSource):
 
     citation: ClassVar[str] = "the user's own data"
 
-    factory: str
+    factory: Annotated[str, Field(examples=["our.data:training_set"])]
     """The function, as package.module:function; it is called without arguments."""
 
     def load(self) -> Dataset:
         """Call the function and stack what it returns."""
         function = imported(self.factory, "the data set")
         if not callable(function):
-            msg = f"the data set {self.factory!r} must be a function, got {type(function).__name__}"
-            raise DataError(msg)
+            raise DataError(f"the data set {self.factory!r} must be a function, got {type(function).__name__}")
         made = function()
         train, test = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
         if not isinstance(train, TorchData) or not isinstance(test, TorchData | None):
-            msg = f"{self.factory} must return a torch.utils.data.Dataset or a pair of them, got {type(made).__name__}"
-            raise DataError(msg)
+            raise DataError(
+                f"{self.factory} must return a torch.utils.data.Dataset or a pair of them, got {type(made).__name__}"
+            )
         return from_torch(train, test, name=self.factory)
 
 
@@ -76,21 +79,22 @@ def _stacked(points: Any, name: str) -> tuple[Tensor, Tensor]:
     features, labels = [], []
     for number, entry in enumerate(entries):
         if not isinstance(entry, tuple | list) or len(entry) != 2:
-            msg = f"{name}: points must be pairs (features, label), got {type(entry).__name__} as number {number}"
-            raise DataError(msg)
+            raise DataError(
+                f"{name}: points must be pairs (features, label), got {type(entry).__name__} as number {number}"
+            )
         features.append(_tensor(entry[0], f"{name}: the features of point {number}"))
         labels.append(_tensor(entry[1], f"{name}: the label of point {number}"))
     try:
         return torch.stack(features), torch.stack(labels)
     except RuntimeError as error:
-        msg = f"{name}: the points cannot be stacked, there must be some and all of one shape: {error}"
-        raise DataError(msg) from error
+        raise DataError(
+            f"{name}: the points cannot be stacked, there must be some and all of one shape: {error}"
+        ) from error
 
 
 def _tensor(value: Any, what: str) -> Tensor:
     if isinstance(value, Tensor | np.ndarray | np.generic | int | float | list | tuple):
         return torch.as_tensor(value)
-    msg = (
+    raise DataError(
         f"{what} must be a tensor, an array or a number, got {type(value).__name__}; an image needs a transform to one"
     )
-    raise DataError(msg)

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, final
 
 from holdfast.errors import CorruptRunError, ParameterError
-from holdfast.records.folder import RunFolder
-from holdfast.records.round import RoundRecord
 from holdfast.runs import is_deployment
 from holdfast.runs.files import parsed
+from holdfast.server.folder import RunFolder
+from holdfast.server.record import RoundRecord
 
 Setting = bool | int | float | str
 
@@ -81,8 +81,7 @@ class Exported:
         try:
             return dict(_flat(parsed(self.folder().config_text())))
         except ParameterError as error:
-            msg = f"the config.toml of {str(self.path)!r} cannot be read: {error}"
-            raise CorruptRunError(msg) from None
+            raise CorruptRunError(f"the config.toml of {str(self.path)!r} cannot be read: {error}") from None
 
     def rounds(self) -> Iterator[Round]:
         """Yield the rounds that are written down, in their order."""

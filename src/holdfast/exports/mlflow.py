@@ -49,11 +49,12 @@ def to_mlflow(path: Path, store: str, *, experiment: str = EXPERIMENT) -> str:
     os.environ["DO_NOT_TRACK"] = "true"
     os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # or folders are refused
     try:
-        from mlflow import MlflowClient  # noqa: PLC0415  an extra, and slow to import
-        from mlflow.exceptions import MlflowException  # noqa: PLC0415
+        from mlflow import MlflowClient
+        from mlflow.exceptions import MlflowException
     except ImportError:
-        msg = "an export to MLflow needs mlflow-skinny; get it with: pip install 'holdfast[mlflow]'"
-        raise ParameterError(msg) from None
+        raise ParameterError(
+            "an export to MLflow needs mlflow-skinny; get it with: pip install 'holdfast[mlflow]'"
+        ) from None
     uri = tracking_uri(store)
     _check_database(uri)
     run = Exported(path)
@@ -62,11 +63,11 @@ def to_mlflow(path: Path, store: str, *, experiment: str = EXPERIMENT) -> str:
         client = MlflowClient(tracking_uri=uri)
         return _exported(client, run, settings, experiment)
     except ModuleNotFoundError as error:  # such as the driver of a database
-        msg = f"the store {store!r} needs the package {error.name!r}; install it, or name a folder with --out"
-        raise ParameterError(msg) from None
+        raise ParameterError(
+            f"the store {store!r} needs the package {error.name!r}; install it, or name a folder with --out"
+        ) from None
     except (MlflowException, OSError) as error:
-        msg = f"MLflow cannot write to {store!r}: {error}"
-        raise ParameterError(msg) from None
+        raise ParameterError(f"MLflow cannot write to {store!r}: {error}") from None
 
 
 def tracking_uri(store: str) -> str:
@@ -82,8 +83,9 @@ def _check_database(uri: str) -> None:
     """Refuse a database if what mlflow-skinny needs for one is not there: it would speak of its registry of models."""
     missing = [name for name in _FOR_DATABASES if find_spec(name) is None]
     if missing and _DATABASES.match(uri):
-        msg = f"the store {uri!r} needs {', '.join(missing)}; get what is missing with: pip install 'holdfast[mlflow]'"
-        raise ParameterError(msg)
+        raise ParameterError(
+            f"the store {uri!r} needs {', '.join(missing)}; get what is missing with: pip install 'holdfast[mlflow]'"
+        )
 
 
 def _exported(client: MlflowClient, run: Exported, settings: dict[str, Any], experiment: str) -> str:
@@ -109,7 +111,7 @@ def _identity(run: Exported, settings: dict[str, Any]) -> str:
 
 def _begun(client: MlflowClient, run: Exported, settings: dict[str, Any], place: str, identity: str) -> str:
     """Make a run, with its parameters and tags, and return its id."""
-    from mlflow.entities import Param  # noqa: PLC0415
+    from mlflow.entities import Param
 
     origin = {_cleaned(key): str(value) for key, value in settings.items() if key.startswith(_PROVENANCE)}
     tags = {IDENTITY: identity, **origin}
@@ -127,7 +129,7 @@ def _begun(client: MlflowClient, run: Exported, settings: dict[str, Any], place:
 
 def _log_rounds(client: MlflowClient, number: str, rounds: Iterator[Round]) -> float | None:
     """Add the rounds, many in one call, and return when the last was over; None if there was none."""
-    from mlflow.entities import Metric, RunTag  # noqa: PLC0415
+    from mlflow.entities import Metric, RunTag
 
     last = None
     waiting: list[Any] = []

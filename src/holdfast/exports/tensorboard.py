@@ -6,9 +6,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from holdfast.durable import UNFINISHED
 from holdfast.errors import ParameterError
 from holdfast.exports.figures import Exported, Setting
-from holdfast.records.durable import UNFINISHED
 
 _LETTERS_OF_A_SETTING = 1_000
 METRICS = ("accuracy/test", "loss/test", "clients/removed")
@@ -31,10 +31,11 @@ def to_tensorboard(path: Path, out: Path, *, name: str | None = None) -> Path:
         CorruptRunError: there is no run, or it is damaged.
     """
     try:
-        import tensorboardX  # noqa: F401, PLC0415  an extra
+        import tensorboardX  # noqa: F401  an extra
     except ImportError:
-        msg = "an export to TensorBoard needs tensorboardX; get it with: pip install 'holdfast[tensorboard]'"
-        raise ParameterError(msg) from None
+        raise ParameterError(
+            "an export to TensorBoard needs tensorboardX; get it with: pip install 'holdfast[tensorboard]'"
+        ) from None
     run = Exported(path)
     settings = run.settings()
     folder = out / (run.name if name is None else name)
@@ -47,8 +48,9 @@ def to_tensorboard(path: Path, out: Path, *, name: str | None = None) -> Path:
             old.unlink()
         unfinished.replace(target)
     except OSError as error:
-        msg = f"cannot write to {str(folder)!r}: {error.strerror}; choose another place with --out"
-        raise ParameterError(msg) from None
+        raise ParameterError(
+            f"cannot write to {str(folder)!r}: {error.strerror}; choose another place with --out"
+        ) from None
     finally:
         with suppress(OSError):
             unfinished.unlink()
@@ -56,10 +58,10 @@ def to_tensorboard(path: Path, out: Path, *, name: str | None = None) -> Path:
 
 
 def _write(run: Exported, settings: dict[str, Setting], target: Path) -> None:
-    from tensorboardX.proto.event_pb2 import Event  # noqa: PLC0415
-    from tensorboardX.proto.summary_pb2 import Summary  # noqa: PLC0415
-    from tensorboardX.record_writer import RecordWriter  # noqa: PLC0415
-    from tensorboardX.summary import scalar  # noqa: PLC0415
+    from tensorboardX.proto.event_pb2 import Event
+    from tensorboardX.proto.summary_pb2 import Summary
+    from tensorboardX.record_writer import RecordWriter
+    from tensorboardX.summary import scalar
 
     writer = RecordWriter(str(target))
     try:
@@ -77,7 +79,7 @@ def _write(run: Exported, settings: dict[str, Setting], target: Path) -> None:
 
 def _hyperparameters(settings: dict[str, Setting]) -> tuple[Any, ...]:
     """Return what says which run this is: the hyperparameters, and the metrics to show beside them."""
-    from tensorboardX.summary import hparams  # noqa: PLC0415
+    from tensorboardX.summary import hparams
 
     short = {key: value[:_LETTERS_OF_A_SETTING] if isinstance(value, str) else value for key, value in settings.items()}
     found: tuple[Any, ...] = hparams(short, dict.fromkeys(METRICS, 0.0))

@@ -10,12 +10,16 @@ they are asked for: clients start a process for every message, and should not wa
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from holdfast.flower.faults import Fault
     from holdfast.flower.guarded import GuardedStrategy
     from holdfast.flower.strategy import HoldfastStrategy, RageStrategy, RobustStrategy
+
+if find_spec("flwr") is None:
+    raise ModuleNotFoundError("holdfast.flower needs Flower, get it with: pip install 'holdfast[flower]'", name="flwr")
 
 _PLACES = {
     "Fault": "faults",
@@ -31,6 +35,5 @@ __all__ = ["Fault", "GuardedStrategy", "HoldfastStrategy", "RageStrategy", "Robu
 def __getattr__(name: str) -> Any:
     """Import what is asked for."""
     if name not in _PLACES:
-        msg = f"module 'holdfast.flower' has no attribute {name!r}"
-        raise AttributeError(msg)
+        raise AttributeError(f"module 'holdfast.flower' has no attribute {name!r}")
     return getattr(import_module(f"holdfast.flower.{_PLACES[name]}"), name)

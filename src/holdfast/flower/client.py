@@ -79,13 +79,15 @@ def receive(
     arrays, config = message.content.get(arrays_key), message.content.get(config_key)
     if not isinstance(arrays, ArrayRecord) or not isinstance(config, ConfigRecord):
         found = {key: type(record).__name__ for key, record in message.content.items()}
-        msg = f"a message must hold an ArrayRecord {arrays_key!r} and a ConfigRecord {config_key!r}, got {found}"
-        raise ParameterError(msg)
+        raise ParameterError(
+            f"a message must hold an ArrayRecord {arrays_key!r} and a ConfigRecord {config_key!r}, got {found}"
+        )
     try:
         model.load_state_dict(arrays.to_torch_state_dict(), strict=True)
     except (RuntimeError, TypeError, ValueError, EOFError) as error:
-        msg = f"the server's arrays must be those of the model's state_dict: {' '.join(str(error).split())}"
-        raise ParameterError(msg) from None
+        raise ParameterError(
+            f"the server's arrays must be those of the model's state_dict: {' '.join(str(error).split())}"
+        ) from None
     return dict(config)
 
 
@@ -130,8 +132,7 @@ def local_steps(
     steps, lr = _steps(config, limits), _lr(config, limits)
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if not parameters:
-        msg = "the model must have a parameter that requires a gradient, it has none"
-        raise ParameterError(msg)
+        raise ParameterError("the model must have a parameter that requires a gradient, it has none")
     model.train()
     total = torch.zeros((), dtype=torch.float64)
     for features, labels in _cycled(batches, steps):
@@ -205,8 +206,7 @@ def evaluate_reply(
         total += float(loss(outputs, wanted)) * len(labels)
         right += num_correct(outputs, wanted) if num_correct is not None else 0
     if points == 0:
-        msg = "a model is evaluated on at least one point, the batches hold none"
-        raise ParameterError(msg)
+        raise ParameterError("a model is evaluated on at least one point, the batches hold none")
     accuracy = {"accuracy": right / guesses} if num_correct is not None else {}
     return Message(RecordDict({"metrics": _record(points, {"loss": total / points} | accuracy)}), reply_to=message)
 
@@ -232,8 +232,9 @@ class SeededBatches:
     def __init__(self, features: Tensor, labels: Tensor, *, client: int) -> None:
         """Keep the points; raises `ParameterError` if there are none or the labels are not theirs."""
         if len(features) != len(labels) or len(labels) == 0:
-            msg = f"a client has at least one point and as many labels, got {len(features)} and {len(labels)}"
-            raise ParameterError(msg)
+            raise ParameterError(
+                f"a client has at least one point and as many labels, got {len(features)} and {len(labels)}"
+            )
         self.features, self.labels = features, labels
         self.client = _whole({"client": client}, "client", 0, _LARGEST)
 
@@ -248,16 +249,15 @@ class SeededBatches:
             return ((self.features, self.labels) for _ in range(steps))
         return self._drawn(steps, size, _whole(config, "seed", 0, _LARGEST), _whole(config, "round", 0, _LARGEST))
 
-    def _drawn(self, steps: int, size: int, seed: int, round: int) -> Iterator[Batch]:  # noqa: A002
-        from holdfast.simulation.batches import batches as drawn  # noqa: PLC0415  the package takes a second to import
+    def _drawn(self, steps: int, size: int, seed: int, round: int) -> Iterator[Batch]:
+        from holdfast.simulation.batches import batches as drawn
 
         points = len(self.labels)
         if steps * points > _MOST_DRAWS:
-            msg = (
+            raise ParameterError(
                 f"'local-steps' times the client's {points} points must be at most {_MOST_DRAWS} for batches that are "
                 f"drawn, got {steps} steps; a 'batch-size' of 0 takes all points in every step"
             )
-            raise ParameterError(msg)
         clients, sizes = np.array([self.client]), np.array([points])
         positions = drawn(seed, round, clients, sizes, steps=steps, batch_size=min(size, points))[0]
         return ((self.features[step], self.labels[step]) for step in torch.from_numpy(positions))
@@ -274,11 +274,10 @@ def _cycled(batches: Iterable[Batch], number: int) -> Iterator[Batch]:
             if given == number:
                 return
         if given == before:
-            msg = (
+            raise ParameterError(
                 f"'local-steps' asks for {number} batches, got {given}; pass at least one, and what can be gone "
                 "through again, such as a list or a DataLoader, if there are fewer than steps"
             )
-            raise ParameterError(msg)
 
 
 def _record(num_examples: int, metrics: Mapping[str, float]) -> MetricRecord:
@@ -292,16 +291,14 @@ def _steps(config: Mapping[str, Any], limits: Limits) -> int:
 def _whole(config: Mapping[str, Any], key: str, smallest: int, largest: int) -> int:
     value = config.get(key)
     if isinstance(value, bool) or not isinstance(value, int) or not smallest <= value <= largest:
-        msg = f"{key!r} must be a whole number in {smallest} .. {largest}, got {_shown(config, key)}"
-        raise ParameterError(msg)
+        raise ParameterError(f"{key!r} must be a whole number in {smallest} .. {largest}, got {_shown(config, key)}")
     return value
 
 
 def _lr(config: Mapping[str, Any], limits: Limits) -> float:
     value = config.get("lr")
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= limits.lr:
-        msg = f"'lr' must be a number above 0 and at most {limits.lr}, got {_shown(config, 'lr')}"
-        raise ParameterError(msg)
+        raise ParameterError(f"'lr' must be a number above 0 and at most {limits.lr}, got {_shown(config, 'lr')}")
     return float(value)
 
 

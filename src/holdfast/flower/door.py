@@ -14,7 +14,7 @@ from holdfast.errors import ReplyError
 from holdfast.flower.faults import Fault
 from holdfast.flower.receiving import Unreadable
 from holdfast.flower.sampling import Member, Roster
-from holdfast.records.round import Client, DroppedReply
+from holdfast.server.record import Client, DroppedReply
 
 DETAIL = 300
 """Most characters of what a client says that are written down."""

@@ -64,17 +64,16 @@ class Gate:
         # in because this is where the last thing that a client sent is touched. What is not an `Exception` passes: an
         # interrupt or the end of the run is no property of a reply.
         except Exception as error:
-            msg = f"the reply cannot be read: {described(error)}"
-            raise ReplyError(Fault.GARBAGE, msg) from error
+            raise ReplyError(Fault.GARBAGE, f"the reply cannot be read: {described(error)}") from error
 
     def _check_row(self, row: NDArray) -> None:
         """Refuse a row that cannot take the parameters: the caller's mistake, not the client's."""
         if row.dtype not in (np.float32, np.float64):
-            msg = f"the row must be float32 or float64, got {row.dtype}"
-            raise DtypeError(msg)
+            raise DtypeError(f"the row must be float32 or float64, got {row.dtype}")
         if row.shape != (self.layout.dim,) or not row.flags.c_contiguous or not row.flags.writeable:
-            msg = f"the row must be writable, contiguous and of length {self.layout.dim}, got the shape {row.shape}"
-            raise ShapeError(msg)
+            raise ShapeError(
+                f"the row must be writable, contiguous and of length {self.layout.dim}, got the shape {row.shape}"
+            )
 
     def _admitted(self, content: RecordDict, row: NDArray) -> dict[str, NDArray]:
         arrays = self._arrays_of(content)

@@ -23,7 +23,7 @@ from holdfast.flower.playing import largest_reply, most_objects
 from holdfast.flower.receiving import Unreadable, replies_to
 from holdfast.flower.sampling import Member, Roster
 from holdfast.flower.terms import known
-from holdfast.records.round import DroppedReply
+from holdfast.server.record import DroppedReply
 
 
 @final
@@ -43,8 +43,9 @@ class GuardedStrategy(Strategy):
 
     def __init__(self, strategy: FedAvg, *, convert_dtypes: bool = False, buffers: Sequence[str] = BUFFERS) -> None:
         if not isinstance(strategy, FedAvg):
-            msg = f"the strategy must be flwr's FedAvg or one of its kind, got {type(strategy).__name__}"
-            raise ParameterError(msg)
+            raise ParameterError(
+                f"the strategy must be flwr's FedAvg or one of its kind, got {type(strategy).__name__}"
+            )
         self.strategy = strategy
         self.drops: list[tuple[int, DroppedReply]] = []
         """What was wrong with replies, each with the round of Flower it was found in."""

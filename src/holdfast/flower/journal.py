@@ -22,15 +22,15 @@ from holdfast.data.remote import RemoteData
 from holdfast.errors import RunError
 from holdfast.flower.layout import ModelLayout
 from holdfast.models.layout import Layout
-from holdfast.records.checkpoint import Checkpoint
-from holdfast.records.folder import RunFolder
-from holdfast.records.round import RoundRecord
-from holdfast.records.snapshots import Snapshot
-from holdfast.records.summary import summarised
 from holdfast.runs import config_of
 from holdfast.runs.deployments import MARK, OWN_STEPS, has_own_steps
 from holdfast.runs.files import sealed
 from holdfast.runs.states import RULE, below
+from holdfast.server.checkpoint import Checkpoint
+from holdfast.server.folder import RunFolder
+from holdfast.server.record import RoundRecord
+from holdfast.server.snapshots import Snapshot
+from holdfast.server.summary import summarised
 from holdfast.simulation import RunConfig
 
 Buffers = Mapping[str, NDArray[Any]]
@@ -85,8 +85,9 @@ class Journal:
         found = config_of(folder)
         _compare(found, config, folder)
         if has_own_steps(folder) != own_steps:
-            msg = f"{str(folder.path)!r} holds a run in which lr was {'not ' if has_own_steps(folder) else ''}sent"
-            raise RunError(msg)
+            raise RunError(
+                f"{str(folder.path)!r} holds a run in which lr was {'not ' if has_own_steps(folder) else ''}sent"
+            )
         return cls(found, layout, folder)
 
     @staticmethod
@@ -168,11 +169,10 @@ def _compare(found: RunConfig, config: RunConfig, folder: RunFolder) -> None:
         if name not in _FREE and getattr(found, name) != getattr(config, name)
     ]
     if changed:
-        msg = (
+        raise RunError(
             f"{str(folder.path)!r} holds a run of another configuration: {'; '.join(changed)}; continue it with the "
             f"same one, or choose another folder"
         )
-        raise RunError(msg)
 
 
 def _to_checkpoint(state: ServerState) -> Checkpoint:
@@ -191,11 +191,10 @@ def _from_checkpoint(checkpoint: Checkpoint, initial: ServerState, folder: RunFo
     same = {name: (each.shape, each.dtype) for name, each in buffers.items()}
     wanted = {name: (each.shape, each.dtype) for name, each in initial.buffers.items()}
     if model is None or model.shape != initial.model.shape or model.dtype != initial.model.dtype or same != wanted:
-        msg = (
+        raise RunError(
             f"the checkpoint after {checkpoint.round} rounds in {str(folder.path)!r} is not of the model that the "
             f"server app starts with; a run continues only with the model it was started with"
         )
-        raise RunError(msg)
     return replace(
         initial,
         round=checkpoint.round,

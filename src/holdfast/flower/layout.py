@@ -107,8 +107,9 @@ class ModelLayout:
                 offset += spec.size
             specs.append(spec)
         if not offset:
-            msg = f"a model needs at least one parameter, a float array that is no buffer; got {_listed(specs)}"
-            raise ParameterError(msg)
+            raise ParameterError(
+                f"a model needs at least one parameter, a float array that is no buffer; got {_listed(specs)}"
+            )
         return cls(tuple(specs))
 
     @property
@@ -160,8 +161,7 @@ class ModelLayout:
         """
         row = parameters.detach().cpu().numpy()
         if row.shape != (self.dim,):
-            msg = f"the parameters must be a row of {self.dim} numbers, got the shape {row.shape}"
-            raise ParameterError(msg)
+            raise ParameterError(f"the parameters must be a row of {self.dim} numbers, got the shape {row.shape}")
         return ArrayRecord({spec.name: Array(_fitted(spec, row, buffers)) for spec in self.specs})
 
     def fingerprint(self) -> str:
@@ -171,14 +171,14 @@ class ModelLayout:
 
     def _read(self, arrays: ArrayRecord, specs: Sequence[ArraySpec]) -> Iterator[tuple[ArraySpec, NDArray]]:
         if set(arrays) != {spec.name for spec in self.specs}:
-            msg = f"the record must hold the arrays {_listed(self.specs)}, got {', '.join(arrays) or 'none'}"
-            raise ParameterError(msg)
+            raise ParameterError(
+                f"the record must hold the arrays {_listed(self.specs)}, got {', '.join(arrays) or 'none'}"
+            )
         for spec in specs:
             value = arrays[spec.name].numpy()
             if value.shape != spec.shape or value.dtype != spec.dtype:
                 got = f"{value.dtype} of shape {value.shape}"
-                msg = f"the array {spec.name!r} must be {spec.dtype} of shape {spec.shape}, got {got}"
-                raise ParameterError(msg)
+                raise ParameterError(f"the array {spec.name!r} must be {spec.dtype} of shape {spec.shape}, got {got}")
             yield spec, value
 
 
@@ -235,13 +235,11 @@ def _kind_of(name: str, value: NDArray, buffers: Sequence[str]) -> Kind:
     if value.dtype.kind in "iub" and value.dtype.isnative:
         return Kind.OTHER_BUFFER
     if value.dtype not in FLOATS:
-        msg = (
+        raise DtypeError(
             f"the array {name!r} of the model is {value.dtype}; allowed: float16, float32, float64, integers, booleans"
         )
-        raise DtypeError(msg)
     if not np.isfinite(value).all():
-        msg = f"the array {name!r} of the model has NaN or Inf; a model must start finite"
-        raise ParameterError(msg)
+        raise ParameterError(f"the array {name!r} of the model has NaN or Inf; a model must start finite")
     return Kind.FLOAT_BUFFER if any(fnmatchcase(name, pattern) for pattern in buffers) else Kind.PARAMETER
 
 

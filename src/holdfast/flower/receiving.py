@@ -202,8 +202,7 @@ class _Meter:
         with self._lock:
             self.spent += size
         if self.spent > self.limit:
-            msg = f"{self.what} may take {self.limit} bytes, got more"
-            raise ReplyError(Fault.UNREADABLE, msg)
+            raise ReplyError(Fault.UNREADABLE, f"{self.what} may take {self.limit} bytes, got more")
 
 
 class _MeteredChunks(dict[str, Any]):
@@ -234,8 +233,7 @@ def _bounded_pull(limit: int, patience: float, objects: int) -> Callable[..., di
 
     def bounded_pull(object_ids: list[str], pull_object_fn: Callable[[str], bytes]) -> dict[str, bytes]:
         if len(object_ids) > most:
-            msg = f"the reply may consist of {most} objects, got {len(object_ids)}"
-            raise ReplyError(Fault.UNREADABLE, msg)
+            raise ReplyError(Fault.UNREADABLE, f"the reply may consist of {most} objects, got {len(object_ids)}")
         numbers = _Meter(limit, "the chunks of the arrays of the reply")
         others = _Meter(OBJECT_HEAD * len(object_ids), "what the reply holds besides arrays")
 

@@ -9,7 +9,7 @@ from flwr.app import MetricRecord, RecordDict
 from flwr.supercore import log
 
 from holdfast.flower.metrics import common_metrics
-from holdfast.records.round import RoundRecord
+from holdfast.server.record import RoundRecord
 
 MetricsFn = Callable[[list[RecordDict], str], MetricRecord]
 """FedAvg's kind of function: the clients' records and the key of the weights in, one record out."""
@@ -37,8 +37,7 @@ def common_record(
 def _record(found: MetricRecord) -> MetricRecord:
     """Return what a user's function returned, if it is a record."""
     if not isinstance(found, MetricRecord):
-        msg = f"it must return a MetricRecord, got {type(found).__name__}"
-        raise TypeError(msg)
+        raise TypeError(f"it must return a MetricRecord, got {type(found).__name__}")
     return found
 
 

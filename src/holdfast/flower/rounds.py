@@ -19,7 +19,7 @@ from holdfast.flower.faults import Fault
 from holdfast.flower.gate import Gate
 from holdfast.flower.metrics import scalars_of
 from holdfast.flower.receiving import Unreadable
-from holdfast.records.round import Client, DroppedReply
+from holdfast.server.record import Client, DroppedReply
 
 
 @runtime_checkable

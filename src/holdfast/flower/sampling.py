@@ -13,8 +13,8 @@ from typing import Any, final
 from flwr.serverapp import Grid
 
 from holdfast.errors import ParameterError
-from holdfast.records.round import Client
 from holdfast.rng import stream
+from holdfast.server.record import Client
 from holdfast.simulation.cohorts import Cohorts
 from holdfast.values import whole_number
 
@@ -56,13 +56,13 @@ class Roster:
         if roll is None:
             return cls(None)
         if not isinstance(roll, (Mapping, str, os.PathLike)):
-            msg = f"nodes must be a table of node ids and names, or a JSON file with one, got {roll!r}"
-            raise ParameterError(msg)
+            raise ParameterError(f"nodes must be a table of node ids and names, or a JSON file with one, got {roll!r}")
         table = roll if isinstance(roll, Mapping) else _read(Path(roll))
         names = {_node_id(node): _name(name) for node, name in table.items()}
         if len({str(name) for name in names.values()}) != len(names) or not names:
-            msg = f"nodes must give every node a name of its own, and name at least one; got {dict(table)!r}"
-            raise ParameterError(msg)
+            raise ParameterError(
+                f"nodes must give every node a name of its own, and name at least one; got {dict(table)!r}"
+            )
         return cls(names)
 
     def name(self, node_id: int) -> Client:
@@ -98,7 +98,7 @@ class Muster:
         return members
 
 
-def cohort_of(members: list[Member], cohorts: Cohorts, *, round: int, size: int, seed: int) -> list[Member]:  # noqa: A002
+def cohort_of(members: list[Member], cohorts: Cohorts, *, round: int, size: int, seed: int) -> list[Member]:
     """Return who is asked to train: the members at the places that the simulator would draw, all if they are few."""
     if size >= len(members):
         return members
@@ -106,7 +106,7 @@ def cohort_of(members: list[Member], cohorts: Cohorts, *, round: int, size: int,
     return [members[int(place)] for place in places if place < len(members)]
 
 
-def examiners_of(members: list[Member], *, round: int, size: int, seed: int) -> list[Member]:  # noqa: A002
+def examiners_of(members: list[Member], *, round: int, size: int, seed: int) -> list[Member]:
     """Return who is asked to evaluate: drawn independently of who trains."""
     if size >= len(members):
         return members
@@ -117,11 +117,11 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         table = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        msg = f"cannot read the names of nodes in {str(path)!r}: {error}"
-        raise ParameterError(msg) from None
+        raise ParameterError(f"cannot read the names of nodes in {str(path)!r}: {error}") from None
     if not isinstance(table, dict):
-        msg = f'{str(path)!r} must hold a table such as {{"1234": "clinic"}} of node ids and names, got {table!r}'
-        raise ParameterError(msg)
+        raise ParameterError(
+            f'{str(path)!r} must hold a table such as {{"1234": "clinic"}} of node ids and names, got {table!r}'
+        )
     return table
 
 
@@ -131,14 +131,12 @@ def _node_id(node: Any) -> int:
             return int(node)
         return int(whole_number(node))
     except ValueError:
-        msg = f"nodes: a node id must be a whole number, got {node!r}"
-        raise ParameterError(msg) from None
+        raise ParameterError(f"nodes: a node id must be a whole number, got {node!r}") from None
 
 
 def _name(name: Any) -> Client:
     if isinstance(name, bool) or not isinstance(name, (int, str)) or name == "":
-        msg = f"nodes: a node's name must be a whole number or a word, got {name!r}"
-        raise ParameterError(msg)
+        raise ParameterError(f"nodes: a node's name must be a whole number or a word, got {name!r}")
     return name
 
 

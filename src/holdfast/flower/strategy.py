@@ -29,7 +29,7 @@ from holdfast.flower.rounds import Received, Start, Tampering, TrainingRound, ag
 from holdfast.flower.sampling import Member, Muster, Roll, Roster, cohort_of, examiners_of
 from holdfast.flower.stepping import stepped
 from holdfast.flower.terms import known, terms_of
-from holdfast.records.round import Client, RoundRecord, finite
+from holdfast.server.record import Client, RoundRecord, finite
 from holdfast.simulation import RunConfig
 from holdfast.simulation.cohorts import Cohorts, UniformCohorts
 from holdfast.simulation.recording import Timer, decided
@@ -364,5 +364,4 @@ class RageStrategy(HoldfastStrategy):
             return Rage(num_byzantine=self.num_malicious_nodes, byzantine_fraction=self.byzantine_fraction)
         except ParameterError as error:
             given = f"num_malicious_nodes={self.num_malicious_nodes!r}, byzantine_fraction={self.byzantine_fraction!r}"
-            msg = f"{given}: {error}"
-            raise ParameterError(msg) from None
+            raise ParameterError(f"{given}: {error}") from None

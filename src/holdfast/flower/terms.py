@@ -49,11 +49,11 @@ class Terms:
         """Return the same for so many rounds; schedules look at it."""
         return replace(self, run=RunConfig(**{**dict(self.run), "rounds": rounds}))
 
-    def lr_of(self, round: int) -> float:  # noqa: A002  the one word for it
+    def lr_of(self, round: int) -> float:
         """Return η of a round: what updates are divided by, and what the step is multiplied with."""
         return self.run.lr_of(round)
 
-    def config(self, round: int, given: ConfigRecord) -> ConfigRecord:  # noqa: A002
+    def config(self, round: int, given: ConfigRecord) -> ConfigRecord:
         """Return what a client is told in a round; the user's own entries come first, and cannot replace these."""
         batch_size = self.run.batch_size
         own: dict[str, int | float] = {
@@ -89,32 +89,28 @@ class Terms:
 def known(value: Known | None) -> Known:
     """Return what is known from the first round on; `ParameterError` before it."""
     if value is None:
-        msg = "the model is not known before the first round; call configure_train first"
-        raise ParameterError(msg)
+        raise ParameterError("the model is not known before the first round; call configure_train first")
     return value
 
 
 def whole(name: str, value: Any, *, least: int) -> int:
     """Return a whole number that is at least so large; `ParameterError` otherwise."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        msg = f"{name} must be a whole number from {least} on, got {value!r}"
-        raise ParameterError(msg)
+        raise ParameterError(f"{name} must be a whole number from {least} on, got {value!r}")
     return value
 
 
 def share(name: str, value: Any) -> float:
     """Return a number between 0 and 1; `ParameterError` otherwise."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value <= 1.0:
-        msg = f"{name} must lie between 0 and 1, got {value!r}"
-        raise ParameterError(msg)
+        raise ParameterError(f"{name} must lie between 0 and 1, got {value!r}")
     return float(value)
 
 
 def seconds(name: str, value: Any) -> float:
     """Return a finite number of seconds from 0 on; `ParameterError` otherwise."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value < math.inf:
-        msg = f"{name} must be a number of seconds from 0 on, got {value!r}"
-        raise ParameterError(msg)
+        raise ParameterError(f"{name} must be a number of seconds from 0 on, got {value!r}")
     return float(value)
 
 
@@ -150,20 +146,17 @@ def _check_kinds(strategy: HoldfastStrategy) -> None:
     for name, (fits, what) in _KINDS.items():
         value = getattr(strategy, name)
         if not fits(value):
-            msg = f"{name} must be {what}, got {value!r}"
-            raise ParameterError(msg)
+            raise ParameterError(f"{name} must be {what}, got {value!r}")
     if strategy.arrayrecord_key == strategy.configrecord_key:
         key = strategy.arrayrecord_key
-        msg = f"arrayrecord_key and configrecord_key must be different words, got {key!r} for both"
-        raise ParameterError(msg)
+        raise ParameterError(f"arrayrecord_key and configrecord_key must be different words, got {key!r} for both")
 
 
 def terms_of(strategy: HoldfastStrategy) -> Terms:
     """Refuse what cannot be, and return what the clients are told."""
     rule = strategy.the_rule()
     if not isinstance(rule, Aggregator):
-        msg = f"the rule must be an Aggregator of holdfast, such as Rage(num_byzantine=1); got {rule!r}"
-        raise ParameterError(msg)
+        raise ParameterError(f"the rule must be an Aggregator of holdfast, such as Rage(num_byzantine=1); got {rule!r}")
     for name in ("min_train_nodes", "min_evaluate_nodes", "min_available_nodes"):
         whole(name, getattr(strategy, name), least=1)
     if strategy.num_train_nodes is not None:
@@ -175,8 +168,7 @@ def terms_of(strategy: HoldfastStrategy) -> Terms:
     needs = rule.all_needs()
     for need, name in ((Need.TRUSTED_ROW, "trusted_update_fn"), (Need.TRUSTED_LOSS, "trusted_loss_fn")):
         if need in needs and getattr(strategy, name) is None:
-            msg = f"{rule!r} needs {need}; give {name}"
-            raise ParameterError(msg)
+            raise ParameterError(f"{rule!r} needs {need}; give {name}")
     return Terms.of(
         lr=strategy.lr,
         rule=rule,

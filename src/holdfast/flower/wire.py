@@ -143,12 +143,10 @@ def _read_header(file: io.BytesIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]
     if version == (1, 0):
         return np.lib.format.read_array_header_1_0(file, max_header_size=MOST_HEADER)
     if version not in {(2, 0), (3, 0)}:
-        msg = f"version {version} of the format is not known"
-        raise ValueError(msg)
+        raise ValueError(f"version {version} of the format is not known")
     # 3.0 is 2.0 with names of fields in UTF-8; an array with fields is refused anyway.
     return np.lib.format.read_array_header_2_0(file, max_header_size=MOST_HEADER)
 
 
 def _refuse(fault: Fault, spec: ArraySpec, detail: str) -> NoReturn:
-    msg = f"array {spec.name!r}: {detail}"
-    raise ReplyError(fault, msg)
+    raise ReplyError(fault, f"array {spec.name!r}: {detail}")

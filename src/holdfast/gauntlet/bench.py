@@ -66,8 +66,9 @@ def _outcomes(tasks: list[Task], jobs: int) -> Iterator[list[Record]]:
             outcomes = pool.map(try_cell, tasks)
         yield from outcomes
     except BrokenProcessPool:
-        msg = f"one of {jobs} worker processes ended abruptly, perhaps for want of memory; run again with fewer jobs"
-        raise HoldfastError(msg) from None
+        raise HoldfastError(
+            f"one of {jobs} worker processes ended abruptly, perhaps for want of memory; run again with fewer jobs"
+        ) from None
     finally:
         for worker in set(multiprocessing.active_children()) - others:
             worker.terminate()  # all is done, or nobody waits for it any more

@@ -48,8 +48,7 @@ class Grid(ValueObject):
     @classmethod
     def _not_empty(cls, value: tuple[Any, ...]) -> tuple[Any, ...]:
         if not value or len(set(value)) != len(value):
-            msg = "must name at least one entry, each once"
-            raise ValueError(msg)
+            raise ValueError("must name at least one entry, each once")
         return value
 
     def check(self) -> None:
@@ -59,8 +58,9 @@ class Grid(ValueObject):
             check_model(model)
         for cohort_size, fraction in product(self.cohort_sizes, self.byzantine_fractions):
             if num_byzantine(fraction, cohort_size) == 0:
-                msg = f"a share of {fraction} of {cohort_size} clients is nobody; it must be at least 1/{cohort_size}"
-                raise ParameterError(msg)
+                raise ParameterError(
+                    f"a share of {fraction} of {cohort_size} clients is nobody; it must be at least 1/{cohort_size}"
+                )
 
     def cells(self) -> Iterator[Cell]:
         """Yield the cells, those on the same honest rows next to each other; shares of as many clients are one."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal
 
-from holdfast.aggregators import RULES, Aggregator, Rage, build_rule
+from holdfast.aggregators import RULES, Aggregator, Rage
 from holdfast.attacks import (
     ATTACKS,
     ALittleIsEnough,
@@ -22,7 +22,6 @@ from holdfast.attacks import (
     MinSum,
     Optimal,
     Spread,
-    build_attack,
 )
 from holdfast.errors import UnknownNameError, find, nearest
 
@@ -122,12 +121,12 @@ def rule_called(label: str, num_byzantine: int, sigma0: float) -> Aggregator:
     """
     if label in SIGMA0_GIVEN:
         return Rage(num_byzantine=num_byzantine, mode=SIGMA0_GIVEN[label], sigma0=sigma0)
-    return build_rule(label, num_byzantine=num_byzantine)
+    return RULES.build(label, num_byzantine=num_byzantine)
 
 
 def attack_called(label: str) -> Attack:
     """Return the attack with this label, or the registered one of this name with its own parameters."""
-    return WITH_PARAMETERS[label] if label in WITH_PARAMETERS else build_attack(label)
+    return WITH_PARAMETERS[label] if label in WITH_PARAMETERS else ATTACKS.build(label)
 
 
 def check_labels(rules: tuple[str, ...], attacks: tuple[str, ...]) -> None:
@@ -142,6 +141,7 @@ def check_labels(rules: tuple[str, ...], attacks: tuple[str, ...]) -> None:
     for label in attacks:
         parts = label.split("+")
         if label not in WITH_PARAMETERS and any(part not in known for part in parts):
-            msg = f"unknown attack {label!r} on a matrix{nearest(label, known)}; known: {', '.join(sorted(known))}"
-            raise UnknownNameError(msg)
+            raise UnknownNameError(
+                f"unknown attack {label!r} on a matrix{nearest(label, known)}; known: {', '.join(sorted(known))}"
+            )
         attack_called(label)

@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from holdfast.durable import append_lines, drop_torn_line, sole_holder, whole_lines
 from holdfast.errors import ParameterError, RunError
 from holdfast.gauntlet.grid import Cell
-from holdfast.records.durable import append_lines, drop_torn_line, sole_holder, whole_lines
 
 __all__ = ["Record", "append", "cell_key", "drop_torn_line", "read_records", "sole_writer"]
 
@@ -61,8 +61,7 @@ def read_records(path: Path) -> list[Record]:
     try:
         lines = b"".join(whole_lines(path)).decode().splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        msg = f"cannot read {str(path)!r} as a result of the gauntlet: {error}"
-        raise ParameterError(msg) from None
+        raise ParameterError(f"cannot read {str(path)!r} as a result of the gauntlet: {error}") from None
     records = [_parsed(line, f"{path}:{number}") for number, line in enumerate(lines, 1)]
     return list({record.key: record for record in records}.values())
 
@@ -74,8 +73,9 @@ def sole_writer(path: Path) -> Iterator[None]:
         try:
             stack.enter_context(sole_holder(path))
         except BlockingIOError:
-            msg = f"another run is writing to {str(path)!r}; wait until it is done, or choose another file"
-            raise ParameterError(msg) from None
+            raise ParameterError(
+                f"another run is writing to {str(path)!r}; wait until it is done, or choose another file"
+            ) from None
         yield
 
 
@@ -84,8 +84,9 @@ def append(path: Path, records: Iterable[Record]) -> None:
     try:
         append_lines(path, "".join(record.line() for record in records).encode())
     except OSError as error:
-        msg = f"cannot append to {str(path)!r}: {error.strerror}; what it holds is whole, so run again to go on from it"
-        raise RunError(msg) from None
+        raise RunError(
+            f"cannot append to {str(path)!r}: {error.strerror}; what it holds is whole, so run again to go on from it"
+        ) from None
 
 
 def _parsed(line: str, where: str) -> Record:
@@ -93,9 +94,7 @@ def _parsed(line: str, where: str) -> Record:
     try:
         values: Any = json.loads(line)
         if not isinstance(values, dict) or not set(values) <= known:
-            msg = f"unexpected content {line[:80]!r}"
-            raise ValueError(msg)  # noqa: TRY301  turned into one message with those of the JSON reader
+            raise ValueError(f"unexpected content {line[:80]!r}")  # noqa: TRY301  turned into one message with those of the JSON reader
         return Record(**values)
     except (ValueError, TypeError) as error:
-        msg = f"{where} is no record of the gauntlet: {error}"
-        raise ParameterError(msg) from None
+        raise ParameterError(f"{where} is no record of the gauntlet: {error}") from None

@@ -191,11 +191,10 @@ def usable_rows(columns: Columns, squares: Vector) -> NDArray[np.bool_]:
     usable: NDArray[np.bool_] = squares <= LARGEST_SQUARE  # false for NaN
     if not usable.any():
         dtype = str(columns.dtype).removeprefix("torch.")
-        msg = (
+        raise NoUsableRowError(
             f"none of the {columns.num_rows} rows is usable: each holds NaN, Inf or values whose square overflows "
             f"{dtype}; at least one finite row is needed"
         )
-        raise NoUsableRowError(msg)
     return usable
 
 

@@ -24,8 +24,7 @@ class ShardedColumns(Columns):
 
     def __init__(self, local: Any, group: dist.ProcessGroup | None = None) -> None:
         if not dist.is_available() or not dist.is_initialized():
-            msg = "ShardedColumns needs torch.distributed.init_process_group first"
-            raise InputError(msg)
+            raise InputError("ShardedColumns needs torch.distributed.init_process_group first")
         self.group = group
         self.device = torch.device("cpu")
         failure: InputError | None = None
@@ -88,5 +87,6 @@ class ShardedColumns(Columns):
         if failure is not None:
             raise failure
         if not np.allclose(square, mean**2, rtol=1e-12):
-            msg = f"every rank must hold a slice of the same rows in one dtype; here {self.num_rows} x {self.dtype}"
-            raise (ShapeError if square[0] != mean[0] ** 2 else DtypeError)(msg)
+            raise (ShapeError if square[0] != mean[0] ** 2 else DtypeError)(
+                f"every rank must hold a slice of the same rows in one dtype; here {self.num_rows} x {self.dtype}"
+            )

@@ -24,15 +24,15 @@ def as_columns(updates: Any) -> Columns:
         return _dense(_as_tensor(updates, "updates"))
     if isinstance(updates, Sequence) and not isinstance(updates, (str, bytes, memoryview)):
         return _rows(updates)
-    msg = f"updates must be a K x d tensor or array, or a list of K one-dimensional ones, got {type(updates).__name__}"
-    raise ShapeError(msg)
+    raise ShapeError(
+        f"updates must be a K x d tensor or array, or a list of K one-dimensional ones, got {type(updates).__name__}"
+    )
 
 
 def _dense(tensor: Tensor) -> Columns:
     if tensor.ndim != 2:
         hint = "; for a single client use a matrix of one row" if tensor.ndim == 1 else ""
-        msg = f"updates must have 2 dimensions (clients, parameters), got shape {tuple(tensor.shape)}{hint}"
-        raise ShapeError(msg)
+        raise ShapeError(f"updates must have 2 dimensions (clients, parameters), got shape {tuple(tensor.shape)}{hint}")
     _check_size(*tensor.shape)
     return DenseColumns(tensor)
 
@@ -41,17 +41,18 @@ def _rows(updates: Sequence[Any]) -> Columns:
     rows = [_as_tensor(row, f"row {index}") for index, row in enumerate(updates)]
     for index, row in enumerate(rows):
         if row.ndim != 1:
-            msg = f"row {index} must be one-dimensional, got shape {tuple(row.shape)}; flatten each client's update"
-            raise ShapeError(msg)
+            raise ShapeError(
+                f"row {index} must be one-dimensional, got shape {tuple(row.shape)}; flatten each client's update"
+            )
         if row.shape != rows[0].shape:
-            msg = f"rows must have one length, got {rows[0].shape[0]} in row 0 and {row.shape[0]} in row {index}"
-            raise ShapeError(msg)
+            raise ShapeError(
+                f"rows must have one length, got {rows[0].shape[0]} in row 0 and {row.shape[0]} in row {index}"
+            )
         if (row.dtype, row.device) != (rows[0].dtype, rows[0].device):
-            msg = (
+            raise DtypeError(
                 f"rows must have one dtype and device, got {rows[0].dtype} on {rows[0].device} in row 0 and "
                 f"{row.dtype} on {row.device} in row {index}"
             )
-            raise DtypeError(msg)
     _check_size(len(rows), rows[0].shape[0] if rows else 1)
     return RowColumns(rows)
 
@@ -60,26 +61,24 @@ def _as_tensor(value: Any, name: str) -> Tensor:
     """Return a tensor that shares memory with a tensor or array of float32 or float64."""
     if isinstance(value, np.ndarray):
         if value.dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
-            msg = f"{name} must be float32 or float64 in native byte order, got {value.dtype}"
-            raise DtypeError(msg)
+            raise DtypeError(f"{name} must be float32 or float64 in native byte order, got {value.dtype}")
         if isinstance(value, np.ma.MaskedArray):
-            msg = f"{name} must not be a masked array: the mask would be ignored; fill it or leave masked rows out"
-            raise DtypeError(msg)
+            raise DtypeError(
+                f"{name} must not be a masked array: the mask would be ignored; fill it or leave masked rows out"
+            )
         with warnings.catch_warnings():  # torch warns of read-only memory; nothing here writes to it
             warnings.simplefilter("ignore", UserWarning)
             value = torch.from_numpy(value if _has_plain_strides(value) else value.copy())
     if not isinstance(value, Tensor):
-        msg = f"{name} must be a tensor or a numpy array, got {type(value).__name__}: {value!r:.60}"
-        raise ShapeError(msg)
+        raise ShapeError(f"{name} must be a tensor or a numpy array, got {type(value).__name__}: {value!r:.60}")
     if value.layout != torch.strided:
-        msg = f"{name} must be a dense tensor, got layout {value.layout}; use .to_dense()"
-        raise DtypeError(msg)
+        raise DtypeError(f"{name} must be a dense tensor, got layout {value.layout}; use .to_dense()")
     if value.is_meta:
-        msg = f"{name} must hold numbers, got a tensor on the device 'meta', which has none"
-        raise DtypeError(msg)
+        raise DtypeError(f"{name} must hold numbers, got a tensor on the device 'meta', which has none")
     if value.dtype not in FLOATS:
-        msg = f"{name} must be float32 or float64, got {str(value.dtype).removeprefix('torch.')}; use .float()"
-        raise DtypeError(msg)
+        raise DtypeError(
+            f"{name} must be float32 or float64, got {str(value.dtype).removeprefix('torch.')}; use .float()"
+        )
     return value.detach().resolve_neg().resolve_conj()
 
 
@@ -89,5 +88,4 @@ def _has_plain_strides(array: np.ndarray[Any, Any]) -> bool:
 
 def _check_size(num_rows: int, num_columns: int) -> None:
     if num_rows < 1 or num_columns < 1:
-        msg = f"updates must have at least one row and one column, got {num_rows} x {num_columns}"
-        raise ShapeError(msg)
+        raise ShapeError(f"updates must have at least one row and one column, got {num_rows} x {num_columns}")

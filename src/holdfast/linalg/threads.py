@@ -58,7 +58,7 @@ def one_blas_thread() -> Iterator[None]:
 @contextmanager
 def one_torch_thread() -> Iterator[None]:
     """Let torch work on one thread while inside, which makes its sums the same everywhere."""
-    import torch  # noqa: PLC0415  the command line counts cores without it
+    import torch
 
     before = torch.get_num_threads()
     torch.set_num_threads(1)

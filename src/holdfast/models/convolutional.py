@@ -13,16 +13,17 @@ from holdfast.data.base import Dataset
 from holdfast.models.base import Architecture, Width
 from holdfast.models.fitting import image_shape
 from holdfast.models.losses import CrossEntropy, Loss
+from holdfast.models.registry import MODELS
 from holdfast.values import whole_number
 
 
 def _odd(value: int) -> int:
     if value % 2 == 0:
-        msg = "input should be odd, so that an image keeps its size"
-        raise ValueError(msg)
+        raise ValueError("input should be odd, so that an image keeps its size")
     return value
 
 
+@MODELS.register("cnn")
 @final
 class ConvolutionalNetwork(Architecture):
     """Twice convolution, ReLU and 2 × 2 maximum, then one hidden layer (LeCun et al. 1998, with today's parts).
@@ -69,6 +70,7 @@ class ConvolutionalNetwork(Architecture):
         return CrossEntropy()
 
 
+@MODELS.register("resnet")
 @final
 class ResidualNetwork(Architecture):
     """The ResNet of He et al. 2016 for small images, with group normalisation (Wu, He 2018).
@@ -99,11 +101,9 @@ class ResidualNetwork(Architecture):
     @model_validator(mode="after")
     def _fitting(self) -> Self:
         if self.depth % 6 != 2:
-            msg = f"depth must be 6 n + 2, such as 8, 14, 20 or 32, got {self.depth}"
-            raise ValueError(msg)
+            raise ValueError(f"depth must be 6 n + 2, such as 8, 14, 20 or 32, got {self.depth}")
         if self.width % self.groups:
-            msg = f"groups must divide the width {self.width}, got {self.groups}"
-            raise ValueError(msg)
+            raise ValueError(f"groups must divide the width {self.width}, got {self.groups}")
         return self
 
     def module(self, dataset: Dataset) -> nn.Module:

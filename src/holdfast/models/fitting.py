@@ -34,8 +34,7 @@ def num_symbols(dataset: Dataset, model: str) -> int:
         raise _misfit(dataset, model, "one label per token")
     outside = dataset.features[(dataset.features < 0) | (dataset.features >= dataset.num_classes)]
     if len(outside):
-        msg = f"{dataset.name}: tokens must lie in 0 .. {dataset.num_classes - 1}, got {int(outside[0])}"
-        raise DataError(msg)
+        raise DataError(f"{dataset.name}: tokens must lie in 0 .. {dataset.num_classes - 1}, got {int(outside[0])}")
     return dataset.num_classes
 
 

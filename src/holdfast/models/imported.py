@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, ClassVar, final
+from typing import Annotated, Any, ClassVar, final
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from holdfast.data.base import Dataset
@@ -14,8 +15,10 @@ from holdfast.errors import DataError, ParameterError, find
 from holdfast.importing import imported
 from holdfast.models.base import Architecture
 from holdfast.models.losses import LOSSES, Loss
+from holdfast.models.registry import MODELS
 
 
+@MODELS.register("import")
 @final
 class ImportedModel(Architecture):
     """Any `torch.nn.Module`, made by a factory at an import path.
@@ -33,7 +36,7 @@ class ImportedModel(Architecture):
 
     citation: ClassVar[str] = "the user's own"
 
-    factory: str
+    factory: Annotated[str, Field(examples=["our.models:network"])]
     """Where the factory is, "package.module:function"; a class of modules is a factory too."""
     criterion: str = "cross-entropy"
     """The loss: cross-entropy, logistic, half-squares, or the import path of a `Loss`."""
@@ -50,11 +53,9 @@ class ImportedModel(Architecture):
         try:
             module = factory(*arguments)
         except Exception as error:
-            msg = f"{self.factory} failed with {type(error).__name__}: {error}"
-            raise ParameterError(msg) from error
+            raise ParameterError(f"{self.factory} failed with {type(error).__name__}: {error}") from error
         if not isinstance(module, nn.Module):
-            msg = f"{self.factory} must return a torch.nn.Module, got {type(module).__name__}"
-            raise ParameterError(msg)
+            raise ParameterError(f"{self.factory} must return a torch.nn.Module, got {type(module).__name__}")
         if dataset.features.is_floating_point():
             module = module.to(dataset.features.dtype)
         self._check_outputs(module, dataset)
@@ -72,15 +73,13 @@ class ImportedModel(Architecture):
         if isinstance(loss, type) and issubclass(loss, Loss):
             loss = loss()
         if not isinstance(loss, Loss):
-            msg = f"{self.criterion} must be a holdfast.models.Loss, got {type(loss).__name__}"
-            raise ParameterError(msg)
+            raise ParameterError(f"{self.criterion} must be a holdfast.models.Loss, got {type(loss).__name__}")
         return loss
 
     def _wants_data(self, factory: Callable[..., Any]) -> bool:
         """Return whether the factory must be given an argument."""
         if not callable(factory):
-            msg = f"{self.factory} must be a function or a class, got {type(factory).__name__}"
-            raise ParameterError(msg)
+            raise ParameterError(f"{self.factory} must be a function or a class, got {type(factory).__name__}")
         try:
             parameters = inspect.signature(factory).parameters.values()
         except ValueError:  # some functions written in C do not say what they take
@@ -88,8 +87,7 @@ class ImportedModel(Architecture):
         kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
         required = [each.name for each in parameters if each.default is each.empty and each.kind not in kinds]
         if len(required) > 1:
-            msg = f"{self.factory} must take nothing or the data set, it takes {', '.join(required)}"
-            raise ParameterError(msg)
+            raise ParameterError(f"{self.factory} must take nothing or the data set, it takes {', '.join(required)}")
         return bool(required)
 
     def _check_outputs(self, module: nn.Module, dataset: Dataset) -> None:
@@ -98,8 +96,7 @@ class ImportedModel(Architecture):
         outputs = self._outputs(module, torch.cat([dataset.features[:1], dataset.features[-1:]]))
         if tuple(outputs.shape) != expected:
             got = f"two points give outputs of shape {tuple(outputs.shape)}, the loss takes {expected}"
-            msg = f"{self.factory}: {got}"
-            raise DataError(msg)
+            raise DataError(f"{self.factory}: {got}")
 
     def _outputs(self, module: nn.Module, points: Tensor) -> Tensor:
         """Return the outputs without leaving a trace in the module's buffers."""
@@ -108,11 +105,11 @@ class ImportedModel(Architecture):
             with torch.no_grad():
                 outputs = module(points)
         except Exception as error:
-            msg = f"{self.factory}: points of shape {tuple(points.shape)} fail with {type(error).__name__}: {error}"
-            raise DataError(msg) from error
+            raise DataError(
+                f"{self.factory}: points of shape {tuple(points.shape)} fail with {type(error).__name__}: {error}"
+            ) from error
         finally:
             module.train()
         if not isinstance(outputs, Tensor):
-            msg = f"{self.factory}: the module must return a tensor, got {type(outputs).__name__}"
-            raise DataError(msg)
+            raise DataError(f"{self.factory}: the module must return a tensor, got {type(outputs).__name__}")
         return outputs

@@ -57,8 +57,7 @@ class Layout:
         frozen = [name for name, parameter in parameters.items() if not parameter.requires_grad]
         if frozen or not parameters:
             what = f"the parameters {', '.join(frozen)} are frozen" if frozen else "it has no parameters"
-            msg = f"every parameter of a model must be trainable, and there must be some: {what}"
-            raise DataError(msg)
+            raise DataError(f"every parameter of a model must be trainable, and there must be some: {what}")
         buffers = {name: each for name, each in module.named_buffers() if each.is_floating_point()}
         return cls(_places(parameters), _places(buffers))
 

@@ -10,8 +10,10 @@ from holdfast.data.base import Dataset
 from holdfast.models.base import Architecture
 from holdfast.models.fitting import vector_length
 from holdfast.models.losses import CrossEntropy, Logistic, Loss
+from holdfast.models.registry import MODELS
 
 
+@MODELS.register("logistic-regression")
 @final
 class LogisticRegression(Architecture):
     r"""Two classes, one output z = w · x + b (Cox 1958): mean log(1 + exp(−y z)) + (l2 / 2)(‖w‖² + b²), y = ±1.
@@ -40,6 +42,7 @@ class LogisticRegression(Architecture):
         return Logistic()
 
 
+@MODELS.register("softmax-regression")
 @final
 class SoftmaxRegression(Architecture):
     """One linear output per class under a softmax (multinomial logistic regression). Weights start at 0.

@@ -51,8 +51,7 @@ class CrossEntropy(Loss):
     def num_outputs(self, dataset: Dataset) -> int:
         """Return the number of classes."""
         if dataset.num_classes is None:
-            msg = f"cross-entropy needs classes, and the labels of {dataset.name} are none"
-            raise DataError(msg)
+            raise DataError(f"cross-entropy needs classes, and the labels of {dataset.name} are none")
         return dataset.num_classes
 
     def mean(self, outputs: Tensor, labels: Tensor) -> Tensor:
@@ -71,14 +70,15 @@ class Logistic(Loss):
     def num_outputs(self, dataset: Dataset) -> int:
         """Return 1."""
         if dataset.num_classes != 2:
-            msg = f"the logistic loss needs two classes, {dataset.name} has {dataset.num_classes or 'no'} classes"
-            raise DataError(msg)
+            raise DataError(
+                f"the logistic loss needs two classes, {dataset.name} has {dataset.num_classes or 'no'} classes"
+            )
         return 1
 
     def mean(self, outputs: Tensor, labels: Tensor) -> Tensor:
-        """Return the mean of softplus(−y z)."""
+        """Return the mean of −log σ(y z)."""
         signs = (2 * labels - 1).to(outputs.dtype)
-        return functional.softplus(-signs * outputs.squeeze(-1)).mean()
+        return -functional.logsigmoid(signs * outputs.squeeze(-1)).mean()
 
     def num_correct(self, outputs: Tensor, labels: Tensor) -> int | None:
         """Count the points on the right side of 0."""
@@ -92,8 +92,9 @@ class HalfSquares(Loss):
     def num_outputs(self, dataset: Dataset) -> int:
         """Return the length of a label."""
         if not dataset.labels.is_floating_point():
-            msg = f"the squared loss needs labels that are floats, those of {dataset.name} are {dataset.labels.dtype}"
-            raise DataError(msg)
+            raise DataError(
+                f"the squared loss needs labels that are floats, those of {dataset.name} are {dataset.labels.dtype}"
+            )
         return int(torch.Size(dataset.labels.shape[1:]).numel())
 
     def output_shape(self, dataset: Dataset) -> tuple[int, ...]:

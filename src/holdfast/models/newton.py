@@ -41,16 +41,16 @@ class Minimisable(ABC):
             DataError: rounding keeps the gradient above the tolerance.
         """
         if self.l2 <= 0:
-            msg = f"a minimiser is sure to exist only with l2 > 0, got {self.l2}"
-            raise ParameterError(msg)
+            raise ParameterError(f"a minimiser is sure to exist only with l2 > 0, got {self.l2}")
         w = start
         for _ in range(iterations):
             gradient = self.gradient(w)
             if np.linalg.norm(gradient) < tolerance:
                 return w
             w = self._descended(w, self.newton_direction(w, gradient), gradient)
-        msg = f"Newton's method stopped at a gradient of length {np.linalg.norm(self.gradient(w))}, not {tolerance}"
-        raise DataError(msg)
+        raise DataError(
+            f"Newton's method stopped at a gradient of length {np.linalg.norm(self.gradient(w))}, not {tolerance}"
+        )
 
     def _descended(self, w: Vector, direction: Vector, gradient: Vector) -> Vector:
         """Return w − t · direction for the first t = 1, ½, ¼, … that lowers F enough, up to rounding (Armijo)."""

@@ -11,8 +11,10 @@ from holdfast.data.base import Dataset
 from holdfast.models.base import Architecture, Width
 from holdfast.models.fitting import vector_length
 from holdfast.models.losses import CrossEntropy, Loss
+from holdfast.models.registry import MODELS
 
 
+@MODELS.register("mlp")
 @final
 class MultilayerPerceptron(Architecture):
     """Linear layers with ReLU between them, under a softmax; two hidden layers, or as many as asked for.

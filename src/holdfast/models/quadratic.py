@@ -13,11 +13,13 @@ from holdfast.data.base import Dataset
 from holdfast.models.base import Architecture
 from holdfast.models.fitting import vector_length
 from holdfast.models.losses import HalfNorm, Loss
+from holdfast.models.registry import MODELS
 from holdfast.values import real_number
 
 Positive = Annotated[float, Field(gt=0.0), BeforeValidator(real_number)]
 
 
+@MODELS.register("quadratic")
 @final
 class Quadratic(Architecture):
     r"""Parameters w ∈ ℝᵖ that are to lie near all points a_i: f_i(w) = ½ Σ_j λ_j (w_j − a_ij)² + (l2 / 2) ‖w‖².
@@ -43,14 +45,17 @@ class Quadratic(Architecture):
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if self.strong_convexity > self.smoothness:
-            msg = f"strong_convexity must be at most smoothness = {self.smoothness}, got {self.strong_convexity}"
-            raise ValueError(msg)
+            raise ValueError(
+                f"strong_convexity must be at most smoothness = {self.smoothness}, got {self.strong_convexity}"
+            )
         return self
 
     def curvatures(self, dim: int) -> Tensor:
-        """Return λ_1 ≤ … ≤ λ_p."""
-        low = self.smoothness if dim == 1 else self.strong_convexity
-        return torch.logspace(math.log10(low), math.log10(self.smoothness), dim, dtype=torch.float64)
+        """Return λ_1 ≤ … ≤ λ_p; the first and the last are μ and L to the bit."""
+        low, high = math.log10(self.strong_convexity), math.log10(self.smoothness)
+        found = torch.logspace(low, high, dim, dtype=torch.float64)
+        found[0], found[-1] = self.strong_convexity, self.smoothness
+        return found.clamp_(self.strong_convexity, self.smoothness)
 
     def module(self, dataset: Dataset) -> nn.Module:
         """Return the map from points a to √λ (w − a)."""

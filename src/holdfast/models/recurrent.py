@@ -11,6 +11,7 @@ from holdfast.data.base import Dataset
 from holdfast.models.base import Architecture, Width
 from holdfast.models.fitting import num_symbols
 from holdfast.models.losses import CrossEntropy, Loss
+from holdfast.models.registry import MODELS
 
 
 class CharacterModel(Architecture, ABC):
@@ -39,6 +40,7 @@ class CharacterModel(Architecture, ABC):
         return CrossEntropy()
 
 
+@MODELS.register("gru")
 @final
 class GatedRecurrent(CharacterModel):
     """A GRU over characters: embedding, recurrent layers, one linear output per symbol at every place.
@@ -57,6 +59,7 @@ class GatedRecurrent(CharacterModel):
     recurrent: ClassVar[type[nn.GRU | nn.LSTM]] = nn.GRU
 
 
+@MODELS.register("lstm")
 @final
 class LongShortTermMemory(CharacterModel):
     """An LSTM over characters; the default is the one of McMahan et al. 2017 for Shakespeare.

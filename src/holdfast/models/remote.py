@@ -11,8 +11,10 @@ from holdfast.data.base import Dataset
 from holdfast.errors import DataError
 from holdfast.models.base import Architecture, Width
 from holdfast.models.losses import Loss
+from holdfast.models.registry import MODELS
 
 
+@MODELS.register("remote", offered=False)
 @final
 class RemoteModel(Architecture):
     """A model of which the server knows the arrays only: what the configuration of a deployment says of it.
@@ -23,7 +25,7 @@ class RemoteModel(Architecture):
 
     citation: ClassVar[str] = "the clients' own; written by the server of a deployment, nothing to choose"
 
-    dim: Width
+    dim: Annotated[Width, Field(examples=[7])]
     """d, how many parameters it has."""
     fingerprint: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
     """SHA-256 of the names, shapes and dtypes of its arrays."""
@@ -37,8 +39,7 @@ class RemoteModel(Architecture):
         self._refuse()
 
     def _refuse(self) -> NoReturn:
-        msg = (
+        raise DataError(
             f"of this model the server knows the arrays only, {self.dim:,} parameters; its code and its loss are with "
             f"the clients. To simulate the run, name a model that can be built, such as mlp or import"
         )
-        raise DataError(msg)

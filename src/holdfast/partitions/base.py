@@ -30,12 +30,12 @@ class Shares:
     def __post_init__(self) -> None:
         """Refuse offsets that are no offsets, and clients without a point."""
         if len(self.offsets) < 2 or self.offsets[0] != 0 or self.offsets[-1] != len(self.order):
-            msg = f"offsets must go from 0 to the {len(self.order)} points given out, got {self.offsets[[0, -1]]}"
-            raise DataError(msg)
+            raise DataError(
+                f"offsets must go from 0 to the {len(self.order)} points given out, got {self.offsets[[0, -1]]}"
+            )
         empty = np.flatnonzero(np.diff(self.offsets) < 1)
         if len(empty):
-            msg = f"{len(empty)} of {self.num_clients} clients hold no point, the first is client {empty[0]}"
-            raise DataError(msg)
+            raise DataError(f"{len(empty)} of {self.num_clients} clients hold no point, the first is client {empty[0]}")
 
     @property
     def num_clients(self) -> int:
@@ -84,11 +84,10 @@ def check_points(dataset: Dataset, num_clients: int, min_points: int = 1) -> Non
     have = len(dataset.features)
     if num_clients * min_points > have:
         each = "a point" if min_points == 1 else f"{min_points} points"
-        msg = (
+        raise DataError(
             f"{num_clients} clients cannot hold {each} each: {dataset.name} has {have} training points, "
             f"enough for at most {have // min_points} clients"
         )
-        raise DataError(msg)
 
 
 def point_classes(dataset: Dataset) -> tuple[Indices, int]:
@@ -99,9 +98,8 @@ def point_classes(dataset: Dataset) -> tuple[Indices, int]:
     """
     if dataset.num_classes is None or dataset.labels.ndim != 1:
         got = "no classes" if dataset.num_classes is None else f"one label per token, {tuple(dataset.labels.shape)}"
-        msg = (
+        raise DataError(
             f"a partition by label needs one class per point, the labels of {dataset.name} are {got}; "
             "iid, natural and unequal take any labels"
         )
-        raise DataError(msg)
     return dataset.labels.cpu().numpy(), dataset.num_classes

@@ -10,10 +10,12 @@ from pydantic import BeforeValidator, Field, model_validator
 from holdfast.data.base import Dataset
 from holdfast.partitions.base import Indices, NumClients, NumPoints, Partition, Shares, check_points, point_classes
 from holdfast.partitions.dealing import apportioned, equal_offsets
+from holdfast.partitions.registry import PARTITIONS
 from holdfast.rng import stream
 from holdfast.values import real_number, whole_number
 
 
+@PARTITIONS.register("shards")
 @final
 class ShardsPartition(Partition):
     """Sort by label, cut into R · s equal shards, and give every client s of them at random (McMahan et al. 2017).
@@ -47,6 +49,7 @@ class ShardsPartition(Partition):
         return Shares.of_owners(owners, self.num_clients)
 
 
+@PARTITIONS.register("similarity")
 @final
 class SimilarityPartition(Partition):
     """Deal a share γ of the points at random and the rest sorted by label (Karimireddy et al. 2020).
@@ -88,6 +91,7 @@ class SimilarityPartition(Partition):
         return Shares.of_owners(owners, self.num_clients)
 
 
+@PARTITIONS.register("extreme")
 @final
 class ExtremePartition(Partition):
     """Give every client points of one class only (Karimireddy et al. 2022, the fully non-IID setting).
@@ -116,8 +120,7 @@ class ExtremePartition(Partition):
     @model_validator(mode="after")
     def _somebody_is_at_home(self) -> Self:
         if self.guests >= self.num_clients:
-            msg = f"guests must be fewer than the {self.num_clients} clients, got {self.guests}"
-            raise ValueError(msg)
+            raise ValueError(f"guests must be fewer than the {self.num_clients} clients, got {self.guests}")
         return self
 
     def split(self, dataset: Dataset, seed: int) -> Shares:

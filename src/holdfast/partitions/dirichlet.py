@@ -12,10 +12,12 @@ from holdfast.data.base import Dataset
 from holdfast.partitions.base import Indices, NumClients, NumPoints, Partition, Shares, check_points, point_classes
 from holdfast.partitions.by_label import sorted_by_label
 from holdfast.partitions.dealing import equal_offsets, with_at_least
+from holdfast.partitions.registry import PARTITIONS
 from holdfast.rng import stream
 from holdfast.values import real_number
 
 
+@PARTITIONS.register("dirichlet")
 @final
 class DirichletPartition(Partition):
     r"""Draw every client's label distribution from a Dirichlet distribution (Hsu, Qi, Brown 2019).

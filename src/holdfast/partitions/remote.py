@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, final
+from typing import Annotated, ClassVar, final
+
+from pydantic import Field
 
 from holdfast.data.base import Dataset
 from holdfast.errors import DataError
 from holdfast.partitions.base import NumClients, Partition, Shares
+from holdfast.partitions.registry import PARTITIONS
 
 
+@PARTITIONS.register("remote", offered=False)
 @final
 class RemotePartition(Partition):
     """The clients of a deployment, each with points of its own: what the configuration of such a run says of them.
@@ -19,13 +23,12 @@ class RemotePartition(Partition):
 
     citation: ClassVar[str] = "the clients' own; written by the server of a deployment, nothing to choose"
 
-    num_clients: NumClients
+    num_clients: Annotated[NumClients, Field(examples=[3])]
     """R, how many clients there are."""
 
     def split(self, dataset: Dataset, seed: int) -> Shares:
         """Refuse: who holds which points is known to the clients only."""
-        msg = (
+        raise DataError(
             f"the {self.num_clients} clients of a deployment hold points of their own; {dataset.name} is not dealt out "
             f"to them. To simulate the run, name a partition that can be, such as iid"
         )
-        raise DataError(msg)

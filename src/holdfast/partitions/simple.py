@@ -11,10 +11,12 @@ from holdfast.data.base import Dataset
 from holdfast.errors import DataError
 from holdfast.partitions.base import Indices, NumClients, NumPoints, Partition, Shares, check_points
 from holdfast.partitions.dealing import apportioned, equal_offsets
+from holdfast.partitions.registry import PARTITIONS
 from holdfast.rng import stream
 from holdfast.values import real_number
 
 
+@PARTITIONS.register("iid")
 @final
 class IidPartition(Partition):
     """Shuffle the points and cut them into equal parts: sizes differ by at most 1 (McMahan et al. 2017, section 3).
@@ -38,6 +40,7 @@ class IidPartition(Partition):
         return Shares(stream(seed, "partition", "iid").permutation(total), equal_offsets(total, self.num_clients))
 
 
+@PARTITIONS.register("unequal")
 @final
 class UnequalPartition(Partition):
     r"""Shuffle the points and cut them into parts of very different sizes (Li et al. 2020, section 5.1).
@@ -73,6 +76,7 @@ class UnequalPartition(Partition):
         return Shares(generator.permutation(total), np.concatenate([[0], np.cumsum(sizes)]))
 
 
+@PARTITIONS.register("natural")
 @final
 class NaturalPartition(Partition):
     """Give every natural owner of points (writer, hospital, speaker) its own points (Caldas et al. 2018, LEAF).
@@ -108,17 +112,16 @@ class NaturalPartition(Partition):
         owners = np.flatnonzero(np.bincount(self._groups(dataset)) >= self.min_points)
         wanted = 1 if self.num_clients is None else self.num_clients
         if len(owners) < wanted:
-            msg = f"{dataset.name} has {len(owners)} owners with at least {self.min_points} points, asked for {wanted}"
-            raise DataError(msg)
+            raise DataError(
+                f"{dataset.name} has {len(owners)} owners with at least {self.min_points} points, asked for {wanted}"
+            )
         if self.num_clients is None:
             return owners
         return np.sort(stream(seed, "partition", "natural").permutation(owners)[:wanted])
 
     def _groups(self, dataset: Dataset) -> Indices:
         if dataset.groups is None:
-            msg = f"the natural partition needs the owner of every point, {dataset.name} names none"
-            raise DataError(msg)
+            raise DataError(f"the natural partition needs the owner of every point, {dataset.name} names none")
         if dataset.groups.min() < 0:
-            msg = f"owners are counted from 0, {dataset.name} has {dataset.groups.min()}"
-            raise DataError(msg)
+            raise DataError(f"owners are counted from 0, {dataset.name} has {dataset.groups.min()}")
         return dataset.groups

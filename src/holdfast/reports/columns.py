@@ -13,8 +13,8 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.records.drops import malformed
-from holdfast.records.round import Client, RoundRecord
+from holdfast.server.drops import malformed
+from holdfast.server.record import Client, RoundRecord
 
 _FIGURES = (
     "step", "lr", "num_byzantine", "sigma0", "spread", "spread_before", "threshold", "update_norm", "error",

@@ -23,7 +23,7 @@ if sys.platform != "win32":
     import fcntl
 
 CONFIG, ROUNDS, SUMMARY, LOCK = "config.toml", "rounds.jsonl", "summary.json", "lock"
-"""The files of a run: see `holdfast.records.folder`."""
+"""The files of a run: see `holdfast.server.folder`."""
 DEPLOYED = "flwr"
 """The key of [provenance] that only a deployment has: `holdfast.runs.deployments.MARK`, which loads torch."""
 _ACCURACY = re.compile(rb'"test_accuracy":(-?[0-9.]+(?:[eE][-+]?[0-9]+)?)')
@@ -159,8 +159,7 @@ def whole_lines(path: Path, offset: int) -> Iterator[bytes]:
         while (line := file.readline(LONGEST)).endswith(b"\n"):
             yield line
     if len(line) == LONGEST:
-        msg = f"it is longer than {LONGEST >> 20} MB"
-        raise CorruptRunError(msg)
+        raise CorruptRunError(f"it is longer than {LONGEST >> 20} MB")
 
 
 def is_deployed(table: Mapping[str, Any]) -> bool:

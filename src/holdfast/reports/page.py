@@ -21,8 +21,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from holdfast.durable import replace_file
 from holdfast.errors import RunError
-from holdfast.records.durable import replace_file
 from holdfast.reports.panels import Report
 from holdfast.reports.plotting import panel_json
 from holdfast.reports.wording import prose, shown
@@ -49,8 +49,9 @@ def write_page(report: Report, path: Path) -> None:
     try:
         replace_file(path, content)
     except OSError as error:
-        msg = f"cannot write the report {str(path)!r}: {error.strerror}; give another place with --out"
-        raise RunError(msg) from None
+        raise RunError(
+            f"cannot write the report {str(path)!r}: {error.strerror}; give another place with --out"
+        ) from None
 
 
 def render(report: Report) -> str:
@@ -60,7 +61,7 @@ def render(report: Report) -> str:
         RunError: the extra is not installed.
     """
     try:
-        from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415  an extra
+        from jinja2 import Environment, FileSystemLoader, StrictUndefined
     except ImportError:
         raise missing(TEMPLATES) from None
     environment = Environment(loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined)

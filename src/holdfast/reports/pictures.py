@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from holdfast.durable import replace_file
 from holdfast.errors import ParameterError
-from holdfast.records.durable import replace_file
 from holdfast.reports.panels import Bars, HeatMap, Lines, Panel, Report, Series, Style, Unit
 from holdfast.reports.plotting import counted, lonely, told_apart, with_gaps
 from holdfast.reports.wording import shown
@@ -60,8 +60,7 @@ def write_pictures(report: Report, folder: Path, *, kind: Kind = "png") -> list[
         ImportError: matplotlib is not installed.
     """
     if kind not in KINDS:
-        msg = f"pictures are written as {' or '.join(KINDS)}, got {kind!r}"
-        raise ParameterError(msg)
+        raise ParameterError(f"pictures are written as {' or '.join(KINDS)}, got {kind!r}")
     panels = [panel for section in report.sections for panel in section.panels]
     drawn = {f"{panel.key}.{kind}": picture for panel in panels if (picture := picture_of(panel, kind)) is not None}
     return write_files(folder, drawn)
@@ -78,8 +77,9 @@ def write_files(folder: Path, contents: dict[str, bytes]) -> list[Path]:
         for name, content in contents.items():
             replace_file(folder / name, content)
     except OSError as error:
-        msg = f"cannot write to {str(folder)!r}: {error.strerror}; choose a folder that can be written"
-        raise ParameterError(msg) from None
+        raise ParameterError(
+            f"cannot write to {str(folder)!r}: {error.strerror}; choose a folder that can be written"
+        ) from None
     return [folder / name for name in contents]
 
 
@@ -89,7 +89,7 @@ def picture_of(panel: Panel, kind: Kind = "png") -> bytes | None:
     Raises:
         ImportError: matplotlib is not installed.
     """
-    import matplotlib as mpl  # noqa: PLC0415  takes long, and is an extra
+    import matplotlib as mpl
 
     if not isinstance(panel, (Lines, HeatMap, Bars)):
         return None
@@ -110,8 +110,8 @@ def picture_of(panel: Panel, kind: Kind = "png") -> bytes | None:
 
 
 def _figure(panel: Panel) -> tuple[Figure, Axes]:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
-    from matplotlib.figure import Figure  # noqa: PLC0415
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
 
     rows = len(panel.rows) if isinstance(panel, HeatMap) else 0
     figure = Figure(figsize=(_WIDTH, min(_TALLEST, max(_HEIGHT, 1.4 + 0.16 * rows))), layout="constrained")
@@ -157,7 +157,7 @@ def _draw_series(axes: Axes, series: Series, *, log_y: bool) -> None:
 
 
 def _draw_heat_map(figure: Figure, axes: Axes, panel: HeatMap) -> None:
-    from matplotlib.colors import LinearSegmentedColormap  # noqa: PLC0415
+    from matplotlib.colors import LinearSegmentedColormap
 
     order = list(next(iter(panel.orders.values()), range(len(panel.rows))))
     values = np.array([[np.nan if each is None else each for each in panel.values[row]] for row in order], dtype=float)
@@ -247,7 +247,7 @@ def _some(number: int, most: int = _MOST_TICKS) -> list[int]:
 
 
 def _format(axis: Any, unit: Unit) -> None:
-    from matplotlib.ticker import EngFormatter, PercentFormatter  # noqa: PLC0415
+    from matplotlib.ticker import EngFormatter, PercentFormatter
 
     if unit is Unit.PERCENT:
         axis.set_major_formatter(PercentFormatter(xmax=1.0))

@@ -63,8 +63,7 @@ def panel_json(panel: Panel) -> dict[str, Any]:
 
 @singledispatch
 def _body(panel: Panel) -> dict[str, Any]:
-    msg = f"no way to draw a {type(panel).__name__}"
-    raise TypeError(msg)
+    raise TypeError(f"no way to draw a {type(panel).__name__}")
 
 
 @_body.register

@@ -36,8 +36,7 @@ def report_of(stories: Sequence[Story], *, guarantee: bool = True, limits: Limit
         ParameterError: there is no run.
     """
     if not stories:
-        msg = "a report needs at least one run, got none"
-        raise ParameterError(msg)
+        raise ParameterError("a report needs at least one run, got none")
     return Report(
         title=_title(stories),
         subtitle=_subtitle(stories),

@@ -17,8 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import CorruptRunError, HoldfastError
-from holdfast.records.clients import ClientColumns, ClientSummary, suspects
-from holdfast.records.round import Client, RoundRecord
 from holdfast.reports.columns import Columns, Entries
 from holdfast.reports.glances import (
     CONFIG,
@@ -34,6 +32,8 @@ from holdfast.reports.glances import (
     state_of,
     whole_lines,
 )
+from holdfast.server.clients import ClientColumns, ClientSummary, suspects
+from holdfast.server.record import Client, RoundRecord
 
 if TYPE_CHECKING:
     from holdfast.simulation import RunConfig
@@ -124,8 +124,8 @@ class Story:
     @cached_property
     def config(self) -> RunConfig | None:
         """The configuration; None if it cannot be read, see `problems`. Loads torch."""
-        from holdfast.records.folder import RunFolder  # noqa: PLC0415
-        from holdfast.runs import config_of  # noqa: PLC0415  loads torch
+        from holdfast.runs import config_of
+        from holdfast.server.folder import RunFolder
 
         self._config_problem: str | None = None
         if self._config_stamp is not None and self._config_stamp[1] > LARGEST:
@@ -256,8 +256,8 @@ def attack_start_of(config: RunConfig, rounds: Iterable[int]) -> int | None:
     >>> attack_start_of(config, range(20)), attack_start_of(config, [3, 9]), attack_start_of(config, range(5))
     (7, 9, None)
     """
-    from holdfast.attacks import Honest  # noqa: PLC0415  loads torch
-    from holdfast.attacks.timing import acting  # noqa: PLC0415
+    from holdfast.attacks import Honest
+    from holdfast.attacks.timing import acting
 
     return next((number for number in rounds if not isinstance(acting(config.attack, number), Honest)), None)
 
@@ -267,9 +267,7 @@ def _record(number: int, line: bytes) -> RoundRecord:
     try:
         record = RoundRecord.from_line(line.decode())
     except UnicodeDecodeError as error:
-        msg = f"it is not UTF-8 ({error})"
-        raise CorruptRunError(msg) from None
+        raise CorruptRunError(f"it is not UTF-8 ({error})") from None
     if record.round != number:
-        msg = f"it holds round {record.round} in the place of {number}"
-        raise CorruptRunError(msg)
+        raise CorruptRunError(f"it holds round {record.round} in the place of {number}")
     return record

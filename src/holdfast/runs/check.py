@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.aggregators import rule_name
-from holdfast.attacks import Honest, attack_name
+from holdfast.aggregators import RULES
+from holdfast.attacks import ATTACKS, Honest
 from holdfast.data import Dataset
 from holdfast.linalg.threads import one_torch_thread
 from holdfast.partitions import heterogeneity
@@ -90,8 +90,8 @@ def _round_facts(setting: Setting, liars: _Liars) -> Iterator[tuple[str, str]]:
     config = setting.config
     yield "rounds", f"{config.rounds:,} of H = {config.local_steps} local steps: T = {config.total_steps:,}"
     assumed = config.rule.assumed_byzantine(config.cohort_size)
-    yield "rule", f"{rule_name(config.rule)}; assumes at most {assumed} Byzantine of K = {config.cohort_size} rows"
-    yield "adversary", f"{attack_name(config.attack)} by {liars.number:,} of {setting.num_clients:,} clients"
+    yield "rule", f"{RULES.name(config.rule)}; assumes at most {assumed} Byzantine of K = {config.cohort_size} rows"
+    yield "adversary", f"{ATTACKS.name(config.attack)} by {liars.number:,} of {setting.num_clients:,} clients"
     if liars.number:
         average = f"{liars.mean:.1f} on average, at most {liars.most}"
         often = f"more than assumed in {liars.excess} of {liars.looked_at} rounds"
@@ -106,7 +106,7 @@ def _byzantine_warnings(setting: Setting, liars: _Liars) -> Iterator[str]:
     if liars.number and isinstance(config.attack, Honest):
         yield f"{liars.number} clients are Byzantine and attack.name is 'none': they behave like honest ones"
     if not liars.number and not isinstance(config.attack, Honest):
-        yield f"attack.name is {attack_name(config.attack)!r} and no client is Byzantine: nobody attacks"
+        yield f"attack.name is {ATTACKS.name(config.attack)!r} and no client is Byzantine: nobody attacks"
     if liars.number > cohort / 4:
         yield (
             f"ε = {liars.number / clients:.3g} > K/4R = {cohort / (4 * clients):.3g}: in the worst cohort more than a "

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from holdfast.errors import RunError
-from holdfast.records.folder import RunFolder
 from holdfast.runs.files import provenance
+from holdfast.server.folder import RunFolder
 
 MARK = "flwr"
 """The key of [provenance] with the version of Flower: the configuration of a deployment has it, no other."""
@@ -27,9 +27,8 @@ def has_own_steps(folder: RunFolder) -> bool:
 def check_simulated(folder: RunFolder) -> None:
     """Raise `RunError` if the run is a deployment, which the simulator must not continue."""
     if is_deployment(folder):
-        msg = (
+        raise RunError(
             f"{str(folder.path)!r} is a deployment: its clients are programs elsewhere, and the simulator cannot "
             f"stand in for them. Start its server app again with the same run folder, and it continues after the "
             f"{folder.num_rounds()} rounds that are written down"
         )
-        raise RunError(msg)

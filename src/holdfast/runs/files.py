@@ -12,7 +12,7 @@ from typing import Any
 import tomli_w
 
 from holdfast.errors import ParameterError
-from holdfast.naming import Names
+from holdfast.naming import Registry
 from holdfast.simulation import RunConfig, config_from_table, config_table
 from holdfast.simulation.tables import NAMED, OPTIONS
 from holdfast.values import ValueObject
@@ -75,13 +75,13 @@ def read_config(path: str | os.PathLike[str], settings: Iterable[str] = ()) -> R
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        msg = f"cannot read the configuration {str(path)!r}: {error}; `holdfast init` writes one to start from"
-        raise ParameterError(msg) from None
+        raise ParameterError(
+            f"cannot read the configuration {str(path)!r}: {error}; `holdfast init` writes one to start from"
+        ) from None
     try:
         table = parsed(text)
     except ParameterError as error:
-        msg = f"cannot read the configuration {str(path)!r}: {error}"
-        raise ParameterError(msg) from None
+        raise ParameterError(f"cannot read the configuration {str(path)!r}: {error}") from None
     return _config(table, settings)
 
 
@@ -90,8 +90,7 @@ def parsed(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        msg = f"not valid TOML: {error}"
-        raise ParameterError(msg) from None
+        raise ParameterError(f"not valid TOML: {error}") from None
 
 
 def assignment(text: str) -> tuple[str, Any]:
@@ -102,8 +101,7 @@ def assignment(text: str) -> tuple[str, Any]:
     """
     key, equals, value = text.partition("=")
     if not equals or not key:
-        msg = f"--set takes KEY=VALUE, got {text!r}"
-        raise ParameterError(msg)
+        raise ParameterError(f"--set takes KEY=VALUE, got {text!r}")
     try:
         return key, tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
@@ -128,8 +126,7 @@ def change(table: dict[str, Any], key: str, value: Any) -> None:
     for part in path:
         table = table.setdefault(part, {})
         if not isinstance(table, dict):
-            msg = f"{key}: {part} is a value, not a table"
-            raise ParameterError(msg)
+            raise ParameterError(f"{key}: {part} is a value, not a table")
     table.pop(_ONE_OF.get(last, ""), None)
     table[last] = value
 
@@ -145,14 +142,14 @@ def template(config: RunConfig) -> str:
         if not isinstance(value, dict):
             lines += [*_comment(fields[key].description), tomli_w.dumps({key: value}).strip(), ""]
     for key, names in NAMED.items():
-        known = f"One of: {', '.join(names.classes)}."
+        known = f"One of: {', '.join(names.offered)}."
         lines += [*_comment(f"{fields[key].description or ''} {known}"), *_section(key, names, getattr(config, key))]
     for key, options in OPTIONS.items():
         lines += [f"[{key}]", *_entries(options, table[key]), ""]
     return "\n".join(lines)
 
 
-def _section(path: str, names: Names[Any], value: ValueObject) -> list[str]:
+def _section(path: str, names: Registry[Any], value: ValueObject) -> list[str]:
     """Return the table of a named object with its parameters, and after it those of named objects inside."""
     table = names.to_table(value, complete=True)
     inside = {key: each for key, each in value if isinstance(table.get(key), Mapping)}

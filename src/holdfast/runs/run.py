@@ -13,13 +13,13 @@ from torch import Tensor
 from holdfast import __version__
 from holdfast.data import Dataset, GivenData
 from holdfast.errors import CorruptRunError, ParameterError, RunError, UnknownNameError
-from holdfast.records.checkpoint import Checkpoint
-from holdfast.records.folder import RunFolder
-from holdfast.records.round import RoundRecord
-from holdfast.records.summary import summarised
 from holdfast.runs.deployments import check_simulated
 from holdfast.runs.files import checksum, config_from_toml, part_of_configuration, provenance, sealed
 from holdfast.runs.states import from_checkpoint, to_checkpoint, to_snapshot
+from holdfast.server.checkpoint import Checkpoint
+from holdfast.server.folder import RunFolder
+from holdfast.server.record import RoundRecord
+from holdfast.server.summary import summarised
 from holdfast.simulation import Federation, RunConfig, State
 
 
@@ -145,19 +145,16 @@ def config_of(folder: RunFolder) -> RunConfig:
     try:
         config, seal = config_from_toml(text), provenance(text)
     except (ParameterError, UnknownNameError) as error:
-        msg = f"{where} is not what a run writes: {error}"
-        raise CorruptRunError(msg) from None
+        raise CorruptRunError(f"{where} is not what a run writes: {error}") from None
     if "data_sha256" not in seal:
-        msg = (
+        raise CorruptRunError(
             f"{where} is cut off: it does not end with the table [provenance] that a run writes; restore it from a copy"
         )
-        raise CorruptRunError(msg)
     if seal.get("config_sha256", found := checksum(part_of_configuration(text))) != found:
-        msg = (
+        raise CorruptRunError(
             f"{where} was changed after the run had started; restore it, or start another run with what it says now: "
             f"`holdfast run {folder.path / 'config.toml'}`"
         )
-        raise CorruptRunError(msg)
     return config
 
 
@@ -165,11 +162,10 @@ def _check_model(checkpoint: Checkpoint, dim: int, folder: RunFolder) -> None:
     """Refuse a checkpoint of another model: code of the user's own may have changed since."""
     found = tuple(checkpoint.tensors["model"].shape) if "model" in checkpoint.tensors else "none"
     if found != (dim,):
-        msg = (
+        raise RunError(
             f"the model of the configuration has {dim:,} parameters, the checkpoint after {checkpoint.round} rounds in "
             f"{str(folder.path)!r} holds {found}; a run continues only with the model it was started with"
         )
-        raise RunError(msg)
 
 
 def made_with(dataset: Dataset) -> dict[str, str]:
@@ -181,10 +177,9 @@ def _compared(then: dict[str, str], now: dict[str, str], folder: RunFolder) -> l
     """Return notes on versions that changed; raise `RunError` if the data did."""
     old, new = then["data_sha256"], now["data_sha256"]
     if old != new:
-        msg = (
+        raise RunError(
             f"the data of {str(folder.path)!r} had the SHA-256 {old[:12]}…, those found now have {new[:12]}…; "
             f"a run continues only on the data it was started with"
         )
-        raise RunError(msg)
     changed = [name for name in ("holdfast", "torch") if name in then and then[name] != now[name]]
     return [f"started with {name} {then[name]}, continued with {now[name]}: bits may differ" for name in changed]

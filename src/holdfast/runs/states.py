@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from jaxtyping import Float
 from torch import Tensor
 
-from holdfast.records.checkpoint import Checkpoint
-from holdfast.records.snapshots import Snapshot
+from holdfast.server.checkpoint import Checkpoint
+from holdfast.server.snapshots import Snapshot
 from holdfast.simulation import State
 
 RULE, _ATTACK = "rule/", "attack/"

@@ -40,6 +40,5 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import what is asked for."""
     if name not in _PLACES:
-        msg = f"module 'holdfast.simulation' has no attribute {name!r}"
-        raise AttributeError(msg)
+        raise AttributeError(f"module 'holdfast.simulation' has no attribute {name!r}")
     return getattr(import_module(f"holdfast.simulation.{_PLACES[name]}"), name)

@@ -30,7 +30,7 @@ class Adversary:
         """Return the attack on labels that may act in some round."""
         return next((attack for attack in self.attack.chain() if isinstance(attack, DataAttack)), None)
 
-    def poisons(self, round: int) -> bool:  # noqa: A002  the one word for it
+    def poisons(self, round: int) -> bool:
         """Tell whether the Byzantine clients train on wrong labels in a round."""
         return isinstance(acting(self.attack, round), DataAttack)
 

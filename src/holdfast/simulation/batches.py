@@ -12,7 +12,7 @@ _TABLE = 2**19
 """Most entries of the table of first draws; more clients are done in several goes, so that the table stays in cache."""
 
 
-def batches(seed: int, round: int, clients: Indices, sizes: Indices, *, steps: int, batch_size: int) -> Indices:  # noqa: A002
+def batches(seed: int, round: int, clients: Indices, sizes: Indices, *, steps: int, batch_size: int) -> Indices:
     r"""Return for every client and step a uniform subset of its points, as positions 0 .. n_r − 1: clients × H × b.
 
     Floyd's algorithm (Bentley, Floyd 1987): for j = n − b, …, n − 1 draw t uniformly from 0 .. j and take t, or j if t

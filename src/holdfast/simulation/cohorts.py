@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, field_validator
 
 from holdfast.errors import ParameterError
+from holdfast.naming import Registry
 from holdfast.rng import stream
 from holdfast.values import ValueObject, whole_number
 
 Indices = NDArray[np.int64]
 Listed = Annotated[int, Field(ge=0), BeforeValidator(whole_number)]
+Cohort = Annotated[tuple[Listed, ...], Field(min_length=1)]
 
 
 class Cohorts(ValueObject, ABC):
@@ -24,16 +26,20 @@ class Cohorts(ValueObject, ABC):
     """Where it is defined."""
 
     @abstractmethod
-    def cohort(self, round: int, num_clients: int, cohort_size: int, seed: int) -> Indices:  # noqa: A002
+    def cohort(self, round: int, num_clients: int, cohort_size: int, seed: int) -> Indices:
         """Return the different clients of a round, counted from 0."""
 
     def check(self, num_clients: int, cohort_size: int) -> None:
         """Raise `ParameterError` if such cohorts cannot be chosen."""
         if cohort_size > num_clients:
-            msg = f"cohort_size must be at most the number of clients, {num_clients}; got {cohort_size}"
-            raise ParameterError(msg)
+            raise ParameterError(f"cohort_size must be at most the number of clients, {num_clients}; got {cohort_size}")
 
 
+COHORTS = Registry("way to choose cohorts", Cohorts)
+"""Every way to choose cohorts, by name."""
+
+
+@COHORTS.register("uniform")
 @final
 class UniformCohorts(Cohorts):
     """K clients uniformly without replacement, independently in every round.
@@ -44,11 +50,12 @@ class UniformCohorts(Cohorts):
 
     citation: ClassVar[str] = "Data, Diggavi 2020, Algorithm 1, line 3"
 
-    def cohort(self, round: int, num_clients: int, cohort_size: int, seed: int) -> Indices:  # noqa: A002
+    def cohort(self, round: int, num_clients: int, cohort_size: int, seed: int) -> Indices:
         """Draw from the stream of the round."""
         return stream(seed, "cohort", round).choice(num_clients, cohort_size, replace=False)
 
 
+@COHORTS.register("round-robin")
 @final
 class RoundRobinCohorts(Cohorts):
     """The clients in turn: K of them, then the next K, and from the beginning after the last.
@@ -59,11 +66,12 @@ class RoundRobinCohorts(Cohorts):
 
     citation: ClassVar[str] = "every client equally often; defined here"
 
-    def cohort(self, round: int, num_clients: int, cohort_size: int, seed: int) -> Indices:  # noqa: A002
+    def cohort(self, round: int, num_clients: int, cohort_size: int, seed: int) -> Indices:
         """Count on."""
         return (round * cohort_size + np.arange(cohort_size)) % num_clients
 
 
+@COHORTS.register("listed")
 @final
 class ListedCohorts(Cohorts):
     """Cohorts that somebody wrote down, one per round, and from the beginning after the last. They may differ in size.
@@ -74,7 +82,9 @@ class ListedCohorts(Cohorts):
 
     citation: ClassVar[str] = "the user's list"
 
-    rounds: Annotated[tuple[Annotated[tuple[Listed, ...], Field(min_length=1)], ...], Field(min_length=1)]
+    rounds: Annotated[
+        tuple[Annotated[tuple[Listed, ...], Field(min_length=1)], ...], Field(min_length=1, examples=[((0, 1), (2,))])
+    ]
     """The clients of the first round, of the second, …"""
 
     @field_validator("rounds")
@@ -82,11 +92,10 @@ class ListedCohorts(Cohorts):
     def _each_once(cls, rounds: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
         for number, cohort in enumerate(rounds):
             if len(set(cohort)) != len(cohort):
-                msg = f"each client may be named once in a cohort, see the list for round {number}"
-                raise ValueError(msg)
+                raise ValueError(f"each client may be named once in a cohort, see the list for round {number}")
         return rounds
 
-    def cohort(self, round: int, num_clients: int, cohort_size: int, seed: int) -> Indices:  # noqa: A002
+    def cohort(self, round: int, num_clients: int, cohort_size: int, seed: int) -> Indices:
         """Look it up."""
         return np.array(self.rounds[round % len(self.rounds)], dtype=np.int64)
 
@@ -94,9 +103,11 @@ class ListedCohorts(Cohorts):
         """Refuse clients that do not exist, and lists longer than the cohort for which memory is set aside."""
         largest = max(max(cohort) for cohort in self.rounds)
         if largest >= num_clients:
-            msg = f"listed clients must lie in 0 .. {num_clients - 1} for {num_clients} clients, got {largest}"
-            raise ParameterError(msg)
+            raise ParameterError(
+                f"listed clients must lie in 0 .. {num_clients - 1} for {num_clients} clients, got {largest}"
+            )
         longest = max(len(cohort) for cohort in self.rounds)
         if longest > cohort_size:
-            msg = f"cohort_size must be at least {longest}, the length of the longest listed cohort; got {cohort_size}"
-            raise ParameterError(msg)
+            raise ParameterError(
+                f"cohort_size must be at least {longest}, the length of the longest listed cohort; got {cohort_size}"
+            )

@@ -117,15 +117,13 @@ class RunConfig(ValueObject):
         rest = {key: value for key, value in values.items() if key != "total_steps"}
         steps, total = rest.get("local_steps", cls.model_fields["local_steps"].default), values["total_steps"]
         if "rounds" in rest:
-            msg = f"give one of rounds and total_steps, got {rest['rounds']!r} and {total!r}"
-            raise ValueError(msg)
+            raise ValueError(f"give one of rounds and total_steps, got {rest['rounds']!r} and {total!r}")
         try:
             rounds, left = divmod(whole_number(total), whole_number(steps))
         except (ValueError, ZeroDivisionError):
             rounds, left = 0, 0
         if rounds < 1 or left:
-            msg = f"total_steps must be a positive multiple of local_steps = {steps!r}, got {total!r}"
-            raise ValueError(msg)
+            raise ValueError(f"total_steps must be a positive multiple of local_steps = {steps!r}, got {total!r}")
         return {**rest, "rounds": rounds}
 
     @property
@@ -147,10 +145,10 @@ class RunConfig(ValueObject):
         """Return what the adversary may know."""
         return frozenset(Knowledge[word.upper()] for word in self.adversary_knows)
 
-    def lr_of(self, round: int) -> float:  # noqa: A002  the one word for it
+    def lr_of(self, round: int) -> float:
         """Return η of a round."""
         return self.lr * self.schedule.factor(round, self.rounds)
 
-    def measures(self, round: int) -> bool:  # noqa: A002  the one word for it
+    def measures(self, round: int) -> bool:
         """Return whether a round is measured, and the model it starts from is kept."""
         return measured(round, self.rounds, self.evaluation.measured_rounds)

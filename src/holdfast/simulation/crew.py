@@ -63,12 +63,10 @@ class Crew:
     def __init__(self, engine: Engine, cohort_size: int, jobs: int = 1) -> None:
         """Set the memory aside; workers, for more than one job, are started on entering."""
         if not isinstance(jobs, int) or jobs < 1:
-            msg = f"jobs must be a whole number of at least 1, got {jobs!r}"
-            raise ParameterError(msg)
+            raise ParameterError(f"jobs must be a whole number of at least 1, got {jobs!r}")
         device = next(engine.task.module.parameters()).device
         if jobs > 1 and device.type != "cpu":
-            msg = f"worker processes compute on the cpu only; on {device} use jobs = 1, got {jobs}"
-            raise ParameterError(msg)
+            raise ParameterError(f"worker processes compute on the cpu only; on {device} use jobs = 1, got {jobs}")
         self._engine, self._jobs = engine, min(jobs, cohort_size)
         self._memory = _Memory(engine, cohort_size)
         self._workers = [_Worker() for _ in range(self._jobs)] if self._jobs > 1 else []
@@ -79,11 +77,11 @@ class Crew:
     def __enter__(self) -> Self:
         """Start the workers."""
         if self._workers and "fork" not in multiprocessing.get_all_start_methods():
-            msg = f"worker processes need a system that can fork; use jobs = 1, got {self._jobs}"
-            raise ParameterError(msg)
+            raise ParameterError(f"worker processes need a system that can fork; use jobs = 1, got {self._jobs}")
         if self._workers and multiprocessing.current_process().daemon:
-            msg = f"a daemonic process, such as one of a pool, may not start others; use jobs = 1, got {self._jobs}"
-            raise ParameterError(msg)
+            raise ParameterError(
+                f"a daemonic process, such as one of a pool, may not start others; use jobs = 1, got {self._jobs}"
+            )
         with one_blas_thread():  # the workers inherit it; the lock behind it may be held by a thread they do not have
             for worker in self._workers:
                 worker.start(self._engine, self._memory, self._workers)
@@ -164,8 +162,7 @@ class Crew:
             except HoldfastError:
                 raise
             except Exception as error:
-                msg = f"a client's local steps failed: {type(error).__name__}: {error}"
-                raise RunError(msg) from error
+                raise RunError(f"a client's local steps failed: {type(error).__name__}: {error}") from error
 
     def _share_out(self, orders: deque[bytes]) -> float:
         """Let the workers do all chunks. After a failure none is left running: its reply might be taken for another."""
@@ -228,8 +225,7 @@ class _Worker:
     def pipe(self) -> Connection:
         """The near end of the pipe."""
         if self._pipe is None:
-            msg = "no worker process is running; enter the `with` block of the federation (again) first"
-            raise RunError(msg)
+            raise RunError("no worker process is running; enter the `with` block of the federation (again) first")
         return self._pipe
 
     def start(self, engine: Engine, memory: _Memory, crew: list[_Worker]) -> None:
@@ -255,8 +251,7 @@ class _Worker:
         except (EOFError, OSError):
             raise self._death() from None
         if len(reply) != _REPLY.size:
-            msg = f"a client's local steps failed: {reply.decode(errors='replace')}"
-            raise RunError(msg)
+            raise RunError(f"a client's local steps failed: {reply.decode(errors='replace')}")
         return float(_REPLY.unpack(reply)[0])
 
     def stop(self) -> None:
@@ -344,9 +339,8 @@ def _shared(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
         pages = mmap.mmap(-1, number * dtype.itemsize)
     except (OSError, OverflowError) as error:
         size = " × ".join(map(str, shape))
-        msg = (
+        raise RunError(
             f"{number * dtype.itemsize:,} bytes of memory for {size} numbers cannot be had: {error}; clients × "
             f"parameters are kept for a cohort, and for all clients if they have momentum"
-        )
-        raise RunError(msg) from None
+        ) from None
     return torch.frombuffer(pages, dtype=dtype, count=number).view(shape)

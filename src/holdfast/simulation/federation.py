@@ -16,8 +16,8 @@ from holdfast.aggregators import Aggregation, Median, Need, ServerView
 from holdfast.data import Dataset
 from holdfast.errors import CohortTooSmallError, NoUsableRowError
 from holdfast.linalg.threads import one_torch_thread
-from holdfast.records.round import RoundRecord
 from holdfast.rng import stream_keys, stream_words
+from holdfast.server.record import RoundRecord
 from holdfast.simulation.adversary import Adversary, Turn, divergence
 from holdfast.simulation.config import RunConfig
 from holdfast.simulation.crew import Crew, Start, take_steps

@@ -9,10 +9,9 @@ from torch import Tensor
 
 from holdfast.aggregators.rage.certificate import LARGEST_SIGMA0, Certificate
 from holdfast.errors import InputError
-from holdfast.theory.estimate import honest_spread
 
 
-def measured(round: int, rounds: int, number: int) -> bool:  # noqa: A002  the one word for it
+def measured(round: int, rounds: int, number: int) -> bool:
     """Tell whether a round is one of `number` that are evenly spread over all `rounds`, the first among them.
 
     They are ⌈i · rounds / number⌉ for i = 0 … number − 1. Round r is one of them iff some multiple of rounds / number
@@ -46,6 +45,8 @@ def honest_error_bound(certificate: Certificate | None, spread: float, num_hones
 
 def honest_figures(rows: Float[Tensor, "h d"], certificate: Certificate | None) -> dict[str, float | None]:
     """Return what a record says of the honest rows in a measured round; nothing if there are none or they diverged."""
+    from holdfast.theory.estimate import honest_spread  # a configuration needs none of the theory
+
     if len(rows) == 0:
         return {}
     try:

@@ -11,7 +11,7 @@ from typing import Any, final
 import torch
 
 from holdfast.aggregators import Aggregation
-from holdfast.records.round import Client
+from holdfast.server.record import Client
 
 _EVIDENCE = (
     "weights",

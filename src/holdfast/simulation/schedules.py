@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, final
 
 from pydantic import BeforeValidator, Field
 
+from holdfast.naming import Registry
 from holdfast.values import ValueObject, real_number, whole_number
 
 Factor = Annotated[float, Field(gt=0.0, le=1.0), BeforeValidator(real_number)]
@@ -21,10 +22,15 @@ class Schedule(ValueObject, ABC):
     """Where it is used."""
 
     @abstractmethod
-    def factor(self, round: int, rounds: int) -> float:  # noqa: A002  the one word for it
+    def factor(self, round: int, rounds: int) -> float:
         """Return the factor of a round, counted from 0, of a run of so many rounds."""
 
 
+SCHEDULES = Registry("schedule", Schedule)
+"""Every schedule by name."""
+
+
+@SCHEDULES.register("constant")
 @final
 class ConstantSchedule(Schedule):
     """The same step size in every round.
@@ -35,11 +41,12 @@ class ConstantSchedule(Schedule):
 
     citation: ClassVar[str] = "Data, Diggavi 2020, Theorems 1 and 2: a constant step size"
 
-    def factor(self, round: int, rounds: int) -> float:  # noqa: A002
+    def factor(self, round: int, rounds: int) -> float:
         """Return 1."""
         return 1.0
 
 
+@SCHEDULES.register("exponential")
 @final
 class ExponentialSchedule(Schedule):
     """decay ^ ⌊round / every⌋: a constant factor after every so many rounds.
@@ -55,11 +62,12 @@ class ExponentialSchedule(Schedule):
     every: Rounds = 1
     """After how many rounds."""
 
-    def factor(self, round: int, rounds: int) -> float:  # noqa: A002
+    def factor(self, round: int, rounds: int) -> float:
         """Return the power."""
         return float(self.decay ** (round // self.every))
 
 
+@SCHEDULES.register("inverse")
 @final
 class InverseSchedule(Schedule):
     """1 / (1 + round / half_after): half of it after so many rounds, a third after twice as many.
@@ -73,11 +81,12 @@ class InverseSchedule(Schedule):
     half_after: Rounds = 100
     """After how many rounds the step size is half of the first."""
 
-    def factor(self, round: int, rounds: int) -> float:  # noqa: A002
+    def factor(self, round: int, rounds: int) -> float:
         """Return the quotient."""
         return 1.0 / (1.0 + round / self.half_after)
 
 
+@SCHEDULES.register("cosine")
 @final
 class CosineSchedule(Schedule):
     """From 1 to `last` along half a cosine over the whole run.
@@ -91,7 +100,7 @@ class CosineSchedule(Schedule):
     last: Factor = 0.01
     """The factor of the last round."""
 
-    def factor(self, round: int, rounds: int) -> float:  # noqa: A002
+    def factor(self, round: int, rounds: int) -> float:
         """Return the point of the cosine."""
         share = round / (rounds - 1) if rounds > 1 else 0.0
         return self.last + (1.0 - self.last) * 0.5 * (1.0 + math.cos(math.pi * share))

@@ -94,8 +94,9 @@ def dealt(config: RunConfig, dataset: Dataset) -> tuple[Shares, NDArray[np.int64
     if number == 0:
         return config.partition.split(dataset, config.seed), None
     if number >= len(dataset.labels):
-        msg = f"server.trusted_points must be less than the {len(dataset.labels)} training points, got {number}"
-        raise ParameterError(msg)
+        raise ParameterError(
+            f"server.trusted_points must be less than the {len(dataset.labels)} training points, got {number}"
+        )
     order = stream(config.seed, "trusted").permutation(len(dataset.labels))
     own, rest = np.sort(order[:number]), np.sort(order[number:])
     shares = config.partition.split(dataset.take(rest), config.seed)
@@ -108,8 +109,7 @@ def check_trust(config: RunConfig) -> None:
     wanted = config.rule.all_needs() & {Need.TRUSTED_ROW, Need.TRUSTED_LOSS}
     if wanted and config.server.trusted_points == 0:
         needs = " and ".join(sorted(map(str, wanted)))
-        msg = f"{config.rule!r} needs {needs}; set server.trusted_points to at least 1, got 0"
-        raise ParameterError(msg)
+        raise ParameterError(f"{config.rule!r} needs {needs}; set server.trusted_points to at least 1, got 0")
 
 
 def check_attack(config: RunConfig, dataset: Dataset) -> None:
@@ -117,17 +117,17 @@ def check_attack(config: RunConfig, dataset: Dataset) -> None:
     missing = sorted(knowledge.name.lower() for knowledge in config.attack.all_needs() - config.granted())
     if missing:
         needed = sorted(knowledge.name.lower() for knowledge in config.attack.all_needs())
-        msg = (
+        raise ParameterError(
             f"{config.attack!r} must know {', '.join(map(repr, missing))}; adversary_knows must hold "
             f"{', '.join(map(repr, needed))}, got {list(config.adversary_knows)}"
         )
-        raise ParameterError(msg)
     poison = Adversary(config.attack, config.granted(), config.seed).poison()
     if poison is None:
         return
     if dataset.num_classes is None:
-        msg = f"{poison!r} changes classes, and the labels of {dataset.name} are no classes; choose another attack"
-        raise ParameterError(msg)
+        raise ParameterError(
+            f"{poison!r} changes classes, and the labels of {dataset.name} are no classes; choose another attack"
+        )
     poison.corrupt(dataset.labels[:0], dataset.num_classes, stream(config.seed, "poison"))  # refuses unknown classes
 
 
@@ -137,19 +137,19 @@ def check_device(config: RunConfig) -> None:
         torch.zeros(1, device=config.device).item()
     except Exception as error:  # noqa: BLE001  torch raises errors of many kinds for devices that it was not built for
         why = str(error).partition("\n")[0].partition(". ")[0]
-        msg = f"device must be one that torch can use, such as cpu or cuda; got {config.device!r}: {why}"
-        raise ParameterError(msg) from None
+        raise ParameterError(
+            f"device must be one that torch can use, such as cpu or cuda; got {config.device!r}: {why}"
+        ) from None
 
 
 def check_schedule(config: RunConfig) -> None:
     """Raise `ParameterError` if the step size, which the server divides by, vanishes before the last round."""
     last, least = config.lr_of(config.rounds - 1), torch.finfo(dtype_of(config)).tiny
     if last < least:
-        msg = (
+        raise ParameterError(
             f"the step size of the last round must be at least {least:.3g} in {config.dtype}, got {last:.3g} "
             f"with lr = {config.lr} and {config.schedule!r} after {config.rounds} rounds"
         )
-        raise ParameterError(msg)
 
 
 def dtype_of(config: RunConfig) -> torch.dtype:

@@ -7,47 +7,27 @@ from types import MappingProxyType
 from typing import Any
 
 from holdfast.aggregators import RULES
-from holdfast.attacks import ATTACKS, ChangingMembers, FixedMembers, FractionMembers, Membership
+from holdfast.attacks import ATTACKS, MEMBERSHIPS
 from holdfast.data import DATASETS
 from holdfast.errors import ParameterError
 from holdfast.models import MODELS
-from holdfast.naming import Names
+from holdfast.naming import Registry
 from holdfast.partitions import PARTITIONS
-from holdfast.simulation.cohorts import Cohorts, ListedCohorts, RoundRobinCohorts, UniformCohorts
+from holdfast.simulation.cohorts import COHORTS
 from holdfast.simulation.config import ClientOptions, Evaluation, RunConfig, ServerOptions
-from holdfast.simulation.schedules import (
-    ConstantSchedule,
-    CosineSchedule,
-    ExponentialSchedule,
-    InverseSchedule,
-    Schedule,
-)
+from holdfast.simulation.schedules import SCHEDULES
 from holdfast.values import ValueObject
 
-MEMBERSHIPS: Mapping[str, type[Membership]] = MappingProxyType(
-    {"changing": ChangingMembers, "fixed": FixedMembers, "fraction": FractionMembers}
-)
-COHORTS: Mapping[str, type[Cohorts]] = MappingProxyType(
-    {"listed": ListedCohorts, "round-robin": RoundRobinCohorts, "uniform": UniformCohorts}
-)
-SCHEDULES: Mapping[str, type[Schedule]] = MappingProxyType(
+NAMED: Mapping[str, Registry[Any]] = MappingProxyType(
     {
-        "constant": ConstantSchedule,
-        "cosine": CosineSchedule,
-        "exponential": ExponentialSchedule,
-        "inverse": InverseSchedule,
-    }
-)
-NAMED: Mapping[str, Names[Any]] = MappingProxyType(
-    {
-        "data": Names("data set", DATASETS),
-        "partition": Names("partition", PARTITIONS),
-        "model": Names("model", MODELS),
-        "rule": Names("rule", RULES),
-        "byzantine": Names("membership", MEMBERSHIPS),
-        "attack": Names("attack", ATTACKS),
-        "cohorts": Names("cohorts", COHORTS),
-        "schedule": Names("schedule", SCHEDULES),
+        "data": DATASETS,
+        "partition": PARTITIONS,
+        "model": MODELS,
+        "rule": RULES,
+        "byzantine": MEMBERSHIPS,
+        "attack": ATTACKS,
+        "cohorts": COHORTS,
+        "schedule": SCHEDULES,
     }
 )
 """The tables of a configuration that have a name and parameters."""
@@ -87,8 +67,7 @@ def config_from_table(table: Mapping[str, Any]) -> RunConfig:
             values[key] = tuple(value) if isinstance(value, list) else value
         elif not isinstance(value, Mapping):
             example = f'{key} = {{ name = "{value}" }}' if key in NAMED else f"a table [{key}]"
-            msg = f"{key} must be a table, such as {example}; got {value!r}"
-            raise ParameterError(msg)
+            raise ParameterError(f"{key} must be a table, such as {example}; got {value!r}")
         else:
             values[key] = NAMED[key].from_table(value) if key in NAMED else OPTIONS[key](**value)
     return RunConfig(**values)

@@ -229,5 +229,4 @@ def _same_bits(first: Tensor, second: Tensor) -> bool:
 
 def _expect(condition: bool, message: str, value: object) -> None:  # noqa: FBT001  reads as a sentence
     if not condition:
-        text = f"{message}; got {value!s:.300}"
-        raise AssertionError(text)
+        raise AssertionError(f"{message}; got {value!s:.300}")

@@ -294,8 +294,7 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
 
 def _expect(condition: bool, message: str, value: object) -> None:  # noqa: FBT001  reads as a sentence
     if not condition:
-        text = f"{message}; got {value!s:.300}"
-        raise AssertionError(text)
+        raise AssertionError(f"{message}; got {value!s:.300}")
 
 
 def _expect_close(actual: Tensor, expected: Tensor, rows: Tensor | None, message: str) -> None:

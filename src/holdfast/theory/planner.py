@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 import numpy as np
-from scipy.stats import binom
 
 from holdfast.errors import ParameterError
 from holdfast.theory import sampling
@@ -92,10 +91,12 @@ def most_byzantine(
         if math.isfinite(promised.floor) and promised.floor <= goal:
             return _worst_case(problem, told, theorem) if failure is None else _sampled(told, promised, failure)
     if promised is None:
-        msg = f"slack must be below 1/2, got {protocol.slack:g}, which sets aside half of the cohort or more"
-        raise ParameterError(msg)
-    msg = f"not even assumed_byzantine = {protocol.set_aside}, the smallest, will do: {_why_not(promised, goal)}"
-    raise ParameterError(msg)
+        raise ParameterError(
+            f"slack must be below 1/2, got {protocol.slack:g}, which sets aside half of the cohort or more"
+        )
+    raise ParameterError(
+        f"not even assumed_byzantine = {protocol.set_aside}, the smallest, will do: {_why_not(promised, goal)}"
+    )
 
 
 def _worst_case(problem: Problem, protocol: Protocol, theorem: Theorem) -> Answer:
@@ -172,6 +173,8 @@ def binomial_cohort(protocol: Protocol, *, failure: float, outlier_share: float 
     >>> paper_cohort(protocol, failure=0.01).value, binomial_cohort(protocol, failure=0.01).value
     (16374, 240)
     """
+    from scipy.stats import binom  # takes a second, and most commands need none of it
+
     allowed = probability("failure", failure)
     slack = within("slack", protocol.slack, 0.0, 1.0, "above 0 and below 1", open_below=True, open_above=True)
     part = within("outlier_share", outlier_share, 0.0, 1.0, "between 0 and 1", open_below=True, open_above=True)
@@ -184,12 +187,11 @@ def binomial_cohort(protocol: Protocol, *, failure: float, outlier_share: float 
     size = first_of_all(lambda sizes: chances(sizes) <= allowed, protocol.num_clients)
     if size is None:
         found = float(chances(np.array([protocol.num_clients]))[0])
-        msg = (
+        raise ParameterError(
             f"no cohort_size up to num_clients = {protocol.num_clients} keeps the probability of more than a share "
             f"{slack:g} of outliers in any of {protocol.rounds:,} rounds at or below failure = {allowed:g}: a cohort "
             f"of all clients has {found:.3g}; allow more slack, fewer rounds or a larger failure"
         )
-        raise ParameterError(msg)
     value = float(chances(np.array([size]))[0])
     because = f"{protocol.rounds:,} · P(Bin(m, {part * slack:g}) > ε′K) = {value:.3g} ≤ {allowed:g}, ε′ = {slack:g}"
     return _cohort(protocol, size, "holdfast's Theorem 1", because)
@@ -258,14 +260,12 @@ def local_steps_for(
             if nearest is None or _floor(promised) < _floor(nearest[1]):
                 nearest = tried, promised
     if nearest is None:
-        msg = f"lr_shares must hold at least one share of the largest step size, got {lr_shares!r}"
-        raise ParameterError(msg)
+        raise ParameterError(f"lr_shares must hold at least one share of the largest step size, got {lr_shares!r}")
     if best is None:
         at = f"local_steps = {nearest[0].local_steps} with lr = {nearest[0].lr:.4g}"
-        msg = (
+        raise ParameterError(
             f"no local_steps from 1 to {limit} will do; the lowest floor is that of {at}: {_why_not(nearest[1], goal)}"
         )
-        raise ParameterError(msg)
     return _fewest_steps(best, goal, limit, _source(nearest[1]))
 
 
@@ -281,8 +281,7 @@ def batch_size_for(problem: Problem, protocol: Protocol, *, target: float, theor
         return theorem(problem, protocol.changed(batch_size=points))
 
     if _floor(promised(most)) > goal:
-        msg = f"not even batch_size = {most} will do: {_why_not(promised(most), goal)}"
-        raise ParameterError(msg)
+        raise ParameterError(f"not even batch_size = {most} will do: {_why_not(promised(most), goal)}")
     size = most - last_holding(lambda less: _floor(promised(most - less)) <= goal, 0, most - 1)
     found = promised(size)
     before = f", {_floor(promised(size - 1)):.4g} with one point less" if size > 1 else ""
@@ -333,8 +332,9 @@ def _source(promised: Guarantee) -> str:
 
 def _cohort(protocol: Protocol, size: int, source: str, because: str) -> Answer:
     if size > protocol.num_clients:
-        msg = f"cohort_size must be at most num_clients = {protocol.num_clients}, and {source} needs {size}: {because}"
-        raise ParameterError(msg)
+        raise ParameterError(
+            f"cohort_size must be at most num_clients = {protocol.num_clients}, and {source} needs {size}: {because}"
+        )
     return Answer(question="cohort size", value=size, source=source, because=because)
 
 

@@ -44,11 +44,11 @@ class Problem(ValueObject):
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
         if self.strong_convexity > self.smoothness:
-            msg = f"strong_convexity must be at most smoothness = {self.smoothness:g}, got {self.strong_convexity!r}"
-            raise ValueError(msg)
+            raise ValueError(
+                f"strong_convexity must be at most smoothness = {self.smoothness:g}, got {self.strong_convexity!r}"
+            )
         if self.distance is None and self.gap is None:
-            msg = "distance = ‖x_0 − x*‖² or gap = F(x_0) − F* must be given, got neither"
-            raise ValueError(msg)
+            raise ValueError("distance = ‖x_0 − x*‖² or gap = F(x_0) − F* must be given, got neither")
         return self
 
     @property
@@ -105,25 +105,23 @@ class Protocol(ValueObject):
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
         if self.cohort_size > self.num_clients:
-            msg = f"cohort_size must be at most num_clients = {self.num_clients}, got {self.cohort_size}"
-            raise ValueError(msg)
+            raise ValueError(f"cohort_size must be at most num_clients = {self.num_clients}, got {self.cohort_size}")
         if self.num_byzantine > self.num_clients:
-            msg = f"num_byzantine must be at most num_clients = {self.num_clients}, got {self.num_byzantine}"
-            raise ValueError(msg)
+            raise ValueError(
+                f"num_byzantine must be at most num_clients = {self.num_clients}, got {self.num_byzantine}"
+            )
         if 2 * self.assumed_byzantine >= self.cohort_size:
             limit = (self.cohort_size - 1) // 2
-            msg = f"assumed_byzantine must be below half of the cohort, at most {limit}, got {self.assumed_byzantine}"
-            raise ValueError(msg)
+            raise ValueError(
+                f"assumed_byzantine must be below half of the cohort, at most {limit}, got {self.assumed_byzantine}"
+            )
         if self.set_aside > self.assumed_byzantine:
             most = self.assumed_byzantine / self.cohort_size
-            msg = f"slack must be at most assumed_byzantine / cohort_size = {most:g}, got {self.slack}"
-            raise ValueError(msg)
+            raise ValueError(f"slack must be at most assumed_byzantine / cohort_size = {most:g}, got {self.slack}")
         if self.batch_size != "full" and self.num_points is not None and self.batch_size > self.num_points:
-            msg = f"batch_size must be at most num_points = {self.num_points}, got {self.batch_size}"
-            raise ValueError(msg)
+            raise ValueError(f"batch_size must be at most num_points = {self.num_points}, got {self.batch_size}")
         if self.mode == "auto" and self.sigma0 is not None:
-            msg = f"sigma0 must be left out in mode 'auto', got {self.sigma0}"
-            raise ValueError(msg)
+            raise ValueError(f"sigma0 must be left out in mode 'auto', got {self.sigma0}")
         return self
 
     @property
@@ -160,6 +158,7 @@ class Protocol(ValueObject):
         """Return the protocol with some of its numbers changed, checked like a new one."""
         unknown = parameters.keys() - type(self).model_fields.keys()
         if unknown:
-            msg = f"a protocol has no {', '.join(sorted(unknown))}; it has {', '.join(type(self).model_fields)}"
-            raise ParameterError(msg)
+            raise ParameterError(
+                f"a protocol has no {', '.join(sorted(unknown))}; it has {', '.join(type(self).model_fields)}"
+            )
         return Protocol(**{**self.model_dump(), **parameters})

@@ -89,8 +89,7 @@ def synchronised(total_steps: Any, local_steps: Any) -> tuple[int, int]:
     steps = whole("local_steps", local_steps)
     total = whole("total_steps", total_steps, least=0)
     if total % steps:
-        msg = f"total_steps must be a multiple of local_steps = {steps}, got {total_steps!r}"
-        raise ParameterError(msg)
+        raise ParameterError(f"total_steps must be a multiple of local_steps = {steps}, got {total_steps!r}")
     return total, steps
 
 

@@ -97,6 +97,5 @@ class Query:
 def _whole(asked: Mapping[str, str], key: str, default: int, most: int) -> int:
     text = asked.get(key, str(default))
     if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= most):
-        msg = f"{key} must be a whole number from 1 to {most:,}, got {text[:40]!r}"
-        raise ParameterError(msg)
+        raise ParameterError(f"{key} must be a whole number from 1 to {most:,}, got {text[:40]!r}")
     return int(text)

@@ -53,11 +53,10 @@ def serve(folder: Path, *, host: str, port: int, token: str | None, ready: Calla
     Raises:
         ParameterError: the folder is a file, the token is too short, or the address cannot be listened at.
     """
-    import uvicorn  # noqa: PLC0415  an extra
+    import uvicorn
 
     if folder.exists() and not folder.is_dir():
-        msg = f"{str(folder)!r} is not a folder; give one that holds runs, or will"
-        raise ParameterError(msg)
+        raise ParameterError(f"{str(folder)!r} is not a folder; give one that holds runs, or will")
     token = checked(token, host)
     with listening(host, port) as listener:
         place = Place(host=host, port=listener.getsockname()[1], token=token)
@@ -93,8 +92,7 @@ def checked(token: str | None, host: str) -> str | None:
     if len(token) < SHORTEST_TOKEN or not all(
         letter.isascii() and (letter.isalnum() or letter in "-_.~") for letter in token
     ):
-        msg = f"a token has at least {SHORTEST_TOKEN} letters, digits or -_.~, got {len(token)} letters"
-        raise ParameterError(msg)
+        raise ParameterError(f"a token has at least {SHORTEST_TOKEN} letters, digits or -_.~, got {len(token)} letters")
     return token
 
 
@@ -108,8 +106,9 @@ def listening(host: str, port: int) -> socket.socket:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         listener = socket.socket(family, socket.SOCK_STREAM)
     except OSError as error:
-        msg = f"{host!r} is no address of this machine: {error.strerror}; give another with --host"
-        raise ParameterError(msg) from None
+        raise ParameterError(
+            f"{host!r} is no address of this machine: {error.strerror}; give another with --host"
+        ) from None
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)

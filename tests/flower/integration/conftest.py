@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 from numpy.typing import NDArray
 from tests.flower.integration.stage import PLAYS, STAGES
 from tests.shared import locked, session_folder
 
-from holdfast.federation.processes import Process, until
-from holdfast.records.folder import RunFolder
-from holdfast.records.round import RoundRecord
+from holdfast.deploy.processes import find_process, until
+from holdfast.server.folder import RunFolder
+from holdfast.server.record import RoundRecord
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
@@ -110,10 +111,8 @@ def begin(stage: str, config: pytest.Config) -> Path:
 
 def _spawn(stage: str, folder: Path, owner: int) -> None:
     """Start the process that plays, in a network of its own where that is possible."""
-    process = Process.of(owner)
-    assert process is not None
-    prefix = _alone()
-    words = [*prefix, sys.executable, str(HERE / "stage.py"), str(folder), str(owner), process.started, stage]
+    prefix, created = _alone(), psutil.Process(owner).create_time()
+    words = [*prefix, sys.executable, str(HERE / "stage.py"), str(folder), str(owner), str(created), stage]
     words.append("alone" if prefix else "among others")
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     log = os.open(folder / "stage.log", os.O_WRONLY | os.O_CREAT, 0o600)
@@ -121,9 +120,7 @@ def _spawn(stage: str, folder: Path, owner: int) -> None:
         copies = [(os.POSIX_SPAWN_DUP2, source, target) for target, source in enumerate((nothing.fileno(), log, log))]
         pid = os.posix_spawn(words[0], words, environment, file_actions=copies, setsid=True)
     os.close(log)
-    child = Process.of(pid)
-    assert child is not None
-    (folder / "process.json").write_text(json.dumps([child.pid, child.started]), encoding="utf-8")
+    (folder / "process.json").write_text(json.dumps([pid, psutil.Process(pid).create_time()]), encoding="utf-8")
 
 
 def _alone() -> list[str]:
@@ -136,8 +133,8 @@ def _alone() -> list[str]:
 
 
 def _is_played(folder: Path) -> bool:
-    pid, started = json.loads((folder / "process.json").read_text(encoding="utf-8"))
-    return Process(pid, started).is_running
+    pid, created = json.loads((folder / "process.json").read_text(encoding="utf-8"))
+    return find_process(pid, created) is not None
 
 
 def _tail(folder: Path) -> str:

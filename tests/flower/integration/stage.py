@@ -24,8 +24,8 @@ from typing import Any
 from tests.flower.integration import drills
 from tests.flower.integration.app.drilled.numbers import LIAR
 
-from holdfast.federation import Federation, SubmittedRun
-from holdfast.federation.processes import POLL, Process, until
+from holdfast.deploy import LocalDeployment, SubmittedRun
+from holdfast.deploy.processes import POLL, find_process, until
 
 APP = Path(__file__).parent / "app"
 PATIENCE = 1800.0
@@ -43,14 +43,13 @@ Facts = dict[str, Any]
 def wait_for(condition: Callable[[], bool], what: str) -> None:
     """Wait until something happens; TimeoutError if it does not."""
     if not until(condition, PATIENCE):
-        msg = f"{what}: not within {PATIENCE:g} s"
-        raise TimeoutError(msg)
+        raise TimeoutError(f"{what}: not within {PATIENCE:g} s")
 
 
 class Play:
     """One run of the test app: its folder, and what is in it while it goes on."""
 
-    def __init__(self, federation: Federation, folder: Path, name: str, **settings: Any) -> None:
+    def __init__(self, federation: LocalDeployment, folder: Path, name: str, **settings: Any) -> None:
         self.federation, self.name = federation, name
         self.folder = folder / name
         self.folder.mkdir()
@@ -58,7 +57,7 @@ class Play:
             "play": name,
             "folder": str(self.folder),
             "run-folder": str(self.folder / "run"),
-            "nodes": str(federation.place.roster),
+            "nodes": str(federation.folder.roster),
             **{key.replace("_", "-"): value for key, value in settings.items()},
         }
 
@@ -76,7 +75,7 @@ class Play:
         while True:
             status = run.wait(PATIENCE)
             if TOO_SLOW not in status.details or again == MOST_AGAIN:
-                printed = run.printed()[-4000:]
+                printed = run.output()[-4000:]
                 return {"status": status.status, "details": status.details, "printed": printed, "again": again}
             again += 1
             run = self.submit()
@@ -90,15 +89,14 @@ class Play:
                     break
             else:
                 return run
-        msg = f"{self.name}: the machine is too slow for a ServerApp"
-        raise TimeoutError(msg)
+        raise TimeoutError(f"{self.name}: the machine is too slow for a ServerApp")
 
     def records(self) -> int:
         """Return how many rounds are written down."""
         file = self.folder / "run" / "rounds.jsonl"
         return file.read_bytes().count(b"\n") if file.exists() else 0
 
-    def wait_for_mark(self, round: int, node: int) -> None:  # noqa: A002  the one word for it
+    def wait_for_mark(self, round: int, node: int) -> None:
         """Wait until a node has begun with a round."""
         mark = self.folder / f"train-{round}-{node}"
         wait_for(mark.exists, f"{self.name}: node {node} begins round {round}")
@@ -133,7 +131,7 @@ class Stage:
     def quiet(self) -> None:
         """Play what breaks no process: lies of all kinds, several runs at the same time."""
         own = {1: {"in-scaling": "scaling"}, 2: {"in-nan": "all-nan"}, LIAR: dict.fromkeys(OWN, "sign-flip")}
-        with Federation.up(self.folder / "quiet", nodes=4, node_configs=own, timeout=PATIENCE) as federation:
+        with LocalDeployment.up(self.folder / "quiet", nodes=4, node_configs=own, timeout=PATIENCE) as federation:
             plays: dict[str, dict[str, Any]] = {  # the longest first
                 "drills-0": {"rounds": len(drills.USUAL), "drills": ",".join(drills.USUAL)},
                 "evaluated": {"rounds": 2, "evaluate": True, "evaluate_drills": "crash,nan-metric"},
@@ -148,13 +146,16 @@ class Stage:
 
     def faulty(self) -> None:
         """Play what breaks processes, one after another."""
-        with Federation.up(self.folder / "faulty", nodes=4, timeout=PATIENCE) as federation:
+        with LocalDeployment.up(self.folder / "faulty", nodes=4, timeout=PATIENCE) as federation:
             for name, play in FAULTS.items():
                 self.tell(name, lambda play=play: play(federation, self.folder))  # type: ignore[misc]
 
     def full(self) -> None:
         """Play every malformed reply that the usual plays leave out."""
-        with Federation.up(self.folder / "full", nodes=4, timeout=PATIENCE) as federation, ThreadPoolExecutor() as pool:
+        with (
+            LocalDeployment.up(self.folder / "full", nodes=4, timeout=PATIENCE) as federation,
+            ThreadPoolExecutor() as pool,
+        ):
             for part, lies in enumerate(drills.REST):
                 settings = {"rounds": len(lies), "drills": ",".join(lies)}
                 play = Play(federation, self.folder, f"rest-{part}", **settings)
@@ -164,24 +165,24 @@ class Stage:
 OWN = ("in-sign-flip", "in-digits")
 
 
-def strangers(federation: Federation) -> Facts:
+def strangers(federation: LocalDeployment) -> Facts:
     """Let somebody in whose key nobody knows, and somebody with the key of a node that is online."""
     before = federation.online()
     stranger = federation.add_node(registered=False)
     double = federation.add_node(registered=False)
-    key = federation.place.key(double.name)
-    shutil.copyfile(federation.place.key("node-0"), key)
+    key = federation.folder.key(double.name)
+    shutil.copyfile(federation.folder.key("node-0"), key)
     facts: Facts = {"before": len(before)}
     for node in (stranger, double):
         node.start()
     for name, node in (("stranger", stranger), ("double", double)):
         wait_for(lambda node=node: not node.is_running, f"{name} is refused")  # type: ignore[misc]
-        facts[name] = node.printed()
+        facts[name] = node.output()
     facts["same"] = federation.online() == before
     return facts
 
 
-def disturbed(federation: Federation, folder: Path) -> Facts:
+def disturbed(federation: LocalDeployment, folder: Path) -> Facts:
     """Kill the SuperLink in mid-round and start it again; kill the ServerApp in mid-round and submit the run again.
 
     All nodes are at work while the SuperLink is away: a reply that is being sent when it dies would be lost.
@@ -202,7 +203,7 @@ def disturbed(federation: Federation, folder: Path) -> Facts:
     return {"records": [records, at_kill], "left": left, **play.whole()}
 
 
-def losses(federation: Federation, folder: Path) -> Facts:
+def losses(federation: LocalDeployment, folder: Path) -> Facts:
     """Kill a SuperNode that is at work; let it come back two rounds later."""
     play = Play(federation, folder, "losses", rounds=4, drills=",stall,,", hold_after=3, wait_for_nodes=5.0)
     node = federation.nodes[LIAR]
@@ -219,18 +220,17 @@ def losses(federation: Federation, folder: Path) -> Facts:
     return {**play.follow(run), "same": same}
 
 
-def stalled(federation: Federation, folder: Path) -> Facts:
+def stalled(federation: LocalDeployment, folder: Path) -> Facts:
     """Let a client sleep for an hour; at the end its node is still at it."""
     play = Play(federation, folder, "stalled", rounds=1, drills="stall", timeout=STALLED_TIMEOUT)
     return play.whole()
 
 
 def _not_begun() -> Facts:
-    msg = "the federation was not brought up; see stage.log"
-    raise RuntimeError(msg)
+    raise RuntimeError("the federation was not brought up; see stage.log")
 
 
-FAULTS: Mapping[str, Callable[[Federation, Path], Facts]] = {
+FAULTS: Mapping[str, Callable[[LocalDeployment, Path], Facts]] = {
     "disturbed": disturbed,
     "losses": losses,
     "stalled": stalled,
@@ -253,16 +253,16 @@ def loopback_up() -> None:
         fcntl.ioctl(any_socket, 0x8914, struct.pack("16sh", b"lo", up_and_running))  # SIOCSIFFLAGS
 
 
-def end_with(owner: Process) -> None:
+def end_with(owner: int, created: float) -> None:
     """End this process when its owner is gone."""
-    while owner.is_running:
+    while find_process(owner, created) is not None:
         time.sleep(10 * POLL)
     os._exit(1)
 
 
-def main(folder: Path, owner: Process, stage: str, *, alone: bool) -> None:
+def main(folder: Path, owner: tuple[int, float], stage: str, *, alone: bool) -> None:
     """Play everything."""
-    threading.Thread(target=end_with, args=(owner,), daemon=True).start()
+    threading.Thread(target=end_with, args=owner, daemon=True).start()
     if alone:
         loopback_up()
     network = {"alone": alone, "interfaces": [name for _, name in socket.if_nameindex()]}
@@ -283,5 +283,5 @@ def main(folder: Path, owner: Process, stage: str, *, alone: bool) -> None:
 
 
 if __name__ == "__main__":
-    where, pid, started, which, namespace = sys.argv[1:]
-    main(Path(where), Process(int(pid), started), which, alone=namespace == "alone")
+    where, pid, created, which, namespace = sys.argv[1:]
+    main(Path(where), (int(pid), float(created)), which, alone=namespace == "alone")

@@ -15,8 +15,8 @@ from tests.flower.integration.app.drilled.numbers import LIAR
 from tests.flower.integration.conftest import Played
 from tests.flower.integration.drills import FAULTS, USUAL
 
-from holdfast.records.round import Client, RoundRecord
 from holdfast.runs import Run
+from holdfast.server.record import Client, RoundRecord
 
 pytestmark = pytest.mark.federation
 AGREEMENT = 1e-5
@@ -65,7 +65,7 @@ def test_what_reads_a_run_reads_a_deployment(played: Callable[[str], Played]) ->
 def test_a_deployment_without_a_twin_is_judged_by_its_records(played: Callable[[str], Played]) -> None:
     folder = str(played("drills-0").run.path)
     audited = " ".join(command("audit", folder).split())
-    for round, lie in enumerate(USUAL):  # noqa: A001  the one word for it
+    for round, lie in enumerate(USUAL):
         if lie in FAULTS:
             assert f"round {round} {LIAR} malformed {FAULTS[lie]}: " in audited
     certified = json.loads(command("certify", folder, "--json"))

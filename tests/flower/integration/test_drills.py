@@ -14,7 +14,7 @@ from tests.flower.integration.conftest import Played
 from tests.flower.integration.drills import EVERYTHING, FAULTS, OVERWEIGHT, USUAL
 
 from holdfast.flower.redteam.malformed import MALFORMED
-from holdfast.records.round import RoundRecord
+from holdfast.server.record import RoundRecord
 
 pytestmark = pytest.mark.federation
 

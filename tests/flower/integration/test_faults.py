@@ -12,7 +12,7 @@ from tests.flower.integration.conftest import Played
 from tests.flower.integration.test_drills import TOLERANCE, Arrays, check_shapes, flat, replies
 
 from holdfast.flower.faults import Fault
-from holdfast.records.round import RoundRecord
+from holdfast.server.record import RoundRecord
 
 pytestmark = pytest.mark.federation
 

@@ -24,7 +24,7 @@ from tests.simulation.engines.tasks import mlp, poisoned_task
 from torch import Tensor
 
 from holdfast.aggregators import Mean, ServerView
-from holdfast.attacks import ATTACKS, Attack, DataAttack, Forged, Knowledge, LabelFlip, build_attack
+from holdfast.attacks import ATTACKS, Attack, DataAttack, Forged, Knowledge, LabelFlip
 from holdfast.attacks.base import sent_by_all
 from holdfast.attacks.view import AdversaryView
 from holdfast.errors import ParameterError, UnknownNameError
@@ -44,7 +44,7 @@ from holdfast.simulation.adversary import Adversary, Turn
 
 OWN = frozenset({Knowledge.OWN})
 WRAPPERS = {"alternating": "alternating+sign-flip", "sleeper": "sleeper+sign-flip", "optimal": "optimal+alie"}
-EVERY = {name: build_attack(WRAPPERS.get(name, name)) for name in ATTACKS}
+EVERY = {name: ATTACKS.build(WRAPPERS.get(name, name)) for name in ATTACKS}
 ABLE = {
     name: attack
     for name, attack in EVERY.items()
@@ -138,7 +138,7 @@ def test_the_memory_of_an_attack_lasts_from_round_to_round() -> None:
 
 
 def test_mimic_remembers_as_it_does_in_the_simulator() -> None:
-    attack, context = build_attack("mimic", warm_up=2), context_of()
+    attack, context = ATTACKS.build("mimic", warm_up=2), context_of()
     memory: Any = {}
     for number in range(3):
         own = update_in(answer(message=message_of(round=number)))

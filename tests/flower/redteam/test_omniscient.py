@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from holdfast.aggregators import Krum, Median, ServerView
-from holdfast.attacks import ATTACKS, EVERYTHING, DataAttack, build_attack
+from holdfast.attacks import ATTACKS, EVERYTHING, DataAttack
 from holdfast.errors import ParameterError
 from holdfast.flower.redteam import Omniscient
 from holdfast.flower.rounds import Tampering
@@ -16,7 +16,7 @@ from holdfast.rng import stream
 from holdfast.simulation.adversary import Adversary, Turn
 
 WRAPPERS = {"alternating": "alternating+sign-flip", "sleeper": "sleeper+sign-flip", "optimal": "optimal+alie"}
-EVERY = {name: build_attack(WRAPPERS.get(name, name)) for name in ATTACKS}
+EVERY = {name: ATTACKS.build(WRAPPERS.get(name, name)) for name in ATTACKS}
 CLIENTS = ["a", "b", "c", "d", "e", "f", "g", "h"]
 LIARS = [1, 5]
 HONEST = [0, 2, 3, 4, 6, 7]
@@ -45,13 +45,13 @@ def test_the_rows_are_those_of_the_simulators_adversary(name: str) -> None:
 
 def test_a_round_without_its_clients_is_left_alone() -> None:
     updates = rows()
-    Omniscient(build_attack("nan"), byzantine={"x"}).tamper(updates, list(CLIENTS), RULE, ServerView())
+    Omniscient(ATTACKS.build("nan"), byzantine={"x"}).tamper(updates, list(CLIENTS), RULE, ServerView())
     assert torch.equal(updates, rows())
 
 
 def test_numbers_name_clients_too() -> None:
     updates = rows()
-    Omniscient(build_attack("zero"), byzantine={3}).tamper(updates, list(range(8)), RULE, ServerView())
+    Omniscient(ATTACKS.build("zero"), byzantine={3}).tamper(updates, list(range(8)), RULE, ServerView())
     assert bool((updates[3] == 0.0).all())
     assert torch.equal(updates[[0, 1, 2, 4, 5, 6, 7]], rows()[[0, 1, 2, 4, 5, 6, 7]])
 
@@ -59,7 +59,7 @@ def test_numbers_name_clients_too() -> None:
 def test_malformed_rows_of_others_do_not_stop_it() -> None:
     updates = rows()
     updates[0] = torch.nan
-    Omniscient(build_attack("ipm", epsilon=1.0), byzantine={"b", "f"}).tamper(
+    Omniscient(ATTACKS.build("ipm", epsilon=1.0), byzantine={"b", "f"}).tamper(
         updates, list(CLIENTS), Median(num_byzantine=3), ServerView()
     )
     torch.testing.assert_close(updates[LIARS], -updates[[2, 3, 4, 6, 7]].mean(0).repeat(2, 1))
@@ -68,12 +68,12 @@ def test_malformed_rows_of_others_do_not_stop_it() -> None:
 
 def test_it_has_nothing_to_work_with_if_all_are_its_clients() -> None:
     updates = rows()
-    Omniscient(build_attack("ipm"), byzantine=set(CLIENTS)).tamper(updates, list(CLIENTS), RULE, ServerView())
+    Omniscient(ATTACKS.build("ipm"), byzantine=set(CLIENTS)).tamper(updates, list(CLIENTS), RULE, ServerView())
     assert bool(torch.isfinite(updates).all())
 
 
 def test_what_it_remembers_lasts() -> None:
-    adversary = Omniscient(build_attack("mimic", warm_up=1), byzantine={"b", "f"})
+    adversary = Omniscient(ATTACKS.build("mimic", warm_up=1), byzantine={"b", "f"})
     memory: dict[str, Tensor] = {}
     for number in range(3):
         updates, before = rows(number), rows(number)
@@ -91,9 +91,9 @@ def test_what_it_remembers_lasts() -> None:
 @pytest.mark.parametrize("name", ["label-flip", "sleeper+label-noise"])
 def test_attacks_on_data_are_refused(name: str) -> None:
     with pytest.raises(ParameterError, match="done in the client's data"):
-        Omniscient(build_attack(name), byzantine={"a"})
+        Omniscient(ATTACKS.build(name), byzantine={"a"})
 
 
 def test_a_name_is_not_a_set_of_names() -> None:
     with pytest.raises(ParameterError, match="must be a set of names, got 'ab'"):
-        Omniscient(build_attack("zero"), byzantine="ab")
+        Omniscient(ATTACKS.build("zero"), byzantine="ab")

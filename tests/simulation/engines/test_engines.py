@@ -98,6 +98,7 @@ def test_every_engine_works_in_single_precision(engine: type[Engine], name: str)
     torch.testing.assert_close(ours, rows, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize("steps", ["plain", "full batch", "everything"])
 @pytest.mark.parametrize(("engine", "name"), [pair for pair in PAIRS if not pair[0].company_matters])
 def test_the_bits_of_a_client_do_not_depend_on_its_company(engine: type[Engine], name: str, steps: str) -> None:
@@ -111,6 +112,21 @@ def test_the_bits_of_a_client_do_not_depend_on_its_company(engine: type[Engine],
         assert torch.equal(buffers, again_buffers)
 
 
+@pytest.mark.portable
+@pytest.mark.parametrize("name", ["logistic", "softmax", "squares"])
+@pytest.mark.parametrize("batch_size", [1, 7, 16, 17, 31, "full"])
+def test_no_place_in_a_chunk_is_special(name: str, batch_size: int | str) -> None:
+    task = EVERY_TASK[name](dtype=torch.float32, sizes=(32,) * 11, batch_size=batch_size, steps=3)
+    start = start_of(task, 11)
+    built = StackedEngine(task)
+    rows, _ = trained(built, start=start)
+    for largest in range(1, 11):
+        for backwards in (False, True):
+            again, _ = trained(built, largest, backwards=backwards, start=start)
+            assert torch.equal(rows, again), (largest, backwards)
+
+
+@pytest.mark.portable
 @pytest.mark.parametrize(("engine", "name"), [pair for pair in PAIRS if pair[0].company_matters])
 def test_the_same_chunk_has_the_same_bits(engine: type[Engine], name: str) -> None:
     task = EVERY_TASK[name](dtype=torch.float32)

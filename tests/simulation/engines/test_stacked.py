@@ -14,6 +14,7 @@ from tests.simulation.engines.tasks import (
     batch_norm,
     expected,
     mlp,
+    one_output,
     softmax,
     start_of,
     task_of,
@@ -22,7 +23,7 @@ from tests.simulation.engines.tasks import (
 from torch import Tensor, nn
 
 from holdfast.data.base import Dataset
-from holdfast.models.losses import Loss
+from holdfast.models.losses import Logistic, Loss
 from holdfast.simulation.engines import first_layer
 from holdfast.simulation.engines.base import EngineRefusal
 from holdfast.simulation.engines.first_layer import Grams, pays
@@ -59,12 +60,14 @@ def test_steps_in_sample_space_are_the_steps(
     torch.testing.assert_close(trained(StackedEngine(task))[0], rows, rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("model", [softmax, mlp])
+@pytest.mark.portable
+@pytest.mark.parametrize(("model", "loss"), [(softmax, None), (mlp, None), (one_output, Logistic())])
+@pytest.mark.parametrize("options", [{}, {"batch_size": 7}, {"batch_size": "full", "sizes": (16,) * 5}])
 def test_bits_in_sample_space_do_not_depend_on_the_company(
-    monkeypatch: pytest.MonkeyPatch, model: Callable[[], nn.Module]
+    monkeypatch: pytest.MonkeyPatch, model: Callable[[], nn.Module], loss: Loss | None, options: dict[str, Any]
 ) -> None:
     monkeypatch.setattr(first_layer, "pays", sample_space_everywhere)
-    task = task_of(model(), dtype=torch.float32)
+    task = task_of(model(), loss=loss, dtype=torch.float32, **options)
     start, engine = start_of(task, task.data.shares.num_clients), StackedEngine(task)
     rows, _ = trained(engine, start=start)
     for largest in (1, 2, 3):

@@ -234,13 +234,19 @@ def test_the_longest_run_inverts_the_probability(rounds: int) -> None:
     assert paper.longest_run(failure=failure, **run) == 3 * rounds
 
 
-@pytest.mark.parametrize("cohort_size", [10**6, 10**9, 10**15])
+@pytest.mark.parametrize("cohort_size", [40_000, 10**6, 10**9, 10**15])
 def test_huge_exponents_do_not_overflow(cohort_size: int) -> None:
     run: dict[str, Any] = {"local_steps": 7, "slack": 0.2, "byzantine_fraction": 0.0, "cohort_size": cohort_size}
     total = paper.longest_run(failure=0.5, **run)
     assert paper.MOST_STEPS - 7 < total <= paper.MOST_STEPS
     assert total % 7 == 0
     assert paper.failure_probability(total_steps=total, **run) <= 0.5
+
+
+def test_where_a_round_surely_fails_no_run_is_long_enough() -> None:
+    run: dict[str, Any] = {"local_steps": 7, "slack": 1e-9, "byzantine_fraction": 0.0, "cohort_size": 1}
+    assert paper.failure_probability(total_steps=7, **run) == 1.0
+    assert paper.longest_run(failure=0.5, **run) == 0
 
 
 def test_the_sharper_bounds_are_below_the_displayed_ones() -> None:

@@ -12,6 +12,7 @@ from torch import Tensor
 from holdfast.aggregators.base import Claim, MinorityAggregator, aggregation_of
 from holdfast.aggregators.centre.weiszfeld import distances_to_combination
 from holdfast.aggregators.evidence import Aggregation, Stop
+from holdfast.aggregators.registry import RULES
 from holdfast.aggregators.view import ServerView
 from holdfast.linalg.columns import Columns, Matrix, RowColumns, Vector
 from holdfast.linalg.gram import LARGEST_SQUARE, gram_with_points, pivoted_gram, squared_distances
@@ -23,6 +24,7 @@ TIE = 1e-5
 """Relative difference of squared distances below which two rows are equally central."""
 
 
+@RULES.register("centered-clipping")
 @final
 class CenteredClipping(MinorityAggregator):
     r"""Steps from a centre by the mean of the clipped differences to it (Karimireddy, He, Jaggi 2021, equation (CC)).
@@ -51,7 +53,7 @@ class CenteredClipping(MinorityAggregator):
     citation: ClassVar[str] = "Karimireddy, He, Jaggi 2021, centered clipping"
 
     radius: Annotated[float, Field(ge=1e-100), BeforeValidator(real_number)] | None = None
-    """τ, how far a row may pull; None is the median distance to the centre at every step."""
+    """τ, how far a row may pull; the median distance to the centre at every step if left out."""
     num_iterations: Annotated[int, Field(ge=1), BeforeValidator(whole_number)] = 3
     """L, the number of steps."""
     start: Literal["previous", "origin", "median"] = "previous"

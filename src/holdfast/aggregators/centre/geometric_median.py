@@ -15,12 +15,14 @@ from holdfast.aggregators.centre.weiszfeld import (
     geometric_median_weights,
 )
 from holdfast.aggregators.evidence import Aggregation, Stop
+from holdfast.aggregators.registry import RULES
 from holdfast.aggregators.view import ServerView
 from holdfast.linalg.columns import Columns
 from holdfast.linalg.gram import pivoted_gram
 from holdfast.values import real_number, whole_number
 
 
+@RULES.register("geometric-median")
 @final
 class GeometricMedian(MinorityAggregator):
     r"""The point with the smallest sum of distances to the rows (Chen, Su, Xu 2017; Pillutla et al. 2019, RFA).

@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from holdfast.aggregators.base import BoundedAggregator, Claim, aggregation_of, usable_bound
 from holdfast.aggregators.centre.weiszfeld import MAX_ITERATIONS, distances_to_combination, geometric_median_weights
 from holdfast.aggregators.evidence import Aggregation, Stop
+from holdfast.aggregators.registry import RULES
 from holdfast.aggregators.view import ServerView
 from holdfast.linalg.columns import Columns
 from holdfast.linalg.gram import pivoted_gram
@@ -19,6 +20,7 @@ from holdfast.rng import stream
 from holdfast.values import whole_number
 
 
+@RULES.register("geometric-median-of-means")
 @final
 class MedianOfMeans(BoundedAggregator):
     r"""The geometric median of the means of k random groups of clients (Chen, Su, Xu 2017, Algorithm 2).
@@ -39,18 +41,17 @@ class MedianOfMeans(BoundedAggregator):
     citation: ClassVar[str] = "Chen, Su, Xu 2017, Algorithm 2"
 
     num_groups: Annotated[int, Field(ge=1), BeforeValidator(whole_number)] | None = None
-    """k, at most n; None is 2f + 1, the fewest of which a majority is honest."""
+    """k, at most n; 2f + 1 if left out, the fewest of which a majority is honest."""
     seed: Annotated[int, Field(ge=0), BeforeValidator(whole_number)] = 0
     """The root seed of the groups, which are drawn anew in every round."""
 
     @model_validator(mode="after")
     def _a_majority_of_honest_groups(self) -> MedianOfMeans:
         if self.num_groups is not None and self.num_byzantine is not None and self.num_groups <= 2 * self.num_byzantine:
-            msg = (
+            raise ValueError(
                 f"num_groups must be at least 2 * num_byzantine + 1 = {2 * self.num_byzantine + 1}, or most groups may "
                 f"hold a Byzantine row; got num_groups={self.num_groups}"
             )
-            raise ValueError(msg)
         return self
 
     def breaks(self) -> frozenset[Claim]:

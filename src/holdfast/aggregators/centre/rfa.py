@@ -10,12 +10,14 @@ from pydantic import BeforeValidator, Field
 from holdfast.aggregators.base import Claim, MinorityAggregator, aggregation_of
 from holdfast.aggregators.centre.weiszfeld import distances_to_combination, weiszfeld_step
 from holdfast.aggregators.evidence import Aggregation, Stop
+from holdfast.aggregators.registry import RULES
 from holdfast.aggregators.view import ServerView
 from holdfast.linalg.columns import Columns
 from holdfast.linalg.gram import pivoted_gram
 from holdfast.values import real_number, whole_number
 
 
+@RULES.register("rfa")
 @final
 class Rfa(MinorityAggregator):
     r"""The smoothed Weiszfeld iteration, cut off after R steps (Pillutla, Kakade, Harchaoui 2022, Algorithm 2).

@@ -8,11 +8,13 @@ from holdfast.aggregators.base import BoundedAggregator, Claim, usable_bound
 from holdfast.aggregators.coordinatewise.blocks import coordinatewise
 from holdfast.aggregators.coordinatewise.windows import around_median
 from holdfast.aggregators.evidence import Aggregation
+from holdfast.aggregators.registry import RULES
 from holdfast.aggregators.view import ServerView
 from holdfast.linalg.columns import Columns
 from holdfast.linalg.gram import all_or_usable
 
 
+@RULES.register("meamed")
 @final
 class MeanAroundMedian(BoundedAggregator):
     """The mean of the n − f values nearest to the median, in every coordinate (Xie, Koyejo, Gupta 2018, MeaMed).

@@ -9,10 +9,12 @@ import numpy as np
 from holdfast.aggregators.base import Claim, MinorityAggregator
 from holdfast.aggregators.coordinatewise.blocks import Block, Part, coordinatewise, ordered_columns, outside
 from holdfast.aggregators.evidence import Aggregation
+from holdfast.aggregators.registry import RULES
 from holdfast.aggregators.view import ServerView
 from holdfast.linalg.columns import Columns, Vector
 
 
+@RULES.register("median")
 @final
 class Median(MinorityAggregator):
     """The median of the usable rows in every coordinate (Yin et al. 2018, Definition 1).

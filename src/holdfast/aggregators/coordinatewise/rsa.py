@@ -12,11 +12,13 @@ from pydantic import BeforeValidator, Field
 from holdfast.aggregators.base import Claim, MinorityAggregator
 from holdfast.aggregators.coordinatewise.blocks import Block, Part, coordinatewise
 from holdfast.aggregators.evidence import Aggregation
+from holdfast.aggregators.registry import RULES
 from holdfast.aggregators.view import Need, ServerView
 from holdfast.linalg.columns import Columns
 from holdfast.values import real_number
 
 
+@RULES.register("rsa")
 @final
 class Rsa(MinorityAggregator):
     """The server's step of ℓ₁-norm RSA: a sum of signs (Li et al. 2019, equation (8) with p = 1).

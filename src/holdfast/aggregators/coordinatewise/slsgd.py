@@ -10,11 +10,13 @@ from pydantic import BeforeValidator, Field
 from holdfast.aggregators.base import BoundedAggregator, Claim
 from holdfast.aggregators.coordinatewise.trimmed_mean import trimmed_mean
 from holdfast.aggregators.evidence import Aggregation
+from holdfast.aggregators.registry import RULES
 from holdfast.aggregators.view import ServerView
 from holdfast.linalg.columns import Columns
 from holdfast.values import real_number
 
 
+@RULES.register("slsgd")
 @final
 class Slsgd(BoundedAggregator):
     """The trimmed mean, of which the server takes the share α (Xie, Koyejo, Gupta 2019, Algorithm 1, option II).

@@ -8,11 +8,13 @@ from holdfast.aggregators.base import BoundedAggregator, Claim, usable_bound
 from holdfast.aggregators.coordinatewise.blocks import coordinatewise
 from holdfast.aggregators.coordinatewise.windows import trimmed
 from holdfast.aggregators.evidence import Aggregation
+from holdfast.aggregators.registry import RULES
 from holdfast.aggregators.view import ServerView
 from holdfast.linalg.columns import Columns
 from holdfast.linalg.gram import all_or_usable
 
 
+@RULES.register("trimmed-mean")
 @final
 class TrimmedMean(BoundedAggregator):
     """The mean of every coordinate without its f smallest and its f largest values (Yin et al. 2018, Definition 2).

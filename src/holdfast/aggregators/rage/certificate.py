@@ -137,8 +137,7 @@ class Certificate:
         """Return the unit direction of the largest remaining spread, given the rows again; zero if there is none."""
         columns = as_columns(updates)
         if columns.num_rows != len(self.coefficients):
-            msg = f"the certificate is about {len(self.coefficients)} rows, got {columns.num_rows}"
-            raise ShapeError(msg)
+            raise ShapeError(f"the certificate is about {len(self.coefficients)} rows, got {columns.num_rows}")
         vector = columns.combine(self.coefficients.numpy())
         norm = float(np.sqrt(columns.total(np.array([float(vector.double().square().sum())]))[0]))
         return vector / norm if norm > 0 else vector
@@ -191,10 +190,9 @@ class Certificate:
                 proved=bool(evidence["proved"]),
             )
         except (KeyError, TypeError, ValueError) as error:
-            msg = (
+            raise ParameterError(
                 f"not the evidence of a certificate: {type(error).__name__} {error}; expected what `evidence()` returns"
-            )
-            raise ParameterError(msg) from None
+            ) from None
 
     def _sigma(self, sigma0: float | None) -> float:
         if sigma0 is None:
@@ -204,8 +202,7 @@ class Certificate:
         except (TypeError, ValueError):
             sigma = math.nan
         if not 0.0 <= sigma < LARGEST_SIGMA0:
-            msg = f"sigma0 must be a number from 0 to {LARGEST_SIGMA0:g}, got {sigma0!r}"
-            raise ParameterError(msg)
+            raise ParameterError(f"sigma0 must be a number from 0 to {LARGEST_SIGMA0:g}, got {sigma0!r}")
         return sigma
 
     def _honest_weight_lost(self, sigma: float) -> float:

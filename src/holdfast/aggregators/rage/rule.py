@@ -22,6 +22,7 @@ from holdfast.aggregators.rage.certificate import SLACK, Certificate
 from holdfast.aggregators.rage.constants import EXACT_LIMIT, KAPPA, REUSE, theta
 from holdfast.aggregators.rage.exact import run_exact
 from holdfast.aggregators.rage.filtering import Filtering, Step, confirmed, run_filter, scatter_along
+from holdfast.aggregators.registry import RULES
 from holdfast.aggregators.view import ServerView
 from holdfast.linalg.columns import Columns, Matrix, Vector
 from holdfast.linalg.gram import Gram, pivoted_gram
@@ -33,6 +34,7 @@ SKETCH_FROM = 500
 """Rows from which a sketch pays (measured); below it the Gram matrix is computed exactly."""
 
 
+@RULES.register("rage")
 @final
 class Rage(BoundedAggregator):
     r"""The paper's robust accumulated gradient estimation: a spectral filter whose error does not grow with d.
@@ -70,7 +72,7 @@ class Rage(BoundedAggregator):
     kappa: Annotated[float, Field(ge=1.0), BeforeValidator(real_number)] = KAPPA
     """κ of mode "auto". Larger keeps more honest clients, smaller removes more attackers."""
     sketch: Annotated[int, Field(ge=5), BeforeValidator(whole_number)] | None = None
-    """Buckets per client of a count-sketch for cohorts of 500 rows and more; None computes the Gram matrix exactly.
+    """Buckets per client of a count-sketch for cohorts of 500 rows and more; the exact Gram matrix if left out.
 
     What the certificate says then holds up to the error of the sketch."""
 
@@ -78,11 +80,9 @@ class Rage(BoundedAggregator):
     def _mode_has_its_parameters(self) -> Rage:
         if (self.mode == "auto") != (self.sigma0 is None):
             allowed = "sigma0 > 0 is needed" if self.sigma0 is None else "sigma0 must be left out (it is estimated)"
-            msg = f"for mode {self.mode!r} {allowed}, got sigma0={self.sigma0!r}"
-            raise ValueError(msg)
+            raise ValueError(f"for mode {self.mode!r} {allowed}, got sigma0={self.sigma0!r}")
         if self.mode != "auto" and self.kappa != type(self).model_fields["kappa"].default:
-            msg = f"kappa belongs to mode 'auto', got kappa={self.kappa!r} with mode {self.mode!r}"
-            raise ValueError(msg)
+            raise ValueError(f"kappa belongs to mode 'auto', got kappa={self.kappa!r} with mode {self.mode!r}")
         return self
 
     def breaks(self) -> frozenset[Claim]:

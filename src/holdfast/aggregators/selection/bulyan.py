@@ -13,6 +13,7 @@ from holdfast.aggregators.base import BoundedAggregator, Claim, stop_or_too_many
 from holdfast.aggregators.coordinatewise.blocks import coordinatewise
 from holdfast.aggregators.coordinatewise.windows import around_median
 from holdfast.aggregators.evidence import Aggregation, Stop
+from holdfast.aggregators.registry import RULES
 from holdfast.aggregators.selection.krum import num_neighbours
 from holdfast.aggregators.selection.subsets import pair_distances
 from holdfast.aggregators.view import ServerView
@@ -22,6 +23,7 @@ from holdfast.linalg.gram import pivoted_gram
 Members = NDArray[np.bool_]
 
 
+@RULES.register("bulyan")
 @final
 class Bulyan(BoundedAggregator):
     """Rows chosen by iterated Krum, averaged around their median (El Mhamdi, Guerraoui, Rouault 2018, section 4).

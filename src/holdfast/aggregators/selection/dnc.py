@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field
 
 from holdfast.aggregators.base import BoundedAggregator, Claim, usable_bound
 from holdfast.aggregators.evidence import Aggregation
+from holdfast.aggregators.registry import RULES
 from holdfast.aggregators.selection.subsets import average_of, lowest
 from holdfast.aggregators.view import ServerView
 from holdfast.linalg.columns import Columns, DenseColumns, Vector
@@ -21,6 +22,7 @@ from holdfast.rng import stream
 from holdfast.values import real_number, whole_number
 
 
+@RULES.register("dnc")
 @final
 class Dnc(BoundedAggregator):
     r"""The average of the rows that stand out in no sample of coordinates (Shejwalkar, Houmansadr 2021, Algorithm 2).

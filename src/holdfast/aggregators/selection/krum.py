@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field
 
 from holdfast.aggregators.base import BoundedAggregator, aggregation_of, usable_bound
 from holdfast.aggregators.evidence import Aggregation, Stop
+from holdfast.aggregators.registry import RULES
 from holdfast.aggregators.selection.subsets import lowest, pair_distances
 from holdfast.aggregators.view import ServerView
 from holdfast.linalg.columns import Columns, Matrix, Vector
@@ -16,6 +17,7 @@ from holdfast.linalg.gram import pivoted_gram
 from holdfast.values import whole_number
 
 
+@RULES.register("krum")
 @final
 class Krum(BoundedAggregator):
     """The one row that is closest to its n − f − 2 nearest other rows (Blanchard et al. 2017, section 4).
@@ -42,6 +44,7 @@ class Krum(BoundedAggregator):
         return aggregation_of(columns, gram, chosen, scores=scores, stop=Stop.SELECTED, num_byzantine=num_byzantine)
 
 
+@RULES.register("multi-krum")
 @final
 class MultiKrum(BoundedAggregator):
     """The average of the rows with the smallest Krum scores (Blanchard et al. 2017, Multi-Krum).

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from holdfast.aggregators.base import BoundedAggregator, aggregation_of, usable_bound
 from holdfast.aggregators.evidence import Aggregation, Stop
+from holdfast.aggregators.registry import RULES
 from holdfast.aggregators.selection.subsets import pair_distances
 from holdfast.aggregators.selection.vertex_cover import (
     Nodes,
@@ -38,6 +39,7 @@ SAME_SUM = 1e-12
 """Sums of squared distances with a smaller relative difference are equal."""
 
 
+@RULES.register("mda")
 @final
 class MinimumDiameter(BoundedAggregator):
     """The average of the n − f rows with the smallest diameter (Rousseeuw 1985; El Mhamdi et al. 2020, MDA).

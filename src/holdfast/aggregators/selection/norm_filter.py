@@ -8,12 +8,14 @@ import numpy as np
 
 from holdfast.aggregators.base import BoundedAggregator, Claim, usable_bound
 from holdfast.aggregators.evidence import Aggregation
+from holdfast.aggregators.registry import RULES
 from holdfast.aggregators.selection.subsets import average_of, lowest
 from holdfast.aggregators.view import ServerView
 from holdfast.linalg.columns import Columns
 from holdfast.linalg.gram import squared_norms, usable_rows
 
 
+@RULES.register("norm-filter")
 @final
 class NormFilter(BoundedAggregator):
     """The average of the n − f rows with the smallest norms (Ghosh et al. 2020; Gupta, Liu, Vaidya 2020, CGE).

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from holdfast.aggregators.base import BoundedAggregator, aggregation_of, usable_bound
 from holdfast.aggregators.centre.weiszfeld import distances_to_combination
 from holdfast.aggregators.evidence import Aggregation, Stop
+from holdfast.aggregators.registry import RULES
 from holdfast.aggregators.view import ServerView
 from holdfast.errors import TooManySubsetsError
 from holdfast.linalg.columns import Columns, Matrix, Vector
@@ -34,6 +35,7 @@ ROUNDING = 1e-8
 Subset = NDArray[np.intp]
 
 
+@RULES.register("smea")
 @final
 class SmallestSpread(BoundedAggregator):
     """The average of the n − f rows whose covariance has the smallest top eigenvalue (Allouah et al. 2023, SMEA).
@@ -89,12 +91,11 @@ class SmallestSpread(BoundedAggregator):
     def _refuse_too_many(self, num_rows: int, num_byzantine: int) -> None:
         number = math.comb(num_rows, num_byzantine)
         if number > MOST_SUBSETS:
-            msg = (
+            raise TooManySubsetsError(
                 f"{self!r} would look at {number} subsets of {num_rows} usable rows without {num_byzantine} of them; "
                 f"at most {MOST_SUBSETS} are allowed: aggregate fewer rows, assume fewer Byzantine ones, or use 'caf' "
                 f"or 'rage', which filter by the same spread without trying subsets"
             )
-            raise TooManySubsetsError(msg)
 
 
 def smallest_scatter(gram: Matrix, num_left_out: int) -> tuple[Subset, float, int]:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from holdfast.aggregators.base import BoundedAggregator, Claim, usable_bound
 from holdfast.aggregators.evidence import Aggregation
+from holdfast.aggregators.registry import RULES
 from holdfast.aggregators.selection.subsets import average_of, lowest
 from holdfast.aggregators.view import Need, ServerView
 from holdfast.linalg.columns import Columns, Vector
@@ -22,6 +23,7 @@ LARGEST_LOSS = 1e300
 """A larger loss counts as not finite: differences must not overflow."""
 
 
+@RULES.register("zeno")
 @final
 class Zeno(BoundedAggregator):
     """The average of the n − f rows that lower the loss on a trusted batch most (Xie, Koyejo, Gupta 2019, Zeno).

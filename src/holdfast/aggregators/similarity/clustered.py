@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, InstanceOf
 
 from holdfast.aggregators.base import Aggregator, Updates, scattered, stop_or_too_many, usable_bound
 from holdfast.aggregators.evidence import Aggregation, Stop
+from holdfast.aggregators.registry import RULES
 from holdfast.aggregators.similarity.trimmed_k_means import Clusters, trimmed_k_means
 from holdfast.aggregators.view import Memory, ServerView
 from holdfast.linalg.columns import Columns, RowColumns, Vector
@@ -35,6 +36,7 @@ class _Part:
     """K: each client's share in the cluster's update."""
 
 
+@RULES.register("clustered")
 @final
 class Clustered(Aggregator):
     r"""The rule inside, applied in each cluster of clients (Ghosh, Hong, Yin, Ramchandran 2019, stages II and III).
@@ -64,7 +66,7 @@ class Clustered(Aggregator):
 
     citation: ClassVar[str] = "Ghosh, Hong, Yin, Ramchandran 2019"
 
-    rule: InstanceOf[Aggregator]
+    rule: Annotated[InstanceOf[Aggregator], Field(examples=["median"])]
     """The rule inside; may be a wrapper itself."""
     num_clusters: Annotated[int, Field(ge=1), BeforeValidator(whole_number)] = 2
     """How many clusters of clients are looked for."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from holdfast.aggregators.base import Claim, MinorityAggregator
 from holdfast.aggregators.evidence import Aggregation
+from holdfast.aggregators.registry import RULES
 from holdfast.aggregators.similarity.directions import (
     ROUNDING,
     cosine_distances,
@@ -21,6 +22,7 @@ from holdfast.linalg.columns import Columns, Matrix, Vector
 from holdfast.linalg.norms import clip_factors, row_norms
 
 
+@RULES.register("flame")
 @final
 class Flame(MinorityAggregator):
     r"""The rows in the smallest majority of similar directions, clipped and averaged (Nguyen et al. 2022, Algorithm 1).

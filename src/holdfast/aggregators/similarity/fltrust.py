@@ -11,6 +11,7 @@ from torch import Tensor
 
 from holdfast.aggregators.base import Claim, LooselyBoundedAggregator, stop_or_too_many
 from holdfast.aggregators.evidence import Aggregation, Stop
+from holdfast.aggregators.registry import RULES
 from holdfast.aggregators.similarity.directions import ROUNDING, inverse_or_zero, scaled_aggregation
 from holdfast.aggregators.view import Need, ServerView
 from holdfast.errors import NoUsableRowError, ShapeError
@@ -21,6 +22,7 @@ SHORTEST = 1e-30
 """A row is a row of zeros if it is shorter than this share of the trusted one: scaling it up would overflow float32."""
 
 
+@RULES.register("fltrust")
 @final
 class FlTrust(LooselyBoundedAggregator):
     r"""Rows of the trusted row's length, weighed by their cosine with it (Cao, Fang, Liu, Gong 2021, eq. (2) to (4)).
@@ -87,8 +89,9 @@ def _length(trusted: Tensor, columns: Columns) -> float:
     try:
         norms, _ = row_norms(columns.like(RowColumns([trusted])))
     except NoUsableRowError:
-        msg = "the trusted row is so large that its squared norm overflows; an update of ordinary size is needed"
-        raise ShapeError(msg) from None
+        raise ShapeError(
+            "the trusted row is so large that its squared norm overflows; an update of ordinary size is needed"
+        ) from None
     return float(norms[0])
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from holdfast.aggregators.base import Claim, LooselyBoundedAggregator
 from holdfast.aggregators.evidence import Aggregation
+from holdfast.aggregators.registry import RULES
 from holdfast.aggregators.similarity.directions import cosine_distances, scaled_aggregation
 from holdfast.aggregators.view import ServerView
 from holdfast.linalg.columns import Columns, Matrix, RowColumns, Vector
@@ -19,6 +20,7 @@ from holdfast.linalg.norms import row_norms
 from holdfast.values import real_number
 
 
+@RULES.register("foolsgold")
 @final
 class FoolsGold(LooselyBoundedAggregator):
     r"""Clients weighed by how little their summed updates resemble anybody else's (Fung et al. 2020, Algorithm 1).

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from holdfast.aggregators.base import Claim, MinorityAggregator
 from holdfast.aggregators.evidence import Aggregation
+from holdfast.aggregators.registry import RULES
 from holdfast.aggregators.similarity.directions import scaled_aggregation
 from holdfast.aggregators.similarity.mean_shift import distances_between, mean_shift, typical_distance
 from holdfast.aggregators.view import ServerView
@@ -20,6 +21,7 @@ from holdfast.rng import stream
 from holdfast.values import real_number, whole_number
 
 
+@RULES.register("signguard")
 @final
 class SignGuard(MinorityAggregator):
     r"""Rows that pass a filter of norms and one of signs, clipped and averaged (Xu et al. 2022, Algorithm 2).

@@ -10,6 +10,7 @@ import numpy as np
 from holdfast.aggregators.base import BoundedAggregator, aggregation_of, usable_bound
 from holdfast.aggregators.evidence import Aggregation, Stop
 from holdfast.aggregators.rage.filtering import MASS_ROUNDING, scatter_along
+from holdfast.aggregators.registry import RULES
 from holdfast.aggregators.view import ServerView
 from holdfast.linalg.columns import Columns, Matrix, Vector
 from holdfast.linalg.gram import pivoted_gram
@@ -19,6 +20,7 @@ DUST = 1e-12
 """A weight below this is none: equally far rows lose theirs at once, but for what rounding leaves."""
 
 
+@RULES.register("caf")
 @final
 class Caf(BoundedAggregator):
     r"""Of the means that a spectral filter passes on its way, the one of smallest spread (Allouah et al. 2025, CAF).

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import InstanceOf
+from pydantic import Field, InstanceOf
 
 from holdfast.aggregators.base import Aggregator, scattered, stop_or_too_many, usable_bound
 from holdfast.aggregators.evidence import Aggregation
@@ -48,7 +48,7 @@ class Wrapper(Aggregator, ABC):
     what the wrapper makes of them. A certificate of the rule inside speaks of other rows and is not passed on.
     """
 
-    rule: InstanceOf[Aggregator]
+    rule: Annotated[InstanceOf[Aggregator], Field(examples=["median"])]
     """The rule inside; may be a wrapper itself."""
 
     def assumed_byzantine(self, cohort_size: int) -> int:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field
 
 from holdfast.aggregators.base import Claim, LooselyBoundedAggregator
+from holdfast.aggregators.registry import RULES
 from holdfast.aggregators.view import ServerView
 from holdfast.aggregators.wrappers.base import Mixing, MixingWrapper
 from holdfast.linalg.columns import Matrix
@@ -18,6 +19,7 @@ from holdfast.rng import stream
 from holdfast.values import whole_number
 
 
+@RULES.register("bucketing")
 @final
 class Bucketing(MixingWrapper):
     r"""The rule inside sees the means of ⌈n/s⌉ buckets of s random rows (Karimireddy, He, Jaggi 2022, Algorithm 1).

@@ -8,11 +8,13 @@ import numpy as np
 from pydantic import BeforeValidator, Field
 
 from holdfast.aggregators.base import Claim
+from holdfast.aggregators.registry import RULES
 from holdfast.aggregators.wrappers.base import ShrinkingWrapper
 from holdfast.linalg.columns import Vector
 from holdfast.values import real_number
 
 
+@RULES.register("clipping")
 @final
 class Clipping(ShrinkingWrapper):
     r"""Every row is shrunk to a norm of at most C before the rule inside sees it: g_i min(1, C / ‖g_i‖).
@@ -29,7 +31,7 @@ class Clipping(ShrinkingWrapper):
 
     citation: ClassVar[str] = "Allouah et al. 2024, static clipping"
 
-    radius: Annotated[float, Field(gt=0.0), BeforeValidator(real_number)]
+    radius: Annotated[float, Field(gt=0.0, examples=[3.0]), BeforeValidator(real_number)]
     """C, the largest norm that is left alone."""
 
     def breaks(self) -> frozenset[Claim]:
@@ -41,6 +43,7 @@ class Clipping(ShrinkingWrapper):
         return self.radius
 
 
+@RULES.register("arc")
 @final
 class AdaptiveClipping(ShrinkingWrapper):
     r"""Rows are clipped to the norm of one of them, which f Byzantine rows cannot raise (Allouah et al. 2024, ARC).

@@ -6,12 +6,14 @@ from typing import ClassVar, final
 
 import numpy as np
 
+from holdfast.aggregators.registry import RULES
 from holdfast.aggregators.view import ServerView
 from holdfast.aggregators.wrappers.base import Mixing, MixingWrapper
 from holdfast.linalg.columns import Matrix
 from holdfast.linalg.gram import squared_distances
 
 
+@RULES.register("nnm")
 @final
 class NearestNeighborMixing(MixingWrapper):
     """Every row becomes the mean of the n − f rows nearest to it, itself among them (Allouah et al. 2023, Algorithm 2).

@@ -42,5 +42,4 @@ def __getattr__(name: str) -> Any:
     """Import the adversary at the server when it is first used."""
     if name == "Omniscient":
         return import_module("holdfast.flower.redteam.omniscient").Omniscient
-    msg = f"module 'holdfast.flower.redteam' has no attribute {name!r}"
-    raise AttributeError(msg)
+    raise AttributeError(f"module 'holdfast.flower.redteam' has no attribute {name!r}")

@@ -23,8 +23,7 @@ def arrays_key(content: RecordDict) -> str:
     for key, record in content.items():
         if isinstance(record, ArrayRecord):
             return key
-    msg = f"there must be an ArrayRecord to forge, got {list(content) or 'nothing'}"
-    raise ParameterError(msg)
+    raise ParameterError(f"there must be an ArrayRecord to forge, got {list(content) or 'nothing'}")
 
 
 def arrays_of(content: RecordDict) -> dict[str, Array]:

@@ -23,7 +23,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, Message
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from holdfast.attacks import ATTACKS, AdversaryView, Attack, Forged, Knowledge, build_attack
+from holdfast.attacks import ATTACKS, AdversaryView, Attack, Forged, Knowledge
 from holdfast.attacks.labels import DataAttack
 from holdfast.errors import HoldfastError, ParameterError, find
 from holdfast.flower.layout import ModelLayout
@@ -65,7 +65,7 @@ def attacking(attack: Attack, *, seed: int = 0) -> Mod:
     Raises:
         ParameterError: the attack must know more, or it is one on the client's data.
 
-    >>> attacking(build_attack("optimal+alie"))
+    >>> attacking(ATTACKS.build("optimal+alie"))
     Traceback (most recent call last):
         ...
     holdfast.errors.ParameterError: Optimal(attack=ALittleIsEnough()) must know RULE, and a client knows OWN only; use \
@@ -89,7 +89,7 @@ class _Attacking:
         if not _is_training(message) or reply.has_error():
             return reply
         sent, own = _arrays(message.content), _arrays(reply.content)
-        lr, round = _lr_and_round(message.content)  # noqa: A001  the one word for it
+        lr, round = _lr_and_round(message.content)
         layout = ModelLayout.of(sent)
         x = layout.parameters_of(sent)
         update = (x - layout.parameters_of(own)) / lr
@@ -99,7 +99,7 @@ class _Attacking:
             reply.content = with_arrays(reply.content, arrays)
         return reply
 
-    def _forged(self, update: Float[Tensor, " d"], round: int, context: Context) -> Float[Tensor, " d"]:  # noqa: A002
+    def _forged(self, update: Float[Tensor, " d"], round: int, context: Context) -> Float[Tensor, " d"]:
         """Return the row that is sent in the place of the client's own; raise `SilenceKept` if there is none."""
         view = AdversaryView(
             num_byzantine=1,
@@ -113,8 +113,7 @@ class _Attacking:
         forged = self.attack(view)
         _remember(context, forged)
         if bool(forged.silent[0]):
-            msg = f"{self.attack!r} sends nothing in round {round}"
-            raise SilenceKept(msg)
+            raise SilenceKept(f"{self.attack!r} sends nothing in round {round}")
         return forged.rows[0]
 
 
@@ -156,8 +155,7 @@ def crashing() -> Mod:
     """Return a mod of a client whose code fails: Flower tells the server so."""
 
     def mod(_message: Message, _context: Context, _call_next: Call) -> Never:
-        msg = "this client crashes on purpose"
-        raise RuntimeError(msg)
+        raise RuntimeError("this client crashes on purpose")
 
     return mod
 
@@ -197,7 +195,7 @@ def byzantine(name: str, *, seed: int = 0, **parameters: Any) -> Mod:
     made = partial(malformed, name) if name in MALFORMED else _FAILURES.get(name)
     if made is not None:
         return _made(name, made, parameters)
-    return attacking(build_attack(name, **parameters), seed=seed)
+    return attacking(ATTACKS.build(name, **parameters), seed=seed)
 
 
 def _made(name: str, made: Callable[..., Mod], parameters: Mapping[str, Any]) -> Mod:
@@ -205,8 +203,9 @@ def _made(name: str, made: Callable[..., Mod], parameters: Mapping[str, Any]) ->
         return made(**parameters)
     except TypeError:
         listed = ", ".join(parameters) or "none"
-        msg = f"the Byzantine behaviour {name!r} has no such parameters: {listed}; 'stall' has seconds, 'exit' has code"
-        raise ParameterError(msg) from None
+        raise ParameterError(
+            f"the Byzantine behaviour {name!r} has no such parameters: {listed}; 'stall' has seconds, 'exit' has code"
+        ) from None
 
 
 def poisoned_labels(
@@ -224,13 +223,13 @@ def poisoned_labels(
 def _refuse(attack: Attack) -> None:
     """Raise unless a client can do the attack by changing what it sends."""
     if any(isinstance(each, DataAttack) for each in attack.chain()):
-        msg = f"{attack!r} is done in the client's data, not in its reply; train on poisoned_labels(...) instead"
-        raise ParameterError(msg)
+        raise ParameterError(
+            f"{attack!r} is done in the client's data, not in its reply; train on poisoned_labels(...) instead"
+        )
     missing = sorted(each.name for each in attack.all_needs() - _GRANTED)
     if missing:
         known = f"must know {', '.join(missing)}, and a client knows OWN only"
-        msg = f"{attack!r} {known}; use Omniscient at the server of a test"
-        raise ParameterError(msg)
+        raise ParameterError(f"{attack!r} {known}; use Omniscient at the server of a test")
 
 
 def _is_training(message: Message) -> bool:
@@ -248,7 +247,7 @@ def _lr_and_round(content: RecordDict) -> tuple[float, int]:
     for record in content.values():
         if isinstance(record, ConfigRecord):
             lr, server_round = record.get("lr", 1.0), record.get("server-round", 1)
-            round = record.get("round", int(server_round) - 1)  # type: ignore[arg-type]  # noqa: A001
+            round = record.get("round", int(server_round) - 1)  # type: ignore[arg-type]
             return float(lr), int(round)  # type: ignore[arg-type]
     return 1.0, 0
 

@@ -47,11 +47,11 @@ class Omniscient:
     def __init__(self, attack: Attack, *, byzantine: Collection[int | str], seed: int = 0) -> None:
         """Take over the clients; raises `ParameterError` for attacks on data, which no row shows."""
         if any(isinstance(each, DataAttack) for each in attack.chain()):
-            msg = f"{attack!r} is done in the client's data, not in its reply; train on poisoned_labels(...) instead"
-            raise ParameterError(msg)
+            raise ParameterError(
+                f"{attack!r} is done in the client's data, not in its reply; train on poisoned_labels(...) instead"
+            )
         if isinstance(byzantine, str):
-            msg = f"byzantine must be a set of names, got {byzantine!r}; use {{{byzantine!r}}}"
-            raise ParameterError(msg)
+            raise ParameterError(f"byzantine must be a set of names, got {byzantine!r}; use {{{byzantine!r}}}")
         self.attack, self.byzantine = attack, frozenset(map(str, byzantine))
         self._adversary = Adversary(attack, EVERYTHING, seed)
         self._memory: Mapping[str, Tensor] = {}

@@ -9,13 +9,13 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.records.clients import ClientSummary, mid_ranks
 from holdfast.reports.columns import Entries, Status
 from holdfast.reports.panels import Column, HeatMap, Panel, Section, Table, Text, Unit, Value
 from holdfast.reports.sections.phrases import client_names, figures, key_of, percent, run_names, title_of
 from holdfast.reports.stories import Story
 from holdfast.reports.thinning import REPORT, Bins, Limits, grid_largest, grid_means
 from holdfast.reports.wording import plural
+from holdfast.server.clients import ClientSummary, mid_ranks
 
 _WORDS = {
     Status.KEPT: "kept",

@@ -15,7 +15,7 @@ from holdfast.reports.stories import Story
 from holdfast.reports.thinning import REPORT, Limits
 
 if TYPE_CHECKING:
-    from holdfast.certification import Certification, RecordsCertification
+    from holdfast.certification import Certification
     from holdfast.certification.verdicts import Verdict
 
 CLIENTS, POINTS, CURVATURES = 10, 8, 3
@@ -48,7 +48,7 @@ def guarantee(stories: Sequence[Story], limits: Limits = REPORT) -> Section:
 
 def _refusal(story: Story, certified: int) -> str | None:
     """Return why a run is not certified; None if it is."""
-    from holdfast.aggregators import Rage  # noqa: PLC0415  loads torch
+    from holdfast.aggregators import Rage
 
     if story.config is None:
         return "The configuration cannot be read."
@@ -64,16 +64,11 @@ def _refusal(story: Story, certified: int) -> str | None:
 
 
 def _certified(story: Story, run: str, place: int, runs: int, limits: Limits) -> Iterator[Panel]:
-    from holdfast.certification import certify, certify_records  # noqa: PLC0415  loads torch
+    from holdfast.certification import certify
 
     title = title_of("Guarantee", run, runs)
-    found: Certification | RecordsCertification
     try:
-        if story.config is not None and not story.config.data.here:
-            found = certify_records(story.path)
-        else:
-            found = certify(story.path, clients=CLIENTS, points=POINTS, curvatures=CURVATURES)
-            yield from _bound(found, key_of("bound", place, runs), run, runs, limits)
+        found = certify(story.path, clients=CLIENTS, points=POINTS, curvatures=CURVATURES)
     except HoldfastError as error:
         yield Text(key=key_of("guarantee", place, runs), title=title, paragraphs=(f"It cannot be judged: {error}",))
         return
@@ -81,6 +76,8 @@ def _certified(story: Story, run: str, place: int, runs: int, limits: Limits) ->
         why = f"It cannot be judged: {type(error).__name__}: {error}"
         yield Text(key=key_of("guarantee", place, runs), title=title, paragraphs=(why,))
         return
+    if found.models is not None:
+        yield from _bound(found, key_of("bound", place, runs), run, runs, limits)
     if found.contradicted:
         yield Text(
             key=key_of("contradiction", place, runs),
@@ -111,7 +108,7 @@ def _verdicts(verdicts: Sequence[Verdict], notes: Sequence[str], key: str, run: 
 def _bound(found: Certification, key: str, run: str, runs: int, limits: Limits) -> Iterator[Panel]:
     """Yield the theorems' curves over the measured one; or say why there is none."""
     rounds, values = found.curve
-    convex = found.plan.problem.strong_convexity > 0.0
+    convex = found.is_convex
     name = "‖x − x*‖², squared distance to the optimum" if convex else "mean of ‖∇F‖² so far"
     measured = curve("measured", rounds, np.where(values > 0.0, values, np.nan), limits, colour=0)
     series: list[Series | None] = [measured]
@@ -127,7 +124,7 @@ def _bound(found: Certification, key: str, run: str, runs: int, limits: Limits) 
         return
     reasons = [each.because for each in found.verdicts if each.subject == "guarantee"]
     missing = f"No bound is drawn, because no theorem applies: {reasons[-1] if reasons else 'see below'}."
-    proved = "" if found.plan.everywhere else "The bounds use constants measured along the run, which proves nothing."
+    proved = "" if found.everywhere else "The bounds use constants measured along the run, which proves nothing."
     yield Lines(
         key=key,
         title=title_of("What the theorems bound", run, runs),

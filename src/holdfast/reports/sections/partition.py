@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holdfast.errors import HoldfastError
-from holdfast.records.round import Client
 from holdfast.reports.panels import Bars, Panel, Section, Text
 from holdfast.reports.sections.clients import chosen_clients
 from holdfast.reports.sections.phrases import floats, percent, run_names
 from holdfast.reports.stories import Story
 from holdfast.reports.thinning import REPORT, Limits
+from holdfast.server.record import Client
 
 if TYPE_CHECKING:
     from holdfast.data import Dataset
@@ -67,8 +67,8 @@ def _panel(story: Story, key: str, whose: str, limits: Limits) -> Panel:
 
 def _dealt(config: RunConfig) -> tuple[Dataset, Shares]:
     """Return the data and who holds which points, the server's own left out."""
-    from holdfast.partitions import Shares  # noqa: PLC0415  loads torch
-    from holdfast.simulation.setting import dealt  # noqa: PLC0415
+    from holdfast.partitions import Shares
+    from holdfast.simulation.setting import dealt
 
     dataset = config.data.load()
     shares, own = dealt(config, dataset)
@@ -79,7 +79,7 @@ def _dealt(config: RunConfig) -> tuple[Dataset, Shares]:
 
 
 def _bars(story: Story, dataset: Dataset, shares: Shares, key: str, title: str, limits: Limits) -> Bars:
-    from holdfast.partitions import heterogeneity  # noqa: PLC0415  loads torch
+    from holdfast.partitions import heterogeneity
 
     liars = _liars(story, shares.num_clients)
     shown = _shown(story, liars, shares.num_clients, limits.bars)
@@ -107,7 +107,7 @@ def _bars(story: Story, dataset: Dataset, shares: Shares, key: str, title: str, 
 
 def _liars(story: Story, number: int) -> set[Client]:
     """Return the Byzantine clients, those among them that were never asked as well; nobody in a deployment."""
-    from holdfast.attacks import ChangingMembers  # noqa: PLC0415  loads torch
+    from holdfast.attacks import ChangingMembers
 
     seen = {story.clients[place] for place in story.byzantine}
     config = story.config

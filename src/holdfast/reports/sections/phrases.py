@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.records.round import Client
 from holdfast.reports.glances import in_words
 from holdfast.reports.stories import Story
+from holdfast.server.record import Client
 
 _LETTERS = 40
 """How many letters of a client's name are shown."""

@@ -46,8 +46,9 @@ def choose(name: str, task: Task) -> tuple[Engine, str]:
     try:
         return find("engine", name, ENGINES)(task), "as configured"
     except EngineRefusal as refusal:
-        msg = f"engine {name!r} cannot train this model: {refusal}; use engine = 'auto' or 'loop'"
-        raise ParameterError(msg) from None
+        raise ParameterError(
+            f"engine {name!r} cannot train this model: {refusal}; use engine = 'auto' or 'loop'"
+        ) from None
 
 
 def _fastest(task: Task) -> tuple[Engine, str]:

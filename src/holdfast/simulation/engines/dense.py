@@ -79,8 +79,7 @@ def dense_layers(task: Task) -> list[Dense]:
     """Return the layers of a stack; raises `EngineRefusal` if the model is anything else."""
     module, places = task.module, {place.name: place for place in task.layout.parameters}
     if type(module) is not nn.Sequential:
-        msg = f"the model is a {type(module).__name__}, not a Sequential of Linear and ReLU"
-        raise EngineRefusal(msg)
+        raise EngineRefusal(f"the model is a {type(module).__name__}, not a Sequential of Linear and ReLU")
     _check_points(task, module)
     layers: list[Dense] = []
     rectified, free = False, True
@@ -91,16 +90,13 @@ def dense_layers(task: Task) -> list[Dense]:
             rectified = True
         elif type(part) is nn.Linear:
             if not {f"{name}.{own}" for own, _ in part.named_parameters()} <= places.keys():
-                msg = f"the layer {name} shares its weight or bias with another one"
-                raise EngineRefusal(msg)
+                raise EngineRefusal(f"the layer {name} shares its weight or bias with another one")
             layers.append(Dense(places[f"{name}.weight"], places.get(f"{name}.bias"), rectified))
             rectified = False
         else:
-            msg = f"the layer {name} is a {type(part).__name__}, which has no hand-written gradient here"
-            raise EngineRefusal(msg)
+            raise EngineRefusal(f"the layer {name} is a {type(part).__name__}, which has no hand-written gradient here")
     if not layers or rectified:
-        msg = "the last layer is not linear"
-        raise EngineRefusal(msg)
+        raise EngineRefusal("the last layer is not linear")
     return layers
 
 
@@ -108,14 +104,10 @@ def _check_points(task: Task, module: nn.Sequential) -> None:
     """Refuse inputs that are no vectors, and modules that stand in two places."""
     features = task.data.features
     if not features.is_floating_point():
-        msg = f"the points are tokens ({features.dtype}), not vectors"
-        raise EngineRefusal(msg)
+        raise EngineRefusal(f"the points are tokens ({features.dtype}), not vectors")
     if features.dim() != 2 and (len(module) == 0 or type(module[0]) is not nn.Flatten):
-        msg = f"the points have the shape {tuple(features.shape[1:])} and are not flattened first"
-        raise EngineRefusal(msg)
+        raise EngineRefusal(f"the points have the shape {tuple(features.shape[1:])} and are not flattened first")
     if len(list(module.named_children())) != len(module):
-        msg = "a layer stands in two places of the model"
-        raise EngineRefusal(msg)
+        raise EngineRefusal("a layer stands in two places of the model")
     if any(part._forward_hooks or part._forward_pre_hooks or part._backward_hooks for part in module.modules()):  # noqa: SLF001  torch has no other way to ask
-        msg = "a layer has a hook, which only a call of it would run"
-        raise EngineRefusal(msg)
+        raise EngineRefusal("a layer has a hook, which only a call of it would run")

@@ -134,7 +134,7 @@ class SampleSpace(FirstLayer):
         self._layer, self._space, self._size = layer, space, space.grams.size_of(chunk.clients)
         places = all_points(space.task.data, chunk.clients, self._size)
         self._points = space.points.rows(space.features, places)
-        self._positions = torch.from_numpy(np.ascontiguousarray(drawn.positions)).to(self._points.device)
+        self._positions = torch.from_numpy(drawn.positions.copy()).to(self._points.device)
         self._offsets = torch.from_numpy(space.grams.slots[chunk.clients] * self._size).to(self._points.device)
         self._outputs = layer.outputs(self._points.transpose(1, 2))
         self._sums = torch.zeros_like(self._outputs)

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from holdfast.models.elementwise import sigmoid
 from holdfast.models.losses import CrossEntropy, HalfSquares, Logistic, Loss
 from holdfast.simulation.engines.base import Engine, EngineRefusal
 from holdfast.simulation.engines.dense import Bound, Descent, dense_layers
@@ -29,7 +30,7 @@ def _by_classes(outputs: Tensor, labels: Tensor) -> Tensor:
 
 def _by_signs(outputs: Tensor, labels: Tensor) -> Tensor:
     """Return σ(z) − y for y = 0, 1, the derivative of log(1 + exp(−(2y − 1) z))."""
-    return outputs.sigmoid().sub_(labels.unsqueeze(1))
+    return sigmoid(outputs).sub_(labels.unsqueeze(1))
 
 
 def _by_squares(outputs: Tensor, labels: Tensor) -> Tensor:
@@ -64,12 +65,10 @@ class StackedEngine(Engine):
         super().__init__(task)
         self._layers = dense_layers(task)
         if type(task.loss) not in GRADIENTS:
-            msg = f"the loss {type(task.loss).__name__} has no hand-written gradient here"
-            raise EngineRefusal(msg)
+            raise EngineRefusal(f"the loss {type(task.loss).__name__} has no hand-written gradient here")
         self._gradient = GRADIENTS[type(task.loss)]
         if type(task.loss) is CrossEntropy and task.data.labels.dim() != 1:
-            msg = "the points have more than one label each"
-            raise EngineRefusal(msg)
+            raise EngineRefusal("the points have more than one label each")
         self._features = task.data.features.flatten(1)
         first = self._layers[0]
         grams = Grams.of(task, self._features, first.weight.shape[0], biased=first.bias is not None)

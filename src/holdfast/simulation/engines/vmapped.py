@@ -99,15 +99,13 @@ class VmapEngine(Engine):
                 warnings.simplefilter("error")
                 self._take(1, rows, chunk, momentum, buffers)
         except Exception as error:  # noqa: BLE001  whatever a module does that vmap cannot take
-            msg = f"vmap cannot take the model: {_one_line(error)}"
-            raise EngineRefusal(msg) from None
+            raise EngineRefusal(f"vmap cannot take the model: {_one_line(error)}") from None
         finally:
             changed = [not torch.equal(*pair) for pair in zip(self._module.buffers(), module_own, strict=True)]
             for buffer, before in zip(self._module.buffers(), module_own, strict=True):
                 buffer.copy_(before)
         if any(changed) or not torch.equal(own, buffers):
-            msg = "vmap cannot take the model: it changes its buffers, such as running means"
-            raise EngineRefusal(msg)
+            raise EngineRefusal("vmap cannot take the model: it changes its buffers, such as running means")
 
 
 def _one_line(error: Exception) -> str:

@@ -76,6 +76,5 @@ def along(
         if steps:
             curvatures.append(curvature(*row, where=each.where, steps=steps, seed=seed))
     if not statistics:
-        msg = "points must be one or more, got none"
-        raise ParameterError(msg)
+        raise ParameterError("points must be one or more, got none")
     return Trajectory(statistics=tuple(statistics), curvatures=tuple(curvatures))

@@ -128,8 +128,7 @@ def steepest(
         for each in points
     ]
     if not found:
-        msg = "points must be one or more, got none"
-        raise ParameterError(msg)
+        raise ParameterError("points must be one or more, got none")
     return max(found, key=lambda each: each.smoothness)
 
 
@@ -191,8 +190,7 @@ def _lanczos(located: Located, start: Float[Tensor, " d"], steps: int) -> tuple[
             image -= basis[: k + 1].T @ (basis[: k + 1] @ image)
         beside.append(float(image.norm()))
         if not math.isfinite(beside[-1]):
-            msg = f"the Hessian is not finite at this model, whose norm is {float(located.x.norm()):.6g}"
-            raise DataError(msg)
+            raise DataError(f"the Hessian is not finite at this model, whose norm is {float(located.x.norm()):.6g}")
         if k + 1 == len(start) or beside[-1] <= _VANISHED * max(map(abs, diagonal + beside)):
             beside[-1] = 0.0
             break

@@ -204,8 +204,9 @@ def _chosen(shares: Shares, clients: Clients, seed: int) -> Indices:
         return np.sort(stream(seed, "estimate", "clients").choice(everybody, number, replace=False))
     chosen = np.unique(np.asarray(clients))
     if chosen.dtype.kind not in "iu" or len(chosen) == 0 or chosen[0] < 0 or chosen[-1] >= everybody:
-        msg = f'clients must be "all", how many to draw, or indices from 0 to {everybody - 1}, got {clients!r}'
-        raise ParameterError(msg)
+        raise ParameterError(
+            f'clients must be "all", how many to draw, or indices from 0 to {everybody - 1}, got {clients!r}'
+        )
     return chosen.astype(np.int64)
 
 

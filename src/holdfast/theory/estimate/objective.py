@@ -94,8 +94,9 @@ class Objective:
         """
         if shares.order.min() < 0 or shares.order.max() >= len(dataset.features):
             have = f"{dataset.name} has {len(dataset.features)} training points"
-            msg = f"shares must name points of the data set: {have}, the shares name point {shares.order.max()}"
-            raise DataError(msg)
+            raise DataError(
+                f"shares must name points of the data set: {have}, the shares name point {shares.order.max()}"
+            )
         module = architecture.build(dataset, seed=0).to(dataset.features.device, torch.float64).eval()
         alone = cls(
             module,
@@ -229,8 +230,9 @@ class Located:
             total.add_(torch.autograd.grad(loss, row)[0], alpha=weight)
             value += weight * float(loss.detach())
         if not (np.isfinite(value) and bool(total.isfinite().all())):
-            msg = f"the loss or its gradient is not finite at this model, whose norm is {float(self.x.norm()):.6g}"
-            raise DataError(msg)
+            raise DataError(
+                f"the loss or its gradient is not finite at this model, whose norm is {float(self.x.norm()):.6g}"
+            )
         return value, total
 
     def hessian_product(self, v: Float[Tensor, " d"]) -> Float[Tensor, " d"]:
@@ -299,10 +301,10 @@ def batches(items: Tensor, size: int) -> Iterator[Tensor]:
 def _row(name: str, values: Any, length: int) -> Tensor:
     row = torch.as_tensor(values).detach().double()
     if tuple(row.shape) != (length,):
-        msg = f"{name} must be a row of {length} numbers, as the model has, got shape {tuple(row.shape)}"
-        raise ParameterError(msg)
+        raise ParameterError(
+            f"{name} must be a row of {length} numbers, as the model has, got shape {tuple(row.shape)}"
+        )
     bad = int((~row.isfinite()).sum())
     if bad:
-        msg = f"{name} must be finite numbers, {bad} of {length} are NaN or Inf"
-        raise ParameterError(msg)
+        raise ParameterError(f"{name} must be finite numbers, {bad} of {length} are NaN or Inf")
     return row

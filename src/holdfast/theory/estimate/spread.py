@@ -42,8 +42,9 @@ def honest_spread(rows: Any) -> Spread:
     1985), so the error is the standard deviation of the p² over √n; that of the trace has ‖g − ḡ‖² in place of p². They
     assume a top direction that stands out; λ_max of few rows in many dimensions lies above that of their law.
 
-    >>> honest_spread(np.array([[0.0, 1.0], [2.0, 1.0], [0.0, 1.0], [2.0, 1.0]]))
-    Spread(largest=1.0, trace=1.0, num_rows=4, largest_error=0.0, trace_error=0.0)
+    >>> found = honest_spread(np.array([[0.0, 1.0], [2.0, 1.0], [0.0, 1.0], [2.0, 1.0]]))
+    >>> round(found.largest, 9), round(found.trace, 9), found.num_rows, round(found.largest_error, 9)
+    (1.0, 1.0, 4, 0.0)
 
     Raises:
         InputError: a row holds NaN, Inf or values whose square overflows, as no honest update does.
@@ -88,11 +89,10 @@ def _check(usable: NDArray[np.bool_]) -> None:
     bad = np.flatnonzero(~usable)
     if len(bad):
         names = ", ".join(map(str, bad[:5])) + (", …" if len(bad) > 5 else "")
-        msg = (
+        raise InputError(
             f"rows must be finite, with squares that do not overflow: {len(bad)} of {len(usable)} are not, "
             f"namely {names}; leave them out"
         )
-        raise InputError(msg)
 
 
 def _standard_error(values: NDArray[np.float64]) -> float:

@@ -27,7 +27,7 @@ def told(message: Message, context: Context) -> str:
 def drill(message: Message, context: Context, call_next: Any) -> Message:
     """Leave a mark that a message has come, wait if told to, and lie if told to."""
     config: Any = message.content["config"]
-    kind, round = message.metadata.message_type.partition(".")[0], int(config["server-round"]) - 1  # noqa: A001
+    kind, round = message.metadata.message_type.partition(".")[0], int(config["server-round"]) - 1
     folder = Path(str(context.run_config["folder"]))
     (folder / f"{kind}-{round}-{context.node_config['partition-id']}").touch()
     while round == config["wait-in"] and not (folder / "go").exists():
@@ -36,7 +36,7 @@ def drill(message: Message, context: Context, call_next: Any) -> Message:
     if not lie:
         reply: Message = call_next(message, context)
         return reply
-    from holdfast.flower.redteam import byzantine  # noqa: PLC0415  honest nodes need not wait for it
+    from holdfast.flower.redteam import byzantine
 
     return byzantine(lie)(message, context, call_next)
 
@@ -69,9 +69,9 @@ def _received(message: Message) -> dict[str, Any]:
 
 
 def _digits(message: Message, node: int, rounds: int) -> Message:
-    from holdfast.flower.client import local_steps, receive, train_reply  # noqa: PLC0415
+    from holdfast.flower.client import local_steps, receive, train_reply
 
-    from .digits import model, share, twin  # noqa: PLC0415
+    from .digits import model, share, twin
 
     described = twin(rounds)
     network = model(described)

@@ -1,0 +1,85 @@
+"""Real processes on loopback: brought up, broken, taken down."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from holdfast.deploy import LocalDeployment
+from holdfast.deploy.folder import DeploymentFolder
+from holdfast.deploy.processes import family, until
+from holdfast.errors import RunError
+
+pytestmark = pytest.mark.federation
+
+BRING_UP = """
+import sys, time
+from holdfast.deploy import LocalDeployment
+with LocalDeployment.up(sys.argv[1], nodes=1, secure=False):
+    print("up", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_secure_federation_lets_registered_nodes_in_and_nobody_else(tmp_path: Path) -> None:
+    with LocalDeployment.up(tmp_path / "federation", nodes=1, node_configs={0: {"attack": "nan"}}) as federation:
+        status = federation.status()
+        assert status.healthy
+        assert [(node.client, node.config["attack"]) for node in status.nodes] == [(0, "nan")]
+        stranger = federation.add_node(registered=False)
+        stranger.start()
+        with pytest.raises(RunError, match="node-1 ended when it was started"):
+            stranger.wait_until_ready(60.0)
+        assert stranger.node_id is None
+        with pytest.raises(RunError, match=r"runs in .* already"):
+            LocalDeployment.up(tmp_path / "federation")
+        node_id = federation.nodes[0].node_id
+        federation.nodes[0].stop()
+        federation.nodes[0].restart()
+        assert federation.nodes[0].node_id == node_id
+    assert not federation.is_running
+    assert family([], federation.marker) == set()
+    assert not LocalDeployment.attach(tmp_path / "federation").status().healthy
+
+
+def test_a_federation_ends_with_the_process_that_brought_it_up(tmp_path: Path) -> None:
+    folder = tmp_path / "federation"
+    with subprocess.Popen([sys.executable, "-c", BRING_UP, str(folder)], stdout=subprocess.PIPE) as owner:  # noqa: S603
+        assert owner.stdout is not None
+        assert owner.stdout.readline() == b"up\n"
+        owner.kill()
+    state = DeploymentFolder(folder).state()
+    assert state is not None
+    assert until(lambda: not family(state.processes(), state.marker), 60.0)
+
+
+def test_what_cannot_start_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = tmp_path / "sitecustomize.py"
+    broken.write_text("import sys\nif 'supernode' in sys.argv[0]: sys.exit('broken on purpose')\n", encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(RunError, match=r"node-0 ended when it was started(.|\n)*broken on purpose"):
+        LocalDeployment.up(tmp_path / "federation", nodes=1, secure=False)
+    federation = LocalDeployment.attach(tmp_path / "federation")
+    assert not federation.is_running
+    assert family([], federation.marker) == set()
+
+
+def test_ctrl_c_while_starting_leaves_nothing_behind(tmp_path: Path) -> None:
+    folder = tmp_path / "federation"
+    hears = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # tests in the background do not
+    command = [sys.executable, "-c", f"{hears}; from holdfast.cli import main; main()"]
+    words = [*command, "federation", "up", "--nodes", "1", "--insecure", "--folder", str(folder)]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, start_new_session=True) as starting:  # noqa: S603
+        assert until((folder / "logs" / "superlink.log").exists, 60.0)
+        os.killpg(starting.pid, signal.SIGINT)
+        _, errors = starting.communicate(timeout=60)
+    assert starting.returncode == 130
+    assert b"Traceback" not in errors
+    state = DeploymentFolder(folder).state()
+    assert state is not None
+    assert family(state.processes(), state.marker) == set()
