@@ -1,4 +1,7 @@
-"""What holds for every test: nothing of Flower reaches the outside, torch has one thread, nobody waits for the disk."""
+"""What holds for every test: nothing of Flower reaches the outside, torch has one thread, nobody waits for the disk.
+
+Doctests print figures, which a CPU may change.
+"""
 
 import gc
 import os
@@ -75,3 +78,9 @@ def _registries(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for registry in NAMED.values():
         monkeypatch.setattr(registry, "_classes", dict(registry))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if isinstance(item, pytest.DoctestItem):
+            item.add_marker(pytest.mark.portable)

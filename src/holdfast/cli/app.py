@@ -11,7 +11,7 @@ from holdfast.cli import federation
 from holdfast.cli.aggregate import aggregate
 from holdfast.cli.auditing import audit
 from holdfast.cli.certify import certify
-from holdfast.cli.comparing import compare
+from holdfast.cli.compare import compare
 from holdfast.cli.demonstration import demo
 from holdfast.cli.exporting import export
 from holdfast.cli.gauntlet import gauntlet
