@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.certification.small import convex, played
+from tests.certification.small import convex
 from tests.certification.test_certify import named, plan_of
 from tests.deployments import configured, deployment, played_round, remote_config
 
@@ -175,10 +175,9 @@ def test_nothing_is_measured_where_the_points_are_not(tmp_path: Path) -> None:
         _ = found.curve
 
 
-def test_with_a_twin_a_deployment_is_measured_like_a_simulated_run(tmp_path: Path) -> None:
-    simulated = played(tmp_path / "simulated", convex())
-    path = as_deployment(tmp_path / "deployed", convex(), simulated)
-    found, truth = certify(path), certify(simulated)
+def test_with_a_twin_a_deployment_is_measured_like_a_simulated_run(convex_run: Path, tmp_path: Path) -> None:
+    path = as_deployment(tmp_path / "deployed", convex(), convex_run)
+    found, truth = certify(path), certify(convex_run)
     assert found.curve[1].tolist() == truth.curve[1].tolist()
     assert plan_of(found).constants == plan_of(truth).constants
     assert named(found, Subject.GUARANTEE, "expectation").outcome is Outcome.HELD
@@ -188,9 +187,8 @@ def test_with_a_twin_a_deployment_is_measured_like_a_simulated_run(tmp_path: Pat
     assert "twin" in found.notes[-1]
 
 
-def test_a_bound_exceeded_by_a_deployment_contradicts_nothing(tmp_path: Path) -> None:
-    simulated = played(tmp_path / "simulated", convex())
-    path = as_deployment(tmp_path / "deployed", convex(), simulated)
+def test_a_bound_exceeded_by_a_deployment_contradicts_nothing(convex_run: Path, tmp_path: Path) -> None:
+    path = as_deployment(tmp_path / "deployed", convex(), convex_run)
     folder = RunFolder.open(path)
     kept = folder.snapshot(9)
     folder.save_snapshot(Snapshot(round=9, model=kept.model + 1e3, buffers=kept.buffers))
