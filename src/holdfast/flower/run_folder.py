@@ -17,10 +17,11 @@ from holdfast.errors import RunError
 from holdfast.flower.layout import ModelLayout
 from holdfast.models.layout import Layout
 from holdfast.runs import config_of
-from holdfast.runs.deployments import MARK, OWN_STEPS, has_own_steps
+from holdfast.runs.deployments import OWN_STEPS, has_own_steps
 from holdfast.runs.files import sealed
 from holdfast.runs.writer import RunWriter
 from holdfast.server.folder import RunFolder
+from holdfast.server.history.files import DEPLOYED
 from holdfast.server.record import RoundRecord
 from holdfast.server.snapshots import Snapshot
 from holdfast.server.state import ServerState
@@ -111,7 +112,7 @@ def _made_with(config: RunConfig, *, own_steps: bool) -> dict[str, str]:
         **({OWN_STEPS: "chosen by the clients"} if own_steps else {}),
         "holdfast": __version__,
         "torch": torch.__version__,
-        MARK: flwr.__version__,
+        DEPLOYED: flwr.__version__,
         "data_sha256": "remote" if remote else config.data.load().checksum,
     }
 

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from holdfast.server.checkpoint import Checkpoint
 from holdfast.server.folder import RunFolder
+from holdfast.server.history import Rounds, summary_of
 from holdfast.server.record import RoundRecord
 from holdfast.server.snapshots import Snapshot
 from holdfast.server.state import ServerState
-from holdfast.server.summary import summarised
 from holdfast.simulation import RunConfig
 
 
@@ -50,4 +50,4 @@ class RunWriter:
         if self.config.evaluation.measured_rounds:
             self.folder.save_snapshot(self.to_snapshot(state))
         self.folder.write_model(model)
-        self.folder.write_summary(summarised(self.folder.records(), deployed=deployed))
+        self.folder.write_summary(summary_of(Rounds.of(self.folder.records(), deployed=deployed)))
