@@ -11,20 +11,20 @@ from pathlib import Path
 import pytest
 from tests.browser.conftest import Visit, Visitor
 from tests.browser.likeness import MOST, check_letters, check_likeness, unlike
-from tests.comparison.grids import result
 from tests.reports.made import folder
 from tests.reports.nasty import nasty_report
 from tests.reports.test_comparisons import written
+from tests.sweeps.runs.grids import result
 
 from holdfast.aggregators import Rage
 from holdfast.attacks import FixedMembers
-from holdfast.comparison.results import Result
 from holdfast.partitions import IidPartition
 from holdfast.reports.page import write_page
 from holdfast.reports.panels import Report
 from holdfast.reports.reporting import report_of
 from holdfast.server.history import RunHistory
 from holdfast.server.record import RoundRecord
+from holdfast.sweeps.runs.results import Result
 
 pytestmark = pytest.mark.browser
 WIDTHS = {"desktop": 1280, "phone": 390}

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.cli.commands import refused, run, small_config
 from tests.deployments import deployment
+from tests.shared import session_folder, shared_folder
 
 from holdfast.runs import Run, read_config
 
 
+@pytest.fixture(scope="session")
+def small_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Yield the folder of a run that is complete, one for all tests: do not change it."""
+
+    def make(path: Path) -> None:
+        for _ in Run.start(read_config(small_config(tmp_path_factory.mktemp("config"))), path).play():
+            pass
+
+    with shared_folder(session_folder(tmp_path_factory), "small", make) as path:
+        yield path
+
+
 @pytest.fixture
-def complete(tmp_path: Path) -> Path:
-    """Return the folder of a run that is complete."""
-    config = read_config(small_config(tmp_path))
-    played = Run.start(config, tmp_path / "runs" / "complete")
-    for _ in played.play():
-        pass
-    return played.folder.path
+def complete(small_run: Path, tmp_path: Path) -> Path:
+    """Return the folder of a run that is complete; a test may change it."""
+    return Path(shutil.copytree(small_run, tmp_path / "runs" / "complete"))
 
 
 def test_show_has_the_summary_and_the_clients_who_were_removed_most(complete: Path) -> None:

@@ -31,6 +31,8 @@ from holdfast.simulation import Federation, RunConfig
 from holdfast.simulation.config import Evaluation, ServerOptions
 from holdfast.simulation.setting import dealt
 
+pytestmark = pytest.mark.portable
+
 CLIENTS = 8
 LIAR = 2
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from tests import deployments
-from tests.certification.small import convex, played
 from tests.reports.made import folder, four
 
 from holdfast.aggregators import Mean, Rage
@@ -91,8 +90,8 @@ def test_several_runs_stand_side_by_side(tmp_path: Path) -> None:
     assert report.title == tmp_path.name
 
 
-def test_the_guarantee_of_a_convex_run_has_conditions_and_bounds(tmp_path: Path) -> None:
-    report = checked(report_of([RunHistory(played(tmp_path / "run", convex()))]))
+def test_the_guarantee_of_a_convex_run_has_conditions_and_bounds(convex_run: Path) -> None:
+    report = checked(report_of([RunHistory(convex_run)]))
     panels = {panel.key: panel for section in report.sections for panel in section.panels}
     bound = panels["bound"]
     assert isinstance(bound, Lines)

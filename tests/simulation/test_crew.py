@@ -59,6 +59,7 @@ def eventually(happens: Callable[[], bool], seconds: float = 10.0) -> bool:
     return True
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize("model", [SoftmaxRegression(), MultilayerPerceptron(hidden=(6,))])
 @pytest.mark.parametrize("engine", ["auto", "vmap", "loop"])
 def test_any_number_of_processes_gives_the_same_bits(model: Architecture, engine: str) -> None:
@@ -78,6 +79,7 @@ def test_any_number_of_processes_gives_the_same_bits(model: Architecture, engine
         assert same_bits(alone, played(what, jobs=jobs))
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize("batch_size", [7, 20])
 def test_logistic_regression_has_the_same_bits_in_any_number_of_processes(batch_size: int) -> None:
     what = config(
@@ -97,6 +99,7 @@ def test_logistic_regression_has_the_same_bits_in_any_number_of_processes(batch_
         assert same_bits(alone, played(what, dataset, jobs=jobs))
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize("engine", ["stacked", "loop"])
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_any_chunk_size_gives_the_same_bits(engine: str, size: int) -> None:
@@ -121,6 +124,7 @@ def test_chunks_do_not_depend_on_the_number_of_processes_if_company_matters() ->
     assert max(last - first for first, last in chunks[0]) <= 10  # or one worker would do all the work
 
 
+@pytest.mark.portable
 def test_convolutions_have_the_same_bits_in_any_number_of_processes() -> None:
     images = classes(dim=64)
     square = images.features.view(-1, 1, 8, 8)

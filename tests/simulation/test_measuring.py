@@ -173,6 +173,7 @@ def test_measuring_leaves_no_trace_in_the_training() -> None:
     assert all(map(torch.equal, *models))
 
 
+@pytest.mark.portable
 def test_two_processes_measure_the_same_bits() -> None:
     lines = [
         [

@@ -104,6 +104,7 @@ def test_starting_again_starts_without_momentum() -> None:
     assert torch.equal(first.model, again.model)
 
 
+@pytest.mark.portable
 def test_momentum_is_the_same_for_any_number_of_processes() -> None:
     what = config(client=ClientOptions(momentum=0.9), rounds=4)
     assert same_bits(played(what), played(what, jobs=3))
@@ -167,6 +168,7 @@ def test_counts_of_batches_are_no_part_of_a_row() -> None:
         assert state.buffers.dtype == torch.float64
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize("model", [NORMALISED, DROPPING])
 def test_modules_with_buffers_or_dropout_are_the_same_for_any_number_of_processes(model: ImportedModel) -> None:
     what = config(model=model, rounds=3)

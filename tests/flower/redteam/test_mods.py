@@ -43,8 +43,7 @@ from holdfast.flower.redteam.mods import MEMORY, malformed
 from holdfast.simulation.adversary import Adversary, Turn
 
 OWN = frozenset({Knowledge.OWN})
-WRAPPERS = {"alternating": "alternating+sign-flip", "sleeper": "sleeper+sign-flip", "optimal": "optimal+alie"}
-EVERY = {name: ATTACKS.build(WRAPPERS.get(name, name)) for name in ATTACKS}
+EVERY = {name: ATTACKS.example(name) for name in ATTACKS}
 ABLE = {
     name: attack
     for name, attack in EVERY.items()

@@ -15,8 +15,7 @@ from holdfast.flower.rounds import Tampering
 from holdfast.rng import stream
 from holdfast.simulation.adversary import Adversary, Turn
 
-WRAPPERS = {"alternating": "alternating+sign-flip", "sleeper": "sleeper+sign-flip", "optimal": "optimal+alie"}
-EVERY = {name: ATTACKS.build(WRAPPERS.get(name, name)) for name in ATTACKS}
+EVERY = {name: ATTACKS.example(name) for name in ATTACKS}
 CLIENTS = ["a", "b", "c", "d", "e", "f", "g", "h"]
 LIARS = [1, 5]
 HONEST = [0, 2, 3, 4, 6, 7]

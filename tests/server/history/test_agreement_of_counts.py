@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -21,9 +22,8 @@ from tests.deployments import configured
 
 from holdfast.aggregators import Krum
 from holdfast.attacks import ALittleIsEnough, FixedMembers
-from holdfast.certification.deployments import certify_records
+from holdfast.certification import certify
 from holdfast.cli.progress import verdict
-from holdfast.comparison.figures import figures_of
 from holdfast.exports.figures import Exported
 from holdfast.partitions import IidPartition
 from holdfast.runs import Run
@@ -31,6 +31,7 @@ from holdfast.server.folder import RunFolder
 from holdfast.server.history import Rounds, RunSummaries, summary_of
 from holdfast.server.record import Client, DroppedReply, RoundRecord
 from holdfast.simulation import ClientOptions, RunConfig
+from holdfast.sweeps.runs.figures import figures_of
 from holdfast.ui.catalogue import Catalogue, id_of
 from holdfast.ui.views import Views
 
@@ -77,7 +78,8 @@ def folder(simulated: RunFolder) -> RunFolder:
 @pytest.fixture(scope="module")
 def deployment(folder: RunFolder) -> RunFolder:
     """Return the same run as a server app writes it down: who is Byzantine is not known."""
-    made = RunFolder.create(folder.path.parent / "deployed", configured(config(), "0" * 64))
+    checksum = tomllib.loads(folder.config_text())["provenance"]["data_sha256"]
+    made = RunFolder.create(folder.path.parent / "deployed", configured(config(), checksum))
     blind = (record.model_copy(update={"byzantine": ()}) for record in folder.records())
     return written(made, blind, deployed=True)
 
@@ -301,7 +303,7 @@ def in_comparison(folder: RunFolder) -> Counts:
 
 def in_certificate(folder: RunFolder, *, deployed: bool) -> Counts:
     """Return what `holdfast certify` looks at."""
-    found = certify_records(folder.path)
+    found = certify(folder.path)
     counts = {"rounds": found.played, "skipped": found.skipped, "judged": sum(each.received for each in found.facts)}
     return counts if deployed else {**counts, "byzantine": sum(each.byzantine for each in found.facts)}
 

@@ -16,7 +16,7 @@ from holdfast.reports.thinning import REPORT, Limits
 from holdfast.server.history import RunHistory
 
 if TYPE_CHECKING:
-    from holdfast.certification import Certification, RecordsCertification
+    from holdfast.certification import Certification
     from holdfast.certification.verdicts import Verdict
 
 CLIENTS, POINTS, CURVATURES = 10, 8, 3
@@ -66,16 +66,11 @@ def _refusal(history: RunHistory, certified: int) -> str | None:
 
 
 def _certified(history: RunHistory, run: str, place: int, runs: int, limits: Limits) -> Iterator[Panel]:
-    from holdfast.certification import certify, certify_records
+    from holdfast.certification import certify
 
-    title, config = title_of("Guarantee", run, runs), config_of(history)
-    found: Certification | RecordsCertification
+    title = title_of("Guarantee", run, runs)
     try:
-        if config is not None and not config.data.here:
-            found = certify_records(history.path)
-        else:
-            found = certify(history.path, clients=CLIENTS, points=POINTS, curvatures=CURVATURES)
-            yield from _bound(found, key_of("bound", place, runs), run, runs, limits)
+        found = certify(history.path, clients=CLIENTS, points=POINTS, curvatures=CURVATURES)
     except HoldfastError as error:
         yield Text(key=key_of("guarantee", place, runs), title=title, paragraphs=(f"It cannot be judged: {error}",))
         return
@@ -83,6 +78,8 @@ def _certified(history: RunHistory, run: str, place: int, runs: int, limits: Lim
         why = f"It cannot be judged: {type(error).__name__}: {error}"
         yield Text(key=key_of("guarantee", place, runs), title=title, paragraphs=(why,))
         return
+    if found.models is not None:
+        yield from _bound(found, key_of("bound", place, runs), run, runs, limits)
     if found.contradicted:
         yield Text(
             key=key_of("contradiction", place, runs),
@@ -113,7 +110,7 @@ def _verdicts(verdicts: Sequence[Verdict], notes: Sequence[str], key: str, run: 
 def _bound(found: Certification, key: str, run: str, runs: int, limits: Limits) -> Iterator[Panel]:
     """Yield the theorems' curves over the measured one; or say why there is none."""
     rounds, values = found.curve
-    convex = found.plan.problem.strong_convexity > 0.0
+    convex = found.is_convex
     name = "‖x − x*‖², squared distance to the optimum" if convex else "mean of ‖∇F‖² so far"
     measured = curve("measured", rounds, np.where(values > 0.0, values, np.nan), limits, colour=0)
     series: list[Series | None] = [measured]
@@ -129,7 +126,7 @@ def _bound(found: Certification, key: str, run: str, runs: int, limits: Limits) 
         return
     reasons = [each.because for each in found.verdicts if each.subject == "guarantee"]
     missing = f"No bound is drawn, because no theorem applies: {reasons[-1] if reasons else 'see below'}."
-    proved = "" if found.plan.everywhere else "The bounds use constants measured along the run, which proves nothing."
+    proved = "" if found.everywhere else "The bounds use constants measured along the run, which proves nothing."
     yield Lines(
         key=key,
         title=title_of("What the theorems bound", run, runs),

@@ -1,0 +1,67 @@
+"""What is mutated and which tests must notice it. A module that moves is renamed here, and nowhere else."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = "src/holdfast"
+PER_MODULE = 5
+"""How many mutants of a module are played unless something else is asked for."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A module below the package, and the tests that are about it; its own doctests always count."""
+
+    module: str
+    tests: tuple[str, ...]
+
+    @property
+    def path(self) -> Path:
+        """The module, from the root of the project."""
+        return Path(PACKAGE, self.module)
+
+
+def _of(folder: str, names: str, tests: str) -> tuple[Target, ...]:
+    paths = tuple(f"tests/{name}" for name in tests.split())
+    return tuple(Target(f"{folder}/{name}.py", paths) for name in names.split())
+
+
+FILTER = "aggregators/test_constants.py aggregators/test_saddle.py aggregators/test_exact.py aggregators/test_rage.py"
+PAPER = "theory/paper theory/test_lemmas.py theory/test_statements.py"
+ROUNDS = "flower/test_rounds.py flower/test_strategy.py flower/test_agreement.py flower/test_journal.py"
+SIMULATION = """simulation/test_algorithm1.py simulation/test_options.py simulation/test_adversary.py
+simulation/test_measuring.py simulation/test_evaluation.py simulation/test_cohorts.py"""
+TARGETS: tuple[Target, ...] = (
+    # the filter
+    *_of("aggregators/rage", "certificate constants exact filtering rule saddle", f"{FILTER} linalg/test_spectrum.py"),
+    # linear algebra
+    *_of("linalg", "columns sources", "linalg/test_columns.py linalg/test_gram.py linalg/test_shards.py"),
+    *_of("linalg", "gram", "linalg/test_gram.py linalg/test_columns.py"),
+    *_of("linalg", "mixtures", "linalg/test_mixtures.py aggregators/test_wrappers.py"),
+    *_of("linalg", "norms", "aggregators/test_similarity.py aggregators/test_centre.py"),
+    *_of("linalg", "shards", "linalg/test_shards.py"),
+    *_of("linalg", "sketch", "linalg/test_sketch.py"),
+    *_of("linalg", "spectrum", "linalg/test_spectrum.py aggregators/test_spectral.py aggregators/test_rage.py"),
+    *_of("linalg", "threads", "linalg/test_threads.py"),
+    # theory
+    *_of("theory/paper", "bounds concentration recurrences setting", PAPER),
+    *_of("theory", "sampling search", "theory/test_sampling.py theory/test_search.py"),
+    *_of("theory", "ranges", "theory/test_sampling.py theory/test_sharp_edges.py theory/paper"),
+    *_of("theory", "sharp", "theory/test_sharp_edges.py theory/test_concentration.py theory/test_lemmas.py"),
+    # the server
+    *_of("simulation", "federation", SIMULATION),
+    *_of("flower", "rounds stepping", ROUNDS),
+    # what clients reply
+    *_of("flower", "gate wire", "flower/test_gate.py flower/test_wire.py flower/test_layout.py"),
+    *_of("flower", "door", "flower/test_door.py flower/test_rounds.py"),
+    *_of("flower", "receiving", "flower/test_receiving.py"),
+)  # fmt: skip
+
+
+def equivalents() -> dict[str, dict[str, str]]:
+    """Return by module the names of mutants that no test can tell from the original, each with the reason."""
+    return tomllib.loads(Path(__file__).with_name("equivalent.toml").read_text(encoding="utf-8"))
