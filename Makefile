@@ -29,18 +29,17 @@ federation: $(VENV)/installed-flower  ## a real federation: SuperLink, 5 SuperNo
 	code=$$?; stop; exit $$code
 
 test: $(VENV)/installed-dev  ## run the test suite
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-portable: $(VENV)/installed-dev  ## run the tests of bits, solvers and printed figures under every instruction set of this CPU
 	$(BIN)/python -m tests.portable
 
 test-federation: $(VENV)/installed-dev  ## run the tests with real SuperLinks and SuperNodes on loopback
 	$(BIN)/python -m pytest -n 2 -m 'federation and not slow' tests/deploy tests/flower/integration
-	$(BIN)/python -m pytest -n 2 -m 'federation and slow' tests/flower/integration
 
 test-browser: $(VENV)/installed-dev  ## run the tests of pages in a headless Chromium (Debian's package, installed if missing)
 	command -v chromium >/dev/null || { apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends chromium; }
-	$(BIN)/python -m pytest -n 2 -m browser tests/browser
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m browser tests/browser
 
 test-slow: $(VENV)/installed-dev  ## run the full grids: theorems, every malformed reply at every position and on the real engine
 	$(BIN)/python -m pytest -n 2 -m slow

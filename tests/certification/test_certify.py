@@ -29,10 +29,10 @@ from holdfast.simulation import ClientOptions, Evaluation
 CONVEX = Path(__file__).parents[2] / "examples" / "convex.toml"
 
 
-@pytest.fixture(scope="module")
-def complete(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def complete(convex_run: Path) -> Path:
     """Return the folder of a complete run on which the theorems apply; do not change it."""
-    return played(tmp_path_factory.mktemp("complete") / "run", convex())
+    return convex_run
 
 
 def named(found: Certification, subject: Subject, word: str) -> Verdict:
@@ -174,8 +174,8 @@ def test_more_byzantine_rows_than_told_break_the_assumption_not_the_theorem(tmp_
     assert not found.contradicted
 
 
-def test_an_error_above_what_is_proved_is_a_contradiction(tmp_path: Path) -> None:
-    path = played(tmp_path / "run", convex())
+def test_an_error_above_what_is_proved_is_a_contradiction(own_convex_run: Path) -> None:
+    path = own_convex_run
     changed_round(path, 3, error=1e3)
     found = certify(path)
     verdict = named(found, Subject.FILTER, "true σ₀")
@@ -184,8 +184,8 @@ def test_an_error_above_what_is_proved_is_a_contradiction(tmp_path: Path) -> Non
     assert found.contradicted
 
 
-def test_an_error_above_the_certificate_alone_is_none(tmp_path: Path) -> None:
-    path = played(tmp_path / "run", convex())
+def test_an_error_above_the_certificate_alone_is_none(own_convex_run: Path) -> None:
+    path = own_convex_run
     changed_round(path, 4, error=1e3)  # not measured: the honest rows may have spread more than the rule found
     found = certify(path)
     verdict = next(each for each in found.verdicts if each.name == "error against the certificate")
@@ -193,8 +193,8 @@ def test_an_error_above_the_certificate_alone_is_none(tmp_path: Path) -> None:
     assert not found.contradicted
 
 
-def test_a_model_above_the_bound_is_a_contradiction(tmp_path: Path) -> None:
-    path = played(tmp_path / "run", convex())
+def test_a_model_above_the_bound_is_a_contradiction(own_convex_run: Path) -> None:
+    path = own_convex_run
     folder = RunFolder.open(path)
     folder.save_snapshot(replace(folder.snapshot(9), model=torch.full((4,), 1e3)))
     found = certify(path)
@@ -203,8 +203,8 @@ def test_a_model_above_the_bound_is_a_contradiction(tmp_path: Path) -> None:
     assert "above the bound at 1 of 5 models, first in round 9" in verdict.because
 
 
-def test_a_vacuous_guarantee_is_never_contradicted(tmp_path: Path) -> None:
-    path = played(tmp_path / "run", convex())
+def test_a_vacuous_guarantee_is_never_contradicted(own_convex_run: Path) -> None:
+    path = own_convex_run
     folder = RunFolder.open(path)
     folder.save_snapshot(replace(folder.snapshot(9), model=torch.full((4,), 1e6)))
     verdict = named(certify(path), Subject.GUARANTEE, "the paper")
@@ -213,8 +213,8 @@ def test_a_vacuous_guarantee_is_never_contradicted(tmp_path: Path) -> None:
     assert "so nothing was promised" in verdict.because
 
 
-def test_a_model_that_is_not_finite_ends_the_looking(tmp_path: Path) -> None:
-    path = played(tmp_path / "run", convex())
+def test_a_model_that_is_not_finite_ends_the_looking(own_convex_run: Path) -> None:
+    path = own_convex_run
     folder = RunFolder.open(path)
     folder.save_snapshot(Snapshot(round=6, model=torch.full((4,), float("nan")), buffers=torch.empty(0)))
     found = certify(path)
@@ -291,8 +291,8 @@ def test_rounding_contradicts_no_bound_that_goes_to_zero(tmp_path: Path) -> None
     assert named(found, Subject.GUARANTEE, "holdfast").outcome is Outcome.HELD
 
 
-def test_a_mean_over_batches_is_contradicted_only_by_far(tmp_path: Path) -> None:
-    path = played(tmp_path / "run", convex())
+def test_a_mean_over_batches_is_contradicted_only_by_far(own_convex_run: Path) -> None:
+    path = own_convex_run
     folder, before = RunFolder.open(path), certify(path)
     minimum = torch.from_numpy(exact_constants_of(path).minimiser).float()
     bound = float(plan_of(before).guarantees[1].bound(9))
@@ -303,8 +303,8 @@ def test_a_mean_over_batches_is_contradicted_only_by_far(tmp_path: Path) -> None
     assert "it leaves such a run a probability of 0.5" in verdict.because
 
 
-def test_a_model_that_is_not_finite_is_above_every_bound(tmp_path: Path) -> None:
-    path = played(tmp_path / "run", convex())
+def test_a_model_that_is_not_finite_is_above_every_bound(own_convex_run: Path) -> None:
+    path = own_convex_run
     RunFolder.open(path).save_snapshot(Snapshot(round=6, model=torch.full((4,), torch.inf), buffers=torch.empty(0)))
     verdict = named(certify(path), Subject.GUARANTEE, "expectation")
     assert (verdict.outcome, verdict.contradiction) == (Outcome.FAILED, True)
@@ -317,8 +317,8 @@ def test_missing_rows_take_the_guarantees_away(tmp_path: Path) -> None:
     assert "rounds rows were missing" in named(found, Subject.GUARANTEE, "expectation").because
 
 
-def test_a_folder_that_lost_its_first_model_is_refused(tmp_path: Path) -> None:
-    path = played(tmp_path / "run", convex())
+def test_a_folder_that_lost_its_first_model_is_refused(own_convex_run: Path) -> None:
+    path = own_convex_run
     (path / "snapshots" / "000000.safetensors").unlink()
     with pytest.raises(CorruptRunError, match="not the one of the start"):
         certify(path)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.certification.small import convex, played
+from tests.certification.small import convex
 from tests.certification.test_certify import named, plan_of
 from tests.deployments import configured, deployment, played_round, remote_config
 
@@ -18,9 +18,9 @@ from holdfast.errors import ParameterError, RunError
 from holdfast.partitions import IidPartition
 from holdfast.runs.deployments import OWN_STEPS
 from holdfast.server.folder import RunFolder
+from holdfast.server.history import Rounds, summary_of
 from holdfast.server.record import DroppedReply, RoundRecord
 from holdfast.server.snapshots import Snapshot
-from holdfast.server.summary import summarised
 from holdfast.simulation import RunConfig
 
 CONSTANTS = {
@@ -62,7 +62,7 @@ def as_deployment(path: Path, config: RunConfig, simulated: Path) -> Path:
             name: tuple(f"node-{client}" for client in getattr(record, name)) for name in ("cohort", "received", "kept")
         }
         folder.append(record.model_copy(update=unknown | named_clients))
-    folder.write_summary(summarised(folder.records(), deployed=True))
+    folder.write_summary(summary_of(Rounds.of(folder.records(), deployed=True)))
     return folder.path
 
 
@@ -175,10 +175,9 @@ def test_nothing_is_measured_where_the_points_are_not(tmp_path: Path) -> None:
         _ = found.curve
 
 
-def test_with_a_twin_a_deployment_is_measured_like_a_simulated_run(tmp_path: Path) -> None:
-    simulated = played(tmp_path / "simulated", convex())
-    path = as_deployment(tmp_path / "deployed", convex(), simulated)
-    found, truth = certify(path), certify(simulated)
+def test_with_a_twin_a_deployment_is_measured_like_a_simulated_run(convex_run: Path, tmp_path: Path) -> None:
+    path = as_deployment(tmp_path / "deployed", convex(), convex_run)
+    found, truth = certify(path), certify(convex_run)
     assert found.curve[1].tolist() == truth.curve[1].tolist()
     assert plan_of(found).constants == plan_of(truth).constants
     assert named(found, Subject.GUARANTEE, "expectation").outcome is Outcome.HELD
@@ -188,9 +187,8 @@ def test_with_a_twin_a_deployment_is_measured_like_a_simulated_run(tmp_path: Pat
     assert "twin" in found.notes[-1]
 
 
-def test_a_bound_exceeded_by_a_deployment_contradicts_nothing(tmp_path: Path) -> None:
-    simulated = played(tmp_path / "simulated", convex())
-    path = as_deployment(tmp_path / "deployed", convex(), simulated)
+def test_a_bound_exceeded_by_a_deployment_contradicts_nothing(convex_run: Path, tmp_path: Path) -> None:
+    path = as_deployment(tmp_path / "deployed", convex(), convex_run)
     folder = RunFolder.open(path)
     kept = folder.snapshot(9)
     folder.save_snapshot(Snapshot(round=9, model=kept.model + 1e3, buffers=kept.buffers))

@@ -21,9 +21,9 @@ from holdfast.cli.certify import _summary
 
 
 @pytest.fixture
-def complete(tmp_path: Path) -> Path:
+def complete(own_convex_run: Path) -> Path:
     """Return the folder of a run that is complete."""
-    return played(tmp_path / "run", convex())
+    return own_convex_run
 
 
 def flat(output: str) -> str:

@@ -47,6 +47,7 @@ def test_every_run_has_its_own_folder(config: str) -> None:
     assert same_results(RunFolder.open("runs/small-1"), RunFolder.open("here")) == []
 
 
+@pytest.mark.usefixtures("two_threads")
 def test_the_number_of_processes_changes_nothing(config: str) -> None:
     run("run", config, "--jobs", "1", "--out", "one", "-q")
     run("run", config, "--jobs", "2", "--out", "two", "-q")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
@@ -154,7 +154,7 @@ def check(name: str, strategy: str, place: int) -> None:
 
 
 def somewhere(name: str) -> int:
-    """Return a place that differs from name to name; the slow tests try every one."""
+    """Return a place that differs from name to name."""
     return list(MALFORMED).index(name) % len(NODES)
 
 
@@ -170,17 +170,21 @@ def test_flowers_own_strategies_survive_every_reply_behind_the_front(flower: str
     check_guarded(name, flower, somewhere(name))
 
 
-@pytest.mark.slow
+def first_of(names: Mapping[str, object]) -> list[object]:
+    """Return names as parameters: the usual tests play the first everywhere, the slow ones the others."""
+    first, *others = names
+    return [first, *(pytest.param(name, marks=pytest.mark.slow) for name in others)]
+
+
 @pytest.mark.parametrize("place", range(10))
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", first_of(STRATEGIES))
 def test_it_does_not_matter_where_the_liar_stands(strategy: str, place: int) -> None:
     for name in MALFORMED:
         check(name, strategy, place)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("place", range(10))
-@pytest.mark.parametrize("flower", FLOWERS)
+@pytest.mark.parametrize("flower", first_of(FLOWERS))
 def test_it_does_not_matter_to_flowers_own_either(flower: str, place: int) -> None:
     for name in MALFORMED:
         check_guarded(name, flower, place)
@@ -203,9 +207,7 @@ def test_over_the_wire_a_run_survives_every_malformed_reply_one_after_the_other(
         assert [drop.client for drop in record.drops] == ([] if reply.harmless else [str(NODES[somewhere(name)])]), name
 
 
-@pytest.mark.parametrize(
-    "flower", ["fedavg", *(pytest.param(name, marks=pytest.mark.slow) for name in ("krum", "fedmedian"))]
-)
+@pytest.mark.parametrize("flower", first_of(FLOWERS))
 def test_over_the_wire_flowers_own_strategies_survive_them_too(flower: str, clock: Clock) -> None:
     guarded = GuardedStrategy(FLOWERS[flower]())
     guarded.strategy.fraction_evaluate = 0.0

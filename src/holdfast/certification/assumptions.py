@@ -16,8 +16,8 @@ from holdfast.certification.plan import Plan
 from holdfast.certification.protocol import Outside
 from holdfast.certification.rounds import ROUNDING, RoundFacts
 from holdfast.certification.verdicts import Outcome, Verdict, held, on_assumption
-from holdfast.server.drops import ABSENT, malformed
-from holdfast.server.record import Client, RoundRecord
+from holdfast.server.history import Fate, Tally, fate_of_fault
+from holdfast.server.record import RoundRecord
 from holdfast.theory.statements.shared import EXPECTED
 
 AWAY = "the points are with the clients, so it cannot be measured here"
@@ -138,10 +138,10 @@ def disproved_cohorts(records: Sequence[RoundRecord], sigma0: float | None = Non
 
     Malformed replies and contradictions to the promise disprove it; nothing proves it.
     """
-    rounds = [record for record in records if record.received or list(malformed(record))]
+    rounds = [record for record in records if record.received or _malformed_rows(record)]
     if not rounds:
         return on_assumption(COHORTS, Outcome.UNKNOWN, "no round with a reply was played")
-    most = max(len(_malformed_rows(record)) for record in rounds)
+    most = max(_malformed_rows(record) for record in rounds)
     broken = [(record.round, why) for record in rounds if (why := _disproof(record, sigma0))]
     seen = f"at most {most} malformed replies in a round"
     if broken:
@@ -159,24 +159,28 @@ def arrivals(records: Sequence[RoundRecord]) -> Verdict:
     name = "all K rows arrive"
     if not records:
         return on_assumption(name, Outcome.UNKNOWN, "no round was played")
-    asked = sum(len(record.cohort) for record in records)
-    missing = sum(len(record.erased) for record in records)
+    tallies = [Tally.of(record) for record in records]
+    asked, missing = sum(tally.asked for tally in tallies), sum(tally.absent for tally in tallies)
     if not missing:
         return on_assumption(name, Outcome.HELD, f"{asked:,} of {asked:,} replies in {len(records)} rounds")
-    causes = Counter(drop.fault for record in records for drop in record.drops if drop.fault in ABSENT)
+    causes = Counter(
+        drop.fault for record in records for drop in record.drops if fate_of_fault(drop.fault) is Fate.ABSENT
+    )
     listed = ", ".join(f"{fault} {count:,}×" for fault, count in causes.most_common())
-    rounds = sum(bool(record.erased) for record in records)
+    rounds = sum(bool(tally.absent) for tally in tallies)
     because = f"{missing:,} of {asked:,} replies missing, in {rounds} of {len(records)} rounds"
     return on_assumption(name, Outcome.FAILED, because + (f" ({listed})" if listed else ""))
 
 
-def _malformed_rows(record: RoundRecord) -> set[Client]:
-    return {*malformed(record), *record.unusable}
+def _malformed_rows(record: RoundRecord) -> int:
+    """Return how many replies of a round were no models, or models without usable numbers."""
+    tally = Tally.of(record)
+    return tally.malformed + tally.unusable
 
 
 def _disproof(record: RoundRecord, sigma0: float | None) -> str:
     """Return why a round cannot have kept to the assumed number of Byzantine rows; nothing if it may have."""
-    bad = len(_malformed_rows(record))
+    bad = _malformed_rows(record)
     if record.num_byzantine is not None and bad > record.num_byzantine:
         return f"{bad} malformed replies, {record.num_byzantine} assumed"
     if record.promise_broken:

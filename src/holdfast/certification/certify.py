@@ -41,6 +41,7 @@ from holdfast.models import RemoteModel
 from holdfast.partitions import RemotePartition
 from holdfast.runs import Run, config_of, is_deployment
 from holdfast.server.folder import RunFolder
+from holdfast.server.history import tally_of
 from holdfast.server.record import RoundRecord, finite
 from holdfast.simulation import RunConfig
 from holdfast.simulation.setting import Setting
@@ -195,7 +196,7 @@ def certify(
     else:
         basis = _recorded(folder, config, request)
     facts = facts_of(records, kappa=config.rule.kappa if isinstance(config.rule, Rage) else KAPPA, sigma0=asked)
-    skipped = sum(record.skipped for record in records)
+    skipped = tally_of(records).skipped
     return Certification(
         path=Path(path),
         played=len(records),

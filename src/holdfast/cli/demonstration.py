@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from pathlib import Path
 from typing import Annotated
@@ -79,8 +80,7 @@ def _table(looks: dict[str, Look]) -> Table:
 
 def _late_accuracy(look: Look, rounds: int) -> float | None:
     """Return the mean over the last rounds: after a collapse that of a single round hangs on the CPU's last bit."""
-    found = [record.test_accuracy for record in look.folder.records()][-rounds:]
-    known = [accuracy for accuracy in found if accuracy is not None]
+    known = [accuracy for accuracy in look.history["test_accuracy"][-rounds:].tolist() if math.isfinite(accuracy)]
     return sum(known) / len(known) if known else None
 
 

@@ -23,14 +23,15 @@ from holdfast.errors import RunError
 from holdfast.flower.layout import ModelLayout
 from holdfast.models.layout import Layout
 from holdfast.runs import config_of
-from holdfast.runs.deployments import MARK, OWN_STEPS, has_own_steps
+from holdfast.runs.deployments import OWN_STEPS, has_own_steps
 from holdfast.runs.files import sealed
 from holdfast.runs.states import RULE, below
 from holdfast.server.checkpoint import Checkpoint
 from holdfast.server.folder import RunFolder
+from holdfast.server.history import Rounds, summary_of
+from holdfast.server.history.files import DEPLOYED
 from holdfast.server.record import RoundRecord
 from holdfast.server.snapshots import Snapshot
-from holdfast.server.summary import summarised
 from holdfast.simulation import RunConfig
 
 Buffers = Mapping[str, NDArray[Any]]
@@ -125,7 +126,7 @@ class Journal:
         if self.config.evaluation.measured_rounds:
             self._keep(state)
         self.folder.write_model({name: torch.from_numpy(array.numpy()) for name, array in arrays.items()})
-        self.folder.write_summary(summarised(self.folder.records(), deployed=True))
+        self.folder.write_summary(summary_of(Rounds.of(self.folder.records(), deployed=True)))
 
     @cached_property
     def _module(self) -> nn.Module:
@@ -156,7 +157,7 @@ def _made_with(config: RunConfig, *, own_steps: bool) -> dict[str, str]:
         **({OWN_STEPS: "chosen by the clients"} if own_steps else {}),
         "holdfast": __version__,
         "torch": torch.__version__,
-        MARK: flwr.__version__,
+        DEPLOYED: flwr.__version__,
         "data_sha256": "remote" if remote else config.data.load().checksum,
     }
 

@@ -18,8 +18,8 @@ from holdfast.runs.files import checksum, config_from_toml, part_of_configuratio
 from holdfast.runs.states import from_checkpoint, to_checkpoint, to_snapshot
 from holdfast.server.checkpoint import Checkpoint
 from holdfast.server.folder import RunFolder
+from holdfast.server.history import Rounds, summary_of
 from holdfast.server.record import RoundRecord
-from holdfast.server.summary import summarised
 from holdfast.simulation import Federation, RunConfig, State
 
 
@@ -132,7 +132,7 @@ class Run:
         if self.config.evaluation.measured_rounds:
             self.folder.save_snapshot(to_snapshot(state))
         self.folder.write_model(tensors)
-        self.folder.write_summary(summarised(self.folder.records()))
+        self.folder.write_summary(summary_of(Rounds.of(self.folder.records())))
 
 
 def config_of(folder: RunFolder) -> RunConfig:

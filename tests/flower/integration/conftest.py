@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -18,6 +17,7 @@ import psutil
 import pytest
 from numpy.typing import NDArray
 from tests.flower.integration.stage import PLAYS, STAGES
+from tests.shared import locked, session_folder
 
 from holdfast.deploy.processes import find_process, until
 from holdfast.server.folder import RunFolder
@@ -100,14 +100,12 @@ def network(request: pytest.FixtureRequest, played: Callable[[str], Played]) -> 
 def begin(stage: str, config: pytest.Config) -> Path:
     """Start to play, unless another worker of this session has; return the folder."""
     factory: pytest.TempPathFactory = config._tmp_path_factory  # type: ignore[attr-defined]  # noqa: SLF001
-    worker = os.environ.get("PYTEST_XDIST_WORKER")
-    base = factory.getbasetemp().parent if worker else factory.getbasetemp()
+    base = session_folder(factory)
     folder = base / f"stage-{stage}"
-    with (base / f"stage-{stage}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(base / f"stage-{stage}.lock"):
         if not folder.exists():
             folder.mkdir()
-            _spawn(stage, folder, os.getppid() if worker else os.getpid())
+            _spawn(stage, folder, os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid())
     return folder
 
 

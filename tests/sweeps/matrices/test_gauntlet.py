@@ -29,6 +29,7 @@ def records(grid: Grid, **options: object) -> list[Record]:
     return [replace(record, seconds=None) for done in run(grid, **options) for record in done]  # type: ignore[arg-type]
 
 
+@pytest.mark.usefixtures("two_threads")
 def test_the_outcome_depends_on_grid_and_seed_only() -> None:
     first = records(SMALL)
     assert first == records(SMALL, jobs=2)

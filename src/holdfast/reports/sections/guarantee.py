@@ -11,8 +11,9 @@ from holdfast.errors import HoldfastError
 from holdfast.reports.panels import Column, Lines, Panel, Section, Series, Style, Table, Text, Tone, Unit
 from holdfast.reports.sections.learning import curve
 from holdfast.reports.sections.phrases import key_of, run_names, setting_words, title_of
-from holdfast.reports.stories import Story
+from holdfast.reports.settings import config_of
 from holdfast.reports.thinning import REPORT, Limits
+from holdfast.server.history import RunHistory
 
 if TYPE_CHECKING:
     from holdfast.certification import Certification
@@ -25,18 +26,18 @@ _MOST = 3
 _CURVE_POINTS = 200
 
 
-def guarantee(stories: Sequence[Story], limits: Limits = REPORT) -> Section:
+def guarantee(histories: Sequence[RunHistory], limits: Limits = REPORT) -> Section:
     """Return for every run that a theorem may speak of its verdicts and bounds; for others, why not."""
     panels: list[Panel] = []
     certified = 0
-    for place, (story, run) in enumerate(zip(stories, run_names(stories), strict=True)):
-        key, title = key_of("guarantee", place, len(stories)), title_of("Guarantee", run, len(stories))
-        why_not = _refusal(story, certified)
+    for place, (history, run) in enumerate(zip(histories, run_names(histories), strict=True)):
+        key, title = key_of("guarantee", place, len(histories)), title_of("Guarantee", run, len(histories))
+        why_not = _refusal(history, certified)
         if why_not is not None:
             panels.append(Text(key=key, title=title, paragraphs=(why_not,)))
             continue
         certified += 1
-        panels += _certified(story, run, place, len(stories), limits)
+        panels += _certified(history, run, place, len(histories), limits)
     return Section(
         key="guarantee",
         title="What is guaranteed?",
@@ -46,29 +47,30 @@ def guarantee(stories: Sequence[Story], limits: Limits = REPORT) -> Section:
     )
 
 
-def _refusal(story: Story, certified: int) -> str | None:
+def _refusal(history: RunHistory, certified: int) -> str | None:
     """Return why a run is not certified; None if it is."""
     from holdfast.aggregators import Rage
 
-    if story.config is None:
+    config = config_of(history)
+    if config is None:
         return "The configuration cannot be read."
-    if not isinstance(story.config.rule, Rage):
-        return f"The theorems are about RAGE; nothing is proved about {setting_words(story, 'rule')} here."
-    if not story.rounds_played:
+    if not isinstance(config.rule, Rage):
+        return f"The theorems are about RAGE; nothing is proved about {setting_words(history, 'rule')} here."
+    if not history.rounds_played:
         return "No round has been played yet."
     if certified >= _MOST:
         return (
-            f"Only the first {_MOST} runs are certified in one report; “holdfast certify {story.path}” does this one."
+            f"Only the first {_MOST} runs are certified in one report; “holdfast certify {history.path}” does this one."
         )
     return None
 
 
-def _certified(story: Story, run: str, place: int, runs: int, limits: Limits) -> Iterator[Panel]:
+def _certified(history: RunHistory, run: str, place: int, runs: int, limits: Limits) -> Iterator[Panel]:
     from holdfast.certification import certify
 
     title = title_of("Guarantee", run, runs)
     try:
-        found = certify(story.path, clients=CLIENTS, points=POINTS, curvatures=CURVATURES)
+        found = certify(history.path, clients=CLIENTS, points=POINTS, curvatures=CURVATURES)
     except HoldfastError as error:
         yield Text(key=key_of("guarantee", place, runs), title=title, paragraphs=(f"It cannot be judged: {error}",))
         return

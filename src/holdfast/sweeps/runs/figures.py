@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import final
@@ -12,8 +12,8 @@ from typing import final
 import numpy as np
 
 from holdfast.durable import replace_file
+from holdfast.server.history import Rounds, summary_of
 from holdfast.server.record import RoundRecord
-from holdfast.server.summary import summarised
 
 LAST = 5
 """Over how many of the last evaluations accuracies are averaged."""
@@ -50,32 +50,23 @@ class Figures:
 
 def figures_of(records: Iterable[RoundRecord]) -> Figures:
     """Return the figures of a run."""
-    looks: list[tuple[int, float]] = []
-    summary = summarised(_looked_at(records, looks))
-    honest = summary["updates_received"] - summary["updates_byzantine"]
-    wronged = summary["updates_removed"] - summary["updates_caught"]
-    curve = [accuracy for _, accuracy in looks]
+    rounds = Rounds.of(records)
+    accuracy, summary, tally = rounds["test_accuracy"], summary_of(rounds), rounds.tally
+    looks = np.flatnonzero(np.isfinite(accuracy))
+    curve = accuracy[looks].tolist()
     return Figures(
         accuracy=float(np.mean(curve[-LAST:])) if curve else None,
         final_accuracy=curve[-1] if curve else None,
         best_accuracy=summary["best"]["test_accuracy"],
-        curve_rounds=[number for number, _ in looks],
+        curve_rounds=(looks + 1).tolist(),
         curve=curve,
-        precision=summary["precision"],
-        recall=summary["recall"],
-        honest_removed=wronged / honest if honest else None,
-        skipped=summary["rounds_skipped"],
-        promise_broken=summary["rounds_promise_broken"],
+        precision=tally.precision,
+        recall=tally.recall,
+        honest_removed=tally.honest_removed_rate,
+        skipped=tally.skipped,
+        promise_broken=tally.promise_broken,
         seconds=round(sum(summary["seconds"].values()), 3),
     )
-
-
-def _looked_at(records: Iterable[RoundRecord], looks: list[tuple[int, float]]) -> Iterator[RoundRecord]:
-    """Note the accuracies on their way."""
-    for record in records:
-        if record.test_accuracy is not None:
-            looks.append((record.round + 1, record.test_accuracy))
-        yield record
 
 
 def write_figures(folder: Path, figures: Figures) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,14 @@ import pytest
 from tests.deployments import AWAY, BROKEN, LIAR, NASTY, deployment
 
 from holdfast.rng import stream
-from holdfast.server.clients import ClientSummary, client_table, mid_ranks, suspects
+from holdfast.server.history import ClientSummary, Rounds, suspects
+from holdfast.server.history.clients import mid_ranks
+from holdfast.server.history.suspicion import wilson_lower_bound
 from holdfast.server.record import Client, DroppedReply, RoundRecord
-from holdfast.server.suspicion import wilson_lower_bound
+
+
+def client_table(records: Iterable[RoundRecord]) -> list[ClientSummary]:
+    return Rounds.of(records).clients
 
 
 def test_a_small_run_worked_by_hand() -> None:
@@ -98,8 +104,9 @@ def random_record(number: int) -> RoundRecord:
     received = cohort[: int(generator.integers(0, 8))]
     weights = tuple(generator.integers(0, 3, len(received)).astype(float).tolist())
     scores = tuple(None if score == 3 else float(score) for score in generator.integers(0, 4, len(received)).tolist())
+    kept = tuple(client for client, weight in zip(received, weights, strict=True) if weight)
     return RoundRecord(
-        round=number, step=number, lr=1, cohort=cohort, received=received, weights=weights, scores=scores
+        round=number, step=number, lr=1, cohort=cohort, received=received, weights=weights, scores=scores, kept=kept
     )
 
 
@@ -122,7 +129,7 @@ def test_malformed_replies_absences_and_strays_of_a_deployment(tmp_path: Path) -
     table = {line.client: line for line in client_table(deployment(tmp_path / "run").records())}
     liar, broken, away, nasty = (table[name] for name in (LIAR, BROKEN, AWAY, NASTY))
     assert (liar.removed, liar.malformed, liar.judged, liar.accused, dict(liar.faults)) == (4, 0, 4, 4, {"silent": 1})
-    assert (broken.removed, broken.malformed, broken.unusable, broken.judged, broken.accused) == (4, 4, 4, 4, 4)
+    assert (broken.removed, broken.malformed, broken.unusable, broken.judged, broken.accused) == (4, 4, 0, 4, 4)
     assert broken.faults == {"shape": 4, "silent": 1}
     assert (away.erased, away.judged, away.suspicion) == (5, 0, None)
     assert (nasty.sampled, nasty.accused, nasty.suspicion, nasty.faults) == (0, 0, None, {"not asked": 4})

@@ -7,7 +7,7 @@ import json
 import pytest
 from tests.deployments import AWAY, BROKEN, LIAR, NAMES, NASTY, SKIPPED, deployment
 
-from holdfast.server.audit import Event, Happening, events_of
+from holdfast.server.history import Event, Fate, RoundOutcome, events_of
 from holdfast.server.record import DroppedReply, RoundRecord
 
 
@@ -19,20 +19,20 @@ def events(tmp_path_factory: pytest.TempPathFactory) -> list[Event]:
 
 def test_everything_that_happened_in_a_round_is_an_event_of_its_own(events: list[Event]) -> None:
     found = {event.client: event.what for event in events if event.round == 0}
-    assert found.pop(LIAR) is Happening.REMOVED
-    assert found.pop(BROKEN) is Happening.MALFORMED
-    assert found.pop(AWAY) is Happening.ABSENT
-    assert found.pop(NASTY) is Happening.STRAY
-    assert set(found.values()) <= {Happening.REMOVED}
+    assert found.pop(LIAR) is Fate.REMOVED
+    assert found.pop(BROKEN) is Fate.MALFORMED
+    assert found.pop(AWAY) is Fate.ABSENT
+    assert found.pop(NASTY) is Fate.UNASKED
+    assert set(found.values()) <= {Fate.REMOVED}
     assert len([event for event in events if event.round == 0 and event.client == BROKEN]) == 1
 
 
 def test_a_skipped_round_says_why_and_who_was_absent(events: list[Event]) -> None:
     first, *others = [event for event in events if event.round == SKIPPED]
-    assert (first.what, first.client) == (Happening.SKIPPED, None)
+    assert (first.what, first.client) == (RoundOutcome.SKIPPED, None)
     assert first.why == "nobody answered, so there is nothing to aggregate"
     assert {event.client for event in others} == set(NAMES)
-    assert {event.what for event in others} == {Happening.ABSENT}
+    assert {event.what for event in others} == {Fate.ABSENT}
 
 
 def test_a_removal_has_its_score_and_the_rules_words(events: list[Event]) -> None:
@@ -72,18 +72,18 @@ def test_rounds_of_the_simulator_have_no_faults_but_the_same_events() -> None:
     )
     broken, absent, unusable, removed = events_of([record])
     assert (broken.what, broken.why) == (
-        Happening.PROMISE_BROKEN,
+        RoundOutcome.PROMISE_BROKEN,
         "too much is wrong (assumed: at most 1 Byzantine rows)",
     )
-    assert (absent.client, absent.what, absent.why) == (4, Happening.ABSENT, "it sent nothing")
-    assert (unusable.client, unusable.what) == (2, Happening.MALFORMED)
-    assert (removed.client, removed.what, removed.why) == (3, Happening.REMOVED, "no score; too much is wrong")
+    assert (absent.client, absent.what, absent.why) == (4, Fate.ABSENT, "it sent nothing")
+    assert (unusable.client, unusable.what) == (2, Fate.UNUSABLE)
+    assert (removed.client, removed.what, removed.why) == (3, Fate.REMOVED, "no score; too much is wrong")
 
 
 def test_an_unasked_reply_does_not_hide_an_absence() -> None:
     drops = (DroppedReply(client="a", fault="repeated"),)
     record = RoundRecord(round=0, step=1, lr=0.1, cohort=("a",), erased=("a",), drops=drops)
-    assert [event.what for event in events_of([record])] == [Happening.STRAY, Happening.ABSENT]
+    assert [event.what for event in events_of([record])] == [Fate.UNASKED, Fate.ABSENT]
 
 
 def test_nothing_happened_where_all_are_kept() -> None:

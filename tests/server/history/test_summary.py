@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 
+from holdfast.server.history import Rounds, summary_of
 from holdfast.server.record import RoundRecord
-from holdfast.server.summary import summarised
+
+
+def summarised(records: list[RoundRecord]) -> dict[str, Any]:
+    return summary_of(Rounds.of(records))
 
 
 def record(number: int, **facts: Any) -> RoundRecord:
@@ -40,29 +44,46 @@ def test_a_summary_counts_what_the_records_say() -> None:
         "rounds": 3,
         "last": {"train_loss": 0.8, "train_accuracy": None, "test_loss": 0.9, "test_accuracy": 0.5},
         "best": {"test_accuracy": 0.5, "round": 0},
-        "rounds_skipped": 1,
-        "rounds_promise_broken": 1,
-        "updates_erased": 5,
-        "updates_received": 7,
-        "updates_byzantine": 2,
-        "updates_removed": 2,
-        "updates_caught": 1,
-        "precision": 0.5,
-        "recall": 0.5,
+        "tally": {
+            "rounds": 3,
+            "skipped": 1,
+            "promise_broken": 1,
+            "asked": 12,
+            "received": 7,
+            "absent": 5,
+            "unusable": 0,
+            "malformed": 0,
+            "unasked": 0,
+            "judged": 7,
+            "removed": 2,
+            "byzantine": 2,
+            "byzantine_removed": 1,
+            "honest_reduced": 0,
+            "kept": 5,
+            "byzantine_kept": 1,
+            "honest": 5,
+            "honest_removed": 1,
+            "removed_rate": 2 / 7,
+            "precision": 0.5,
+            "recall": 0.5,
+            "byzantine_kept_rate": 0.5,
+            "honest_removed_rate": 0.2,
+            "byzantine_weight": None,
+        },
         "seconds": {"attack": 0.75, "local_steps": 1.0},
     }
 
 
 def test_nothing_to_count_is_none() -> None:
     summary = summarised([record(0, received=(0, 1), kept=(0, 1))])
-    assert (summary["precision"], summary["recall"], summary["last"]) == (None, None, {})
+    assert (summary["tally"]["precision"], summary["tally"]["recall"], summary["last"]) == (None, None, {})
     assert summarised([])["rounds"] == 0
 
 
 def test_updates_of_a_skipped_round_are_not_removed_by_the_rule() -> None:
-    summary = summarised([record(0, byzantine=(0,), received=(0, 1), skipped=True)])
-    assert summary["updates_removed"] == 0
-    assert summary["precision"] is None
+    tally = summarised([record(0, byzantine=(0,), received=(0, 1), skipped=True)])["tally"]
+    assert (tally["removed"], tally["judged"], tally["byzantine"]) == (0, 0, 0)
+    assert tally["precision"] is tally["recall"] is None
 
 
 def test_a_run_that_diverged_does_not_show_its_last_good_loss_as_the_last() -> None:

@@ -8,25 +8,28 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, final
 
-from holdfast.server.drops import ABSENT, STRAY, malformed
-from holdfast.server.record import Client, DroppedReply, RoundRecord
+from holdfast.server.history.fate import Fate, fate_of_drop, fate_of_fault, fates_of
+from holdfast.server.record import Client, RoundRecord
+
+_SILENT = {
+    Fate.ABSENT: "it sent nothing",
+    Fate.UNUSABLE: "its row holds NaN, Inf or numbers whose squares overflow",
+}
+"""Why, where nobody says it."""
 
 
-class Happening(StrEnum):
-    """What can happen to a round or to a client in it."""
+class RoundOutcome(StrEnum):
+    """What can happen to a round as a whole."""
 
     SKIPPED = "skipped"
-    """The round left the model as it was."""
+    """It left the model as it was."""
     PROMISE_BROKEN = "promise broken"
-    """The updates contradict what was assumed of the clients."""
-    MALFORMED = "malformed"
-    """The reply was no model like the one sent, or its row held no usable numbers: it got weight 0."""
-    ABSENT = "absent"
-    """Nothing came from the client."""
-    REMOVED = "removed"
-    """The rule gave the update weight 0."""
-    STRAY = "stray"
-    """A reply that nobody had asked for."""
+    """Its updates contradict what was assumed of the clients."""
+
+    @property
+    def word(self) -> str:
+        """The outcome in words."""
+        return self.value
 
 
 @final
@@ -35,7 +38,7 @@ class Event:
     """One thing that happened."""
 
     round: int
-    what: Happening
+    what: Fate | RoundOutcome
     client: Client | None = None
     """Whom it happened to; None if it is about the round."""
     why: str = ""
@@ -51,21 +54,23 @@ class Event:
 
     def as_dict(self) -> dict[str, Any]:
         """Return what there is as plain values, ready for JSON."""
-        return {name: value for name, value in vars(self).items() if value is not None}
+        found = {**vars(self), "what": self.what.word}
+        return {name: value for name, value in found.items() if value is not None}
 
 
 def events_of(records: Iterable[RoundRecord]) -> Iterator[Event]:
     """Yield what happened, round by round: to the round, then dropped replies as they came, then removals by the rule.
 
+    >>> from holdfast.server.record import DroppedReply
     >>> drops = (DroppedReply(client="a", fault="shape", detail="'w' has 3 rows, not 4"),)
     >>> both = {"cohort": ("a", "b"), "received": ("a", "b"), "weights": (0.0, 1.0), "kept": ("b",)}
     >>> for event in events_of([RoundRecord(round=0, step=1, lr=0.1, unusable=("a",), drops=drops, **both)]):
-    ...     print(event.client, event.what, event.why, sep=" | ")
+    ...     print(event.client, event.what.word, event.why, sep=" | ")
     a | malformed | shape: 'w' has 3 rows, not 4
     """
     for record in records:
         yield from _of_the_round(record)
-        yield from map(_dropped, [record.round] * len(record.drops), record.drops)
+        yield from _dropped(record)
         yield from _undocumented(record)
         yield from _removed(record)
 
@@ -73,51 +78,43 @@ def events_of(records: Iterable[RoundRecord]) -> Iterator[Event]:
 def _of_the_round(record: RoundRecord) -> Iterator[Event]:
     reason = record.reason or ""
     if record.skipped:
-        yield Event(round=record.round, what=Happening.SKIPPED, why=reason or "the updates could not be aggregated")
+        yield Event(round=record.round, what=RoundOutcome.SKIPPED, why=reason or "the updates could not be aggregated")
     if record.promise_broken:
         assumed = "" if record.num_byzantine is None else f" (assumed: at most {record.num_byzantine} Byzantine rows)"
-        yield Event(round=record.round, what=Happening.PROMISE_BROKEN, why=f"{reason}{assumed}".strip())
+        yield Event(round=record.round, what=RoundOutcome.PROMISE_BROKEN, why=f"{reason}{assumed}".strip())
 
 
-def _dropped(number: int, drop: DroppedReply) -> Event:
-    what = Happening.MALFORMED
-    if drop.fault in ABSENT:
-        what = Happening.ABSENT
-    elif drop.fault in STRAY:
-        what = Happening.STRAY
-    why = f"{drop.fault}: {drop.detail}" if drop.detail else drop.fault
-    return Event(round=number, what=what, client=drop.client, why=why, fault=drop.fault)
+def _dropped(record: RoundRecord) -> Iterator[Event]:
+    asked = set(record.cohort)
+    for drop in record.drops:
+        what = fate_of_drop(drop, asked)
+        yield Event(round=record.round, what=what, client=drop.client, why=drop.why, fault=drop.fault)
 
 
 def _undocumented(record: RoundRecord) -> Iterator[Event]:
     """Yield those that sent nothing, or nothing usable, and no dropped reply that says why: as in a simulation."""
-    told = {drop.client for drop in record.drops if drop.fault not in STRAY}
-    for client in record.erased:
-        if client not in told:
-            yield Event(round=record.round, what=Happening.ABSENT, client=client, why="it sent nothing")
-    for client in record.unusable:
-        if client not in told:
-            why = "its row holds NaN, Inf or numbers whose squares overflow"
-            yield Event(round=record.round, what=Happening.MALFORMED, client=client, why=why)
+    told = {drop.client for drop in record.drops if fate_of_fault(drop.fault) is not Fate.UNASKED}
+    fates = fates_of(record)
+    for what, why in _SILENT.items():
+        for client, fate in fates.items():
+            if fate is what and client not in told:
+                yield Event(round=record.round, what=what, client=client, why=why)
 
 
 def _removed(record: RoundRecord) -> Iterator[Event]:
     """Yield every usable row that the rule gave no weight, with its score and what the rule and its proof say."""
-    removed = set(record.removed) - set(record.unusable) - set(malformed(record))
-    if not removed:
-        return
-    scores: dict[Client, float | None] = {}
-    if len(record.scores) == len(record.received):
-        scores = dict(zip(record.received, record.scores, strict=True))
+    scores = record.by_client(record.scores)
     known = [score for score in record.scores if score is not None]
     middle = statistics.median(known) if known else None
     ground = _ground(record)
-    for client in (client for client in record.received if client in removed):
+    for client, fate in fates_of(record).items():
+        if fate is not Fate.REMOVED:
+            continue
         score = scores.get(client)
         told = "no score" if score is None or middle is None else f"score {score:.4g}, median {middle:.4g}"
         yield Event(
             round=record.round,
-            what=Happening.REMOVED,
+            what=fate,
             client=client,
             why=f"{told}; {ground}" if ground else told,
             score=score,
