@@ -31,7 +31,7 @@ _FREE = ("partition", "cohort_size", "evaluation")
 """What may be different when a run goes on: how many nodes there are is not the server's choice."""
 
 
-def open_run(
+def open_run_folder(
     config: RunConfig, layout: ModelLayout, path: str | os.PathLike[str], *, own_steps: bool = False
 ) -> RunWriter:
     """Make the folder of a run, or open it if there is one.

@@ -30,7 +30,7 @@ from holdfast.flower.replies.matrix import ReplyMatrix
 from holdfast.flower.replies.stream import Unreadable
 from holdfast.flower.replies.validator import ReplyValidator
 from holdfast.flower.reports import MetricsFn, common_record, figures, say, scores_of, with_counts
-from holdfast.flower.run_folder import open_run, resume_run, run_exists
+from holdfast.flower.run_folder import open_run_folder, resume_run, run_exists
 from holdfast.flower.settings import Tampering, check_seconds, check_settings, check_whole, require_known
 from holdfast.runs.writer import RunWriter
 from holdfast.server.record import RoundRecord, finite
@@ -298,7 +298,7 @@ class HoldfastStrategy(Strategy, ABC):
         size = max(1, min(self._cohort_size(online), num_clients))
         told = self._client_config
         config = told.to_run_config(self.layout, num_clients=num_clients, cohort_size=size, twin=self.twin)
-        return open_run(config, self.layout, self.run_folder, own_steps=not told.sends_lr)
+        return open_run_folder(config, self.layout, self.run_folder, own_steps=not told.sends_lr)
 
     def _close_round(self, writer: RunWriter | None, server_round: int, found: Evaluated) -> None:
         """Complete the record of a round by what was found out after it, and write it down."""
