@@ -9,7 +9,7 @@ export FLWR_DISABLE_UPDATE_CHECK := 1
 export RAY_USAGE_STATS_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo federation test test-federation test-browser test-slow mutants check format docs bench-filter bench-rules bench-agreement bench-memmap bench-gauntlet bench-simulator bench-training \
+.PHONY: help demo federation test test-portable test-federation test-browser test-slow mutants check format docs bench-filter bench-rules bench-agreement bench-memmap bench-gauntlet bench-simulator bench-training \
 	bench-convex bench-flower bench-compare theory clean
 
 help:  ## list the verbs
@@ -29,15 +29,17 @@ federation: $(VENV)/installed-flower  ## a real federation: SuperLink, 5 SuperNo
 	code=$$?; stop; exit $$code
 
 test: $(VENV)/installed-dev  ## run the test suite
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+test-portable: $(VENV)/installed-dev  ## run the tests of bits, solvers and printed figures under every instruction set of this CPU
+	$(BIN)/python -m tests.portable
 
 test-federation: $(VENV)/installed-dev  ## run the tests with real SuperLinks and SuperNodes on loopback
 	$(BIN)/python -m pytest -n 2 -m 'federation and not slow' tests/deploy tests/flower/integration
-	$(BIN)/python -m pytest -n 2 -m 'federation and slow' tests/flower/integration
 
 test-browser: $(VENV)/installed-dev  ## run the tests of pages in a headless Chromium (Debian's package, installed if missing)
 	command -v chromium >/dev/null || { apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends chromium; }
-	$(BIN)/python -m pytest -n 2 -m browser tests/browser
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m browser tests/browser
 
 test-slow: $(VENV)/installed-dev  ## run the full grids: theorems, every malformed reply at every position and on the real engine
 	$(BIN)/python -m pytest -n 2 -m slow

@@ -11,25 +11,26 @@ varies (on Fashion-MNIST more than 13 in 4 %, more than 15 in 0.3 % of the round
 """
 
 import argparse
-import json
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import torch
 from rich.console import Console
 from rich.table import Table
 
 from holdfast.aggregators import RULES
 from holdfast.attacks import Alternating, Attack, FractionMembers, SignFlip, Silence, Sleeper
 from holdfast.data import Dataset, DataSource, FashionMnist, MnistByWriter
-from holdfast.gauntlet.lineup import ATTACK_LABELS, attack_called
+from holdfast.errors import HoldfastError
+from holdfast.linalg.threads import one_torch_thread
 from holdfast.models import MultilayerPerceptron
 from holdfast.partitions import DirichletPartition, NaturalPartition, Partition
 from holdfast.simulation import Evaluation, Federation, RunConfig, ServerOptions
+from holdfast.sweeps.matrices.catalogue import ATTACK_LABELS, attack_for
+from holdfast.sweeps.pool import Failure, WorkerProcesses
+from holdfast.sweeps.store import Row, append_rows, open_lines, read_rows
 
 COHORT_SIZE, NUM_ASSUMED, ROUNDS = 50, 15, 300
 LEARNING_RATES: Mapping[str, float] = MappingProxyType({"fashion": 0.2, "writers": 0.4})
@@ -62,14 +63,8 @@ TIMED: Mapping[str, Attack] = MappingProxyType(
     {"sleeper": Sleeper(attack=SignFlip(), start=100), "alternating": Alternating(attack=SignFlip())}
 )
 ADAPTIVE = tuple(label for label in ATTACK_LABELS if label.startswith(("optimal", "hill", "below", "decoys")))
-ATTACKS = (
-    *(
-        label
-        for label in (*ATTACK_LABELS, "shift", "label-flip", "class-flip", "label-noise", *TIMED)
-        if label not in ADAPTIVE
-    ),
-    *ADAPTIVE,
-)
+ON_DATA = ("label-flip", "class-flip", "label-noise")
+ATTACKS = (*(label for label in (*ATTACK_LABELS, *ON_DATA, *TIMED) if label not in ADAPTIVE), *ADAPTIVE)
 """Attacks that search against the rule come last: they cost ten times as much."""
 DEFAULT_OUT = Path("benchmarks/results/training.jsonl")
 Cell = tuple[str, str, str, int]
@@ -101,7 +96,7 @@ def config_of(cell: Cell) -> RunConfig:
 
 def attack_of(label: str) -> Attack:
     """Return the attack with this label."""
-    return TIMED[label] if label in TIMED else attack_called(label)
+    return TIMED[label] if label in TIMED else attack_for(label)
 
 
 @cache
@@ -110,9 +105,17 @@ def dataset_of(setting: str) -> Dataset:
     return SETTINGS[setting][0].load()
 
 
+def try_cell(cell: Cell) -> dict[str, Any] | Failure:
+    """Run a cell on one thread; what cannot be run says why."""
+    try:
+        with one_torch_thread():
+            return run_cell(cell)
+    except HoldfastError as error:
+        return Failure(reason=str(error))
+
+
 def run_cell(cell: Cell) -> dict[str, Any]:
     """Run a cell and return its record."""
-    torch.set_num_threads(1)
     config = config_of(cell)
     found = dict(zip(("setting", "rule", "attack", "seed"), cell, strict=True))
     curve, skipped, caught, removed, liars = [], 0, 0, 0, 0
@@ -148,15 +151,13 @@ def cells(settings: Iterable[str], rules: Iterable[str], attacks: Iterable[str],
                     yield setting, rule, attack, seed
 
 
-def read(out: Path) -> dict[Cell, dict[str, Any]]:
+def read(out: Path) -> dict[Cell, Row]:
     """Return the records by cell."""
-    if not out.exists():
-        return {}
-    records = [json.loads(line) for line in out.read_text().splitlines() if line.endswith("}")]
+    records = read_rows(out) if out.exists() else []
     return {(each["setting"], each["rule"], each["attack"], each["seed"]): each for each in records}
 
 
-def show(records: Mapping[Cell, dict[str, Any]]) -> None:
+def show(records: Mapping[Cell, Row]) -> None:
     """Print a table per setting: attacks down, rules across, in points below the oracle's accuracy."""
     for setting in sorted({cell[0] for cell in records}):
         chosen = {cell: each for cell, each in records.items() if cell[0] == setting and cell[3] == 0}
@@ -197,18 +198,15 @@ def main() -> None:
         done = read(options.out)
         left = [c for c in cells(options.settings, options.rules, options.attacks, options.seeds) if c not in done]
         options.out.parent.mkdir(parents=True, exist_ok=True)
-        with ProcessPoolExecutor(options.jobs) as pool, options.out.open("a") as target:
-            waiting = {pool.submit(run_cell, cell): cell for cell in left}
-            for number, future in enumerate(as_completed(waiting), 1):
-                error = future.exception()
-                if error is not None:
-                    print(f"{waiting[future]}: {type(error).__name__}: {error}")
+        with open_lines(options.out):
+            outcomes = WorkerProcesses(jobs=options.jobs).outcomes(try_cell, left)
+            for number, (cell, record) in enumerate(outcomes, 1):
+                if isinstance(record, Failure):
+                    print(f"{cell}: {record.reason}")
                     continue
-                target.write(json.dumps(future.result()) + "\n")
-                target.flush()
-                record = future.result()
+                append_rows(options.out, [record])
                 spent = sum(record["seconds"].values())
-                print(f"{number}/{len(left)} {waiting[future][:3]} {record['accuracy']} {spent:.0f} s")
+                print(f"{number}/{len(left)} {cell[:3]} {record['accuracy']} {spent:.0f} s")
     show(read(options.out))
 
 

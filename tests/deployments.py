@@ -58,14 +58,14 @@ def configured(config: RunConfig, data_sha256: str = "remote") -> str:
 
 def deployment(path: Path, *, config: RunConfig | None = None, rounds: int = 5) -> RunFolder:
     """Write the folder of a deployment after some rounds; it is complete after all of the configuration's."""
-    from holdfast.server.summary import summarised
+    from holdfast.server.history import Rounds, summary_of
 
     config = config or remote_config()
     folder = RunFolder.create(path, configured(config))
     for number in range(rounds):
         folder.append(skipped_round(config, number) if number == SKIPPED else played_round(config, number))
     if rounds == config.rounds:
-        folder.write_summary(summarised(folder.records(), deployed=True))
+        folder.write_summary(summary_of(Rounds.of(folder.records(), deployed=True)))
     return folder
 
 

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 from tests.cli.commands import run
 
+from holdfast.cli.text import percent
 from holdfast.demo import configs
 from holdfast.server.folder import RunFolder
+from holdfast.simulation import Federation
 
 
 def test_the_servers_differ_in_nothing_but_the_rule_and_what_the_oracle_hears() -> None:
@@ -32,3 +34,23 @@ def test_the_demonstration_ends_with_a_table_and_the_place_of_its_runs(
     assert [folder.num_rounds() for folder in folders] == [12, 12, 12]
     cohorts = [[record.cohort for record in folder.records()] for folder in folders]
     assert cohorts[0] == cohorts[1] == cohorts[2]
+    assert "last 3 rounds" in output
+    for folder, row in zip(folders, rows.values(), strict=True):
+        late = [record.test_accuracy or 0.0 for record in folder.records()][-3:]
+        assert row[2].strip() == percent(sum(late) / 3)
+
+
+@pytest.mark.slow
+def test_the_mean_loses_what_it_has_learned_and_rage_does_not() -> None:
+    found = {}
+    for name, config in configs().items():
+        with Federation(config) as federation:
+            state, seen = federation.start(), []
+            while state.round < config.rounds:
+                state, record = federation.play(state)
+                seen.append(record.test_accuracy or 0.0)
+        found[name] = (max(seen), sum(seen[-50:]) / 50)
+    assert found["mean"][0] > 0.9
+    assert found["mean"][1] < 0.5
+    assert found["rage"] == pytest.approx((0.97, 0.97), abs=0.015)
+    assert found["oracle"] == pytest.approx((0.98, 0.98), abs=0.015)

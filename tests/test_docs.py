@@ -35,6 +35,7 @@ SEPARATORS = frozenset({"&&", "||", ";", "|", ">", "&"})
 every_document = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 
 
+@pytest.mark.portable
 @every_document
 def test_no_block_and_no_link_of_a_document_escapes_these_tests(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
@@ -53,6 +54,7 @@ def test_there_is_something_of_every_kind_to_be_tested() -> None:
 
 
 @every_document
+@pytest.mark.usefixtures("_registries")
 def test_python_blocks_run_and_print_what_is_shown(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of a page follow each other in a new folder; a block with a title is a file in it."""
     monkeypatch.chdir(tmp_path)
@@ -137,6 +139,7 @@ def test_links_lead_somewhere(path: Path) -> None:
         assert (path.parent / target).exists(), target
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize("page", PAGES)
 def test_generated_pages_are_what_the_code_says(page: str) -> None:
     assert (ROOT / "docs" / page).read_text(encoding="utf-8") == PAGES[page](), "run `make docs`"

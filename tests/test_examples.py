@@ -24,7 +24,7 @@ def output_of(name: str, folder: Path, *arguments: str) -> str:
 
 
 def test_every_example_is_run_here() -> None:
-    elsewhere = {"convex.toml"}  # tests/certification/test_certifying.py
+    elsewhere = {"convex.toml"}  # tests/certification/test_certify.py
     tested = {"first_run.py", "own_model_and_data.py", "compare_rules.py", "run.toml"} | elsewhere
     assert {path.name for path in EXAMPLES.glob("*.*")} == tested
 

@@ -1,6 +1,6 @@
 """holdfast: federated learning that keeps learning when some of the clients lie.
 
-The names that most people need are here: every rule and what a rule is made of, a run's configuration, and errors.
+The names that most people need are here: every rule and what a rule is made of, runs and their history, and errors.
 They are imported when they are first used: `import holdfast` is cheap and does not load torch.
 """
 
@@ -13,12 +13,22 @@ from holdfast import errors as errors
 
 if TYPE_CHECKING:
     from holdfast.aggregators import *  # noqa: F403  the rules, which are named there
+    from holdfast.runs.play import resume as resume
+    from holdfast.runs.play import run as run
+    from holdfast.server.history import RunHistory as RunHistory
+    from holdfast.server.history import open_run as open_run
     from holdfast.simulation import RunConfig as RunConfig
 
 __version__ = "0.1.0"
 
 _RULES = "holdfast.aggregators"
-_OTHERS = {"RunConfig": "holdfast.simulation"}
+_OTHERS = {
+    "RunConfig": "holdfast.simulation",
+    "RunHistory": "holdfast.server.history",
+    "open_run": "holdfast.server.history",
+    "resume": "holdfast.runs.play",
+    "run": "holdfast.runs.play",
+}
 """Where the names live that are not those of the rules."""
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from holdfast.aggregators import RULES, Aggregator, BoundedAggregator, LooselyBoundedAggregator
 from holdfast.attacks import ATTACKS
-from holdfast.scenes import MODELS, scene
+from holdfast.sweeps.matrices.populations import MODELS, scene
 from holdfast.testing.contract import CHECKS, check_contract, example_updates
 
 WITH_PARAMETERS: dict[str, Aggregator] = {

@@ -15,6 +15,8 @@ from holdfast.aggregators.rage.constants import exact_constant, resilience
 from holdfast.aggregators.rage.exact import _mean_bound, run_exact
 from holdfast.rng import stream
 
+pytestmark = pytest.mark.portable
+
 SEEDS = 12
 
 

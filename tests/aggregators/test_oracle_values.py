@@ -9,6 +9,8 @@ import pytest
 from tests.oracles import centre, coordinatewise, selection, similarity, spectral, wrappers
 from tests.oracles.coordinatewise import Array, middle
 
+pytestmark = pytest.mark.portable
+
 
 def on_a_line(*values: float) -> Array:
     """Return rows of one coordinate."""

@@ -19,6 +19,8 @@ from holdfast.aggregators.rage.constants import EXACT_LIMIT, known_constant, res
 from holdfast.aggregators.rage.filtering import run_filter
 from holdfast.rng import stream
 
+pytestmark = pytest.mark.portable
+
 SEEDS = 6
 
 

@@ -16,7 +16,7 @@ from holdfast.aggregators.rage.filtering import Step
 from holdfast.attacks import Cluster, CovarianceShift, Spread, Staircase
 from holdfast.errors import CohortTooSmallError, ParameterError
 from holdfast.rng import stream
-from holdfast.scenes import scene
+from holdfast.sweeps.matrices.populations import scene
 
 MODES = {
     "auto": Rage(byzantine_fraction=0.2),

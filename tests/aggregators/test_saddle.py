@@ -15,6 +15,8 @@ from holdfast.aggregators.rage.saddle import decide, project_on_capped_simplex, 
 from holdfast.linalg.spectrum import eigen_directions
 from holdfast.rng import stream
 
+pytestmark = pytest.mark.portable
+
 INSTANCES = [
     (name, number, bad, dimension)
     for name in ("isotropic", "far cluster", "spread attack", "power law", "groups", "heavy tails", "on a line")

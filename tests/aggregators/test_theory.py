@@ -20,7 +20,7 @@ from holdfast.attacks import (
     Mimic,
     Spread,
 )
-from holdfast.scenes import MODELS, Scene, attacked, population
+from holdfast.sweeps.matrices.populations import MODELS, Scene, population, under_attack
 
 ROUNDING = 1e-4
 """float32 rows and updates."""
@@ -54,12 +54,12 @@ class Scenes:
             )
             for attack in self.attacks():
                 name = f"K={cohort_size} d={dim} eps={epsilon} {model} {attack} seed={seed}"
-                yield name, attacked(people, attack, seed=seed)
+                yield name, under_attack(people, attack, seed=seed)
 
     def peaceful(self) -> Iterator[tuple[str, float, Scene]]:
         for cohort_size, dim, epsilon, model, seed in self._cells():
             people = population(model, cohort_size=cohort_size, dim=dim, num_byzantine=0, seed=seed)
-            yield model, epsilon, attacked(people, Duplicates(), seed=seed)
+            yield model, epsilon, under_attack(people, Duplicates(), seed=seed)
 
     def _cells(self) -> Iterator[tuple[int, int, float, str, int]]:
         for cohort_size in self.cohort_sizes:

@@ -28,7 +28,9 @@ from holdfast.attacks import (
 from holdfast.attacks.adaptive import most_damaging
 from holdfast.attacks.victim import expected_victim
 from holdfast.errors import ParameterError
-from holdfast.scenes import attacked, population
+from holdfast.sweeps.matrices.populations import population, under_attack
+
+pytestmark = pytest.mark.portable
 
 
 def view_of(rule: str, *, model: str = "iso", cohort_size: int = 20, dim: int = 300, number: int = 4) -> AdversaryView:
@@ -88,7 +90,7 @@ def test_the_best_strength_does_at_least_as_much_damage_as_any_other_on_a_grid(
     people = population("clusters", cohort_size=20, dim=50, num_byzantine=4)
 
     def damage(staged: Cluster | Optimal) -> float:
-        scene = attacked(people, staged, rule)
+        scene = under_attack(people, staged, rule)
         return scene.error(scene.aggregate(rule).update)
 
     best = damage(Optimal(attack=attack))
@@ -117,7 +119,7 @@ def test_the_attacks_own_strength_is_tried_where_it_lies_beyond_the_grid() -> No
     rule = RULES.build("foolsgold", num_byzantine=6)
 
     def error(attack: Attack) -> float:
-        scene = attacked(people, attack, rule)
+        scene = under_attack(people, attack, rule)
         return scene.error(scene.aggregate(rule).update)
 
     assert error(Optimal(attack=Staircase())) >= 0.999 * error(Staircase())
@@ -135,7 +137,7 @@ def test_decoys_make_rage_learn_a_larger_threshold_than_a_cluster_does() -> None
     rule = Rage(num_byzantine=10)
     errors = []
     for attack in (BelowThreshold(), Decoys()):
-        scene = attacked(people, attack, rule)
+        scene = under_attack(people, attack, rule)
         result = scene.aggregate(rule)
         assert bool(result.kept[:10].all())
         errors.append(scene.error(result.update))
@@ -171,7 +173,7 @@ def test_a_peak_between_grid_points_is_found() -> None:
 def test_staying_below_the_threshold_of_rage_keeps_the_weight_and_is_its_worst_case(model: str) -> None:
     people = population(model, cohort_size=40, dim=1000, num_byzantine=10)
     rule = Rage(num_byzantine=10)
-    scene = attacked(people, BelowThreshold(), rule)
+    scene = under_attack(people, BelowThreshold(), rule)
     result = scene.aggregate(rule)
     assert scene.byzantine_weight(result.weights) >= 0.95 * 0.25
     assert 1.3 < scene.error(result.update) <= 2.1
@@ -185,7 +187,7 @@ def test_colluders_of_the_hill_climber_differ_and_hurt_more_than_its_start() -> 
     rule = Rage(num_byzantine=7)
     hurt = []
     for trials in (1, 80):
-        scene = attacked(people, HillClimb(num_trials=trials), rule)
+        scene = under_attack(people, HillClimb(num_trials=trials), rule)
         hurt.append(scene.error(scene.aggregate(rule).update))
     assert hurt[1] > 1.05 * hurt[0]
     away = scene.updates[:7] - people.shape.mean

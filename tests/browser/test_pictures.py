@@ -11,20 +11,20 @@ from pathlib import Path
 import pytest
 from tests.browser.conftest import Visit, Visitor
 from tests.browser.likeness import MOST, check_letters, check_likeness, unlike
-from tests.comparison.grids import result
 from tests.reports.made import folder
 from tests.reports.nasty import nasty_report
 from tests.reports.test_comparisons import written
+from tests.sweeps.runs.grids import result
 
 from holdfast.aggregators import Rage
 from holdfast.attacks import FixedMembers
-from holdfast.comparison.results import Result
 from holdfast.partitions import IidPartition
 from holdfast.reports.page import write_page
 from holdfast.reports.panels import Report
 from holdfast.reports.reporting import report_of
-from holdfast.reports.stories import Story
+from holdfast.server.history import RunHistory
 from holdfast.server.record import RoundRecord
+from holdfast.sweeps.runs.results import Result
 
 pytestmark = pytest.mark.browser
 WIDTHS = {"desktop": 1280, "phone": 390}
@@ -71,7 +71,7 @@ def run_report(place: Path) -> Report:
     changes = {"rounds": ROUNDS, "cohort_size": CLIENTS, "partition": IidPartition(num_clients=CLIENTS)}
     liars = {"byzantine": FixedMembers(clients=LIARS), "rule": Rage(num_byzantine=2)}
     folder(place / "hospitals", [a_round(number) for number in range(ROUNDS)], **changes, **liars)
-    return report_of([Story(place / "hospitals")], guarantee=False)
+    return report_of([RunHistory(place / "hospitals")], guarantee=False)
 
 
 def comparison_rows() -> list[Result]:

@@ -15,8 +15,8 @@ from tests.reports.nasty import NASTY
 from holdfast.partitions import RemotePartition
 from holdfast.reports.page import write_page
 from holdfast.reports.reporting import report_of
-from holdfast.reports.stories import Story
 from holdfast.server.folder import RunFolder
+from holdfast.server.history import RunHistory
 from holdfast.server.record import DroppedReply, RoundRecord
 
 pytestmark = pytest.mark.browser
@@ -90,7 +90,7 @@ def test_any_run_has_a_page_that_draws_everything_and_does_no_harm(
 ) -> None:
     make(tmp_path / "run")
     page = tmp_path / "report.html"
-    write_page(report_of([Story(tmp_path / "run")], guarantee=False), page)
+    write_page(report_of([RunHistory(tmp_path / "run")], guarantee=False), page)
     with visitor.at(page, width=390) as visit:
         visit.draw_everything()
         assert visit.page.evaluate("holdfast.failed") == []
@@ -104,7 +104,7 @@ def test_runs_of_all_kinds_stand_side_by_side(visitor: Visitor, tmp_path: Path) 
     for make in KINDS:
         make(tmp_path / make.__name__)
     page = tmp_path / "report.html"
-    write_page(report_of([Story(tmp_path / make.__name__) for make in KINDS], guarantee=False), page)
+    write_page(report_of([RunHistory(tmp_path / make.__name__) for make in KINDS], guarantee=False), page)
     with visitor.at(page) as visit:
         visit.draw_everything()
         assert visit.page.evaluate("holdfast.failed") == []

@@ -7,19 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.certification.small import convex, played
-from tests.certification.test_certifying import named
+from tests.certification.small import convex
+from tests.certification.test_certify import named, plan_of
 from tests.deployments import configured, deployment, played_round, remote_config
 
 from holdfast.aggregators import Median
-from holdfast.certification import Outcome, RecordsCertification, Subject, Verdict, Wishes, certify, certify_records
-from holdfast.certification.unseen import arrivals, cohorts
-from holdfast.errors import MissingDataError, ParameterError, RunError
+from holdfast.certification import Outcome, PlanRequest, Subject, certify
+from holdfast.certification.assumptions import arrivals, disproved_cohorts
+from holdfast.errors import ParameterError, RunError
+from holdfast.partitions import IidPartition
 from holdfast.runs.deployments import OWN_STEPS
 from holdfast.server.folder import RunFolder
+from holdfast.server.history import Rounds, summary_of
 from holdfast.server.record import DroppedReply, RoundRecord
 from holdfast.server.snapshots import Snapshot
-from holdfast.server.summary import summarised
 from holdfast.simulation import RunConfig
 
 CONSTANTS = {
@@ -29,11 +30,6 @@ CONSTANTS = {
     "dissimilarity": 0.01,
     "distance": 4.0,
 }
-
-
-def verdict_on(found: RecordsCertification, subject: Subject, word: str) -> Verdict:
-    """Return the first verdict on a subject whose name has a word."""
-    return next(each for each in found.verdicts if each.subject is subject and word in each.name)
 
 
 def quiet(path: Path, **changes: Any) -> Path:
@@ -66,41 +62,41 @@ def as_deployment(path: Path, config: RunConfig, simulated: Path) -> Path:
             name: tuple(f"node-{client}" for client in getattr(record, name)) for name in ("cohort", "received", "kept")
         }
         folder.append(record.model_copy(update=unknown | named_clients))
-    folder.write_summary(summarised(folder.records(), deployed=True))
+    folder.write_summary(summary_of(Rounds.of(folder.records(), deployed=True)))
     return folder.path
 
 
 def test_a_deployment_is_judged_by_its_records(tmp_path: Path) -> None:
-    found = certify_records(deployment(tmp_path / "run").path)
+    found = certify(deployment(tmp_path / "run").path)
     assert (found.played, found.rounds, found.skipped, found.plan) == (5, 5, 1, None)
-    assert "1 round changed nothing" in verdict_on(found, Subject.ASSUMPTION, "Algorithm 1").because
-    seen = verdict_on(found, Subject.ASSUMPTION, "Byzantine rows")
+    assert "1 round changed nothing" in named(found, Subject.ASSUMPTION, "Algorithm 1").because
+    seen = named(found, Subject.ASSUMPTION, "Byzantine rows")
     assert seen.outcome is Outcome.UNKNOWN
     assert "at most 1 malformed replies in a round; the rule assumes 2, which no round disproves" in seen.because
-    missing = verdict_on(found, Subject.ASSUMPTION, "all K rows")
+    missing = named(found, Subject.ASSUMPTION, "all K rows")
     assert missing.outcome is Outcome.FAILED
     assert "12 of 40 replies missing, in 5 of 5 rounds (silent 12×)" in missing.because
-    proved = verdict_on(found, Subject.FILTER, "error")
+    proved = named(found, Subject.FILTER, "error")
     assert proved.outcome is Outcome.UNKNOWN
     assert "4 of 4 rounds prove" in proved.because
     assert not found.contradicted
 
 
 def test_what_cannot_be_judged_is_said_plainly(tmp_path: Path) -> None:
-    found = certify_records(deployment(tmp_path / "run").path)
+    found = certify(deployment(tmp_path / "run").path)
     for symbol in ("L", "μ", "σ²", "κ²"):
         verdict = next(each for each in found.verdicts if each.name == symbol)
         assert verdict.outcome is Outcome.UNKNOWN
         assert "the points are with the clients" in verdict.because
-    assert "give these numbers" in verdict_on(found, Subject.GUARANTEE, "theorems").because
+    assert "give these numbers" in named(found, Subject.GUARANTEE, "theorems").because
     assert "judged by the records alone" in found.notes[0]
 
 
 def test_with_constants_the_theorems_state_their_bounds(tmp_path: Path) -> None:
-    found = certify_records(quiet(tmp_path / "run"), wishes=Wishes(problem=CONSTANTS, protocol={"num_byzantine": 1}))
+    found = certify(quiet(tmp_path / "run"), request=PlanRequest(problem=CONSTANTS, protocol={"num_byzantine": 1}))
     assert found.plan is not None
     assert (found.plan.problem.dim, found.plan.protocol.num_clients, found.plan.protocol.num_byzantine) == (7, 8, 1)
-    own = verdict_on(found, Subject.GUARANTEE, "holdfast")
+    own = named(found, Subject.GUARANTEE, "holdfast")
     assert own.outcome is Outcome.UNKNOWN
     assert "is at most" in own.because
     assert "1 Byzantine clients of 8" in found.notes[1]
@@ -108,7 +104,7 @@ def test_with_constants_the_theorems_state_their_bounds(tmp_path: Path) -> None:
 
 
 def test_rounds_that_went_wrong_keep_the_theorems_away(tmp_path: Path) -> None:
-    found = certify_records(deployment(tmp_path / "run").path, wishes=Wishes(problem=CONSTANTS, protocol={}))
+    found = certify(deployment(tmp_path / "run").path, request=PlanRequest(problem=CONSTANTS))
     own = [each for each in found.verdicts if each.subject is Subject.GUARANTEE]
     assert {each.outcome for each in own} == {Outcome.INAPPLICABLE}
     assert "1 round changed nothing" in own[-1].because
@@ -117,14 +113,15 @@ def test_rounds_that_went_wrong_keep_the_theorems_away(tmp_path: Path) -> None:
 def test_some_constants_are_not_enough(tmp_path: Path) -> None:
     path = deployment(tmp_path / "run").path
     with pytest.raises(ParameterError, match=r"σ², ‖x_0 − x\*‖² or F\(x_0\) − F\* missing"):
-        certify_records(path, wishes=Wishes(problem={"smoothness": 1.0, "dissimilarity": 0.0}, protocol={}))
+        certify(path, request=PlanRequest(problem={"smoothness": 1.0, "dissimilarity": 0.0}, protocol={}))
     with pytest.raises(ParameterError, match="sigma0"):
-        certify_records(path, sigma0=-1.0)
+        certify(path, sigma0=-1.0)
 
 
 def test_constants_need_the_number_of_clients(tmp_path: Path) -> None:
+    path = deployment(tmp_path / "run", config=remote_config(partition=IidPartition(num_clients=8))).path
     with pytest.raises(RunError, match="remote partition"):
-        certify_records(played(tmp_path / "run", convex()), wishes=Wishes(problem=CONSTANTS, protocol={}))
+        certify(path, request=PlanRequest(problem=CONSTANTS))
 
 
 def test_more_malformed_replies_than_assumed_disprove_the_assumption() -> None:
@@ -132,7 +129,7 @@ def test_more_malformed_replies_than_assumed_disprove_the_assumption() -> None:
     record = RoundRecord(
         round=3, step=1, lr=0.1, cohort=(1, 2, 3), received=(1, 2, 3), unusable=(1, 2), drops=drops, num_byzantine=1
     )
-    verdict = cohorts([record])
+    verdict = disproved_cohorts([record])
     assert verdict.outcome is Outcome.FAILED
     assert "disproved in 1 of 1 rounds, first in round 3: 2 malformed replies, 1 assumed" in verdict.because
     assert not verdict.contradiction
@@ -141,47 +138,48 @@ def test_more_malformed_replies_than_assumed_disprove_the_assumption() -> None:
 def test_a_broken_promise_disproves_it_too(tmp_path: Path) -> None:
     record = played_round(remote_config(), 0)
     broken = record.model_copy(update={"promise_broken": True, "reason": "the spread stays large"})
-    assert "first in round 0: the spread stays large" in cohorts([broken]).because
-    assert cohorts([record]).outcome is Outcome.UNKNOWN
-    assert cohorts([record], sigma0=1e-6).outcome is Outcome.FAILED
+    assert "first in round 0: the spread stays large" in disproved_cohorts([broken]).because
+    assert disproved_cohorts([record]).outcome is Outcome.UNKNOWN
+    assert disproved_cohorts([record], sigma0=1e-6).outcome is Outcome.FAILED
 
 
 def test_where_all_arrive_it_held() -> None:
     record = RoundRecord(round=0, step=1, lr=0.1, cohort=(1, 2), received=(1, 2))
     assert arrivals([record]).outcome is Outcome.HELD
-    assert arrivals([]).outcome is cohorts([]).outcome is Outcome.UNKNOWN
+    assert arrivals([]).outcome is disproved_cohorts([]).outcome is Outcome.UNKNOWN
 
 
 def test_other_rules_have_no_certificate(tmp_path: Path) -> None:
-    found = certify_records(deployment(tmp_path / "run", config=remote_config(rule=Median())).path)
-    assert verdict_on(found, Subject.FILTER, "error").outcome is Outcome.INAPPLICABLE
-    assert "nothing is proved for median" in verdict_on(found, Subject.ASSUMPTION, "Algorithm 1").because
+    found = certify(deployment(tmp_path / "run", config=remote_config(rule=Median())).path)
+    assert named(found, Subject.FILTER, "error").outcome is Outcome.INAPPLICABLE
+    assert "nothing is proved for median" in named(found, Subject.ASSUMPTION, "Algorithm 1").because
 
 
 def test_a_deployment_that_was_not_begun_can_be_judged(tmp_path: Path) -> None:
-    found = certify_records(deployment(tmp_path / "run", rounds=0).path)
+    found = certify(deployment(tmp_path / "run", rounds=0).path)
     assert found.played == 0
     json.dumps(found.as_dict(), allow_nan=False)
 
 
 def test_json_holds_finite_numbers_only(tmp_path: Path) -> None:
-    for wishes in (Wishes(problem={}, protocol={}), Wishes(problem=CONSTANTS, protocol={})):
-        table = certify_records(deployment(tmp_path / str(len(wishes.problem))).path, wishes=wishes).as_dict()
+    for request in (PlanRequest(), PlanRequest(problem=CONSTANTS)):
+        table = certify(deployment(tmp_path / str(len(request.problem))).path, request=request).as_dict()
         json.dumps(table, allow_nan=False)
         assert table["contradicted"] is False
 
 
-def test_measuring_needs_points(tmp_path: Path) -> None:
-    with pytest.raises(MissingDataError, match="with its clients"):
-        certify(deployment(tmp_path / "run").path)
+def test_nothing_is_measured_where_the_points_are_not(tmp_path: Path) -> None:
+    found = certify(deployment(tmp_path / "run").path)
+    assert found.models is None
+    with pytest.raises(RunError, match="nothing was measured: the points of"):
+        _ = found.curve
 
 
-def test_with_a_twin_a_deployment_is_measured_like_a_simulated_run(tmp_path: Path) -> None:
-    simulated = played(tmp_path / "simulated", convex())
-    path = as_deployment(tmp_path / "deployed", convex(), simulated)
-    found, truth = certify(path), certify(simulated)
+def test_with_a_twin_a_deployment_is_measured_like_a_simulated_run(convex_run: Path, tmp_path: Path) -> None:
+    path = as_deployment(tmp_path / "deployed", convex(), convex_run)
+    found, truth = certify(path), certify(convex_run)
     assert found.curve[1].tolist() == truth.curve[1].tolist()
-    assert [each.value for each in found.plan.constants] == [each.value for each in truth.plan.constants]
+    assert plan_of(found).constants == plan_of(truth).constants
     assert named(found, Subject.GUARANTEE, "expectation").outcome is Outcome.HELD
     assert "who was Byzantine is not known" in named(found, Subject.GUARANTEE, "expectation").because
     assert named(found, Subject.ASSUMPTION, "Byzantine rows").outcome is Outcome.UNKNOWN
@@ -189,9 +187,8 @@ def test_with_a_twin_a_deployment_is_measured_like_a_simulated_run(tmp_path: Pat
     assert "twin" in found.notes[-1]
 
 
-def test_a_bound_exceeded_by_a_deployment_contradicts_nothing(tmp_path: Path) -> None:
-    simulated = played(tmp_path / "simulated", convex())
-    path = as_deployment(tmp_path / "deployed", convex(), simulated)
+def test_a_bound_exceeded_by_a_deployment_contradicts_nothing(convex_run: Path, tmp_path: Path) -> None:
+    path = as_deployment(tmp_path / "deployed", convex(), convex_run)
     folder = RunFolder.open(path)
     kept = folder.snapshot(9)
     folder.save_snapshot(Snapshot(round=9, model=kept.model + 1e3, buffers=kept.buffers))
@@ -204,7 +201,7 @@ def test_a_step_size_that_nobody_knows_keeps_the_theorems_away(tmp_path: Path) -
     folder = deployment(tmp_path / "run")
     config = folder.path / "config.toml"
     config.write_text(config.read_text() + f'{OWN_STEPS} = "chosen by the clients"\n')
-    judged = certify_records(folder.path, wishes=Wishes(problem=CONSTANTS, protocol={}))
+    judged = certify(folder.path, request=PlanRequest(problem=CONSTANTS))
     assert judged.plan is not None
     assert "step size" in [each.name for each in judged.plan.outside]
     assert all(

@@ -18,8 +18,8 @@ pytest.importorskip("matplotlib")
 
 
 @pytest.fixture(scope="module")
-def certification(tmp_path_factory: pytest.TempPathFactory) -> Certification:
-    return certify(played(tmp_path_factory.mktemp("plots") / "a run", convex()))
+def certification(convex_run: Path) -> Certification:
+    return certify(convex_run)
 
 
 @pytest.mark.parametrize("kind", ["svg", "png"])

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from holdfast.attacks import Cluster
 from holdfast.cli.app import app
-from holdfast.scenes import scene
+from holdfast.sweeps.matrices.populations import scene
 
 
 @pytest.fixture

@@ -5,22 +5,25 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.certification.small import convex, played
-from tests.certification.test_certifying import changed_round
+from tests.certification.test_certify import changed_round
 from tests.cli.commands import refused, run
 from tests.deployments import deployment
 from typer.testing import CliRunner
 
+from holdfast.certification import Outcome, Subject, certify
 from holdfast.cli.app import app
+from holdfast.cli.certify import _summary
 
 
 @pytest.fixture
-def complete(tmp_path: Path) -> Path:
+def complete(own_convex_run: Path) -> Path:
     """Return the folder of a run that is complete."""
-    return played(tmp_path / "run", convex())
+    return own_convex_run
 
 
 def flat(output: str) -> str:
@@ -34,6 +37,7 @@ def test_a_run_is_judged_and_drawn(complete: Path) -> None:
         "complete",
         "measured at 5 models",
         "✓ Byzantine rows in a cohort held",
+        "○ error against the certificate says nothing",
         "Nothing contradicts what is proved.",
         "certificate.svg",
     ):
@@ -51,7 +55,7 @@ def test_json_holds_everything(complete: Path) -> None:
     table = json.loads(run("certify", str(complete), "--json"))
     assert table["contradicted"] is False
     assert len(table["models"]) == 5
-    assert {each["outcome"] for each in table["verdicts"]} == {"held"}
+    assert {each["outcome"] for each in table["verdicts"]} == {"held", "says nothing"}
 
 
 def test_an_interrupted_run_is_said_to_be_one(tmp_path: Path) -> None:
@@ -64,6 +68,13 @@ def test_a_run_that_kept_its_start_alone_tests_no_theorem(tmp_path: Path) -> Non
     assert "the run kept no model after its start" in output
     assert "The theorems were not put to the test" in output
     assert "Nothing contradicts" not in output
+
+
+def test_theorems_that_promise_nothing_are_not_said_to_have_been_kept(complete: Path) -> None:
+    found = certify(complete)
+    silent = [replace(each, outcome=Outcome.VACUOUS) for each in found.verdicts if each.subject is Subject.GUARANTEE]
+    said = _summary(replace(found, verdicts=tuple(silent)))
+    assert said == "The theorems were not put to the test, as they promise nothing of this run."
 
 
 def test_a_sample_is_stated_above_what_was_measured_of_it(complete: Path) -> None:

@@ -11,7 +11,7 @@ from rich.console import Console
 from tests.cli.commands import refused, run
 
 from holdfast.cli.gauntlet import _ranking
-from holdfast.gauntlet import read_records, standings
+from holdfast.sweeps.matrices import ranking, read_records
 
 
 def test_gauntlet_ranks_rules_and_says_where_rage_is_not_the_best(tmp_path: Path) -> None:
@@ -22,7 +22,7 @@ def test_gauntlet_ranks_rules_and_says_where_rage_is_not_the_best(tmp_path: Path
     for word in ("worst", "d=50", "krum", "rage", "18 records"):
         assert word in output
     again = json.loads(run("gauntlet", *options, *cohort, "--out", str(out), "--json"))
-    assert {standing["rule"] for standing in again} == {"rage", "median", "krum"}
+    assert {each["rule"] for each in again} == {"rage", "median", "krum"}
     assert len(out.read_text().splitlines()) == 18
     assert json.loads(run("gauntlet", "--show", str(out), "--json")) == again
 
@@ -34,7 +34,7 @@ def test_gauntlet_ranks_rules_and_says_where_rage_is_not_the_best(tmp_path: Path
         (("--rules", "krumm"), "did you mean 'krum'"),
         (("--dims", "ten"), "--dims takes whole numbers"),
         (("--byzantine-fractions", "0.7"), "less than 0.5"),
-        (("--out", "/nowhere/records.jsonl"), "cannot write records"),
+        (("--out", "/nowhere/records.jsonl"), "cannot write to"),
         (("--models", "file:nowhere.npy"), "cannot read 'nowhere.npy'"),
     ],
 )
@@ -50,7 +50,7 @@ def test_gauntlet_fits_a_narrow_terminal_and_says_what_is_not_there(tmp_path: Pa
     run("gauntlet", *options, "--cohort-sizes", "4", "--byzantine-fractions", "0.25", "--out", str(out))
     records = read_records(out)
     narrow = Console(width=80, record=True, file=io.StringIO())
-    narrow.print(_ranking(standings(records), narrow.width))
+    narrow.print(_ranking(ranking(records), narrow.width))
     text = narrow.export_text()
     assert "…" not in text
     assert "nan" not in text

@@ -47,6 +47,7 @@ def test_every_run_has_its_own_folder(config: str) -> None:
     assert same_results(RunFolder.open("runs/small-1"), RunFolder.open("here")) == []
 
 
+@pytest.mark.usefixtures("two_threads")
 def test_the_number_of_processes_changes_nothing(config: str) -> None:
     run("run", config, "--jobs", "1", "--out", "one", "-q")
     run("run", config, "--jobs", "2", "--out", "two", "-q")
@@ -98,6 +99,22 @@ def test_resuming_a_complete_run_shows_it(config: str) -> None:
 
 def test_resume_refuses_what_is_no_run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert "does not exist" in refused(capsys, monkeypatch, "resume", "nowhere")
+
+
+def test_resume_names_the_runs_of_a_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("mean", "rage"):
+        (tmp_path / "several" / name).mkdir(parents=True)
+        (tmp_path / "several" / name / "config.toml").touch()
+    said = refused(capsys, monkeypatch, "resume", str(tmp_path / "several"))
+    assert "holds 2 runs; give one of them: " in said
+    assert f"{tmp_path / 'several' / 'mean'}, {tmp_path / 'several' / 'rage'}" in said
+    for number in range(20):
+        (tmp_path / "many" / f"{number:02}").mkdir(parents=True)
+        (tmp_path / "many" / f"{number:02}" / "config.toml").touch()
+    said = refused(capsys, monkeypatch, "resume", str(tmp_path / "many"))
+    assert f"{tmp_path / 'many' / '09'} and 10 more" in said
 
 
 def test_resume_tells_what_it_passed_over(config: str) -> None:

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.cli.commands import refused, run, small_config
 from tests.deployments import deployment
+from tests.shared import session_folder, shared_folder
 
 from holdfast.runs import Run, read_config
 
 
+@pytest.fixture(scope="session")
+def small_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Yield the folder of a run that is complete, one for all tests: do not change it."""
+
+    def make(path: Path) -> None:
+        for _ in Run.start(read_config(small_config(tmp_path_factory.mktemp("config"))), path).play():
+            pass
+
+    with shared_folder(session_folder(tmp_path_factory), "small", make) as path:
+        yield path
+
+
 @pytest.fixture
-def complete(tmp_path: Path) -> Path:
-    """Return the folder of a run that is complete."""
-    config = read_config(small_config(tmp_path))
-    played = Run.start(config, tmp_path / "runs" / "complete")
-    for _ in played.play():
-        pass
-    return played.folder.path
+def complete(small_run: Path, tmp_path: Path) -> Path:
+    """Return the folder of a run that is complete; a test may change it."""
+    return Path(shutil.copytree(small_run, tmp_path / "runs" / "complete"))
 
 
 def test_show_has_the_summary_and_the_clients_who_were_removed_most(complete: Path) -> None:
@@ -46,7 +57,9 @@ def test_json_holds_everything(complete: Path) -> None:
     shown = json.loads(run("show", str(complete), "--json"))
     assert (shown["state"], shown["rounds"], shown["summary"]["rounds"]) == ("complete", 6, 6)
     assert [client["client"] for client in shown["clients"]] == list(range(12))
-    assert (shown["updates"]["byzantine_kept"], shown["updates"]["honest_removed"]) == (0, 0)
+    tally = shown["summary"]["tally"]
+    assert (tally["byzantine_kept"], tally["honest_removed"]) == (0, 0)
+    assert shown["summary"] == json.loads((complete / "summary.json").read_text())
     assert shown["config"]["rule"]["name"] == "rage"
     assert f"in round {shown['summary']['best']['round']})" in " ".join(run("show", str(complete)).split())
 
@@ -142,8 +155,9 @@ def test_json_of_a_deployment_has_its_faults(tmp_path: Path) -> None:
     assert shown["faults"] == {"shape": 4, "silent": 12, "not asked": 4}
     assert shown["skips"] == [{"round": 2, "reason": "nobody answered, so there is nothing to aggregate"}]
     assert shown["clients"][0]["faults"] == {"not asked": 4}
-    assert shown["updates"] is shown["summary"]["precision"] is shown["summary"]["recall"] is None
-    assert shown["summary"]["updates_removed"] == 8
+    tally = shown["summary"]["tally"]
+    assert tally["byzantine"] is tally["byzantine_kept"] is tally["precision"] is tally["recall"] is None
+    assert (tally["removed"], tally["judged"], tally["malformed"], tally["unasked"]) == (8, 28, 4, 4)
 
 
 def test_a_round_says_what_became_of_every_reply(
@@ -156,7 +170,7 @@ def test_a_round_says_what_became_of_every_reply(
     assert "absent" in rows["hospital-c"]
     assert "removed" in rows["hospital-a"]
     assert "kept" in rows["hospital-h"]
-    assert "stray" in output
+    assert "unasked" in output
     assert "skipped, the model is left as it was" in run("show", path, "--round", "2")
     assert json.loads(run("show", path, "--round", "0", "--json"))["round"] == 0
     assert "has 5 rounds, counted from 0; got --round 9" in refused(capsys, monkeypatch, "show", path, "--round", "9")

@@ -33,10 +33,10 @@ def test_a_number_that_is_not_there_is_left_out() -> None:
 
 def test_byzantine_clients_are_counted_where_they_are_known() -> None:
     found = figures(record(0), byzantine_known=True)
-    assert (found["clients/kept_byzantine"], found["clients/removed_byzantine"]) == (1, 0)
+    assert (found["clients/byzantine_kept"], found["clients/byzantine_removed"]) == (1, 0)
     found = figures(record(1), byzantine_known=True)
-    assert (found["clients/kept_byzantine"], found["clients/removed_byzantine"]) == (0, 1)
-    assert found["clients/removed_honest"] == 0
+    assert (found["clients/byzantine_kept"], found["clients/byzantine_removed"]) == (0, 1)
+    assert found["clients/honest_removed"] == 0
     assert not [name for name in figures(record(1), byzantine_known=False) if "byzantine" in name or "honest" in name]
 
 

@@ -33,7 +33,7 @@ def test_metrics_parameters_and_tags_are_what_the_run_holds(tmp_path: Path) -> N
     number = to_mlflow(tmp_path / "run", store)
     assert history(store, number, "accuracy/test") == pytest.approx({0: 0.5, 1: 0.6, 2: 0.7})
     assert history(store, number, "loss/test") == pytest.approx({0: 1.0, 2: 1 / 3})
-    assert history(store, number, "clients/kept_byzantine") == {0: 1, 1: 0, 2: 0}
+    assert history(store, number, "clients/byzantine_kept") == {0: 1, 1: 0, 2: 0}
     assert history(store, number, "metrics/_i_loss_/i_/_/x") == {0: 2, 1: 2, 2: 2}
     run = client(store).get_run(number)
     assert run.data.params["rule.name"] == "rage"

@@ -49,7 +49,7 @@ def test_scalars_have_the_round_as_their_step(tmp_path: Path) -> None:
     assert folder == tmp_path / "out" / "run"
     assert scalars(folder, "accuracy/test") == pytest.approx({0: 0.5, 1: 0.6, 2: 0.7})
     assert scalars(folder, "loss/test") == pytest.approx({0: 1.0, 2: 1 / 3})
-    assert scalars(folder, "clients/removed_byzantine") == {0: 0, 1: 1, 2: 1}
+    assert scalars(folder, "clients/byzantine_removed") == {0: 0, 1: 1, 2: 1}
     assert scalars(folder, "metrics/_i_loss_/i_/../x") == {0: 2, 1: 2, 2: 2}
 
 

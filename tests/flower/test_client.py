@@ -15,7 +15,6 @@ import torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 from tests.simulation.engines.tasks import batch_norm, chunk_of, mlp, one_output, softmax, start_of, task_of
-from tests.threads import single_thread
 from torch import Tensor, nn
 
 from holdfast.errors import ParameterError
@@ -31,8 +30,6 @@ from holdfast.flower.client import (
 from holdfast.models.losses import Logistic, Loss
 from holdfast.simulation.batches import batches
 from holdfast.simulation.engines.loop import LoopEngine
-
-__all__ = ["single_thread"]
 
 CONFIG: dict[str, Any] = {"server-round": 4, "round": 3, "local-steps": 5, "lr": 0.05, "batch-size": 8, "seed": 1}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
@@ -32,10 +32,10 @@ from torch import Tensor
 
 from holdfast.aggregators import Aggregator, Krum, Mean, Median, Rage, ServerView
 from holdfast.flower.faults import Fault
-from holdfast.flower.gate import Gate
 from holdfast.flower.guarded import GuardedStrategy
 from holdfast.flower.layout import ModelLayout
 from holdfast.flower.redteam import MALFORMED
+from holdfast.flower.replies.validator import ReplyValidator
 from holdfast.flower.strategy import HoldfastStrategy, RageStrategy, RobustStrategy
 
 RULES: dict[str, Aggregator] = {
@@ -85,7 +85,7 @@ def rows_of(replies: list[Message]) -> Tensor:
     for row, reply in zip(rows, replies, strict=True):
         local = np.empty(layout.dim, np.float32)
         try:
-            Gate(layout).admit(reply.content, local)
+            ReplyValidator(layout).admit(reply.content, local)
         except ValueError:
             continue
         row.copy_((x - torch.from_numpy(local)) / LR)
@@ -154,7 +154,7 @@ def check(name: str, strategy: str, place: int) -> None:
 
 
 def somewhere(name: str) -> int:
-    """Return a place that differs from name to name; the slow tests try every one."""
+    """Return a place that differs from name to name."""
     return list(MALFORMED).index(name) % len(NODES)
 
 
@@ -170,17 +170,21 @@ def test_flowers_own_strategies_survive_every_reply_behind_the_front(flower: str
     check_guarded(name, flower, somewhere(name))
 
 
-@pytest.mark.slow
+def first_of(names: Mapping[str, object]) -> list[object]:
+    """Return names as parameters: the usual tests play the first everywhere, the slow ones the others."""
+    first, *others = names
+    return [first, *(pytest.param(name, marks=pytest.mark.slow) for name in others)]
+
+
 @pytest.mark.parametrize("place", range(10))
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", first_of(STRATEGIES))
 def test_it_does_not_matter_where_the_liar_stands(strategy: str, place: int) -> None:
     for name in MALFORMED:
         check(name, strategy, place)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("place", range(10))
-@pytest.mark.parametrize("flower", FLOWERS)
+@pytest.mark.parametrize("flower", first_of(FLOWERS))
 def test_it_does_not_matter_to_flowers_own_either(flower: str, place: int) -> None:
     for name in MALFORMED:
         check_guarded(name, flower, place)
@@ -203,9 +207,7 @@ def test_over_the_wire_a_run_survives_every_malformed_reply_one_after_the_other(
         assert [drop.client for drop in record.drops] == ([] if reply.harmless else [str(NODES[somewhere(name)])]), name
 
 
-@pytest.mark.parametrize(
-    "flower", ["fedavg", *(pytest.param(name, marks=pytest.mark.slow) for name in ("krum", "fedmedian"))]
-)
+@pytest.mark.parametrize("flower", first_of(FLOWERS))
 def test_over_the_wire_flowers_own_strategies_survive_them_too(flower: str, clock: Clock) -> None:
     guarded = GuardedStrategy(FLOWERS[flower]())
     guarded.strategy.fraction_evaluate = 0.0
@@ -232,7 +234,7 @@ def test_two_malformed_replies_refute_the_assumption_of_one_and_the_model_stays(
     assert new is None
     assert record.skipped
     assert record.reason is not None
-    assert "2 replies were no models, more than the 1" in record.reason
+    assert "2 of 10 rows are unusable, more than the 1" in record.reason
     assert record.kept == ()
     assert torch.equal(strategy.state.model, ModelLayout.of(model()).parameters_of(model()))
 

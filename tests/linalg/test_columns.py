@@ -196,6 +196,7 @@ def test_combine_never_reads_a_row_without_weight(make: Callable[[torch.Tensor],
     assert torch.equal(update, torch.ones(70_000))
 
 
+@pytest.mark.portable
 def test_combine_does_not_depend_on_the_number_of_threads(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
     wide = np.tile(rows, (1, 12))
     weights = stream(0, "weights").random(len(rows))

@@ -17,6 +17,8 @@ from holdfast.linalg.sources import as_columns
 from holdfast.linalg.threads import one_blas_thread
 from holdfast.rng import stream
 
+pytestmark = pytest.mark.portable
+
 Rows = NDArray[np.float32]
 
 

@@ -21,6 +21,8 @@ from holdfast.linalg.spectrum import (
 )
 from holdfast.rng import stream
 
+pytestmark = pytest.mark.portable
+
 SPECTRA = ("isotropic", "power law", "groups", "staircase", "heavy tails", "far cluster")
 
 

@@ -18,6 +18,8 @@ from holdfast.models.convex import LogisticProblem, logistic_constants, quadrati
 from holdfast.partitions import DirichletPartition, IidPartition, Shares, UnequalPartition
 from holdfast.rng import stream
 
+pytestmark = pytest.mark.portable
+
 LOGISTIC = points(4, num_classes=2, num_points=40, dtype=torch.float64)
 LOGISTIC_SHARES = DirichletPartition(num_clients=6, alpha=0.3, equal_sizes=False, min_points=2).split(LOGISTIC, seed=0)
 QUADRATIC = numbers(5, num_points=40, dtype=torch.float64)

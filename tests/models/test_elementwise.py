@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.threads import single_thread
 from torch import Tensor
 from torch.nn import functional
 
@@ -18,7 +17,7 @@ from holdfast.models.elementwise import sigmoid
 from holdfast.models.losses import Logistic
 from holdfast.rng import stream
 
-pytestmark = [pytest.mark.portable, pytest.mark.usefixtures(single_thread.__name__)]
+pytestmark = pytest.mark.portable
 
 LENGTHS = range(1, 71)
 """From less than one vector to more than four of the longest, which hold 16 numbers of float32."""

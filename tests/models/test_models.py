@@ -231,6 +231,14 @@ def test_tables_and_reprs_give_the_same_model_back(model: Architecture, dataset:
     assert MODELS[MODELS.name(model)] is type(model)
 
 
+def test_a_model_that_no_memory_holds_is_refused() -> None:
+    model = MultilayerPerceptron(hidden=(10**13, 2))  # more bytes than a process has addresses
+    with pytest.raises(
+        ParameterError, match=r"hidden=.* does not fit into memory: one of its tensors takes [\d,.]+ GiB"
+    ):
+        model.build(points(4), 0)
+
+
 def test_wrong_names_and_parameters_are_refused() -> None:
     with pytest.raises(
         UnknownNameError, match="unknown model 'logistic-regresion', did you mean 'logistic-regression'"

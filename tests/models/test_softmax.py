@@ -17,6 +17,8 @@ from holdfast.models.softmax import SoftmaxProblem, softmax_constants
 from holdfast.partitions import DirichletPartition, IidPartition, Shares
 from holdfast.rng import stream
 
+pytestmark = pytest.mark.portable
+
 POINTS = points(4, num_classes=3, num_points=40, dtype=torch.float64)
 SHARES = DirichletPartition(num_clients=6, alpha=0.3, equal_sizes=False, min_points=2).split(POINTS, seed=0)
 

@@ -31,7 +31,8 @@ def _of(folder: str, names: str, tests: str) -> tuple[Target, ...]:
 
 
 PAPER = "theory/paper theory/test_lemmas.py theory/test_statements.py"
-ROUNDS = "flower/test_rounds.py flower/test_strategy.py flower/test_agreement.py"
+MATRIX = "flower/replies/test_matrix.py flower/test_strategy.py flower/test_agreement.py"
+REPLIES = "flower/replies/test_validator.py flower/replies/test_npy.py"
 SIMULATION = """simulation/test_algorithm1.py simulation/test_options.py simulation/test_adversary.py
 simulation/test_measuring.py simulation/test_evaluation.py simulation/test_cohorts.py"""
 TARGETS: tuple[Target, ...] = (
@@ -42,7 +43,8 @@ TARGETS: tuple[Target, ...] = (
     *_of("aggregators/rage", "filtering", "linalg/test_spectrum.py aggregators/test_rage.py"),
     *_of("aggregators/rage", "saddle", "aggregators/test_saddle.py aggregators/test_exact.py"),
     # linear algebra
-    *_of("linalg", "columns sources", "linalg/test_columns.py linalg/test_gram.py linalg/test_shards.py"),
+    *_of("linalg", "columns", "linalg/test_columns.py linalg/test_mixtures.py linalg/test_gram.py"),
+    *_of("linalg", "sources", "linalg/test_columns.py linalg/test_gram.py"),
     *_of("linalg", "gram", "linalg/test_gram.py linalg/test_columns.py"),
     *_of("linalg", "mixtures", "linalg/test_mixtures.py aggregators/test_wrappers.py"),
     *_of("linalg", "norms", "aggregators/test_similarity.py aggregators/test_centre.py"),
@@ -57,11 +59,15 @@ TARGETS: tuple[Target, ...] = (
     *_of("theory", "sharp", "theory/test_sharp_edges.py theory/test_concentration.py theory/test_lemmas.py"),
     # the server
     *_of("simulation", "federation", SIMULATION),
-    *_of("flower", "rounds stepping", ROUNDS),
+    *_of("server", "buffers", "server/test_buffers.py"),
+    *_of("server", "decision", "server/test_decision.py"),
+    *_of("server", "round step", "server/test_round.py"),
+    *_of("server", "state", "server/test_state.py"),
+    *_of("flower/replies", "matrix", MATRIX),
     # what clients reply
-    *_of("flower", "gate wire", "flower/test_gate.py flower/test_wire.py flower/test_layout.py"),
-    *_of("flower", "door", "flower/test_door.py flower/test_rounds.py"),
-    *_of("flower", "receiving", "flower/test_receiving.py"),
+    *_of("flower/replies", "validator npy", f"{REPLIES} flower/test_layout.py"),
+    *_of("flower/replies", "matcher", "flower/replies/test_matcher.py flower/replies/test_matrix.py"),
+    *_of("flower/replies", "stream", "flower/replies/test_stream.py"),
 )  # fmt: skip
 
 

@@ -4,12 +4,12 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.comparison.grids import BASE, result
+from tests.sweeps.runs.grids import BASE, result
 
-from holdfast.comparison.results import Result, State, write_results
 from holdfast.errors import CorruptRunError
 from holdfast.reports.comparisons import comparison_report, is_comparison
 from holdfast.reports.panels import HeatMap, Lines, Panel, Report, Table, Text
+from holdfast.sweeps.runs.results import Result, State, write_results
 
 GRID = f"""
 title = "Mine"

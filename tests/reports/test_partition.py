@@ -13,22 +13,22 @@ from holdfast.data import DATASETS
 from holdfast.partitions import IidPartition
 from holdfast.reports.panels import Bars
 from holdfast.reports.sections.partition import partition
-from holdfast.reports.stories import Story
 from holdfast.reports.thinning import Limits
+from holdfast.server.history import RunHistory
 
 
-def story(path: Path, **changes: Any) -> Story:
+def history(path: Path, **changes: Any) -> RunHistory:
     """Return a run of the digits at hand with 40 clients, of whom four are asked; 3 and three others lie."""
     liars = FixedMembers(clients=(3, 21, 30, 39))
     folder(path, [four(0), four(1)], **({"partition": IidPartition(num_clients=40), "byzantine": liars} | changes))
     config = path / "config.toml"
     checksum = DATASETS.build("digits").load().checksum
     config.write_text(config.read_text(encoding="utf-8").replace("0" * 64, checksum), encoding="utf-8")
-    return Story(path)
+    return RunHistory(path)
 
 
-def bars(stories: list[Story], most: int, place: int = 0) -> Bars:
-    found = partition(stories, Limits(bars=most)).panels[place]
+def bars(histories: list[RunHistory], most: int, place: int = 0) -> Bars:
+    found = partition(histories, Limits(bars=most)).panels[place]
     assert isinstance(found, Bars)
     return found
 
@@ -37,13 +37,13 @@ def bars(stories: list[Story], most: int, place: int = 0) -> Bars:
     ("most", "numbers"), [(2, (3, 21)), (6, (0, 1, 3, 21, 30, 39)), (9, (0, 1, 2, 3, 4, 5, 21, 30, 39))]
 )
 def test_liars_come_first_those_never_asked_among_them(tmp_path: Path, most: int, numbers: tuple[int, ...]) -> None:
-    found = bars([story(tmp_path / "run")], most)
+    found = bars([history(tmp_path / "run")], most)
     assert found.categories == tuple(f"client {number}" for number in numbers)
     assert {found.categories[place] for place in found.flagged} <= {"client 3", "client 21", "client 30", "client 39"}
     assert f"Shown are {most} of 40 clients: Byzantine ones first" in found.caption
 
 
 def test_runs_with_other_liars_have_their_own_marks(tmp_path: Path) -> None:
-    stories = [story(tmp_path / "one"), story(tmp_path / "other", byzantine=FixedMembers(clients=(7,)))]
-    assert [bars(stories, 40, place).flagged for place in range(2)] == [(3, 21, 30, 39), (3, 7)]
-    assert len(partition([stories[0], stories[0]]).panels) == 1
+    histories = [history(tmp_path / "one"), history(tmp_path / "other", byzantine=FixedMembers(clients=(7,)))]
+    assert [bars(histories, 40, place).flagged for place in range(2)] == [(3, 21, 30, 39), (3, 7)]
+    assert len(partition([histories[0], histories[0]]).panels) == 1

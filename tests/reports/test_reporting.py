@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from tests import deployments
-from tests.certification.small import convex, played
 from tests.reports.made import folder, four
 
 from holdfast.aggregators import Mean, Rage
@@ -20,9 +19,9 @@ from holdfast.partitions import DirichletPartition
 from holdfast.reports.panels import Bars, HeatMap, Lines, Report, Table, Text
 from holdfast.reports.pictures import picture_of, write_pictures
 from holdfast.reports.reporting import report_of
-from holdfast.reports.stories import Story
 from holdfast.reports.tables import write_tables
 from holdfast.runs import Run
+from holdfast.server.history import RunHistory
 from holdfast.simulation import RunConfig
 
 NAME = "<script>alert(1)</script>&$x$"
@@ -66,8 +65,8 @@ def digits(path: Path, **changes: object) -> Path:
 
 
 def test_a_real_run_gives_every_section(tmp_path: Path) -> None:
-    story = Story(digits(tmp_path / "rage"))
-    report = checked(report_of([story], guarantee=False))
+    history = RunHistory(digits(tmp_path / "rage"))
+    report = checked(report_of([history], guarantee=False))
     keys = "verdict learning clients filtering certificate timing partition configuration reproduce"
     assert [section.key for section in report.sections] == keys.split()
     bars = next(panel for section in report.sections for panel in section.panels if panel.key == "partition")
@@ -75,12 +74,12 @@ def test_a_real_run_gives_every_section(tmp_path: Path) -> None:
     assert len(bars.categories) == 10
     assert len(bars.parts) == 10
     assert len(bars.flagged) == 2
-    assert story.problems == []
+    assert history.problems == []
 
 
 def test_several_runs_stand_side_by_side(tmp_path: Path) -> None:
     paths = [digits(tmp_path / "rage"), digits(tmp_path / "mean", rule=Mean())]
-    report = checked(report_of([Story(path) for path in paths], guarantee=False))
+    report = checked(report_of([RunHistory(path) for path in paths], guarantee=False))
     panels = {panel.key: panel for section in report.sections for panel in section.panels}
     accuracy, runs = panels["accuracy"], panels["runs"]
     assert isinstance(accuracy, Lines)
@@ -91,8 +90,8 @@ def test_several_runs_stand_side_by_side(tmp_path: Path) -> None:
     assert report.title == tmp_path.name
 
 
-def test_the_guarantee_of_a_convex_run_has_conditions_and_bounds(tmp_path: Path) -> None:
-    report = checked(report_of([Story(played(tmp_path / "run", convex()))]))
+def test_the_guarantee_of_a_convex_run_has_conditions_and_bounds(convex_run: Path) -> None:
+    report = checked(report_of([RunHistory(convex_run)]))
     panels = {panel.key: panel for section in report.sections for panel in section.panels}
     bound = panels["bound"]
     assert isinstance(bound, Lines)
@@ -131,7 +130,7 @@ STATES = ("empty", "crashed", "one-round", "nan", "damaged", "no-config", "skipp
 @pytest.mark.parametrize("state", STATES)
 def test_a_run_in_any_state_is_a_report(tmp_path: Path, state: str) -> None:
     _sorry(tmp_path / state, state)
-    report = checked(report_of([Story(tmp_path / state)]))
+    report = checked(report_of([RunHistory(tmp_path / state)]))
     assert report.headlines
     assert write_pictures(report, tmp_path / "pictures") or state in {"empty", "damaged"}
     write_tables(report, tmp_path / "tables")
@@ -140,12 +139,12 @@ def test_a_run_in_any_state_is_a_report(tmp_path: Path, state: str) -> None:
 def test_runs_in_all_states_are_one_report(tmp_path: Path) -> None:
     for state in STATES:
         _sorry(tmp_path / state, state)
-    checked(report_of([*(Story(tmp_path / state) for state in STATES), Story(tmp_path / "nowhere")]))
+    checked(report_of([*(RunHistory(tmp_path / state) for state in STATES), RunHistory(tmp_path / "nowhere")]))
 
 
 def test_a_deployment_is_a_report(tmp_path: Path) -> None:
     deployments.deployment(tmp_path / "run")
-    report = checked(report_of([Story(tmp_path / "run")]))
+    report = checked(report_of([RunHistory(tmp_path / "run")]))
     assert "0 Byzantine" not in str(report.headlines)
     assert {section.key for section in report.sections} >= {"guarantee", "partition"}
     assert write_pictures(report, tmp_path / "pictures")
@@ -158,7 +157,7 @@ def test_names_of_clients_stay_what_they_are(tmp_path: Path) -> None:
         for name in ("cohort", "received", "byzantine", "kept")
     }
     folder(tmp_path / "run", [four(0, **swapped)])
-    report = checked(report_of([Story(tmp_path / "run")], guarantee=False))
+    report = checked(report_of([RunHistory(tmp_path / "run")], guarantee=False))
     weights = next(panel for section in report.sections for panel in section.panels if panel.key == "weights")
     assert isinstance(weights, HeatMap)
     assert weights.rows[0] == NAME
@@ -167,7 +166,7 @@ def test_names_of_clients_stay_what_they_are(tmp_path: Path) -> None:
 
 def test_pictures_are_the_same_bytes_each_time(tmp_path: Path) -> None:
     folder(tmp_path / "run", [four(number) for number in range(4)])
-    report = report_of([Story(tmp_path / "run")], guarantee=False)
+    report = report_of([RunHistory(tmp_path / "run")], guarantee=False)
     panels = (*report.sections[1].panels[:1], *(each for each in report.sections[2].panels if each.key == "weights"))
     few = replace(report, sections=(replace(report.sections[1], panels=panels),))
     for kind, start in (("png", b"\x89PNG"), ("svg", b"<?xml")):
@@ -181,13 +180,13 @@ def test_pictures_are_the_same_bytes_each_time(tmp_path: Path) -> None:
 def test_a_picture_of_another_kind_is_refused(tmp_path: Path) -> None:
     folder(tmp_path / "run")
     with pytest.raises(ParameterError, match="png or svg, got 'gif'"):
-        write_pictures(report_of([Story(tmp_path / "run")], guarantee=False), tmp_path, kind="gif")  # type: ignore[arg-type]
+        write_pictures(report_of([RunHistory(tmp_path / "run")], guarantee=False), tmp_path, kind="gif")  # type: ignore[arg-type]
 
 
 def test_tables_hold_every_number_and_no_formula(tmp_path: Path) -> None:
     record = four(0, drops=({"client": "=1+1", "fault": "not asked", "detail": ""},))
     folder(tmp_path / "run", [record])
-    paths = {path.stem: path for path in write_tables(report_of([Story(tmp_path / "run")]), tmp_path / "csv")}
+    paths = {path.stem: path for path in write_tables(report_of([RunHistory(tmp_path / "run")]), tmp_path / "csv")}
     with paths["weights"].open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert rows[0]["client"] == "client 3"
@@ -196,4 +195,4 @@ def test_tables_hold_every_number_and_no_formula(tmp_path: Path) -> None:
     with paths["suspicion"].open(newline="") as file:
         assert "'=1+1" in [row["client"] for row in csv.DictReader(file)]
     with pytest.raises(ParameterError, match="cannot write"):
-        write_tables(report_of([Story(tmp_path / "run")], guarantee=False), tmp_path / "run" / "config.toml")
+        write_tables(report_of([RunHistory(tmp_path / "run")], guarantee=False), tmp_path / "run" / "config.toml")

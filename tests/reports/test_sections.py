@@ -24,9 +24,8 @@ from holdfast.reports.sections.phrases import client_names, run_names
 from holdfast.reports.sections.reproduce import reproduce
 from holdfast.reports.sections.timing import timing
 from holdfast.reports.sections.verdict import headlines, verdict
-from holdfast.reports.stories import Story
-from holdfast.reports.tallies import tally_of
 from holdfast.reports.thinning import Limits
+from holdfast.server.history import RunHistory
 from holdfast.server.record import RoundRecord
 from holdfast.simulation import Evaluation
 
@@ -46,26 +45,26 @@ def series_of(lines: Lines, name: str) -> Series:
 
 
 @pytest.fixture
-def story(tmp_path: Path) -> Story:
+def history(tmp_path: Path) -> RunHistory:
     """Return four rounds with a liar that is always removed, and an honest client that is removed in two."""
     folder(tmp_path / "rage", [four(number) for number in range(4)])
-    return Story(tmp_path / "rage")
+    return RunHistory(tmp_path / "rage")
 
 
 @pytest.fixture
-def deployed(tmp_path: Path) -> Story:
+def deployed(tmp_path: Path) -> RunHistory:
     """Return a deployment."""
     deployments.deployment(tmp_path / "hospitals")
-    return Story(tmp_path / "hospitals")
+    return RunHistory(tmp_path / "hospitals")
 
 
 def words(section: Section) -> str:
     return "\n".join(text for panel in section.panels if isinstance(panel, Text) for text in panel.paragraphs)
 
 
-def test_the_tally_counts_rows(story: Story) -> None:
-    tally = tally_of(story)
-    assert (tally.rows, tally.byzantine, tally.byzantine_removed, tally.honest, tally.honest_removed) == (
+def test_the_tally_counts_rows(history: RunHistory) -> None:
+    tally = history.tally
+    assert (tally.judged, tally.byzantine, tally.byzantine_removed, tally.honest, tally.honest_removed) == (
         16,
         4,
         4,
@@ -75,13 +74,13 @@ def test_the_tally_counts_rows(story: Story) -> None:
     assert (tally.precision, tally.recall, tally.byzantine_weight) == (4 / 6, 1.0, 0.0)
 
 
-def test_the_verdict_answers_the_questions(story: Story) -> None:
-    said = words(verdict([story]))
+def test_the_verdict_answers_the_questions(history: RunHistory) -> None:
+    said = words(verdict([history]))
     assert "It learned: test accuracy went from 20.0 % after the first evaluation to 80.0 %." in said
     assert "1 of the 4 clients that took part were Byzantine; they attacked with sign-flip" in said
     assert "removed 4 of 4 Byzantine updates (100.0 %)" in said
     assert "Honest clients were wronged: 16.7 % of their updates were removed (2 of 12)." in said
-    values = {headline.title: headline.value for headline in headlines([story])}
+    values = {headline.title: headline.value for headline in headlines([history])}
     assert values["Test accuracy in the end"] == "80.0 %"
     assert values["Honest updates removed"] == "16.7 %"
     assert values["Byzantine updates kept"] == "0.0 %"
@@ -90,14 +89,14 @@ def test_the_verdict_answers_the_questions(story: Story) -> None:
 def test_a_run_that_forgets_is_a_warning(tmp_path: Path) -> None:
     accuracies = (0.1, 0.9, 0.5, 0.3)
     folder(tmp_path / "mean", [four(number, test_accuracy=each) for number, each in enumerate(accuracies)])
-    section = verdict([Story(tmp_path / "mean")])
+    section = verdict([RunHistory(tmp_path / "mean")])
     assert "It learned and lost it again: test accuracy was 90.0 % in round 1 and is 30.0 % in the end." in words(
         section
     )
     assert panel_of(section, "verdict-1", Text).tone is Tone.WARNING
 
 
-def test_a_deployment_is_never_said_to_have_no_liars(deployed: Story) -> None:
+def test_a_deployment_is_never_said_to_have_no_liars(deployed: RunHistory) -> None:
     said = words(verdict([deployed])) + str(headlines([deployed])) + str(filtering([deployed]))
     assert "Who lied is not known" in said
     assert "Nobody attacked" not in said
@@ -113,7 +112,7 @@ def test_a_deployment_is_never_said_to_have_no_liars(deployed: Story) -> None:
 def test_curves_mark_the_start_of_the_attack(tmp_path: Path) -> None:
     attack = Sleeper(attack=SignFlip(), start=2)
     folder(tmp_path / "run", [four(number) for number in range(4)], attack=attack)
-    lines = panel_of(learning([Story(tmp_path / "run")]), "accuracy", Lines)
+    lines = panel_of(learning([RunHistory(tmp_path / "run")]), "accuracy", Lines)
     assert [(mark.at, mark.text) for mark in lines.marks] == [(2.0, "attack starts")]
 
 
@@ -125,22 +124,22 @@ def test_rounds_without_evaluation_are_no_gaps_and_losses_that_are_not_finite_ar
         four(3),
     ]
     folder(tmp_path / "run", records)
-    section = learning([Story(tmp_path / "run")])
+    section = learning([RunHistory(tmp_path / "run")])
     assert panel_of(section, "accuracy", Lines).series[0].x == (0.0, 2.0, 3.0)
     loss = panel_of(section, "loss", Lines)
     assert (loss.series[0].x, loss.series[0].y) == ((0.0, 2.0, 3.0), (2.0, None, 0.5))
     assert "not finite" in loss.caption
 
 
-def test_communication_adds_up_and_old_records_say_so(story: Story, tmp_path: Path) -> None:
-    lines = panel_of(learning([story]), "communication", Lines)
+def test_communication_adds_up_and_old_records_say_so(history: RunHistory, tmp_path: Path) -> None:
+    lines = panel_of(learning([history]), "communication", Lines)
     assert lines.series[0].x == (500.0, 1000.0, 1500.0, 2000.0)
     folder(tmp_path / "old", [four(0, bytes_down=None, bytes_up=None)])
-    assert "older version" in panel_of(learning([Story(tmp_path / "old")]), "communication", Text).paragraphs[0]
+    assert "older version" in panel_of(learning([RunHistory(tmp_path / "old")]), "communication", Text).paragraphs[0]
 
 
-def test_the_heat_map_shows_weights_and_says_why(story: Story) -> None:
-    weights = panel_of(clients([story]), "weights", HeatMap)
+def test_the_heat_map_shows_weights_and_says_why(history: RunHistory) -> None:
+    weights = panel_of(clients([history]), "weights", HeatMap)
     assert weights.rows == ("client 3", "client 0", "client 1", "client 2")
     assert weights.values[0] == (0.0,) * 4
     assert weights.values[1] == pytest.approx((4 / 3, 0.0, 4 / 3, 0.0))
@@ -148,12 +147,12 @@ def test_the_heat_map_shows_weights_and_says_why(story: Story) -> None:
     assert list(weights.orders) == ["most suspicious first", "by name", "Byzantine first"]
     assert weights.orders["by name"] == (1, 2, 3, 0)
     assert weights.hover[0][0] == "removed; score 9, median of the round 1.5\nthe spread is below the threshold"
-    scores = panel_of(clients([story]), "scores", HeatMap)
+    scores = panel_of(clients([history]), "scores", HeatMap)
     assert scores.values[0][0] == 0.875
     assert "weight 0 (1 = equal share)" in scores.hover[0][0]
 
 
-def test_reasons_of_clients_are_in_the_hover(deployed: Story) -> None:
+def test_reasons_of_clients_are_in_the_hover(deployed: RunHistory) -> None:
     weights = panel_of(clients([deployed]), "weights", HeatMap)
     row = weights.rows.index(deployments.BROKEN)
     assert "malformed reply" in weights.hover[row][0]
@@ -179,8 +178,8 @@ def test_many_rounds_and_clients_fit_into_the_limits(tmp_path: Path) -> None:
         )
 
     folder(tmp_path / "run", map(record, range(1_000)), rounds=1_000)
-    story = Story(tmp_path / "run")
-    weights = panel_of(clients([story], Limits(rows=20, columns=100, cells=1_000)), "weights", HeatMap)
+    history = RunHistory(tmp_path / "run")
+    weights = panel_of(clients([history], Limits(rows=20, columns=100, cells=1_000)), "weights", HeatMap)
     assert len(weights.rows) == 20
     assert len(weights.columns) == 50
     assert {weights.rows[row] for row in weights.flagged} == {"client 5", "client 49"}
@@ -188,76 +187,76 @@ def test_many_rounds_and_clients_fit_into_the_limits(tmp_path: Path) -> None:
     assert "20 of 50 clients" in weights.caption
     assert "20 rounds" in weights.caption
     assert weights.hover[0][0].startswith("in ")
-    assert len(chosen_clients(story, 1_000)) == 50
+    assert len(chosen_clients(history, 1_000)) == 50
 
 
-def test_precision_and_recall_are_those_of_a_window(story: Story) -> None:
-    lines = panel_of(filtering([story]), "precision-recall", Lines)
+def test_precision_and_recall_are_those_of_a_window(history: RunHistory) -> None:
+    lines = panel_of(filtering([history]), "precision-recall", Lines)
     assert series_of(lines, "precision").y == (1.0, 0.5, 1.0, 0.5)
     assert series_of(lines, "recall").y == (1.0,) * 4
-    alarms = panel_of(filtering([story]), "false-alarms", Lines)
+    alarms = panel_of(filtering([history]), "false-alarms", Lines)
     assert alarms.series[0].y == pytest.approx((0.0, 1 / 3, 0.0, 1 / 3))
 
 
 def test_precision_is_undefined_where_nothing_was_removed(tmp_path: Path) -> None:
     keeping = {"kept": (0, 1, 2, 3), "weights": (0.25,) * 4}
     folder(tmp_path / "run", [four(0, **keeping), four(1)])
-    lines = panel_of(filtering([Story(tmp_path / "run")]), "precision-recall", Lines)
+    lines = panel_of(filtering([RunHistory(tmp_path / "run")]), "precision-recall", Lines)
     assert series_of(lines, "precision").y == (None, 0.5)
     assert series_of(lines, "recall").y == (0.0, 1.0)
 
 
-def test_the_spread_is_drawn_against_the_threshold(story: Story, tmp_path: Path) -> None:
-    lines = panel_of(filtering([story]), "spread", Lines)
+def test_the_spread_is_drawn_against_the_threshold(history: RunHistory, tmp_path: Path) -> None:
+    lines = panel_of(filtering([history]), "spread", Lines)
     found = {series.name: series.y[0] for series in lines.series}
     assert found == {"before filtering": 8.0, "after filtering": 0.5, "threshold": 1.0}
     assert lines.log_y
     without = {"spread": None, "spread_before": None, "threshold": None}
     folder(tmp_path / "mean", [four(0, **without)], rule=Mean())
-    assert "does not measure" in panel_of(filtering([Story(tmp_path / "mean")]), "spread", Text).paragraphs[0]
+    assert "does not measure" in panel_of(filtering([RunHistory(tmp_path / "mean")]), "spread", Text).paragraphs[0]
 
 
-def test_the_certificate_stands_above_the_error(story: Story, tmp_path: Path) -> None:
-    lines = panel_of(certificate([story]), "certificate", Lines)
+def test_the_certificate_stands_above_the_error(history: RunHistory, tmp_path: Path) -> None:
+    lines = panel_of(certificate([history]), "certificate", Lines)
     assert {series.name: series.y[0] for series in lines.series} == {
         "bound, with the spread the rule found": 0.75,
         "true error": 0.25,
     }
     folder(tmp_path / "broken", [four(0), four(1, num_byzantine=0)])
-    assert broken_rounds(Story(tmp_path / "broken")).tolist() == [1]
+    assert broken_rounds(RunHistory(tmp_path / "broken")).tolist() == [1]
 
 
-def test_differences_between_runs_come_first(story: Story, tmp_path: Path) -> None:
+def test_differences_between_runs_come_first(history: RunHistory, tmp_path: Path) -> None:
     folder(tmp_path / "other", [four(0)], seed=7)
-    table = panel_of(configuration([story, Story(tmp_path / "other")]), "configuration", Table)
+    table = panel_of(configuration([history, RunHistory(tmp_path / "other")]), "configuration", Table)
     assert [table.rows[place][0] for place in table.flagged] == ["seed"]
     assert table.rows[0] == ("seed", "0", "7")
-    assert panel_of(configuration([story, story]), "configuration", Table).flagged == ()
+    assert panel_of(configuration([history, history]), "configuration", Table).flagged == ()
 
 
-def test_times_are_stacked_by_part(story: Story) -> None:
-    bars = panel_of(timing([story]), "seconds", Bars)
+def test_times_are_stacked_by_part(history: RunHistory) -> None:
+    bars = panel_of(timing([history]), "seconds", Bars)
     assert bars.parts == {"local steps": (0.5,) * 4, "aggregation": (0.25,) * 4}
-    assert panel_of(timing([story, story]), "seconds", Bars).parts["local steps"] == (2.0, 2.0)
+    assert panel_of(timing([history, history]), "seconds", Bars).parts["local steps"] == (2.0, 2.0)
 
 
-def test_commands_reproduce_a_simulation_and_not_a_deployment(story: Story, deployed: Story) -> None:
-    code = panel_of(reproduce([story]), "commands", Code)
-    assert f"holdfast run {story.path}/config.toml" in code.text
+def test_commands_reproduce_a_simulation_and_not_a_deployment(history: RunHistory, deployed: RunHistory) -> None:
+    code = panel_of(reproduce([history]), "commands", Code)
+    assert f"holdfast run {history.path}/config.toml" in code.text
     section = reproduce([deployed])
     assert not any(panel.key == "commands" for panel in section.panels)
     assert "cannot be played again" in words(section)
 
 
-def test_data_that_are_not_those_of_the_run_are_not_shown(story: Story, deployed: Story) -> None:
-    assert "checksum is another" in words(partition([story]))
+def test_data_that_are_not_those_of_the_run_are_not_shown(history: RunHistory, deployed: RunHistory) -> None:
+    assert "checksum is another" in words(partition([history]))
     assert "with the clients" in words(partition([deployed]))
 
 
-def test_what_cannot_be_certified_says_why(story: Story, deployed: Story, tmp_path: Path) -> None:
-    assert "the data of" in words(guarantee([story]))
+def test_what_cannot_be_certified_says_why(history: RunHistory, deployed: RunHistory, tmp_path: Path) -> None:
+    assert "the data of" in words(guarantee([history]))
     folder(tmp_path / "mean", [four(0)], rule=Mean())
-    assert "The theorems are about RAGE" in words(guarantee([Story(tmp_path / "mean")]))
+    assert "The theorems are about RAGE" in words(guarantee([RunHistory(tmp_path / "mean")]))
     table = panel_of(guarantee([deployed]), "conditions", Table)
     assert any(row[2] == "not measured" for row in table.rows)
 
@@ -267,22 +266,22 @@ def test_names_are_unique_and_short(tmp_path: Path) -> None:
     names = client_names([1, "client 1", long, f"{long}y", ""])
     assert len(set(names)) == 5
     assert max(map(len, names)) < 50
-    stories = [Story(tmp_path / "a" / "run"), Story(tmp_path / "b" / "run")]
-    assert run_names(stories) == ["a/run", "b/run"]
+    histories = [RunHistory(tmp_path / "a" / "run"), RunHistory(tmp_path / "b" / "run")]
+    assert run_names(histories) == ["a/run", "b/run"]
 
 
 def test_clients_that_are_byzantine_now_and_then_are_said_to_be(tmp_path: Path) -> None:
     folder(tmp_path / "run", [four(0), four(1, byzantine=(0,))])
-    story = Story(tmp_path / "run")
-    assert "2 of the 4 clients that took part were Byzantine in some rounds" in words(verdict([story]))
-    table = panel_of(clients([story]), "suspicion", Table)
+    history = RunHistory(tmp_path / "run")
+    assert "2 of the 4 clients that took part were Byzantine in some rounds" in words(verdict([history]))
+    table = panel_of(clients([history]), "suspicion", Table)
     assert {row[0]: row[1] for row in table.rows}["client 0"] == "in 1 of 2 rounds"
 
 
 def test_honest_updates_that_count_little_are_not_called_unharmed(tmp_path: Path) -> None:
     light = {"kept": (0, 1, 2), "weights": (0.05, 0.475, 0.475, 0.0)}
     folder(tmp_path / "run", [four(number, **light) for number in range(4)])
-    said = words(verdict([Story(tmp_path / "run")]))
+    said = words(verdict([RunHistory(tmp_path / "run")]))
     assert "No honest client was wronged" not in said
     assert "No honest update was removed, but 33.3 % of them counted less than half of an equal share." in said
 
@@ -296,20 +295,20 @@ def test_honest_updates_that_count_little_are_not_called_unharmed(tmp_path: Path
 )
 def test_a_high_accuracy_alone_is_no_learning(tmp_path: Path, accuracies: tuple[float, ...], said: str) -> None:
     folder(tmp_path / "run", [four(number, test_accuracy=each) for number, each in enumerate(accuracies)])
-    assert said in words(verdict([Story(tmp_path / "run")]))
+    assert said in words(verdict([RunHistory(tmp_path / "run")]))
 
 
 def test_an_attack_that_has_not_begun_is_not_marked(tmp_path: Path) -> None:
     attack = Sleeper(attack=SignFlip(), start=3)
     folder(tmp_path / "run", [four(number) for number in range(3)], attack=attack)
-    story = Story(tmp_path / "run")
-    assert panel_of(learning([story]), "accuracy", Lines).marks == ()
-    assert "did nothing that differs from honest clients so far" in words(verdict([story]))
+    history = RunHistory(tmp_path / "run")
+    assert panel_of(learning([history]), "accuracy", Lines).marks == ()
+    assert "did nothing that differs from honest clients so far" in words(verdict([history]))
 
 
 def test_an_attack_starts_with_the_first_cohort_that_holds_a_liar(tmp_path: Path) -> None:
     folder(tmp_path / "run", [four(0, byzantine=()), four(1, byzantine=()), four(2), four(3)])
-    lines = panel_of(learning([Story(tmp_path / "run")]), "accuracy", Lines)
+    lines = panel_of(learning([RunHistory(tmp_path / "run")]), "accuracy", Lines)
     assert [mark.at for mark in lines.marks] == [2.0]
 
 
@@ -322,7 +321,7 @@ def test_a_certificate_tells_how_often_it_failed_and_where_there_is_none(tmp_pat
         four(3, error=2e-7, update_norm=1.0),
     ]
     folder(tmp_path / "run", records)
-    lines = panel_of(certificate([Story(tmp_path / "run")]), "certificate", Lines)
+    lines = panel_of(certificate([RunHistory(tmp_path / "run")]), "certificate", Lines)
     assert "proved (the error was above it in 0 of 1 round)" in lines.caption
     assert "may fail (the error was above it in 1 of 3 rounds)" in lines.caption
     assert "In 1 round that spread contradicts the updates" in lines.caption
@@ -332,14 +331,14 @@ def test_a_certificate_tells_how_often_it_failed_and_where_there_is_none(tmp_pat
 def test_small_errors_of_small_updates_are_drawn(tmp_path: Path) -> None:
     records = [four(number, error=10.0**-number, update_norm=10.0**-number) for number in range(6)]
     folder(tmp_path / "run", records, rounds=6)
-    lines = panel_of(certificate([Story(tmp_path / "run")]), "certificate", Lines)
+    lines = panel_of(certificate([RunHistory(tmp_path / "run")]), "certificate", Lines)
     assert None not in series_of(lines, "true error").y
 
 
 def test_communication_is_drawn_without_test_data(tmp_path: Path) -> None:
     untested = {"test_accuracy": None, "test_loss": None, "train_loss": 0.5}
     folder(tmp_path / "run", [four(number, **untested) for number in range(4)])
-    lines = panel_of(learning([Story(tmp_path / "run")]), "communication", Lines)
+    lines = panel_of(learning([RunHistory(tmp_path / "run")]), "communication", Lines)
     assert (lines.title, lines.series[0].name) == ("Loss against communication", "training points")
 
 
@@ -347,17 +346,17 @@ def test_rounding_breaks_no_theorem_and_is_no_worst_round(tmp_path: Path) -> Non
     rounding = {"error": 2e-7, "update_norm": 1.0, "honest_error_bound": 0.0, "certificate": {"error_bound": 0.0}}
     records = [four(0), four(1, **rounding), four(2, error=0.8, honest_error_bound=0.3, num_byzantine=0)]
     folder(tmp_path / "run", records, rounds=3)
-    story = Story(tmp_path / "run")
-    caption = panel_of(certificate([story]), "certificate", Lines).caption
+    history = RunHistory(tmp_path / "run")
+    caption = panel_of(certificate([history]), "certificate", Lines).caption
     assert "is proved (the error was above it in 0 of 1 round)" in caption  # the last held more liars than assumed
-    assert next(each for each in headlines([story]) if each.title == "Worst round").value == "2"
+    assert next(each for each in headlines([history]) if each.title == "Worst round").value == "2"
 
 
 def test_rounds_without_a_bound_say_why(tmp_path: Path) -> None:
     none = {"certificate": None}
     records = [four(0), four(1, certificate={"error_bound": None}), four(2, **none, promise_broken=True), four(3)]
     folder(tmp_path / "run", records)
-    caption = panel_of(certificate([Story(tmp_path / "run")]), "certificate", Lines).caption
+    caption = panel_of(certificate([RunHistory(tmp_path / "run")]), "certificate", Lines).caption
     assert "In 1 round that spread contradicts the updates" in caption
     assert "no bound in 1 round that changed nothing or broke the promise" in caption
 
@@ -368,13 +367,13 @@ def test_a_client_that_changes_sides_is_judged_on_each(tmp_path: Path) -> None:
     records = [four(k, byzantine=liars, kept=kept) for k, (liars, kept) in enumerate(sides)]
     records[1] = four(1, byzantine=(0,), kept=(1, 2, 3))
     folder(tmp_path / "run", records, rounds=6)
-    said = " ".join(panel_of(clients([Story(tmp_path / "run")]), "wronged", Text).paragraphs)
+    said = " ".join(panel_of(clients([RunHistory(tmp_path / "run")]), "wronged", Text).paragraphs)
     assert "Client 0 lost most: 3 of its 3 honest updates were removed (100.0 %). 1 of 4 clients" in said
     assert "Client 0 got through most often: 2 of its 3 Byzantine updates were kept (66.7 %)." in said
 
 
-def test_liars_who_never_got_through_did_not_get_through_most_often(story: Story) -> None:
-    said = panel_of(clients([story]), "wronged", Text).paragraphs
+def test_liars_who_never_got_through_did_not_get_through_most_often(history: RunHistory) -> None:
+    said = panel_of(clients([history]), "wronged", Text).paragraphs
     assert said[-1] == "No update of a Byzantine client got through."
 
 
@@ -383,4 +382,4 @@ def test_a_round_without_an_evaluation_is_no_loss_that_is_not_finite(tmp_path: P
     looked = {"test_accuracy": None, "train_loss": None}
     records = [four(0, **looked, test_loss=2.0), four(1, **looked, test_loss=1.5), four(2, **looked, test_loss=None)]
     folder(tmp_path / "run", records, evaluation=Evaluation(every=every))
-    assert f"The test loss fell: from 2 {said}" in words(verdict([Story(tmp_path / "run")]))
+    assert f"The test loss fell: from 2 {said}" in words(verdict([RunHistory(tmp_path / "run")]))

@@ -50,7 +50,14 @@ def test_everything_registered_has_a_template(key: str, name: str) -> None:
     config = RunConfig(**{key: NAMED[key].example(name, num_byzantine=1)})
     text = template(config)
     assert config_from_toml(text) == config
+    assert "None" not in text, "TOML has none"
     assert_every_key_has_a_comment(text)
+
+
+def test_a_template_offers_what_a_person_may_choose() -> None:
+    offered = " ".join(template(RunConfig()).replace("#", "").split())
+    assert "digits, fashion-mnist, heart-disease" in offered
+    assert "remote" not in offered
 
 
 def assert_every_key_has_a_comment(text: str) -> None:

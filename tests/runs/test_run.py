@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -24,12 +23,6 @@ from holdfast.server.folder import RunFolder
 from holdfast.simulation import Evaluation, Federation, RunConfig
 
 
-@pytest.fixture(autouse=True)
-def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the disk take its time."""
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     return whole_run(remembering(), tmp_path_factory.mktemp("whole") / "run")
@@ -41,6 +34,7 @@ def resumed(folder: RunFolder, *, jobs: int = 1) -> Run:
     return run
 
 
+@pytest.mark.usefixtures("two_threads")
 @pytest.mark.parametrize("rounds", range(ROUNDS + 1))
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_run_stopped_after_any_round_ends_as_if_it_had_not_been(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import resource
 import shutil
 from functools import partial
@@ -26,12 +25,6 @@ ROUNDS = 4
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     return toy_run(tmp_path_factory.mktemp("whole") / "run", ROUNDS)
-
-
-@pytest.fixture(autouse=True)
-def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the disk take its time: what a process has written, the next one reads, with or without fsync."""
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
 def left_by(path: Path) -> tuple[tuple[str, int], ...]:

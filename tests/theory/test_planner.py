@@ -27,6 +27,8 @@ from holdfast.theory.planner import (
 from holdfast.theory.sampling import fraction_excess_probability, run_excess_probability
 from holdfast.theory.statements import expected, likely, papers
 
+pytestmark = pytest.mark.portable
+
 THEOREMS: list[Theorem] = [papers, expected, likely]
 CONVEX = Problem(smoothness=1.0, strong_convexity=0.1, gradient_variance=1.0, dissimilarity=1e-4, distance=1e9, dim=3)
 BENT = Problem(smoothness=1.0, gradient_variance=1.0, dissimilarity=1e-4, gap=1e5, dim=3)

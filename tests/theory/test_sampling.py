@@ -25,6 +25,8 @@ from holdfast.theory.sampling import (
     tolerated_of,
 )
 
+pytestmark = pytest.mark.portable
+
 
 def exactly(num_clients: int, num_byzantine: int, cohort_size: int, tolerated: int) -> Fraction:
     """Return P(X > f) as a quotient of whole numbers: cohorts with too many, and all cohorts."""

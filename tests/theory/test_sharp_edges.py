@@ -12,6 +12,8 @@ from holdfast.errors import ParameterError
 from holdfast.theory import Problem, Protocol, guarantees, sharp
 from holdfast.theory.statements import expected, papers
 
+pytestmark = pytest.mark.portable
+
 BOWL: dict[str, Any] = {"smoothness": 1.0, "strong_convexity": 1.0}
 DIVERGING: dict[str, Any] = {"local_steps": 10_000, "lr": 3.0, "smoothness": 1.0}
 

@@ -9,8 +9,8 @@ import pytest
 from tests.ui.folders import append, begun, played, record
 from tests.ui.visits import app_over, visit
 
-from holdfast.reports import glances
-from holdfast.reports.glances import LARGEST
+from holdfast.server.history import files
+from holdfast.server.history.files import LARGEST
 from holdfast.ui.assets import OWN, PLOTLY, SHARED
 from holdfast.ui.catalogue import id_of
 from holdfast.ui.views import MOST_COMPARED
@@ -199,7 +199,7 @@ def test_one_run_that_is_meant_to_harm_leaves_the_list_and_its_own_page_as_they_
 
 
 def test_a_line_longer_than_any_round_is_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(glances, "LONGEST", 5_000)
+    monkeypatch.setattr(files, "LONGEST", 5_000)
     folder = played(tmp_path / "one", 3)
     with (folder.path / "rounds.jsonl").open("a") as file:
         file.write("x" * 6_000)

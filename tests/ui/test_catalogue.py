@@ -10,7 +10,7 @@ import pytest
 from tests.ui.folders import append, begun, played
 
 from holdfast.errors import ParameterError, UnknownNameError
-from holdfast.reports.glances import State
+from holdfast.server.history import State
 from holdfast.ui.catalogue import Catalogue, id_of
 from holdfast.ui.queries import Query
 

@@ -10,7 +10,7 @@ import pytest
 from tests.ui.folders import append, played
 
 from holdfast.reports.panels import Report
-from holdfast.reports.stories import Story
+from holdfast.server.history import RunHistory
 from holdfast.ui import views
 from holdfast.ui.catalogue import Catalogue, id_of
 from holdfast.ui.showing import live_report
@@ -51,9 +51,9 @@ def test_a_page_is_not_made_again_if_nothing_is_new(tmp_path: Path, monkeypatch:
     pages = watched(tmp_path)
     made: list[int] = []
 
-    def counted(stories: Sequence[Story]) -> Report:
-        made.append(len(stories))
-        return live_report(stories)
+    def counted(histories: Sequence[RunHistory]) -> Report:
+        made.append(len(histories))
+        return live_report(histories)
 
     monkeypatch.setattr(views, "live_report", counted)
     assert seen(pages, "one") is seen(pages, "one")

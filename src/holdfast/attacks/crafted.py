@@ -55,7 +55,7 @@ class ALittleIsEnough(DirectedAttack):
     uses: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.HONEST})
 
     z: Strength | None = None
-    """How many standard deviations; None computes it from n and f."""
+    """How many standard deviations; computed from n and f if left out."""
 
     def aim(self, view: AdversaryView) -> Aim:
         """Point all from the mean against the standard deviation."""

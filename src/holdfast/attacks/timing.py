@@ -60,7 +60,7 @@ class Sleeper(TimedAttack):
     start: Round = 10
     """The first round of the attack."""
     stop: Round | None = None
-    """The first round after it; None for never."""
+    """The first round after it; never if left out."""
 
     @model_validator(mode="after")
     def _some_rounds(self) -> Self:

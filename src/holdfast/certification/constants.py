@@ -16,7 +16,6 @@ from holdfast.simulation.setting import Setting, dtype_of
 from holdfast.theory import Problem
 from holdfast.theory.estimate import (
     Curvature,
-    Estimate,
     GradientStatistics,
     Objective,
     Point,
@@ -26,6 +25,7 @@ from holdfast.theory.estimate import (
     exact_smoothness,
     gradient_statistics,
 )
+from holdfast.theory.estimate.along import Peak
 from holdfast.theory.estimate.objective import POINTS_AT_ONCE
 
 Vector = NDArray[np.float64]
@@ -59,7 +59,7 @@ _FEWEST_CLIENTS, _CLIENTS, _POINTS = 5, 100, 32
 
 
 @final
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Constant:
     """One number of a problem, and where it comes from."""
 
@@ -67,7 +67,7 @@ class Constant:
     """The field of `Problem`."""
     value: float
     origin: str
-    everywhere: bool
+    everywhere: bool = True
     """Whether it is exact, or a bound for all x; not if it was measured at some models only."""
 
     @property
@@ -78,7 +78,7 @@ class Constant:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Effort:
+class MeasurementBudget:
     """How much is looked at to measure constants."""
 
     clients: int | Literal["all"] = "all"
@@ -93,7 +93,7 @@ class Effort:
     """So many points for these products."""
 
     @classmethod
-    def usual(cls, setting: Setting) -> Effort:
+    def usual(cls, setting: Setting) -> MeasurementBudget:
         """Return all where it is affordable, else samples, such that a model takes some seconds."""
         number, dim = len(setting.client_shares.order), setting.layout.dim
         if number * dim <= _AFFORDABLE:
@@ -122,27 +122,20 @@ class Effort:
 
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Known:
+class KnownConstants:
     """What is known of the objective of a run."""
 
     constants: tuple[Constant, ...]
     minimiser: Vector | None = None
     """x*, if it is known."""
 
-    @property
-    def everywhere(self) -> bool:
-        """Whether all constants hold for all x."""
-        return all(constant.everywhere for constant in self.constants)
-
-    def changed(self, changes: dict[str, float]) -> Known:
+    def changed(self, changes: dict[str, float]) -> KnownConstants:
         """Return the constants with some of them given."""
         kept = [constant for constant in self.constants if constant.name not in changes]
-        given = [
-            Constant(name=name, value=float(value), origin="given", everywhere=True) for name, value in changes.items()
-        ]
+        given = [Constant(name, float(value), "given") for name, value in changes.items()]
         order = list(SYMBOLS)
         together = sorted([*kept, *given], key=lambda each: order.index(each.name))
-        return Known(constants=tuple(together), minimiser=self.minimiser)
+        return KnownConstants(constants=tuple(together), minimiser=self.minimiser)
 
     def problem(self) -> Problem:
         """Return the constants as the theorems ask for them.
@@ -172,7 +165,7 @@ def start_of(setting: Setting) -> Point:
     return Point("the start of the run", layout.parameters_of(module, dtype), layout.buffers_of(module, dtype))
 
 
-def exactly(setting: Setting, objective: Objective) -> Known | None:
+def proved_constants(setting: Setting, objective: Objective) -> KnownConstants | None:
     """Return the constants of a problem of which everything is known; None for others, such as networks."""
     try:
         found = exact_constants(setting.config.model, setting.dataset, setting.client_shares)
@@ -188,46 +181,35 @@ def exactly(setting: Setting, objective: Objective) -> Known | None:
     newton = f"exact but for {off:.1g} in x*, by Newton's method" if off > _NEGLIGIBLE * apart else _NEWTON
     constants = (
         *_proved(found),
-        Constant(name="distance", value=apart * apart, origin=newton, everywhere=True),
-        Constant(name="gap", value=max(0.0, value - found.minimum), origin=_NEWTON, everywhere=True),
+        Constant("distance", apart * apart, newton),
+        Constant("gap", max(0.0, value - found.minimum), _NEWTON),
         _dim(objective),
     )
-    return Known(constants=constants, minimiser=found.minimiser)
+    return KnownConstants(constants=constants, minimiser=found.minimiser)
 
 
-def locally(setting: Setting, objective: Objective, trajectory: Trajectory) -> Known:
+def local_constants(setting: Setting, objective: Objective, trajectory: Trajectory) -> KnownConstants:
     """Return the largest constants that were measured at some models, of which the first is the start of the run.
 
     Losses are not negative, so F* ≥ 0 and F(x_0) − F* ≤ F(x_0). μ = 0: nothing is claimed about convexity.
     """
-    variance, apart = trajectory.gradient_variance, trajectory.dissimilarity
     first = trajectory.statistics[0]
     constants = (
         _smoothness(setting, trajectory.steepest),
-        Constant(name="strong_convexity", value=0.0, origin="not known to be strongly convex", everywhere=True),
-        Constant(
-            name="gradient_variance",
-            value=variance.estimate.value,
-            origin=_measured(variance.estimate, variance.where),
-            everywhere=False,
-        ),
-        Constant(
-            name="dissimilarity",
-            value=apart.estimate.value,
-            origin=_measured(apart.estimate, apart.where),
-            everywhere=False,
-        ),
-        Constant(name="gap", value=max(0.0, first.value), origin=_height(first), everywhere=not first.gradient_error),
+        Constant("strong_convexity", 0.0, "not known to be strongly convex"),
+        _measured("gradient_variance", trajectory.gradient_variance),
+        _measured("dissimilarity", trajectory.dissimilarity),
+        Constant("gap", max(0.0, first.value), _height(first), everywhere=not first.gradient_error),
         _dim(objective),
     )
-    return Known(constants=constants)
+    return KnownConstants(constants=constants)
 
 
-def at_start(setting: Setting, objective: Objective) -> Known:
+def constants_at_start(setting: Setting, objective: Objective) -> KnownConstants:
     """Return the constants that are measured at the start of a run."""
-    effort, start = Effort.usual(setting), start_of(setting)
-    here, steep = effort.measure(objective, start), effort.steepness(objective, start)
-    return locally(setting, objective, Trajectory(statistics=(here,), curvatures=(steep,)))
+    budget, start = MeasurementBudget.usual(setting), start_of(setting)
+    here, steep = budget.measure(objective, start), budget.steepness(objective, start)
+    return local_constants(setting, objective, Trajectory(statistics=(here,), curvatures=(steep,)))
 
 
 def _pooled(objective: Objective, number: int | None) -> Objective:
@@ -237,35 +219,36 @@ def _pooled(objective: Objective, number: int | None) -> Objective:
 def _proved(found: ProblemConstants) -> tuple[Constant, ...]:
     bound = "bound over all x"
     return (
-        Constant(name="smoothness", value=found.smoothness, origin=bound, everywhere=True),
-        Constant(name="strong_convexity", value=found.strong_convexity, origin="exact", everywhere=True),
-        Constant(name="gradient_variance", value=found.gradient_variance, origin=bound, everywhere=True),
-        Constant(name="dissimilarity", value=found.dissimilarity, origin=bound, everywhere=True),
+        Constant("smoothness", found.smoothness, bound),
+        Constant("strong_convexity", found.strong_convexity, "exact"),
+        Constant("gradient_variance", found.gradient_variance, bound),
+        Constant("dissimilarity", found.dissimilarity, bound),
     )
 
 
 def _dim(objective: Objective) -> Constant:
-    return Constant(name="dim", value=float(objective.dim), origin="exact", everywhere=True)
+    return Constant("dim", float(objective.dim), "exact")
 
 
 def _smoothness(setting: Setting, found: Curvature | None) -> Constant:
     known = exact_smoothness(setting.config.model, setting.dataset, setting.client_shares)
     if known is not None:
-        return Constant(name="smoothness", value=known[0], origin="bound over all x", everywhere=True)
+        return Constant("smoothness", known[0], "bound over all x")
     if found is None:
         raise DataError("the curvature must be measured at one model at least")
     most = max(found.at_most, -found.at_least)
     sure = f"; at most {most:.4g} with {100 * found.confidence:.0f} % confidence" if math.isfinite(most) else ""
     part = f" over {found.share:.2g} of the points" if found.share < 1.0 else ""
     origin = f"local, at {found.where}: Lanczos, {found.steps} products{part}{'' if found.exact else sure}"
-    return Constant(name="smoothness", value=max(found.smoothness, torch.finfo().tiny), origin=origin, everywhere=False)
+    return Constant("smoothness", max(found.smoothness, torch.finfo().tiny), origin, everywhere=False)
 
 
 def _height(first: GradientStatistics) -> str:
     return "bound: F(x_0), as F* ≥ 0" + (", from a sample of points" if first.gradient_error else "")
 
 
-def _measured(estimate: Estimate, where: str) -> str:
+def _measured(name: str, largest: Peak) -> Constant:
+    estimate = largest.estimate
     error = f" ± {estimate.standard_error:.2g}" if estimate.standard_error else ""
     note = "" if estimate.exact else f" ({estimate.note})"
-    return f"local, at {where}{error}{note}"
+    return Constant(name, estimate.value, f"local, at {largest.where}{error}{note}", everywhere=False)

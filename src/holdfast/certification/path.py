@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 import torch
 
-from holdfast.certification.constants import Effort, Known, Vector
+from holdfast.certification.constants import KnownConstants, MeasurementBudget, Vector
 from holdfast.errors import CorruptRunError, DataError, ParameterError
 from holdfast.server.folder import RunFolder
 from holdfast.theory.estimate import GradientStatistics, Objective, Point, Trajectory
@@ -17,7 +17,7 @@ from holdfast.theory.estimate import GradientStatistics, Objective, Point, Traje
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class MeasuredModel:
     """One model on the way."""
 
     round: int
@@ -46,10 +46,10 @@ class Place:
 
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Path:
+class ModelPath:
     """All models of a run that were kept and could be looked at."""
 
-    places: tuple[Place, ...]
+    places: tuple[MeasuredModel, ...]
     trajectory: Trajectory | None
     """The same as estimates with their errors; None if no model was kept."""
     diverged: int | None = None
@@ -74,7 +74,9 @@ class Path:
         return rounds[1:], sums / rounds[1:]
 
 
-def looked_along(folder: RunFolder, objective: Objective, known: Known | None, effort: Effort, curvatures: int) -> Path:
+def measure_path(
+    folder: RunFolder, objective: Objective, known: KnownConstants | None, budget: MeasurementBudget, curvatures: int
+) -> ModelPath:
     """Return what is measured at every model that a run has kept, and curvatures at so many of them.
 
     Raises:
@@ -89,18 +91,18 @@ def looked_along(folder: RunFolder, objective: Objective, known: Known | None, e
     places, statistics, found, diverged, rounding = [], [], [], None, 0.0
     for number, point in _points(folder, numbers):
         try:
-            here = effort.measure(objective, point)
+            here = budget.measure(objective, point)
             if number in steep:
-                found.append(effort.steepness(objective, point))
+                found.append(budget.steepness(objective, point))
         except (DataError, ParameterError):  # the model holds NaN or Inf, or its loss does
             diverged = number
             break
         largest = found[-1].smoothness if number in steep else None
         rounding = max(rounding, float(torch.finfo(point.model.dtype).eps * point.model.norm()))
         statistics.append(here)
-        places.append(_place(number, point, here, known, largest))
+        places.append(_measured(number, point, here, known, largest))
     trajectory = Trajectory(statistics=tuple(statistics), curvatures=tuple(found)) if statistics else None
-    return Path(places=tuple(places), trajectory=trajectory, diverged=diverged, rounding=rounding)
+    return ModelPath(places=tuple(places), trajectory=trajectory, diverged=diverged, rounding=rounding)
 
 
 def _points(folder: RunFolder, numbers: list[int]) -> Iterator[tuple[int, Point]]:
@@ -110,12 +112,14 @@ def _points(folder: RunFolder, numbers: list[int]) -> Iterator[tuple[int, Point]
         yield number, Point(where, snapshot.model, snapshot.buffers)
 
 
-def _place(number: int, point: Point, here: GradientStatistics, known: Known | None, smoothness: float | None) -> Place:
+def _measured(
+    number: int, point: Point, here: GradientStatistics, known: KnownConstants | None, smoothness: float | None
+) -> MeasuredModel:
     distance = None
     if known is not None and known.minimiser is not None:
         away = point.model.double().cpu().numpy() - known.minimiser
         distance = float(away @ away)
-    return Place(
+    return MeasuredModel(
         round=number,
         value=here.value,
         gradient=here.gradient_norm**2,

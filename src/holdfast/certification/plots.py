@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holdfast.certification.certifying import Certification
+from holdfast.certification.certify import Certification
 from holdfast.certification.rounds import RoundFacts
 from holdfast.errors import ParameterError
 
@@ -81,15 +81,15 @@ def _figure(certification: Certification) -> Figure:
 def _draw_curve(axes: Axes, certification: Certification) -> None:
     """Draw what the theorems bound: measured, the bounds, and their floors dotted."""
     numbers, values = certification.curve
-    convex = certification.plan.problem.strong_convexity > 0.0
+    convex = certification.is_convex
     name = "‖x$_k$ − x*‖²" if convex else "mean of ‖∇F(x$_k$)‖² so far"
-    proved = "what is proved" if certification.plan.everywhere else "bounds from local constants"
+    proved = "what is proved" if certification.everywhere else "bounds from local constants"
     axes.set_title(f"{name} against {proved}" if certification.applicable else name)
     axes.set_xlabel("rounds")
     if len(numbers):
         axes.plot(numbers, values, color=BLACK, marker="o", markersize=3, linewidth=1.2, label="measured", zorder=5)
     for guarantee, colour, style in zip(
-        certification.plan.guarantees, (VERMILION, BLUE, GREEN), ("--", "-", "-."), strict=False
+        certification.guarantees, (VERMILION, BLUE, GREEN), ("--", "-", "-."), strict=False
     ):
         if guarantee in certification.applicable:
             where = np.linspace(0 if convex else 1, max(certification.played, 1), _CURVE_POINTS)

@@ -9,7 +9,7 @@ from typing import Any, final
 
 from holdfast.aggregators.rage.certificate import Certificate
 from holdfast.aggregators.rage.constants import KAPPA, filter_constant
-from holdfast.server.drops import malformed
+from holdfast.server.history import Fate, fates_of
 from holdfast.server.record import RoundRecord
 
 ROUNDING = 1e-5
@@ -94,11 +94,12 @@ def facts_of(
 
 def _facts(record: RoundRecord, kappa: float, sigma0: float | None) -> RoundFacts:
     received, proof = len(record.received), record.certificate or {}
+    malformed = {client for client, fate in fates_of(record).items() if fate is Fate.MALFORMED}
     assumed = record.num_byzantine or 0
     return RoundFacts(
         round=record.round,
         received=received,
-        byzantine=len({*record.byzantine, *malformed(record)}.intersection(record.received)),
+        byzantine=len({*record.byzantine, *malformed}.intersection(record.received)),
         assumed=assumed,
         update_norm=record.update_norm,
         error=record.error,

@@ -10,13 +10,13 @@ from holdfast import __version__
 from holdfast.cli import federation
 from holdfast.cli.aggregate import aggregate
 from holdfast.cli.auditing import audit
-from holdfast.cli.certifying import certify
-from holdfast.cli.comparing import compare
+from holdfast.cli.certify import certify
+from holdfast.cli.compare import compare
 from holdfast.cli.demonstration import demo
 from holdfast.cli.exporting import export
 from holdfast.cli.gauntlet import gauntlet
 from holdfast.cli.listing import list_
-from holdfast.cli.planning import plan
+from holdfast.cli.plan import plan
 from holdfast.cli.preparing import check, init
 from holdfast.cli.reporting import report
 from holdfast.cli.running import resume, run

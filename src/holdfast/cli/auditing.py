@@ -17,11 +17,16 @@ from holdfast.errors import ParameterError, nearest
 from holdfast.reports.wording import plural
 
 if TYPE_CHECKING:
-    from holdfast.server.audit import Event
-    from holdfast.server.clients import ClientSummary
     from holdfast.server.folder import RunFolder
+    from holdfast.server.history import ClientSummary, Event
 
-_STYLES = {"skipped": "yellow", "promise broken": "bold red", "malformed": "red", "removed": "magenta"}
+_STYLES = {
+    "skipped": "yellow",
+    "promise broken": "bold red",
+    "malformed": "red",
+    "unusable": "red",
+    "removed": "magenta",
+}
 """The colour of what happened; others have none."""
 
 
@@ -47,9 +52,10 @@ def audit(
     """Say what happened to which client in which round, one line per event.
 
     skipped: the round left the model as it was. promise broken: the updates contradict what was assumed of the clients.
-    malformed: the reply was no model like the one sent, and the fault says why; it counts as a Byzantine row. absent:
-    nothing came (error, silent, undelivered). removed: the rule gave the update weight 0, with the score that it had
-    and the rule's reason. stray: a reply nobody had asked for, which is held against nobody. Rounds are counted from 0.
+    malformed: the reply was no model like the one sent, and the fault says why; it counts as a Byzantine row. unusable:
+    it was a model with NaN, Inf or numbers whose squares overflow. absent: nothing came (error, silent, undelivered).
+    removed: the rule gave the update weight 0, with the score that it had and the rule's reason. unasked: a reply
+    nobody had asked for, which is held against nobody. Rounds are counted from 0.
 
     With --table, suspicion is the least plausible share of a client's judged replies that were malformed or got weight
     0: Wilson's lower bound with 95 % confidence, so that one removal in one round is no conviction (0.27; ten of ten
@@ -75,9 +81,9 @@ def _chosen_clients(folder: RunFolder, name: str | None) -> list[ClientSummary]:
     Raises:
         ParameterError: nobody has it.
     """
-    from holdfast.server.clients import client_table
+    from holdfast.server.history import Rounds
 
-    clients = client_table(folder.records())
+    clients = Rounds.of(folder.records()).clients
     if name is None:
         return clients
     found = [line for line in clients if str(line.client) == name]
@@ -93,7 +99,7 @@ def _few(names: list[str], most: int = 10) -> str:
 
 
 def _chosen_events(folder: RunFolder, name: str | None) -> Iterator[Event]:
-    from holdfast.server.audit import events_of
+    from holdfast.server.history import events_of
 
     for event in events_of(folder.records()):
         if name is None or (event.client is not None and str(event.client) == name):
@@ -101,7 +107,7 @@ def _chosen_events(folder: RunFolder, name: str | None) -> Iterator[Event]:
 
 
 def _show_table(clients: list[ClientSummary], *, as_json: bool) -> None:
-    from holdfast.server.clients import suspects
+    from holdfast.server.history import suspects
 
     if as_json:
         for line in suspects(clients):
@@ -125,5 +131,5 @@ def _show_events(events: Iterable[Event], *, as_json: bool) -> None:
 def _line(event: Event) -> Text:
     """Return an event as a line of plain text with colours."""
     whom = name_of(event.client) if event.client is not None else Text("the round")
-    what = Text(event.what.value, style=_STYLES.get(event.what.value, ""))
+    what = Text(event.what.word, style=_STYLES.get(event.what.word, ""))
     return Text("  ").join([Text(f"round {event.round}"), whom, what, Text(harmless(event.why))])

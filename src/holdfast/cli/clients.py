@@ -14,9 +14,8 @@ from holdfast.cli.text import NOTHING, harmless, number
 from holdfast.reports.wording import plural
 
 if TYPE_CHECKING:
-    from holdfast.server.audit import Event
-    from holdfast.server.clients import ClientSummary
-    from holdfast.server.record import RoundRecord
+    from holdfast.server.history import ClientSummary, Event
+    from holdfast.server.record import Client, RoundRecord
 
 NAME_WIDTH = 40
 """How many letters of a client's name are shown."""
@@ -77,7 +76,7 @@ def client_table(clients: list[ClientSummary], order: Order, limit: int | None, 
 
 def suspicion_table(clients: Iterable[ClientSummary]) -> Table:
     """Return the clients with the most suspicious first, and what they are suspected for."""
-    from holdfast.server.clients import suspects
+    from holdfast.server.history import suspects
 
     table = Table(title="suspicion over the rounds", title_justify="left")
     for heading in ("client", "suspicion", "accused", "judged", "mean rank", "absent"):
@@ -108,9 +107,8 @@ def round_table(record: RoundRecord, events: Iterable[Event]) -> Table:
         table.add_column(heading, justify="right")
     table.add_column("what")
     table.add_column("why", overflow="fold")
-    weights = _by_client(record, record.weights)
-    scores = _by_client(record, record.scores)
-    happened: dict[object, list[Event]] = {}
+    weights, scores = record.by_client(record.weights), record.by_client(record.scores)
+    happened: dict[Client | None, list[Event]] = {}
     for event in events:
         happened.setdefault(event.client, []).append(event)
     for client in dict.fromkeys([*record.cohort, *(client for client in happened if client is not None)]):
@@ -120,7 +118,7 @@ def round_table(record: RoundRecord, events: Iterable[Event]) -> Table:
             name_of(client),
             NOTHING if share is None else f"{share * len(record.received):.4g}",
             number(scores.get(client)),
-            ", ".join(dict.fromkeys(event.what.value for event in told)) or ("" if record.skipped else "kept"),
+            ", ".join(dict.fromkeys(event.what.word for event in told)) or ("" if record.skipped else "kept"),
             Text(harmless("; ".join(dict.fromkeys(event.why for event in told)), 300)),
         )
     said = [event.why for event in happened.get(None, [])] or ([record.reason] if record.reason else [])
@@ -129,18 +127,17 @@ def round_table(record: RoundRecord, events: Iterable[Event]) -> Table:
 
 
 def _outcome(record: RoundRecord) -> str:
-    if record.skipped:
+    from holdfast.server.history import Tally
+
+    tally = Tally.of(record)
+    if tally.skipped:
         return ": skipped, the model is left as it was"
-    kept = f": {len(record.kept)} of {plural(len(record.received), 'row')} kept"
-    return f"{kept}; promise broken" if record.promise_broken else kept
-
-
-def _by_client(record: RoundRecord, values: tuple[float | None, ...]) -> dict[object, float | None]:
-    return dict(zip(record.received, values, strict=True)) if len(values) == len(record.received) else {}
+    kept = f": {tally.kept} of {plural(tally.judged, 'row')} kept"
+    return f"{kept}; promise broken" if tally.promise_broken else kept
 
 
 def _sorted(clients: list[ClientSummary], order: Order) -> list[ClientSummary]:
-    from holdfast.server.clients import suspects
+    from holdfast.server.history import suspects
 
     if order is Order.SUSPICION:
         return suspects(clients)

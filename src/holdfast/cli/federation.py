@@ -89,8 +89,8 @@ def up(
     """
     from holdfast.deploy import LocalDeployment
 
-    console, configs = Console(stderr=True), _node_configs(byzantine or [], set_ or [])
-    _say(console, f"Starting a SuperLink and {plural(nodes, 'node')} …")
+    configs = _node_configs(byzantine or [], set_ or [])
+    _say(f"Starting a SuperLink and {plural(nodes, 'node')} …")
     with _interruptible():
         deployment = LocalDeployment.up(
             folder,
@@ -104,10 +104,10 @@ def up(
             detached=True,
         )
     mode = "TLS and node keys" if secure else "no TLS, no keys: anybody on this machine may join"
-    _say(console, f"{plural(nodes, 'node')} online at 127.0.0.1:{deployment.superlink.state.port} ({mode}). Next:")
+    _say(f"{plural(nodes, 'node')} online at 127.0.0.1:{deployment.superlink.state.port} ({mode}). Next:")
     where = "" if folder == FOLDER else f" --folder {shlex.quote(str(folder))}"
     for verb in ("run APP", "status", "down"):
-        _say(console, f"  holdfast federation {verb}{where}")
+        _say(f"  holdfast federation {verb}{where}")
 
 
 @app.command("run")
@@ -154,7 +154,7 @@ def run(
         settings.setdefault("nodes", str(deployment.folder.roster))
     with _interruptible(), _unless_empty(place):
         submitted = deployment.submit(application, settings)
-        _say(Console(stderr=True), f"run {submitted.run_id}: {place or application}", quiet=quiet)
+        _say(f"run {submitted.run_id}: {place or application}", quiet=quiet)
         status = _watched(submitted, place, _rounds({**known, **settings}), timeout, quiet=quiet)
         _report(submitted, status, place, quiet=quiet)
 
@@ -205,19 +205,21 @@ def down(
     """
     from holdfast.deploy import LocalDeployment
 
-    deployment, console = LocalDeployment.attach(folder), Console(stderr=True)
+    deployment = LocalDeployment.attach(folder)
     running = sum(service.is_running for service in deployment.services)
     deployment.down()
-    _say(console, f"stopped {plural(running, 'process', 'processes')}" if running else "nothing was running")
+    _say(f"stopped {plural(running, 'process', 'processes')}" if running else "nothing was running")
     if delete:
         shutil.rmtree(deployment.folder.path)
-        _say(console, f"deleted {folder}")
+        _say(f"deleted {folder}")
 
 
 def _node_configs(byzantine: list[str], settings: list[str]) -> dict[int, dict[str, Any]]:
-    """Return what the nodes are told besides the usual."""
+    """Return what the nodes are told besides the usual; an attack that no node can do alone is refused."""
     configs: dict[int, dict[str, Any]] = {}
     for text in byzantine:
+        from holdfast.flower.redteam import byzantine as check_attack
+
         node, _, attack = text.partition("=")
         if not node.isdecimal() or not attack:
             raise ParameterError(f"--byzantine takes NODE=ATTACK, such as 4=sign-flip, got {text!r}")
@@ -225,7 +227,7 @@ def _node_configs(byzantine: list[str], settings: list[str]) -> dict[int, dict[s
             raise ParameterError(
                 f"--byzantine names node {node} twice; a node has one attack (the second was {attack!r})"
             )
-        _check_attack(attack)
+        check_attack(attack)
         configs[int(node)] = {"attack": attack}
     for text in settings:
         node, _, rest = text.partition(".")
@@ -234,13 +236,6 @@ def _node_configs(byzantine: list[str], settings: list[str]) -> dict[int, dict[s
             raise ParameterError(f"--set takes NODE.KEY=VALUE, such as 2.name=Zurich, got {text!r}")
         configs.setdefault(int(node), {})[key] = _settings([f"{key}={value}"])[key]
     return configs
-
-
-def _check_attack(attack: str) -> None:
-    """Refuse what no node can do alone, before a federation is started for it."""
-    from holdfast.flower.redteam import byzantine
-
-    byzantine(attack)
 
 
 def _settings(texts: list[str]) -> dict[str, Any]:
@@ -314,14 +309,13 @@ def _show_new(shown: Watcher, place: Path) -> None:
 
 def _report(submitted: SubmittedRun, status: RunStatus, place: Path | None, *, quiet: bool) -> None:
     """Show what came of a run; of one that failed, the end of its log."""
-    console = Console(stderr=True)
     if not status.completed:
         lines = submitted.output().splitlines()[-LAST_LINES:]
         why = f": {status.details}" if status.details else ""
-        _say(console, "\n".join([*lines, f"run {submitted.run_id} {status.status}{why}; its log is {submitted.log}"]))
+        _say("\n".join([*lines, f"run {submitted.run_id} {status.status}{why}; its log is {submitted.log}"]))
         raise typer.Exit(1)
     if place is None:
-        _say(console, submitted.output().strip(), quiet=quiet)
+        _say(submitted.output().strip(), quiet=quiet)
     elif (place / "config.toml").is_file():
         if quiet:
             typer.echo(str(place))
@@ -341,12 +335,12 @@ def _interruptible() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        _say(Console(stderr=True), "stopped")
+        _say("stopped")
         raise typer.Exit(130) from None
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
-def _say(console: Console, text: str, *, quiet: bool = False) -> None:
+def _say(text: str, *, quiet: bool = False) -> None:
     if not quiet:
-        console.print(text, highlight=False, markup=False, soft_wrap=True)
+        Console(stderr=True).print(text, highlight=False, markup=False, soft_wrap=True)

@@ -7,9 +7,12 @@ from pathlib import Path
 
 from holdfast.errors import CorruptRunError, RunError
 from holdfast.linalg.threads import num_workers
+from holdfast.reports.wording import plural
 
 RUNS = Path("runs")
 """The folder that holds the runs that were given no other place."""
+MOST_NAMED = 10
+"""So many runs of a folder are named where one is asked for."""
 MOST_JOBS = 8
 """More processes are used only if somebody asks for them."""
 
@@ -49,6 +52,20 @@ def runs_in(path: Path) -> list[Path]:
     if not found:
         raise CorruptRunError(f"there is no run in {str(path)!r} or below; `holdfast run` makes one")
     return found
+
+
+def one_run(path: Path) -> Path:
+    """Return the folder itself; refuse one that is not a run and holds some.
+
+    Raises:
+        RunError: it is a folder of runs; the message names them.
+    """
+    found = runs_in(path)
+    if found == [path]:
+        return path
+    more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+    names = ", ".join(str(run) for run in found[:MOST_NAMED])
+    raise RunError(f"{str(path)!r} is not a run but holds {plural(len(found), 'run')}; give one of them: {names}{more}")
 
 
 def usual_jobs(device: str = "cpu") -> int:

@@ -15,15 +15,13 @@ from rich.table import Table
 from holdfast.errors import ParameterError, find
 
 if TYPE_CHECKING:
-    from holdfast.gauntlet import Grid, Record, Standing
+    from holdfast.sweeps.matrices import Grid, RankedRule, Record
 
-CHAMPION = "rage"
-"""The rule whose losses are listed."""
 WIDTH_OF_FILES = 140
 """Columns of output that goes into a file or a pipe."""
 WIDE = 100
 """Columns of a terminal from which all of the ranking fits."""
-MOST_CONTESTS = 12
+MOST_DUELS = 12
 """Lines of that list."""
 
 
@@ -58,7 +56,7 @@ def gauntlet(
 
     `holdfast list rules` and `holdfast list attacks` name them all; rage-known and rage-exact are told the true σ₀.
     """
-    from holdfast.gauntlet import read_records, run
+    from holdfast.sweeps.matrices import read_records, run
 
     if show is not None:
         _report(read_records(show), show, as_json=as_json)
@@ -74,7 +72,6 @@ def gauntlet(
     }
     grid = _grid(preset, {key: value for key, value in changes.items() if value is not None})
     grid.check()
-    _check_writable(out)
     cells = list(grid.cells())
     records: list[Record] = []
     with Progress(
@@ -89,32 +86,27 @@ def gauntlet(
 
 
 def _report(records: Sequence[Record], out: Path | None, *, as_json: bool) -> None:
-    """Print the standings."""
-    from holdfast.gauntlet import standings
+    """Print the ranking."""
+    from holdfast.sweeps.matrices import ranking
 
-    ranked = standings(records)
+    ranked = ranking(records)
     if as_json:
         import json
         from dataclasses import asdict
 
-        typer.echo(json.dumps([_finite(asdict(standing)) for standing in ranked]))
+        typer.echo(json.dumps([asdict(each) for each in ranked]))
         return
     console = Console()
     if not console.is_terminal:
         console.width = WIDTH_OF_FILES
     console.print(_ranking(ranked, console.width))
-    _show_contests(console, records)
+    _show_duels(console, records)
     if out is not None:
         console.print(f"{len(records)} records in {out}.")
 
 
-def _finite(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the values with None for what is not there, as JSON has no NaN."""
-    return {key: None if isinstance(value, float) and math.isnan(value) else value for key, value in values.items()}
-
-
 def _grid(preset: str, changes: dict[str, Any]) -> Grid:
-    from holdfast.gauntlet import GRIDS, Grid
+    from holdfast.sweeps.matrices import GRIDS, Grid
 
     if changes.get("attacks") == ("all",):
         changes["attacks"] = GRIDS["full"].attacks
@@ -123,26 +115,28 @@ def _grid(preset: str, changes: dict[str, Any]) -> Grid:
     return Grid(**{**dict(find("preset", preset, GRIDS)), **changes})
 
 
-def _ranking(ranked: Sequence[Standing], width: int) -> Table:
+def _ranking(ranked: Sequence[RankedRule], width: int) -> Table:
     """Return the table of worst cases, the best rule first; a narrow one is without the mean and the time."""
-    dims = sorted({dim for standing in ranked for dim in standing.worst_by_dim})
+    from holdfast.sweeps.ranking import SUBJECT
+
+    dims = sorted({dim for each in ranked for dim in each.worst_by_dim})
     table = Table(title="worst error over all attacks, in units of σ₀√ε; best first")
     table.add_column("rule", overflow="fold")
     rest = ("mean", "ms") if width >= WIDE else ()
     for heading in ("worst", *(f"d={dim:,}" for dim in dims), "honest\nlost", "forged\nkept", *rest):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("its worst attack", overflow="fold")
-    for standing in ranked:
-        more = (_number(standing.mean_error), _number(1e3 * standing.seconds, 1)) if rest else ()
+    for each in ranked:
+        more = (_number(each.mean_error), _number(1e3 * each.seconds, 1)) if rest else ()
         table.add_row(
-            standing.rule,
-            _number(standing.worst_error),
-            *(_number(standing.worst_by_dim.get(dim, math.nan)) for dim in dims),
-            _percent(standing.honest_weight_lost),
-            _percent(standing.byzantine_weight),
+            each.rule,
+            _number(each.worst_error),
+            *(_number(each.worst_by_dim.get(dim)) for dim in dims),
+            _percent(each.honest_weight_lost),
+            _percent(each.byzantine_weight),
             *more,
-            _where(standing),
-            style="bold" if standing.rule == CHAMPION else None,
+            _where(each),
+            style="bold" if each.rule == SUBJECT else None,
         )
     table.caption = (
         "honest lost: share of their weight that honest clients lose where nobody attacks (attack none). forged kept: "
@@ -152,45 +146,44 @@ def _ranking(ranked: Sequence[Standing], width: int) -> Table:
     return table
 
 
-def _show_contests(console: Console, records: Sequence[Record]) -> None:
-    """Say where the champion is not the best."""
-    from holdfast.gauntlet import better_than
+def _show_duels(console: Console, records: Sequence[Record]) -> None:
+    """Say where the subject is not the best."""
+    from holdfast.sweeps.matrices import lost_duels
+    from holdfast.sweeps.ranking import SUBJECT
 
-    contests = better_than(CHAMPION, records)
+    duels = lost_duels(records)
     cells = {(r.cohort_size, r.dim, r.num_byzantine, r.model) for r in records}
     rules = {record.rule for record in records}
-    if CHAMPION not in rules or len(rules) == 1:
+    if SUBJECT not in rules or len(rules) == 1:
         return
-    if not contests:
-        console.print(f"{CHAMPION} has the smallest worst case of {len(rules)} rules in all settings ({len(cells)}).")
+    if not duels:
+        console.print(f"{SUBJECT} has the smallest worst case of {len(rules)} rules in all settings ({len(cells)}).")
         return
-    table = Table("K", "d", "f", "honest model", "best rule", "its worst", f"{CHAMPION}'s worst")
-    table.title = f"{CHAMPION} is not the best in {len(contests)} of {len(cells)} settings"
-    for each in sorted(contests, key=lambda contest: contest.winner_error - contest.error)[:MOST_CONTESTS]:
-        table.add_row(
-            str(each.cohort_size), f"{each.dim:,}", str(each.num_byzantine), each.model, each.winner,
-            _number(each.winner_error), _number(each.error),
-        )  # fmt: skip
-    if len(contests) > MOST_CONTESTS:
-        table.caption = f"the {MOST_CONTESTS} largest differences"
+    table = Table("K", "d", "f", "honest model", "best rule", "its worst", f"{SUBJECT}'s worst")
+    table.title = f"{SUBJECT} is not the best in {len(duels)} of {len(cells)} settings"
+    for each in sorted(duels, key=lambda duel: duel.difference.mean)[:MOST_DUELS]:
+        setting = (f"{value:,}" if isinstance(value, int) else str(value) for _, value in each.setting)
+        table.add_row(*setting, each.other.rule, _number(-each.other.value.mean), _number(-each.own.value.mean))
+    if len(duels) > MOST_DUELS:
+        table.caption = f"the {MOST_DUELS} largest differences"
     console.print(table)
 
 
-def _where(standing: Standing) -> str:
-    worst = standing.worst
+def _where(ranked: RankedRule) -> str:
+    worst = ranked.worst
     if worst is None:
         return "refused every matrix"
-    return f"{worst.attack} on {worst.model}" + (f" ({standing.num_refused} refused)" if standing.num_refused else "")
+    return f"{worst.attack} on {worst.model}" + (f" ({ranked.num_refused} refused)" if ranked.num_refused else "")
 
 
-def _number(value: float, digits: int = 2) -> str:
-    if not math.isfinite(value):
+def _number(value: float | None, digits: int = 2) -> str:
+    if value is None or not math.isfinite(value):
         return "–"
     return f"{value:.{digits}f}" if value < 1e4 else f"{value:.0e}"
 
 
-def _percent(share: float) -> str:
-    return f"{share:.1%}" if math.isfinite(share) else "–"
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{share:.1%}"
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:
@@ -205,14 +198,3 @@ def _numbers(option: str, text: str | None, kind: type[int | float]) -> tuple[fl
     except ValueError:
         what = "whole numbers" if kind is int else "numbers"
         raise ParameterError(f"--{option} takes {what} separated by commas, got {text!r}") from None
-
-
-def _check_writable(out: Path | None) -> None:
-    """Find out before hours of work whether the result can be written."""
-    if out is None:
-        return
-    try:
-        with out.open("a", encoding="utf-8"):
-            pass
-    except OSError as error:
-        raise ParameterError(f"cannot write records to {str(out)!r}: {error.strerror}") from None

@@ -17,21 +17,22 @@ if TYPE_CHECKING:
     from holdfast.aggregators import Aggregator
     from holdfast.attacks import Attack
     from holdfast.data import DataSource
+    from holdfast.naming import Registry
     from holdfast.values import ValueObject
 
 KINDS: Mapping[str, str] = MappingProxyType(
     {
-        "rules": "rule",
-        "attacks": "attack",
-        "datasets": "data",
-        "models": "model",
-        "partitions": "partition",
-        "cohorts": "cohorts",
-        "schedules": "schedule",
-        "memberships": "byzantine",
+        "rules": "holdfast.aggregators:RULES",
+        "attacks": "holdfast.attacks:ATTACKS",
+        "datasets": "holdfast.data:DATASETS",
+        "models": "holdfast.models:MODELS",
+        "partitions": "holdfast.partitions:PARTITIONS",
+        "cohorts": "holdfast.simulation.cohorts:COHORTS",
+        "schedules": "holdfast.simulation.schedules:SCHEDULES",
+        "memberships": "holdfast.attacks:MEMBERSHIPS",
     }
 )
-"""What may be listed, and the table of a configuration that names one of them."""
+"""What may be listed, and where its registry is: the others are not imported for it."""
 
 
 def list_(
@@ -48,9 +49,9 @@ def list_(
 
     Rules and attacks that take another inside are written before it with a plus, such as nnm+krum or sleeper+sign-flip.
     """
-    from holdfast.simulation.tables import NAMED
+    from holdfast.importing import imported
 
-    registry = NAMED[KINDS[kind]]
+    registry: Registry[Any] = imported(KINDS[kind], "a registry")
     chosen = registry if name is None else {part: registry[part] for part in name.split("+")}
     if long or name is not None:
         facts = _FACTS.get(kind, _citation)

@@ -75,11 +75,13 @@ class Lane:
 
 def verdict(record: RoundRecord) -> str:
     """Return whom the rule removed in a round, as far as a line has room for it."""
-    if record.skipped:
+    from holdfast.server.history import Tally
+
+    tally = Tally.of(record)
+    if tally.skipped:
         return "skipped"
-    removed, liars = set(record.removed), set(record.byzantine) & set(record.received)
-    caught = f" ({len(removed & liars)}/{len(liars)} Byzantine)" if liars else ""
-    return f"removed {len(removed)}{caught}"
+    caught = f" ({tally.byzantine_removed}/{tally.byzantine} Byzantine)" if tally.byzantine else ""
+    return f"removed {tally.removed}{caught}"
 
 
 class Watcher(ABC):

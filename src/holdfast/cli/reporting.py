@@ -120,10 +120,10 @@ def _report_of_runs(paths: Sequence[Path], *, guarantee: bool, whole: bool) -> R
             raise CorruptRunError(f"{str(path)!r} {what}; expected the folder of a run, or of several")
     runs = _each_once(paths)
     from holdfast.reports.reporting import report_of
-    from holdfast.reports.stories import Story
     from holdfast.reports.thinning import FULL, REPORT
+    from holdfast.server.history import RunHistory
 
-    found = report_of([Story(run) for run in runs], guarantee=guarantee, limits=FULL if whole else REPORT)
+    found = report_of([RunHistory(run) for run in runs], guarantee=guarantee, limits=FULL if whole else REPORT)
     together = len(paths) == 1 and runs != list(paths)
     return replace(found, title=paths[0].resolve().name) if together else found
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from holdfast.cli.folders import reserved, usual_jobs
+from holdfast.cli.folders import one_run, reserved, usual_jobs
 from holdfast.cli.following import follow
 from holdfast.cli.progress import Lane, watcher
 from holdfast.cli.showing import Look, facts_table
@@ -77,7 +77,7 @@ def resume(
     from holdfast.runs import Run, config_of
     from holdfast.server.folder import RunFolder
 
-    folder = RunFolder.open(path)
+    folder = RunFolder.open(one_run(path))
     if folder.summary() is not None:
         if not quiet:
             Console(stderr=True).print(f"{path} is complete.", highlight=False, soft_wrap=True)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,14 +19,11 @@ from rich.text import Text
 from holdfast.cli.clients import Order, client_table, faults_text, round_table
 from holdfast.cli.folders import runs_in
 from holdfast.cli.text import NOTHING, duration, harmless, number, percent
-from holdfast.errors import CorruptRunError, ParameterError
-from holdfast.reports.glances import at_work
+from holdfast.errors import ParameterError
 from holdfast.reports.wording import plural
 
 if TYPE_CHECKING:
-    from holdfast.server.clients import ClientSummary
-    from holdfast.server.folder import RunFolder
-    from holdfast.server.record import RoundRecord
+    from holdfast.server.history import RunHistory, Tally
     from holdfast.simulation import RunConfig
 
 
@@ -74,13 +70,13 @@ def show(
     console.print(facts_table(looks[0]))
     if looks[0].done and (clients or limit):
         shown = None if clients else limit
-        console.print(client_table(looks[0].clients(), sort, shown, suspicion=looks[0].deployed))
+        console.print(client_table(looks[0].history.rounds.clients, sort, shown, suspicion=looks[0].deployed))
 
 
 def _show_round(paths: list[Path], number: int, *, as_json: bool) -> None:
     """Show one round of one run."""
-    from holdfast.server.audit import events_of
     from holdfast.server.folder import RunFolder
+    from holdfast.server.history import events_of
 
     if len(paths) != 1:
         raise ParameterError(f"--round shows a round of one run, got {len(paths)} folders")
@@ -96,112 +92,54 @@ def _show_round(paths: list[Path], number: int, *, as_json: bool) -> None:
         Console().print(round_table(record, events_of([record])))
 
 
-@dataclass
-class Tally:
-    """How a rule told clients apart, over the rounds in which it gave weights."""
-
-    byzantine: int = 0
-    byzantine_kept: int = 0
-    honest: int = 0
-    honest_removed: int = 0
-    rounds: int = 0
-    weight: float = 0.0
-
-    def through(self, records: Iterable[RoundRecord]) -> Iterator[RoundRecord]:
-        """Count the records on their way."""
-        for record in records:
-            if not record.skipped:
-                self._add(record)
-            yield record
-
-    @property
-    def byzantine_weight(self) -> float | None:
-        """The share of an update that comes from Byzantine clients, on average."""
-        return self.weight / self.rounds if self.rounds else None
-
-    def _add(self, record: RoundRecord) -> None:
-        liars, kept = set(record.byzantine), set(record.kept)
-        self.rounds += 1
-        for client, weight in zip(record.received, record.weights, strict=True):
-            if client in liars:
-                self.byzantine += 1
-                self.byzantine_kept += client in kept
-                self.weight += weight
-            else:
-                self.honest += 1
-                self.honest_removed += client not in kept
-
-
-@dataclass
-class Troubles:
-    """What went wrong on the way to the rule, and what clients said of themselves in the end."""
-
-    faults: Counter[str] = field(default_factory=Counter)
-    """Why replies were dropped, and how often."""
-    skips: list[tuple[int, str]] = field(default_factory=list)
-    """Rounds that changed nothing, and why."""
-    metrics: dict[str, float | None] = field(default_factory=dict)
-    """Those of the last round that has any."""
-
-    def through(self, records: Iterable[RoundRecord]) -> Iterator[RoundRecord]:
-        """Count the records on their way."""
-        for record in records:
-            self.faults.update(drop.fault for drop in record.drops)
-            if record.skipped:
-                self.skips.append((record.round, record.reason or "the updates could not be aggregated"))
-            self.metrics = dict(record.metrics) or self.metrics
-            yield record
-
-
 @dataclass(frozen=True)
 class Look:
     """What the folder of a run says."""
 
-    folder: RunFolder
+    history: RunHistory
     config: RunConfig
     summary: Mapping[str, Any]
     """Computed from the rounds that are there."""
-    tally: Tally
-    troubles: Troubles
-    complete: bool
-    at_work: bool
-    """Whether a process plays the run."""
-    deployed: bool
-    """Whether a server app plays it, so that nobody knows who is Byzantine."""
 
     @classmethod
     def at(cls, path: Path) -> Look:
         """Read the folder of a run."""
-        from holdfast.runs import config_of, is_deployment
+        from holdfast.runs import config_of
         from holdfast.server.folder import RunFolder
-        from holdfast.server.summary import summarised
+        from holdfast.server.history import open_run
 
-        folder, tally, troubles = RunFolder.open(path), Tally(), Troubles()
-        config, written, deployed = config_of(folder), folder.summary(), is_deployment(folder)
-        summary = summarised(troubles.through(tally.through(folder.records())), deployed=deployed)
-        if written is not None and summary["rounds"] != config.rounds:
-            raise CorruptRunError(
-                f"{str(path)!r} is complete by its summary.json, and its rounds.jsonl holds {summary['rounds']} of "
-                f"{plural(config.rounds, 'round')}; restore that file, or delete summary.json and resume the run"
-            )
-        return cls(folder, config, summary, tally, troubles, written is not None, at_work(folder.path), deployed)
+        config, history = config_of(RunFolder.open(path)), open_run(path)
+        return cls(history, config, history.summary)
+
+    @property
+    def path(self) -> Path:
+        """The folder."""
+        return self.history.path
+
+    @property
+    def tally(self) -> Tally:
+        """What came of the updates."""
+        return self.history.tally
+
+    @property
+    def deployed(self) -> bool:
+        """Whether a server app plays it, so that nobody knows who is Byzantine."""
+        return self.history.deployed
+
+    @property
+    def complete(self) -> bool:
+        """Whether all rounds are done."""
+        return self.history.state == "complete"
 
     @property
     def done(self) -> int:
         """How many rounds are done."""
-        return int(self.summary["rounds"])
+        return self.history.rounds_played
 
     @property
     def seconds(self) -> float:
         """How long the rounds took."""
         return float(sum(self.summary["seconds"].values()))
-
-    @property
-    def state(self) -> str:
-        """How far the run is, in a word."""
-        if self.complete:
-            return "complete"
-        return "being played" if self.at_work else "interrupted" if self.done else "not begun"
 
     def name(self, key: str, *, complete: bool = False) -> str:
         """Return what the configuration says under a key; what is at its default only in a complete answer."""
@@ -220,33 +158,26 @@ class Look:
         value = self.summary["last"].get(key)
         return None if value is None else float(value)
 
-    def clients(self) -> list[ClientSummary]:
-        """Return how the rule treated each client."""
-        from holdfast.server.clients import client_table
-
-        return client_table(self.folder.records())
-
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain values."""
         from holdfast.simulation import config_table
 
         return {
-            "path": str(self.folder.path),
-            "state": self.state,
+            "path": str(self.path),
+            "state": self.history.state.value,
             "rounds": self.config.rounds,
             "summary": dict(self.summary),
-            "updates": None if self.deployed else {**asdict(self.tally), "weight": self.tally.byzantine_weight},
-            "faults": dict(self.troubles.faults),
-            "skips": [{"round": number, "reason": reason} for number, reason in self.troubles.skips],
-            "metrics": self.troubles.metrics,
-            "clients": [client.as_dict() for client in self.clients()],
+            "faults": self.history.rounds.fault_counts,
+            "skips": [{"round": number, "reason": reason} for number, reason in self.history.rounds.skips],
+            "metrics": self.history.rounds.metrics,
+            "clients": [client.as_dict() for client in self.history.rounds.clients],
             "config": config_table(self.config),
         }
 
 
 def facts_table(look: Look) -> Table:
     """Return what came of a run as a table of facts."""
-    table = Table(title=str(look.folder.path), show_header=False, title_justify="left")
+    table = Table(title=str(look.path), show_header=False, title_justify="left")
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for heading, fact in [*_state(look), *_setting(look), *_results(look), *_verdicts(look)]:
@@ -258,11 +189,11 @@ def _state(look: Look) -> Iterator[tuple[str, str]]:
     rounds = f"{look.done:,} of {plural(look.config.rounds, 'round')}"
     if look.complete:
         yield "state", f"complete, {plural(look.done, 'round')}"
-    elif look.at_work:
+    elif look.history.state == "being played":
         yield "state", f"being played, {rounds} so far"
     else:
         began = f"interrupted after {rounds}" if look.done else "not begun"
-        command = f"holdfast resume {shlex.quote(str(look.folder.path))}"
+        command = f"holdfast resume {shlex.quote(str(look.path))}"
         how = "start its server app again with this folder" if look.deployed else f"continue with: {command}"
         yield "state", f"{began}; {how}"
 
@@ -283,8 +214,10 @@ def _results(look: Look) -> Iterator[tuple[str, str]]:
     if not look.done:
         return
     best = look.summary["best"]
-    if look.troubles.metrics:
-        listed = (f"{harmless(name, 40)} {number(value)}" for name, value in sorted(look.troubles.metrics.items()))
+    if look.history.rounds.metrics:
+        listed = (
+            f"{harmless(name, 40)} {number(value)}" for name, value in sorted(look.history.rounds.metrics.items())
+        )
         yield "metrics", ", ".join(listed)
     if look.deployed and not look.summary["last"]:
         return
@@ -298,40 +231,41 @@ def _results(look: Look) -> Iterator[tuple[str, str]]:
 
 
 def _verdicts(look: Look) -> Iterator[tuple[str, str]]:
-    tally, summary = look.tally, look.summary
+    tally = look.tally
     if not look.done:
         return
     if tally.byzantine:
-        kept = percent(tally.byzantine_kept / tally.byzantine)
+        kept = percent(tally.byzantine_kept_rate)
         weight = f"they made up {percent(tally.byzantine_weight)} of the updates' weight"
         yield "Byzantine", f"{tally.byzantine_kept:,} of {tally.byzantine:,} rows kept ({kept}); {weight}"
-    if tally.honest:
-        lost = percent(tally.honest_removed / tally.honest)
-        who = "rows" if look.deployed else "honest"
-        yield who, f"{tally.honest_removed:,} of {tally.honest:,} rows removed ({lost})"
-    if summary["rounds_skipped"]:
-        yield "skipped", f"{plural(summary['rounds_skipped'], 'round')}: {_reasons(look.troubles)}"
-    if summary["rounds_promise_broken"]:
-        yield "promise broken", f"in {plural(summary['rounds_promise_broken'], 'round')}"
-    if look.troubles.faults:
-        yield "dropped replies", f"{faults_text(look.troubles.faults)}; see `holdfast audit`"
-    if summary["updates_erased"]:
-        yield "sent nothing", plural(summary["updates_erased"], "update")
-    parts = sorted(summary["seconds"].items(), key=lambda part: -part[1])
+    if tally.judged and look.deployed:
+        yield "rows", f"{tally.removed:,} of {tally.judged:,} rows removed ({percent(tally.removed_rate)})"
+    elif tally.honest:
+        lost = percent(tally.honest_removed_rate)
+        yield "honest", f"{tally.honest_removed:,} of {tally.honest:,} rows removed ({lost})"
+    if tally.skipped:
+        yield "skipped", f"{plural(tally.skipped, 'round')}: {_reasons(look.history.rounds.skips)}"
+    if tally.promise_broken:
+        yield "promise broken", f"in {plural(tally.promise_broken, 'round')}"
+    if look.history.rounds.faults:
+        yield "dropped replies", f"{faults_text(look.history.rounds.fault_counts)}; see `holdfast audit`"
+    if tally.absent:
+        yield "sent nothing", plural(tally.absent, "update")
+    parts = sorted(look.summary["seconds"].items(), key=lambda part: -part[1])
     listed = ", ".join(f"{name.replace('_', ' ')} {percent(part / (look.seconds or 1.0))}" for name, part in parts)
     yield "time", f"{duration(look.seconds)}: {listed}"
 
 
-def _reasons(troubles: Troubles, most: int = 3) -> str:
+def _reasons(skips: Sequence[tuple[int, str]], most: int = 3) -> str:
     """Return why rounds were skipped, with the first round of each reason."""
-    first = {reason: number for number, reason in reversed(troubles.skips)}
+    first = {reason: number for number, reason in reversed(skips)}
     listed = [f"round {number}, {harmless(reason, 120)}" for reason, number in sorted(first.items(), key=itemgetter(1))]
     return "; ".join([*listed[:most], *(["…"] if len(listed) > most else [])])
 
 
 def _side_by_side(looks: list[Look]) -> Table:
     """Return a line for every run, named by the part of its path that they do not share."""
-    shared = Path(os.path.commonpath([look.folder.path.parent for look in looks]))
+    shared = Path(os.path.commonpath([look.path.parent for look in looks]))
     table = Table(title=f"in {shared}", title_justify="left")
     for heading, width in (("run", 8), ("rule", 6), ("attack", 6)):
         table.add_column(heading, overflow="fold", min_width=width)
@@ -340,14 +274,16 @@ def _side_by_side(looks: list[Look]) -> Table:
     for look in looks:
         tally = look.tally
         table.add_row(
-            str(look.folder.path.relative_to(shared)),
+            str(look.path.relative_to(shared)),
             look.title("rule"),
             look.title("attack"),
             f"{look.done}" if look.complete else f"{look.done}/{look.config.rounds}",
             number(look.last("train_loss") if look.last("test_loss") is None else look.last("test_loss")),
             percent(look.last("test_accuracy")),
-            f"{tally.byzantine_kept / tally.byzantine:.0%}" if tally.byzantine else NOTHING,
-            f"{tally.honest_removed / tally.honest:.0%}" if tally.honest and not look.deployed else NOTHING,
+            *(
+                NOTHING if share is None else f"{share:.0%}"
+                for share in (tally.byzantine_kept_rate, tally.honest_removed_rate)
+            ),
         )
     table.caption = (
         "loss and accuracy: on the test points, after the last round. Byz. kept: share of the Byzantine rows; honest "

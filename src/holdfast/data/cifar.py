@@ -63,7 +63,7 @@ class Cifar10(DataSource):
     files: ClassVar[tuple[FileSet, ...]] = (CIFAR_FILES,)
 
     path: Location | None = None
-    """The binary version: its folder or its archive; None looks in the usual places and then downloads."""
+    """The binary version: its folder or its archive; if left out, the usual places and then a download."""
 
     def load(self) -> Dataset:
         """Read the six batches."""

@@ -69,7 +69,7 @@ class HeartDisease(DataSource):
     files: ClassVar[tuple[FileSet, ...]] = (HEART_FILES,)
 
     path: Location | None = None
-    """The folder with the four files processed.*.data; None looks in the usual places and then downloads."""
+    """The folder with the four files processed.*.data; if left out, the usual places and then a download."""
     intercept: bool = False
     """Whether a column of ones is appended."""
     test_fraction: Annotated[float, Field(ge=0.0, le=0.9), BeforeValidator(real_number)] = 0.2

@@ -40,11 +40,11 @@ class HuggingFace(DataSource):
     labels: Column = "label"
     """The column with the labels."""
     groups: Column | None = None
-    """The column with the owner of each point; None if the points have no owners."""
+    """The column with the owner of each point; left out if the points have no owners."""
     split: Column = "train"
     """The part to train on; a folder without parts is all of it."""
     test_split: Column | None = "test"
-    """The part to test on; None for no test."""
+    """The part to test on; no test if left out."""
 
     def load(self) -> Dataset:
         """Read the columns of both parts."""
@@ -92,7 +92,7 @@ def from_hugging_face(
 
     Args:
         train: The part to train on.
-        test: The part to test on; None for no test.
+        test: The part to test on; no test if left out.
         features: The column with the points, or several columns of numbers that are put side by side.
         labels: The column with the labels.
         groups: The column with the owner of each training point.

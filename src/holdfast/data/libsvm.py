@@ -55,7 +55,7 @@ class A9a(DataSource):
     files: ClassVar[tuple[FileSet, ...]] = (A9A_FILES,)
 
     path: Location | None = None
-    """The folder with a9a and a9a.t; None looks in the usual places and then downloads."""
+    """The folder with a9a and a9a.t; if left out, the usual places and then a download."""
 
     def load(self) -> Dataset:
         """Read both files; the one for tests has no point with feature 123."""
@@ -79,9 +79,9 @@ class Libsvm(DataSource):
     path: Annotated[Location, Field(examples=["data/w8a.txt"])]
     """The points to train on."""
     test_path: Location | None = None
-    """The points to test on; None tests on none."""
+    """The points to test on; no test if left out."""
     num_features: Annotated[int, Field(ge=1), BeforeValidator(whole_number)] | None = None
-    """How many features there are; None counts them in the files."""
+    """How many features there are; counted in the files if left out."""
 
     def load(self) -> Dataset:
         """Read one file or both."""

@@ -80,7 +80,7 @@ class Mnist(DataSource):
     files: ClassVar[tuple[FileSet, ...]] = (MNIST_FILES,)
 
     path: Location | None = None
-    """The folder with the four idx files, packed or not; None looks in the usual places and then downloads."""
+    """The folder with the four idx files, packed or not; if left out, the usual places and then a download."""
     standardized: bool = False
     """Whether pixels have mean 0 and variance 1 over all training images, as in many published experiments."""
 
@@ -102,7 +102,7 @@ class FashionMnist(DataSource):
     files: ClassVar[tuple[FileSet, ...]] = (FASHION_MNIST_FILES,)
 
     path: Location | None = None
-    """The folder with the four idx files, packed or not; None looks in the usual places and then downloads."""
+    """The folder with the four idx files, packed or not; if left out, the usual places and then a download."""
     standardized: bool = False
     """Whether pixels have mean 0 and variance 1 over all training images, as in many published experiments."""
 
@@ -129,7 +129,7 @@ class MnistByWriter(DataSource):
     files: ClassVar[tuple[FileSet, ...]] = (MNIST_FILES, WRITER_FILES)
 
     path: Location | None = None
-    """The folder with MNIST and QMNIST's labels, or with folders of them; None looks in the usual places."""
+    """The folder with MNIST and QMNIST's labels, or with folders of them; the usual places if left out."""
 
     def load(self) -> Dataset:
         """Read MNIST and the file of writers, whose classes must be MNIST's."""

@@ -53,7 +53,7 @@ class TinyShakespeare(DataSource):
     files: ClassVar[tuple[FileSet, ...]] = (SHAKESPEARE_FILES,)
 
     path: Location | None = None
-    """The text or its folder; None looks in the usual places and then downloads."""
+    """The text or its folder; if left out, the usual places and then a download."""
     sequence_length: Annotated[int, Field(ge=1), BeforeValidator(whole_number)] = 80
     """Tokens of a point."""
     min_characters: Annotated[int, Field(ge=0), BeforeValidator(whole_number)] = 1000

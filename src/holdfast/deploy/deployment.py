@@ -29,6 +29,8 @@ from holdfast.values import ValueObject
 
 FOLDER = Path(".holdfast-federation")
 """Where a deployment is if nobody says otherwise."""
+SUPERLINK_READY, SUPEREXEC_READY = "Uvicorn running on", "Starting Flower SuperExec"
+"""What they print when they are at work."""
 MOST_AT_ONCE = 4
 """How many keys are registered at the same time."""
 
@@ -84,20 +86,9 @@ class LocalDeployment:
         self.flwr = Flwr(folder, state.marker)
         self._context = ServiceContext(folder, state.marker, state.secure, self._save)
         port, secure = state.superlink.port, state.secure
-        self.superlink = ServerService(
-            "superlink",
-            self._context,
-            state.superlink,
-            command=partial(superlink_command, folder, port, secure=secure),
-            ready="Uvicorn running on",
-        )
-        self.superexec = ServerService(
-            "superexec",
-            self._context,
-            state.superexec,
-            command=partial(superexec_command, folder, port, secure=secure),
-            ready="Starting Flower SuperExec",
-        )
+        link, execute = (partial(each, folder, port, secure=secure) for each in (superlink_command, superexec_command))
+        self.superlink = ServerService("superlink", self._context, state.superlink, link, ready=SUPERLINK_READY)
+        self.superexec = ServerService("superexec", self._context, state.superexec, execute, ready=SUPEREXEC_READY)
         self.server_app = ServerApp(self.superexec)
         self.nodes = [SuperNode(index, self._context, node, port) for index, node in enumerate(state.nodes)]
         self._guardian: subprocess.Popen[bytes] | None = None

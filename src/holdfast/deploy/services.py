@@ -152,8 +152,8 @@ class ServerService(Service):
         name: str,
         context: ServiceContext,
         state: ProcessState,
-        *,
         command: Callable[[], list[str]],
+        *,
         ready: str,
     ) -> None:
         """Take over what was written down; `ready` is what it prints when it is at work."""

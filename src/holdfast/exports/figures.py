@@ -12,29 +12,27 @@ from holdfast.errors import CorruptRunError, ParameterError
 from holdfast.runs import is_deployment
 from holdfast.runs.files import parsed
 from holdfast.server.folder import RunFolder
+from holdfast.server.history import Tally
+from holdfast.server.history.rounds import NUMBERS
 from holdfast.server.record import RoundRecord
 
 Setting = bool | int | float | str
 
-_PLAIN = {
-    "accuracy/test": "test_accuracy",
-    "accuracy/train": "train_accuracy",
-    "loss/test": "test_loss",
-    "loss/train": "train_loss",
-    "filter/spread": "spread",
-    "filter/spread_before": "spread_before",
-    "filter/threshold": "threshold",
-    "filter/sigma0": "sigma0",
-    "filter/error": "error",
-    "filter/error_bound": "honest_error_bound",
-    "server/lr": "lr",
-    "server/update_norm": "update_norm",
-    "server/skipped": "skipped",
-    "server/promise_broken": "promise_broken",
-    "bytes/up": "bytes_up",
-    "bytes/down": "bytes_down",
+_NAMES = {
+    "test_accuracy": "accuracy/test",
+    "train_accuracy": "accuracy/train",
+    "test_loss": "loss/test",
+    "train_loss": "loss/train",
+    "spread": "filter/spread",
+    "spread_before": "filter/spread_before",
+    "threshold": "filter/threshold",
+    "sigma0": "filter/sigma0",
+    "error": "filter/error",
+    "honest_error_bound": "filter/error_bound",
+    "bytes_up": "bytes/up",
+    "bytes_down": "bytes/down",
 }
-"""What is called how: a name for others to the field of a record."""
+"""What is called how for others; every other number of a record is in the group "server"."""
 
 
 @final
@@ -103,38 +101,19 @@ def figures(record: RoundRecord, *, byzantine_known: bool) -> dict[str, float]:
     ...     round=0, step=1, lr=0.1, cohort=(1, 2), byzantine=(2,), received=(1, 2), weights=(1, 0), kept=(1,)
     ... )
     >>> found = figures(record, byzantine_known=True)
-    >>> found["clients/removed"], found["clients/removed_byzantine"], found["clients/kept_byzantine"]
+    >>> found["clients/removed"], found["clients/byzantine_removed"], found["clients/byzantine_kept"]
     (1.0, 1.0, 0.0)
 
     Args:
         record: the round.
         byzantine_known: whether the record says who was Byzantine; only a simulation's does.
     """
-    found = {name: getattr(record, field) for name, field in _PLAIN.items()}
-    found |= _counts(record, byzantine_known=byzantine_known)
+    found = {_NAMES.get(name, f"server/{name}"): getattr(record, name) for name in NUMBERS if name != "round"}
+    counts = Tally.of(record, deployed=not byzantine_known).counts()
+    found |= {f"clients/{name}": count for name, count in counts.items() if name not in {"rounds", *NUMBERS}}
     found |= {f"seconds/{part}": seconds for part, seconds in record.seconds.items()}
     found |= {f"metrics/{name}": value for name, value in record.metrics.items()}
     return {name: float(value) for name, value in found.items() if value is not None and math.isfinite(value)}
-
-
-def _counts(record: RoundRecord, *, byzantine_known: bool) -> dict[str, int]:
-    removed, liars = set(record.removed), set(record.byzantine)
-    counts = {
-        "clients/cohort": len(record.cohort),
-        "clients/received": len(record.received),
-        "clients/erased": len(record.erased),
-        "clients/unusable": len(record.unusable),
-        "clients/kept": len(record.kept),
-        "clients/removed": len(removed),
-    }
-    if byzantine_known:
-        counts |= {
-            "clients/byzantine": len(liars),
-            "clients/kept_byzantine": len(liars.intersection(record.kept)),
-            "clients/removed_byzantine": len(removed & liars),
-            "clients/removed_honest": len(removed - liars),
-        }
-    return counts
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Setting]]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from holdfast.server.history import Fate, fate_of_fault
+
 
 class Fault(StrEnum):
     """Why a reply was not used as it came; the words stand in `RoundRecord.drops`."""
@@ -36,4 +38,4 @@ class Fault(StrEnum):
     @property
     def erases(self) -> bool:
         """Whether nothing at all was claimed, so that the client counts as absent, not as Byzantine."""
-        return self in {Fault.ERROR, Fault.SILENT, Fault.UNDELIVERED}
+        return fate_of_fault(self) is Fate.ABSENT

@@ -9,6 +9,7 @@ from flwr.app import MetricRecord, RecordDict
 from flwr.supercore import log
 
 from holdfast.flower.metrics import common_metrics
+from holdfast.server.history import Tally
 from holdfast.server.record import RoundRecord
 
 MetricsFn = Callable[[list[RecordDict], str], MetricRecord]
@@ -48,14 +49,9 @@ def figures(record: MetricRecord, prefix: str) -> dict[str, float]:
 
 def with_counts(metrics: MetricRecord, record: RoundRecord) -> MetricRecord:
     """Return the metrics together with what became of the replies."""
-    counts = {
-        "holdfast-asked": len(record.cohort),
-        "holdfast-kept": len(record.kept),
-        "holdfast-removed": len(record.removed),
-        "holdfast-dropped": len(record.drops),
-        "holdfast-skipped": int(record.skipped),
-    }
-    return MetricRecord({**metrics, **counts})
+    tally = Tally.of(record, deployed=True).counts()
+    counts = {f"holdfast-{name}": tally[name] for name in ("asked", "kept", "removed", "skipped")}
+    return MetricRecord({**metrics, **counts, "holdfast-dropped": len(record.drops)})
 
 
 SCORES = {
@@ -75,8 +71,9 @@ def scores_of(metrics: MetricRecord | None) -> dict[str, float]:
 
 def say(record: RoundRecord) -> None:
     """Log what became of the replies."""
-    counts = f"{len(record.kept)} kept, {len(record.removed)} removed, {len(record.erased)} missing"
-    log(INFO, "aggregate_train: %s of %s asked", counts, len(record.cohort))
+    tally = Tally.of(record, deployed=True)
+    counts = f"{tally.kept} kept, {tally.removed} removed, {tally.absent} missing"
+    log(INFO, "aggregate_train: %s of %s asked", counts, tally.asked)
     for drop in record.drops:
         log(WARNING, "\t> %r: %s: %r", drop.client, drop.fault, drop.detail)
     if record.skipped:

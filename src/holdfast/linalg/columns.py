@@ -67,10 +67,6 @@ class Columns(ABC):
     def add_rows(self, weights: Vector, rows: Range, columns: Range, out: Tensor) -> None:
         """Add Σ weights_i · row_i over the consecutive `rows` in `columns` to `out`."""
 
-    @abstractmethod
-    def take(self, indices: NDArray[np.intp]) -> Tensor:
-        """Return the columns at the increasing `indices`, K x b, as a tensor of their own."""
-
     def view(self, start: int, stop: int) -> Tensor | None:  # noqa: ARG002  none here, whatever the columns
         """Return rows[:, start:stop] where they lie, if they lie in one piece of memory."""
         return None
@@ -212,6 +208,17 @@ class Columns(ABC):
         if self.device.type == "cpu":
             return torch.from_numpy(np.concatenate([part.numpy() for part in parts], axis=1))
         return torch.cat(parts, dim=1)
+
+    def take(self, indices: NDArray[np.intp]) -> Tensor:
+        """Return the columns at the increasing `indices`, K x b, as a tensor of their own."""
+        taken = self._empty((self.num_rows, len(indices)))
+        for start, stop in self.ranges(self.block_width()):
+            first, last = np.searchsorted(indices, [start, stop]).tolist()
+            if first < last:
+                block = self._empty((self.num_rows, stop - start))
+                self.centred(start, stop, None, block)
+                gather(block, indices[first:last] - start, taken[:, first:last])
+        return taken
 
     def _zeros(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
         """Return zeros; on a CPU made by numpy, as torch's own threads do not survive a fork of the process."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from typing import Annotated, ClassVar
 
@@ -9,10 +10,13 @@ from pydantic import BeforeValidator, Field
 from torch import nn
 
 from holdfast.data.base import Dataset
+from holdfast.errors import ParameterError
 from holdfast.models.drawing import drawing_from
 from holdfast.models.losses import Loss
 from holdfast.values import ValueObject, real_number, whole_number
 
+_TOO_LARGE = re.compile(r"can't allocate memory: you tried to allocate (\d+) bytes")
+"""What torch says if there is no memory, in an error without a class of its own."""
 Width = Annotated[int, Field(ge=1), BeforeValidator(whole_number)]
 
 
@@ -41,7 +45,19 @@ class Architecture(ValueObject, ABC):
         """Return the module with weights drawn from the stream "model" of the seed; torch's own state is left as is.
 
         Its parameters have the dtype of the points, if these are floats.
+
+        Raises:
+            DataError: the model does not fit the data.
+            ParameterError: the model does not fit into memory.
         """
-        with drawing_from(seed, "model"):
-            module = self.module(dataset)
+        try:
+            with drawing_from(seed, "model"):
+                module = self.module(dataset)
+        except RuntimeError as error:
+            if (found := _TOO_LARGE.search(str(error))) is None:
+                raise
+            size = int(found[1]) / 2**30
+            raise ParameterError(
+                f"{self!r} does not fit into memory: one of its tensors takes {size:,.1f} GiB"
+            ) from None
         return module.to(dataset.features.dtype) if dataset.features.is_floating_point() else module

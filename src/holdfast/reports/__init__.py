@@ -1,1 +1,1 @@
-"""What a run shows: stories of runs as panels, and panels as one page, pictures or tables."""
+"""What a run shows: histories of runs as panels, and panels as one page, pictures or tables."""

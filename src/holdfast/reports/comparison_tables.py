@@ -6,23 +6,27 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from holdfast.comparison.choices import ATTACK, ORACLE, RULE, Label
-from holdfast.comparison.comparing import GRID
-from holdfast.comparison.grid import Grid
-from holdfast.comparison.reading import CHAMPION
-from holdfast.comparison.results import Result, State
-from holdfast.comparison.standing import Case, in_words, setting_of
 from holdfast.reports.panels import Code, Column, Panel, Section, Table, Unit, Value
+from holdfast.sweeps.ranking import ORACLE, SUBJECT, Label
+from holdfast.sweeps.runs.choices import ATTACK, RULE
+from holdfast.sweeps.runs.comparison import GRID
+from holdfast.sweeps.runs.grid import Grid
+from holdfast.sweeps.runs.ranking import Case, in_words, mean_figure, was_played
+from holdfast.sweeps.runs.results import Result, State
 
 
 def filtering(cases: Sequence[Case], keys: frozenset[str]) -> Section | None:
     """Return precision and recall of the rules that remove clients, by attack and setting; None if none does."""
-    played = [case for case in cases if case.rule != ORACLE and case.results]
-    removing = {case.rule for case in played if case.mean_of("precision") is not None or case.mean_of("honest_removed")}
+    played = [case for case in cases if case.rule != ORACLE and was_played(case)]
+    removing = {
+        case.rule
+        for case in played
+        if mean_figure(case.trials, "precision") is not None or mean_figure(case.trials, "honest_removed")
+    }
     rows: list[tuple[Value, ...]] = []
     for case in played:
         if case.rule in removing:
-            shares = (case.mean_of(figure) for figure in ("precision", "recall", "honest_removed"))
+            shares = (mean_figure(case.trials, figure) for figure in ("precision", "recall", "honest_removed"))
             rows.append((case.rule, case.attack, in_words(case.setting, keys), *shares))
     if not rows:
         return None
@@ -44,7 +48,7 @@ def filtering(cases: Sequence[Case], keys: frozenset[str]) -> Section | None:
             Column(title="honest removed", unit=Unit.PERCENT, hint="share of honest updates that were removed"),
         ),
         rows=tuple(rows),
-        flagged=tuple(place for place, row in enumerate(rows) if row[0] == CHAMPION),
+        flagged=tuple(place for place, row in enumerate(rows) if row[0] == SUBJECT),
         shown=30,
     )
     return Section(key="filtering", title="Precision and recall", panels=(table,))
@@ -59,7 +63,7 @@ def published(grid: Grid | None, cases: Sequence[Case], keys: frozenset[str]) ->
         for case in cases:
             if not figure.belongs_to({**dict(case.setting), RULE: case.rule, ATTACK: case.attack}):
                 continue
-            ours = case.accuracy
+            ours = case.value
             rows.append(
                 (
                     case.rule,
@@ -100,9 +104,9 @@ def failures(results: Sequence[Result], keys: frozenset[str]) -> Section | None:
         return None
     rows = [
         (
-            str(row.settings[RULE]),
-            str(row.settings[ATTACK]),
-            in_words(setting_of(row.settings), keys),
+            row.rule,
+            row.attack,
+            in_words(row.setting, keys),
             str(row.state),
             row.reason,
         )

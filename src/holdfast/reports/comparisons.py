@@ -12,25 +12,6 @@ from typing import final
 import numpy as np
 
 from holdfast import __version__
-from holdfast.comparison.choices import FRACTION, ORACLE
-from holdfast.comparison.comparing import GRID, RESULTS
-from holdfast.comparison.grid import Grid, parsed_grid
-from holdfast.comparison.reading import CHAMPION, Verdict, contests, reading
-from holdfast.comparison.results import Result, State, read_results
-from holdfast.comparison.standing import (
-    NO_ATTACK,
-    Case,
-    Setting,
-    Standing,
-    WorstCase,
-    attacked,
-    cases,
-    comparable,
-    in_words,
-    standings,
-    varied,
-    worst_cases,
-)
 from holdfast.errors import HoldfastError
 from holdfast.reports.comparison_tables import configuration, failures, filtering, published
 from holdfast.reports.panels import (
@@ -49,6 +30,23 @@ from holdfast.reports.panels import (
     Unit,
     Value,
 )
+from holdfast.sweeps.ranking import NO_ATTACK, ORACLE, SUBJECT, Setting, Verdict, cases, on_common_seeds, worst_cases
+from holdfast.sweeps.runs.choices import FRACTION
+from holdfast.sweeps.runs.commentary import commentary
+from holdfast.sweeps.runs.comparison import GRID, RESULTS
+from holdfast.sweeps.runs.grid import Grid, parse_grid
+from holdfast.sweeps.runs.ranking import (
+    Case,
+    RankedRule,
+    WorstCase,
+    duels,
+    has_byzantine,
+    in_words,
+    ranking,
+    varied_keys,
+    was_played,
+)
+from holdfast.sweeps.runs.results import Result, State, read_results
 
 MOST_MAPS = 12
 """How many settings have a map of rules and attacks."""
@@ -77,7 +75,7 @@ def comparison_report(path: Path) -> Report:
 def _grid(path: Path) -> Grid | None:
     """Return the grid that was compared; None if it cannot be read, as the results speak for themselves."""
     try:
-        return parsed_grid(path.read_text(encoding="utf-8"))
+        return parse_grid(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, HoldfastError):
         return None
 
@@ -111,41 +109,41 @@ class _Comparison:
     @cached_property
     def rules(self) -> list[str]:
         """The rules, the best first; the oracle among them."""
-        return [each.rule for each in self.standings]
+        return [each.rule for each in self.ranking]
 
     @cached_property
-    def standings(self) -> list[Standing]:
-        return standings(self.results)
+    def ranking(self) -> list[RankedRule]:
+        return ranking(self.results)
 
     @cached_property
     def keys(self) -> frozenset[str]:
         """The settings that differ."""
-        return varied(self.results)
+        return varied_keys(self.results)
 
     @cached_property
     def cases(self) -> list[Case]:
-        """The cases on the comparable seeds, as the ranking has them."""
-        return cases(comparable(self.results))
+        """The cases on the seeds that rules have in common, as the ranking has them."""
+        return cases(on_common_seeds(self.results))
 
     @cached_property
     def settings(self) -> list[Setting]:
         return list(dict.fromkeys(case.setting for case in self.cases))
 
     def _headlines(self) -> Iterator[Headline]:
-        ranked = [each for each in self.standings if each.rule != ORACLE and each.score is not None]
+        ranked = [each for each in self.ranking if each.rule != ORACLE and each.score is not None]
         if ranked:
             yield Headline(title="best worst case", value=ranked[0].rule, note=str(ranked[0].score), tone=Tone.GOOD)
         for place, each in enumerate(ranked, 1):
-            if each.rule == CHAMPION and place > 1:
-                yield Headline(title=CHAMPION, value=f"number {place} of {len(ranked)}", note=str(each.score))
-        held = contests(self.results)
-        if held:
-            counts = {verdict: sum(each.verdict is verdict for each in held) for verdict in Verdict}
-            value = f"{counts[Verdict.BEATEN]} of {len(held)} settings"
+            if each.rule == SUBJECT and place > 1:
+                yield Headline(title=SUBJECT, value=f"number {place} of {len(ranked)}", note=str(each.score))
+        fought = duels(self.results)
+        if fought:
+            counts = {verdict: sum(each.verdict is verdict for each in fought) for verdict in Verdict}
+            value = f"{counts[Verdict.BEATEN]} of {len(fought)} settings"
             note = f"best in {counts[Verdict.BEST]}, cannot be told in {counts[Verdict.WITHIN_NOISE]}"
             tone = Tone.WARNING if counts[Verdict.BEATEN] else Tone.PLAIN
-            yield Headline(title=f"{CHAMPION} beaten in", value=value, note=note, tone=tone)
-        oracle = next((each for each in self.standings if each.rule == ORACLE and each.score is not None), None)
+            yield Headline(title=f"{SUBJECT} beaten in", value=value, note=note, tone=tone)
+        oracle = next((each for each in self.ranking if each.rule == ORACLE and each.score is not None), None)
         if oracle is not None:
             yield Headline(title="mean of the honest", value=str(oracle.score), note="what no rule can know")
         failed = sum(row.state is State.FAILED for row in self.results)
@@ -153,12 +151,12 @@ class _Comparison:
             yield Headline(title="failed", value=f"{failed:,} cells", tone=Tone.WARNING)
 
     def _verdict(self) -> Section:
-        beaten = any(each.verdict is Verdict.BEATEN for each in contests(self.results))
+        beaten = any(each.verdict is Verdict.BEATEN for each in duels(self.results))
         note = (self.grid.note,) if self.grid is not None and self.grid.note else ()
         words = Text(
             key="reading",
             title="A critical reading",
-            paragraphs=tuple(" ".join(each.split()) for each in (*note, *reading(self.results))),
+            paragraphs=tuple(" ".join(each.split()) for each in (*note, *commentary(self.results))),
             tone=Tone.WARNING if beaten else Tone.PLAIN,
         )
         return Section(key="verdict", title="What to make of it", panels=(words,))
@@ -187,17 +185,17 @@ class _Comparison:
             caption="Accuracy is the mean of the last five evaluations. The oracle is the mean of the honest rows, "
             "which no rule can know. Rules that lack settings stand below those that do not.",
             columns=columns,
-            rows=tuple(self._line(each) for each in self.standings),
-            flagged=tuple(place for place, each in enumerate(self.standings) if each.rule == CHAMPION),
+            rows=tuple(self._line(each) for each in self.ranking),
+            flagged=tuple(place for place, each in enumerate(self.ranking) if each.rule == SUBJECT),
         )
         return Section(key="ranking", title="Ranking", panels=(table,))
 
-    def _line(self, each: Standing) -> tuple[Value, ...]:
+    def _line(self, each: RankedRule) -> tuple[Value, ...]:
         return (
             each.rule,
             each.score.mean if each.score else None,
             each.score.half_width if each.score else None,
-            each.lowest.accuracy.mean if each.lowest else None,
+            each.lowest.value.mean if each.lowest else None,
             each.lowest.case.attack if each.lowest else None,
             each.peace,
             each.precision,
@@ -244,14 +242,14 @@ class _Comparison:
 
     @cached_property
     def _contested(self) -> list[Setting]:
-        return [setting for setting in self.settings if attacked(setting)] or self.settings
+        return [setting for setting in self.settings if has_byzantine(setting)] or self.settings
 
     def _map(self, number: int, setting: Setting) -> Panel:
         here = {(case.rule, case.attack): case for case in self.cases if case.setting == setting}
         attacks = list(dict.fromkeys(attack for rule, attack in here if rule != ORACLE))
         rules = [rule for rule in self.rules if any(key[0] == rule for key in here)]
         grid = [[_case_of(here, rule, attack) for attack in attacks] for rule in rules]
-        means = [[case.accuracy if case else None for case in line] for line in grid]
+        means = [[case.value if case else None for case in line] for line in grid]
         return HeatMap(
             key=f"attacks-{number + 1}",
             title=in_words(setting, self.keys),
@@ -274,7 +272,7 @@ class _Comparison:
             dict.fromkeys(
                 (case.setting, case.attack)
                 for case in self.cases
-                if case.rule != ORACLE and case.setting in contested and case.results
+                if case.rule != ORACLE and case.setting in contested and was_played(case)
             )
         )
         pairs.sort(key=lambda pair: (pair[1] == NO_ATTACK, contested[pair[0]]))
@@ -317,15 +315,15 @@ def _case_of(here: Mapping[tuple[str, str], Case], rule: str, attack: str) -> Ca
 def _hover(case: Case | None) -> str:
     if case is None:
         return "not in the grid"
-    if case.accuracy is None:
+    if case.value is None:
         return "no result"
     seeds = f"{len(case.by_seed)} seeds" if len(case.by_seed) > 1 else "1 seed"
-    return f"{case.accuracy}, {seeds}"
+    return f"{case.value}, {seeds}"
 
 
 def _curve(case: Case) -> tuple[tuple[float, ...], tuple[float | None, ...]] | None:
     """Return the mean curve of the seeds that have the same evaluations as the first."""
-    figures = [result.figures for result in case.results if result.figures is not None and result.figures.curve]
+    figures = [result.figures for result in case.trials if result.figures is not None and result.figures.curve]
     if not figures:
         return None
     rounds = figures[0].curve_rounds
@@ -362,10 +360,9 @@ def _worst_map(
         title=title,
         rows=tuple(down[0]),
         columns=tuple(across[0]),
-        values=tuple(tuple(each.accuracy.mean if each else None for each in line) for line in grid),
+        values=tuple(tuple(each.value.mean if each else None for each in line) for line in grid),
         hover=tuple(
-            tuple(f"{each.accuracy}, under {each.case.attack}" if each else "no result" for each in line)
-            for line in grid
+            tuple(f"{each.value}, under {each.case.attack}" if each else "no result" for each in line) for line in grid
         ),
         row_title=down[1],
         column_title=across[1],

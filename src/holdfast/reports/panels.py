@@ -1,6 +1,6 @@
 """Panels: what there is to see, before anybody decides how to draw it.
 
-    stories ──► sections of panels ──► page (HTML), pictures (PNG, SVG), tables (CSV), live page
+    histories ──► sections of panels ──► page (HTML), pictures (PNG, SVG), tables (CSV), live page
 
 A panel holds plain numbers and plain text. Text may come from clients: whoever draws a panel escapes it.
 """

@@ -19,68 +19,68 @@ from holdfast.reports.sections.phrases import run_names, setting_words
 from holdfast.reports.sections.reproduce import reproduce
 from holdfast.reports.sections.timing import timing
 from holdfast.reports.sections.verdict import headlines, run_by_run, verdict
-from holdfast.reports.stories import Story
 from holdfast.reports.thinning import REPORT, Limits
 from holdfast.reports.wording import plural
+from holdfast.server.history import RunHistory
 
 
-def report_of(stories: Sequence[Story], *, guarantee: bool = True, limits: Limits = REPORT) -> Report:
+def report_of(histories: Sequence[RunHistory], *, guarantee: bool = True, limits: Limits = REPORT) -> Report:
     """Return everything that there is to see of one run, or of several side by side.
 
     Args:
-        stories: what the runs tell; any of them may be empty, interrupted or damaged.
+        histories: what the runs tell; any of them may be empty, interrupted or damaged.
         guarantee: whether to measure the constants of the theorems, which takes some seconds a run.
         limits: how much there may be to see; longer curves and larger heat maps are thinned.
 
     Raises:
         ParameterError: there is no run.
     """
-    if not stories:
+    if not histories:
         raise ParameterError("a report needs at least one run, got none")
     return Report(
-        title=_title(stories),
-        subtitle=_subtitle(stories),
-        sections=(*live_sections(stories, limits), *_others(stories, limits, guarantee=guarantee)),
-        headlines=headlines(stories),
+        title=_title(histories),
+        subtitle=_subtitle(histories),
+        sections=(*live_sections(histories, limits), *_others(histories, limits, guarantee=guarantee)),
+        headlines=headlines(histories),
         made_with={"holdfast": __version__, "python": platform.python_version()},
     )
 
 
-def live_sections(stories: Sequence[Story], limits: Limits = REPORT) -> tuple[Section, ...]:
+def live_sections(histories: Sequence[RunHistory], limits: Limits = REPORT) -> tuple[Section, ...]:
     """Return the sections that change while a run is played, and are cheap enough to be made again and again."""
     return (
-        verdict(stories),
-        learning(stories, limits),
-        *((run_by_run(stories),) if len(stories) > 1 else ()),
-        clients(stories, limits),
-        filtering(stories, limits),
-        certificate(stories, limits),
-        timing(stories, limits),
+        verdict(histories),
+        learning(histories, limits),
+        *((run_by_run(histories),) if len(histories) > 1 else ()),
+        clients(histories, limits),
+        filtering(histories, limits),
+        certificate(histories, limits),
+        timing(histories, limits),
     )
 
 
-def _others(stories: Sequence[Story], limits: Limits, *, guarantee: bool) -> tuple[Section, ...]:
+def _others(histories: Sequence[RunHistory], limits: Limits, *, guarantee: bool) -> tuple[Section, ...]:
     return (
-        *((what_is_guaranteed(stories, limits),) if guarantee else ()),
-        partition(stories, limits),
-        configuration(stories),
-        reproduce(stories),
+        *((what_is_guaranteed(histories, limits),) if guarantee else ()),
+        partition(histories, limits),
+        configuration(histories),
+        reproduce(histories),
     )
 
 
-def _title(stories: Sequence[Story]) -> str:
+def _title(histories: Sequence[RunHistory]) -> str:
     """Return the name of the run, or of the folder that holds all the runs."""
-    names, parents = run_names(stories), {story.path.resolve().parent for story in stories}
+    names, parents = run_names(histories), {history.path.resolve().parent for history in histories}
     if len(names) == 1:
         return names[0]
     return parents.pop().name if len(parents) == 1 else f"{names[0]} and {plural(len(names) - 1, 'other run')}"
 
 
-def _subtitle(stories: Sequence[Story]) -> str:
-    if len(stories) > 1:
-        return ", ".join(run_names(stories))
-    story = stories[0]
-    if not story.raw:
+def _subtitle(histories: Sequence[RunHistory]) -> str:
+    if len(histories) > 1:
+        return ", ".join(run_names(histories))
+    history = histories[0]
+    if not history.raw:
         return "its configuration cannot be read"
-    attack = "" if story.deployed else f", attack: {setting_words(story, 'attack')}"
-    return f"{setting_words(story, 'data')}, rule: {setting_words(story, 'rule')}{attack}"
+    attack = "" if history.deployed else f", attack: {setting_words(history, 'attack')}"
+    return f"{setting_words(history, 'data')}, rule: {setting_words(history, 'rule')}{attack}"

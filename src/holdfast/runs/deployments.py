@@ -5,10 +5,7 @@ from __future__ import annotations
 from holdfast.errors import RunError
 from holdfast.runs.files import provenance
 from holdfast.server.folder import RunFolder
-
-MARK = "flwr"
-"""The key of [provenance] with the version of Flower: the configuration of a deployment has it, no other."""
-
+from holdfast.server.history.files import DEPLOYED
 
 OWN_STEPS = "step_size"
 """The key of [provenance] of a deployment whose clients choose their step sizes themselves."""
@@ -16,7 +13,7 @@ OWN_STEPS = "step_size"
 
 def is_deployment(folder: RunFolder) -> bool:
     """Tell whether a server app played the run."""
-    return MARK in provenance(folder.config_text())
+    return DEPLOYED in provenance(folder.config_text())
 
 
 def has_own_steps(folder: RunFolder) -> bool:

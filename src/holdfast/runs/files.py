@@ -13,12 +13,10 @@ import tomli_w
 
 from holdfast.errors import ParameterError
 from holdfast.naming import Registry
+from holdfast.server.history.files import PROVENANCE
 from holdfast.simulation import RunConfig, config_from_table, config_table
 from holdfast.simulation.tables import NAMED, OPTIONS
 from holdfast.values import ValueObject
-
-PROVENANCE = "provenance"
-"""The table of a run's configuration that says what it was made with; it is not part of the configuration."""
 
 
 def config_to_toml(config: RunConfig, provenance: Mapping[str, str] | None = None) -> str:

@@ -126,7 +126,7 @@ class RunFolder:
         """
         try:
             for number, line in enumerate(whole_lines(self._rounds)):
-                yield self._record(number, line)
+                yield record_at(number, line, self._rounds)
         except OSError as error:
             raise CorruptRunError(f"{self._rounds} cannot be read: {error.strerror}") from None
 
@@ -276,20 +276,6 @@ class RunFolder:
     def _summary(self) -> Path:
         return self.path / "summary.json"
 
-    def _record(self, number: int, line: bytes) -> RoundRecord:
-        """Return the record of a line; the n-th line must hold round n."""
-        try:
-            record = RoundRecord.from_line(line.decode())
-            problem = None if record.round == number else f"it holds round {record.round} in the place of {number}"
-        except (UnicodeDecodeError, CorruptRunError) as error:
-            problem = str(error)
-        if problem is None:
-            return record
-        raise CorruptRunError(
-            f"line {number + 1} of {self._rounds} is damaged: {problem}. The {number} before it are whole: restore the "
-            f"file from a copy, or cut it to its first {number} lines and resume, which computes the rest again"
-        )
-
     def _text(self, path: Path) -> str:
         try:
             return path.read_bytes().decode()
@@ -328,6 +314,25 @@ class RunFolder:
             f"{self.num_rounds()} rounds are safe on disk, {state}: remove the cause (a full disk, a limit, a missing "
             f"permission), then continue with `holdfast resume {self.path}`"
         )
+
+
+def record_at(number: int, line: bytes, path: Path) -> RoundRecord:
+    """Return the record of a line of a file; the n-th line must hold round n.
+
+    Raises:
+        CorruptRunError: it does not; the message says what is whole, and what to do.
+    """
+    try:
+        record = RoundRecord.from_line(line.decode())
+        problem = None if record.round == number else f"it holds round {record.round} in the place of {number}"
+    except (UnicodeDecodeError, CorruptRunError) as error:
+        problem = str(error)
+    if problem is None:
+        return record
+    raise CorruptRunError(
+        f"line {number + 1} of {path} is damaged: {problem}. The {number} before it are whole: restore the file from a "
+        f"copy, or cut it to its first {number} lines and resume, which computes the rest again"
+    )
 
 
 @contextmanager

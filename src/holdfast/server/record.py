@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BeforeValidator, ValidationError
 
@@ -13,6 +13,7 @@ from holdfast.errors import CorruptRunError
 from holdfast.values import ValueObject
 
 Client = int | str
+Value = TypeVar("Value")
 
 
 def finite(value: Any) -> Any:
@@ -40,6 +41,11 @@ class DroppedReply(ValueObject):
     """What was wrong with it, as a word: see `holdfast.flower.faults.Fault`."""
     detail: str = ""
     """The same as a sentence."""
+
+    @property
+    def why(self) -> str:
+        """Both together."""
+        return f"{self.fault}: {self.detail}" if self.detail else self.fault
 
 
 class RoundRecord(ValueObject):
@@ -117,6 +123,10 @@ class RoundRecord(ValueObject):
         """Those whose updates arrived and got no weight; nobody in a round that was skipped."""
         kept = set(self.kept)
         return () if self.skipped else tuple(client for client in self.received if client not in kept)
+
+    def by_client(self, values: Sequence[Value]) -> dict[Client, Value]:
+        """Return `weights` or `scores` by client; nothing if there is not one for every row."""
+        return dict(zip(self.received, values, strict=True)) if len(values) == len(self.received) else {}
 
     def to_line(self) -> str:
         """Return the record as one line of JSON, without what is at its default."""

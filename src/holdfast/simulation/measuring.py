@@ -9,7 +9,6 @@ from torch import Tensor
 
 from holdfast.aggregators.rage.certificate import LARGEST_SIGMA0, Certificate
 from holdfast.errors import InputError
-from holdfast.theory.estimate import honest_spread
 
 
 def measured(round: int, rounds: int, number: int) -> bool:
@@ -46,6 +45,8 @@ def honest_error_bound(certificate: Certificate | None, spread: float, num_hones
 
 def honest_figures(rows: Float[Tensor, "h d"], certificate: Certificate | None) -> dict[str, float | None]:
     """Return what a record says of the honest rows in a measured round; nothing if there are none or they diverged."""
+    from holdfast.theory.estimate import honest_spread  # a configuration needs none of the theory
+
     if len(rows) == 0:
         return {}
     try:

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 import numpy as np
-from scipy.stats import binom
 
 from holdfast.errors import ParameterError
 from holdfast.theory import sampling
@@ -174,6 +173,8 @@ def binomial_cohort(protocol: Protocol, *, failure: float, outlier_share: float 
     >>> paper_cohort(protocol, failure=0.01).value, binomial_cohort(protocol, failure=0.01).value
     (16374, 240)
     """
+    from scipy.stats import binom  # takes a second, and most commands need none of it
+
     allowed = probability("failure", failure)
     slack = within("slack", protocol.slack, 0.0, 1.0, "above 0 and below 1", open_below=True, open_above=True)
     part = within("outlier_share", outlier_share, 0.0, 1.0, "between 0 and 1", open_below=True, open_above=True)

@@ -15,7 +15,6 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.stats import hypergeom
 
 from holdfast.errors import ParameterError
 from holdfast.theory.ranges import probability, whole, within
@@ -58,6 +57,8 @@ def log_excess_probability(*, num_clients: int, num_byzantine: int, cohort_size:
         return -math.inf
     x = np.arange(bound + 1, min(liars, cohort), dtype=np.float64)
     ratios = (liars - x) * (cohort - x) / ((x + 1.0) * (clients - liars - cohort + x + 1.0))
+    from scipy.stats import hypergeom  # takes a second, and most commands need none of it
+
     first = float(hypergeom.logpmf(bound + 1, clients, liars, cohort))
     return first + math.log1p(float(np.cumprod(ratios).sum()))
 
@@ -193,6 +194,8 @@ def _floor(fraction: float, sizes: Any) -> Any:
 
 def _tail(bounds: Any, clients: int, liars: int, cohorts: Any) -> Any:
     """Return P(X > bound) for numbers or arrays of cohorts."""
+    from scipy.stats import hypergeom  # takes a second, and most commands need none of it
+
     return np.clip(hypergeom.sf(bounds, clients, liars, cohorts), 0.0, 1.0)
 
 

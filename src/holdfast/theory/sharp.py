@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv
-from scipy.stats import binom
 
 from holdfast.errors import ParameterError
 from holdfast.theory.ranges import not_negative, positive, probability, step_size, whole, within
@@ -123,6 +122,8 @@ def concentration_failure(*, num_honest: int, spare: int, outlier_probability: f
     honest = whole("num_honest", num_honest)
     room = whole("spare", spare, least=0, most=honest)
     chance = within("outlier_probability", outlier_probability, 0.0, 1.0, "a number from 0 to 1")
+    from scipy.stats import binom  # takes a second, and most commands need none of it
+
     return float(binom.sf(room, honest, chance))
 
 

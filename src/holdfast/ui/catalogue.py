@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from holdfast.reports.glances import CONFIG, LOCK, ROUNDS, SUMMARY, Glance, Glances
 from holdfast.reports.wording import shown
+from holdfast.server.history import RunSummaries, RunSummary
+from holdfast.server.history.files import CONFIG, LOCK, ROUNDS, SUMMARY
 from holdfast.ui.pacing import Paced
 
 DEEPEST = 8
@@ -36,27 +37,27 @@ class Entry:
     id: str
     place: str
     """Its path below the folder."""
-    glance: Glance
+    summary: RunSummary
 
     def as_dict(self) -> dict[str, Any]:
         """Return what a page shows, as plain values; no letter in it acts."""
-        glance = self.glance
+        summary = self.summary
         above, _, _ = self.place.rpartition("/")
         return {
             "id": self.id,
-            "name": shown(glance.name, limit=_LETTERS),
+            "name": shown(summary.name, limit=_LETTERS),
             "above": shown(above, limit=_LETTERS),
-            "state": glance.state.value,
-            "played": glance.rounds_played,
-            "planned": glance.rounds_planned,
-            "accuracy": glance.last_accuracy,
-            "best": glance.best_accuracy,
-            "loss": glance.last_loss,
-            "rule": shown(glance.rule, limit=_LETTERS),
-            "attack": shown(glance.attack, limit=_LETTERS),
-            "data": shown(glance.data, limit=_LETTERS),
-            "deployed": glance.deployed,
-            "changed": glance.changed,
+            "state": summary.state.value,
+            "played": summary.rounds_played,
+            "planned": summary.rounds_planned,
+            "accuracy": summary.last_accuracy,
+            "best": summary.best_accuracy,
+            "loss": summary.last_loss,
+            "rule": shown(summary.rule, limit=_LETTERS),
+            "attack": shown(summary.attack, limit=_LETTERS),
+            "data": shown(summary.data, limit=_LETTERS),
+            "deployed": summary.deployed,
+            "changed": summary.changed,
         }
 
 
@@ -76,7 +77,7 @@ class Catalogue:
 
     def __init__(self, folder: Path, *, patience: float = 1.0) -> None:
         self.folder = folder.resolve()
-        self._glances = Glances()
+        self._summaries = RunSummaries()
         self._known: frozenset[Path] = frozenset()
         self._paths = Paced(self._scan, patience=patience)
         self._listing = Paced(self._look, patience=patience)
@@ -110,10 +111,11 @@ class Catalogue:
         paths = self.paths()
         now = frozenset(paths.values())
         for gone in self._known - now:
-            self._glances.forget(gone)
+            self._summaries.forget(gone)
         self._known = now
         entries = tuple(
-            Entry(id=run, place=self.place_of(path), glance=self._glances.at(path)) for run, path in paths.items()
+            Entry(id=run, place=self.place_of(path), summary=self._summaries.summarize(path))
+            for run, path in paths.items()
         )
         version = hashlib.sha256(repr(entries).encode(errors="replace")).hexdigest()[:16]
         return Listing(entries=entries, version=version)

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import final
 
-from holdfast.reports.glances import CONFIG, ROUNDS, SUMMARY, stamp_of
 from holdfast.reports.page import render
-from holdfast.reports.stories import Story
+from holdfast.server.history import RunHistory
+from holdfast.server.history.files import CONFIG, ROUNDS, SUMMARY, stamp_of
 from holdfast.ui.showing import whole_report
 
 _KEPT = 4
@@ -56,4 +56,4 @@ def _stamps(paths: Sequence[Path]) -> Stamps:
 
 
 def _made(paths: Sequence[Path]) -> bytes:
-    return render(whole_report([Story(path) for path in paths])).encode()
+    return render(whole_report([RunHistory(path) for path in paths])).encode()

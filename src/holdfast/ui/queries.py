@@ -8,26 +8,26 @@ from dataclasses import dataclass
 from typing import Any, Self, final
 
 from holdfast.errors import ParameterError, find
-from holdfast.reports.glances import Glance, State
+from holdfast.server.history import RunSummary, State
 from holdfast.ui.catalogue import Entry, Listing
 
 LARGEST_PAGE = 200
 _LONGEST = 200
 
 
-def _progress(glance: Glance) -> float | None:
-    return glance.rounds_played / glance.rounds_planned if glance.rounds_planned else None
+def _progress(run: RunSummary) -> float | None:
+    return run.rounds_played / run.rounds_planned if run.rounds_planned else None
 
 
 SORTS: Mapping[str, Callable[[Entry], Any]] = {
     "name": lambda entry: entry.place.lower(),
-    "state": lambda entry: list(State).index(entry.glance.state),
-    "progress": lambda entry: _progress(entry.glance),
-    "accuracy": lambda entry: entry.glance.last_accuracy,
-    "rule": lambda entry: entry.glance.rule.lower() or None,
-    "attack": lambda entry: entry.glance.attack.lower() or None,
-    "data": lambda entry: entry.glance.data.lower() or None,
-    "changed": lambda entry: entry.glance.changed,
+    "state": lambda entry: list(State).index(entry.summary.state),
+    "progress": lambda entry: _progress(entry.summary),
+    "accuracy": lambda entry: entry.summary.last_accuracy,
+    "rule": lambda entry: entry.summary.rule.lower() or None,
+    "attack": lambda entry: entry.summary.attack.lower() or None,
+    "data": lambda entry: entry.summary.data.lower() or None,
+    "changed": lambda entry: entry.summary.changed,
 }
 """What a list may be sorted by."""
 
@@ -68,9 +68,9 @@ class Query:
     def answer(self, listing: Listing) -> dict[str, Any]:
         """Return the page that was asked for, and how many there are."""
         found = [entry for entry in listing.entries if self._has_words(entry)]
-        states = Counter(entry.glance.state.value for entry in found)
+        states = Counter(entry.summary.state.value for entry in found)
         if self.state is not None:
-            found = [entry for entry in found if entry.glance.state is self.state]
+            found = [entry for entry in found if entry.summary.state is self.state]
         key = SORTS[self.sort]
         found.sort(key=lambda entry: entry.place.lower())
         known = [entry for entry in found if key(entry) is not None]
@@ -89,8 +89,8 @@ class Query:
         }
 
     def _has_words(self, entry: Entry) -> bool:
-        glance = entry.glance
-        text = f"{entry.place} {glance.rule} {glance.attack} {glance.data}".lower()
+        summary = entry.summary
+        text = f"{entry.place} {summary.rule} {summary.attack} {summary.data}".lower()
         return all(word in text for word in self.search.lower().split())
 
 

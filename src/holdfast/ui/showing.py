@@ -17,34 +17,36 @@ from holdfast.reports.sections.configuration import configuration
 from holdfast.reports.sections.phrases import run_names, setting_words
 from holdfast.reports.sections.reproduce import reproduce
 from holdfast.reports.sections.verdict import headlines
-from holdfast.reports.stories import Story
 from holdfast.reports.thinning import LIVE
+from holdfast.server.history import RunHistory
 
 
-def live_report(stories: Sequence[Story]) -> Report:
+def live_report(histories: Sequence[RunHistory]) -> Report:
     """Return what a page of runs shows while they are played."""
-    return _report(stories, (*live_sections(stories, LIVE), configuration(stories)))
+    return _report(histories, (*live_sections(histories, LIVE), configuration(histories)))
 
 
-def whole_report(stories: Sequence[Story]) -> Report:
+def whole_report(histories: Sequence[RunHistory]) -> Report:
     """Return what a visitor can take away."""
-    return _report(stories, (*live_sections(stories), configuration(stories), reproduce(stories), _more(stories)))
+    return _report(
+        histories, (*live_sections(histories), configuration(histories), reproduce(histories), _more(histories))
+    )
 
 
-def _report(stories: Sequence[Story], sections: tuple[Section, ...]) -> Report:
-    several = len(stories) > 1
+def _report(histories: Sequence[RunHistory], sections: tuple[Section, ...]) -> Report:
+    several = len(histories) > 1
     return Report(
-        title=f"{len(stories)} runs side by side" if several else stories[0].name,
-        subtitle=", ".join(run_names(stories)) if several else _words(stories[0]),
+        title=f"{len(histories)} runs side by side" if several else histories[0].name,
+        subtitle=", ".join(run_names(histories)) if several else _words(histories[0]),
         sections=sections,
-        headlines=headlines(stories),
+        headlines=headlines(histories),
         made_with={"holdfast": __version__},
     )
 
 
-def _more(stories: Sequence[Story]) -> Section:
+def _more(histories: Sequence[RunHistory]) -> Section:
     """Say how to get what needs the data."""
-    command = shlex.join(["holdfast", "report", *(str(story.path) for story in stories)])
+    command = shlex.join(["holdfast", "report", *(str(history.path) for history in histories)])
     panel = Code(
         key="more",
         title="The guarantee, and who had which data",
@@ -54,7 +56,7 @@ def _more(stories: Sequence[Story]) -> Section:
     return Section(key="more", title="More", panels=(panel,))
 
 
-def _words(story: Story) -> str:
+def _words(history: RunHistory) -> str:
     """Return the data, the rule and the attack of a run; a deployment does not know the attack."""
-    parts = ("data", "rule") if story.deployed else ("data", "rule", "attack")
-    return " · ".join(f"{part}: {setting_words(story, part)}" for part in parts if part in story.raw)
+    parts = ("data", "rule") if history.deployed else ("data", "rule", "attack")
+    return " · ".join(f"{part}: {setting_words(history, part)}" for part in parts if part in history.raw)

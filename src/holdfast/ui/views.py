@@ -1,6 +1,6 @@
 """What the page of a run, or of several, shows: made once for all who watch, and sent as far as it changed.
 
-catalogue ──► stories (read on as they grow, the last few kept) ──► report ──► snapshot ──► streams
+catalogue ──► histories (read on as they grow, the last few kept) ──► report ──► snapshot ──► streams
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any, Generic, TypeVar, final
 
 from holdfast.reports.panels import Headline, Report
 from holdfast.reports.plotting import panel_json
-from holdfast.reports.stories import Story
 from holdfast.reports.wording import prose, shown
+from holdfast.server.history import RunHistory
 from holdfast.ui.catalogue import Catalogue
 from holdfast.ui.pacing import Paced
 from holdfast.ui.showing import live_report
@@ -83,7 +83,7 @@ class Recent(Generic[Key, Value]):
 
 @final
 class Reader:
-    """A story that threads share: who holds its lock may read on and look at it."""
+    """A history that threads share: who holds its lock may read on and look at it."""
 
     def __init__(self, path: Path) -> None:
         """Read nothing yet: that may take a while."""
@@ -91,15 +91,15 @@ class Reader:
         self.changes = 0
         """How often there was something new."""
         self._path = path
-        self._story: Story | None = None
+        self._history: RunHistory | None = None
 
-    def story(self) -> Story:
-        """Return the story as it is now; only for who holds the lock."""
-        if self._story is None:
-            self._story = Story(self._path)
+    def history(self) -> RunHistory:
+        """Return the history as it is now; only for who holds the lock."""
+        if self._history is None:
+            self._history = RunHistory(self._path)
         else:
-            self.changes += self._story.refresh()
-        return self._story
+            self.changes += self._history.refresh()
+        return self._history
 
 
 @final
@@ -139,23 +139,23 @@ class _View:
         with ExitStack() as stack:
             for _, reader in sorted(zip(paths, readers, strict=True), key=lambda pair: pair[0]):  # always in one order
                 stack.enter_context(reader.lock)
-            stories = [reader.story() for reader in readers]
+            histories = [reader.history() for reader in readers]
             seen = [(reader, reader.changes) for reader in readers]
             if self._made is None or self._made[0] != seen:
-                self._made = seen, snapshot_of(live_report(stories), self._facts(runs, stories))
+                self._made = seen, snapshot_of(live_report(histories), self._facts(runs, histories))
             return self._made[1]
 
-    def _facts(self, runs: Sequence[str], stories: Sequence[Story]) -> list[dict[str, Any]]:
+    def _facts(self, runs: Sequence[str], histories: Sequence[RunHistory]) -> list[dict[str, Any]]:
         return [
             {
                 "id": run,
-                "name": shown(story.name, limit=120),
-                "place": shown(self._catalogue.place_of(story.path), limit=240),
-                "state": story.state.value,
-                "played": story.rounds_played,
-                "planned": story.rounds_planned,
+                "name": shown(history.name, limit=120),
+                "place": shown(self._catalogue.place_of(history.path), limit=240),
+                "state": history.state.value,
+                "played": history.rounds_played,
+                "planned": history.rounds_planned,
             }
-            for run, story in zip(runs, stories, strict=True)
+            for run, history in zip(runs, histories, strict=True)
         ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -18,6 +17,7 @@ import psutil
 import pytest
 from numpy.typing import NDArray
 from tests.flower.integration.stage import PLAYS, STAGES
+from tests.shared import locked, session_folder
 
 from holdfast.deploy.processes import find_process, until
 from holdfast.server.folder import RunFolder
@@ -100,14 +100,12 @@ def network(request: pytest.FixtureRequest, played: Callable[[str], Played]) -> 
 def begin(stage: str, config: pytest.Config) -> Path:
     """Start to play, unless another worker of this session has; return the folder."""
     factory: pytest.TempPathFactory = config._tmp_path_factory  # type: ignore[attr-defined]  # noqa: SLF001
-    worker = os.environ.get("PYTEST_XDIST_WORKER")
-    base = factory.getbasetemp().parent if worker else factory.getbasetemp()
+    base = session_folder(factory)
     folder = base / f"stage-{stage}"
-    with (base / f"stage-{stage}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(base / f"stage-{stage}.lock"):
         if not folder.exists():
             folder.mkdir()
-            _spawn(stage, folder, os.getppid() if worker else os.getpid())
+            _spawn(stage, folder, os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid())
     return folder
 
 
@@ -116,7 +114,8 @@ def _spawn(stage: str, folder: Path, owner: int) -> None:
     prefix, created = _alone(), psutil.Process(owner).create_time()
     words = [*prefix, sys.executable, str(HERE / "stage.py"), str(folder), str(owner), str(created), stage]
     words.append("alone" if prefix else "among others")
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    places = (str(ROOT), os.environ.get("PYTHONPATH", ""))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))}
     log = os.open(folder / "stage.log", os.O_WRONLY | os.O_CREAT, 0o600)
     with Path(os.devnull).open("rb") as nothing:
         copies = [(os.POSIX_SPAWN_DUP2, source, target) for target, source in enumerate((nothing.fileno(), log, log))]

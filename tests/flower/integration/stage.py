@@ -135,7 +135,7 @@ class Stage:
             plays: dict[str, dict[str, Any]] = {  # the longest first
                 "drills-0": {"rounds": len(drills.USUAL), "drills": ",".join(drills.USUAL)},
                 "evaluated": {"rounds": 2, "evaluate": True, "evaluate_drills": "crash,nan-metric"},
-                "calm": {"rounds": 4},
+                "calm": {"rounds": 3},
                 **{name: {"rounds": 2} for name in ("sign-flip", "scaling", "nan")},
                 "digits": {"task": "digits", "rounds": 2},
             }
@@ -187,7 +187,7 @@ def disturbed(federation: LocalDeployment, folder: Path) -> Facts:
 
     All nodes are at work while the SuperLink is away: a reply that is being sent when it dies would be lost.
     """
-    play = Play(federation, folder, "disturbed", rounds=4, wait_in=1)
+    play = Play(federation, folder, "disturbed", rounds=3, wait_in=1)
     first = play.begun()
     for node in range(4):
         play.wait_for_mark(1, node)
@@ -196,7 +196,7 @@ def disturbed(federation: LocalDeployment, folder: Path) -> Facts:
     federation.superlink.start()
     federation.superlink.wait_until_ready(PATIENCE)
     (play.folder / "go").touch()
-    play.wait_for_mark(3, 0)
+    play.wait_for_mark(2, 0)
     federation.server_app.kill()
     at_kill = play.records()
     left = first.status().status

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from tests.flower.integration.app.drilled.numbers import LIAR, initial, trained
 from tests.flower.integration.conftest import Played
-from tests.flower.integration.drills import EVERYTHING, FAULTS, OVERWEIGHT
+from tests.flower.integration.drills import EVERYTHING, FAULTS, OVERWEIGHT, USUAL
 
 from holdfast.flower.redteam.malformed import MALFORMED
 from holdfast.server.record import RoundRecord
@@ -102,6 +102,12 @@ def test_a_node_that_lies_with_numbers_in_every_round_is_removed(
 def test_a_node_that_sends_nan_in_every_round_changes_nothing(played: Callable[[str], Played]) -> None:
     for record in check_play(played("nan"), ["all-nan"] * 2, 2):
         assert record.removed == (2,)
+
+
+def test_one_lie_of_every_kind_is_told_in_the_usual_tests() -> None:
+    kinds = [FAULTS.get(lie) for lie in USUAL]
+    assert len(kinds) == len(set(kinds))
+    assert set(kinds) == {*FAULTS.values(), None}
 
 
 def test_every_lie_is_told_somewhere() -> None:

@@ -1,12 +1,9 @@
-"""Messages can be built without a run; one thread of torch."""
+"""Messages can be built without a run."""
 
 from __future__ import annotations
 
 import pytest
 from flwr.supercore.task_identity import TaskIdentity
-from tests.threads import single_thread
-
-__all__ = ["single_thread"]
 
 
 @pytest.fixture(autouse=True)

@@ -17,6 +17,8 @@ from holdfast.models.convex import LogisticProblem
 from holdfast.rng import stream
 from holdfast.theory.estimate import Objective, Point, curvature, exact_constants, relative_gap, segment, steepest
 
+pytestmark = pytest.mark.portable
+
 
 def wide(dim: int = 60) -> Objective:
     """Return a quadratic of many curvatures from 0.01 to 1."""

@@ -8,6 +8,8 @@ from tests.theory.estimate.problems import PROBLEMS, SHARES
 from holdfast.models import LogisticRegression, SoftmaxRegression
 from holdfast.theory.estimate import exact_constants, exact_smoothness
 
+pytestmark = pytest.mark.portable
+
 KNOWN = ("quadratic", "logistic", "softmax")
 
 

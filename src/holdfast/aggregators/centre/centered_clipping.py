@@ -53,7 +53,7 @@ class CenteredClipping(MinorityAggregator):
     citation: ClassVar[str] = "Karimireddy, He, Jaggi 2021, centered clipping"
 
     radius: Annotated[float, Field(ge=1e-100), BeforeValidator(real_number)] | None = None
-    """τ, how far a row may pull; None is the median distance to the centre at every step."""
+    """τ, how far a row may pull; the median distance to the centre at every step if left out."""
     num_iterations: Annotated[int, Field(ge=1), BeforeValidator(whole_number)] = 3
     """L, the number of steps."""
     start: Literal["previous", "origin", "median"] = "previous"

@@ -41,7 +41,7 @@ class MedianOfMeans(BoundedAggregator):
     citation: ClassVar[str] = "Chen, Su, Xu 2017, Algorithm 2"
 
     num_groups: Annotated[int, Field(ge=1), BeforeValidator(whole_number)] | None = None
-    """k, at most n; None is 2f + 1, the fewest of which a majority is honest."""
+    """k, at most n; 2f + 1 if left out, the fewest of which a majority is honest."""
     seed: Annotated[int, Field(ge=0), BeforeValidator(whole_number)] = 0
     """The root seed of the groups, which are drawn anew in every round."""
 

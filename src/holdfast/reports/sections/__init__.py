@@ -1,3 +1,3 @@
-"""Sections of a report: each a function of some stories, which says in words what it cannot show."""
+"""Sections of a report: each a function of some histories, which says in words what it cannot show."""
 
 from __future__ import annotations

@@ -8,28 +8,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.reports.panels import Lines, Panel, Section, Series, Style, Text
-from holdfast.reports.sections.filtering import per_round
 from holdfast.reports.sections.learning import attack_marks, curve
 from holdfast.reports.sections.phrases import key_of, run_names, setting_words, title_of
-from holdfast.reports.stories import Story
-from holdfast.reports.tallies import real_errors
 from holdfast.reports.thinning import REPORT, Limits
 from holdfast.reports.wording import plural
+from holdfast.server.history import RunHistory
 
 Numbers = NDArray[np.float64]
+_ROUNDING = 1e-5
+"""Errors below this part of the updates' size are rounding, of rounds without Byzantine rows."""
 
 
-def certificate(stories: Sequence[Story], limits: Limits = REPORT) -> Section:
+def certificate(histories: Sequence[RunHistory], limits: Limits = REPORT) -> Section:
     """Return for every run with certificates what they prove; and the true errors of all runs in one plot."""
     panels: list[Panel] = []
-    for place, (story, run) in enumerate(zip(stories, run_names(stories), strict=True)):
-        panels += _bounds(story, run, place, len(stories), limits)
-    if len(stories) > 1:
-        panels += _errors(stories, limits)
+    for place, (history, run) in enumerate(zip(histories, run_names(histories), strict=True)):
+        panels += _bounds(history, run, place, len(histories), limits)
+    if len(histories) > 1:
+        panels += _errors(histories, limits)
     if not panels:
-        rules = ", ".join(dict.fromkeys(setting_words(story, "rule") for story in stories))
+        rules = ", ".join(dict.fromkeys(setting_words(history, "rule") for history in histories))
         why = f"There are no certificates: the rule is {rules}, and only RAGE proves something of its updates."
-        played = any(story.rounds_played for story in stories)
+        played = any(history.rounds_played for history in histories)
         said = why if played else "No round has been played yet."
         panels = [Text(key="no-certificate", title="Nothing is certified", paragraphs=(said,))]
     return Section(
@@ -40,22 +40,26 @@ def certificate(stories: Sequence[Story], limits: Limits = REPORT) -> Section:
     )
 
 
-def broken_rounds(story: Story) -> NDArray[np.int64]:
+def broken_rounds(history: RunHistory) -> NDArray[np.int64]:
     """Return the rounds with more Byzantine rows than the rule assumed, as far as the records know."""
-    entries = story.entries
-    liars = per_round(story, entries.byzantine & entries.judged)
-    assumed = story.column("num_byzantine")
-    return np.flatnonzero(np.isfinite(assumed) & (liars > np.nan_to_num(assumed)))
+    return np.flatnonzero(history["byzantine"] > history["num_byzantine"])  # not where one of them is unknown
 
 
-def _bounds(story: Story, run: str, place: int, runs: int, limits: Limits) -> Iterator[Panel]:
-    rounds = np.arange(story.rounds_played, dtype=np.float64)
-    proved, error = _positive(story.column("certificate.error_bound")), real_errors(story)
-    at_truth = _positive(story.column("honest_error_bound"))
+def real_errors(history: RunHistory) -> Numbers:
+    """Return every round's distance between its update and the honest mean, NaN if it is unknown or mere rounding."""
+    error, size = history["error"], history["update_norm"]
+    scatter = np.sqrt(np.nan_to_num(history["honest_scatter"]))
+    return np.where(error > _ROUNDING * np.fmax(np.nan_to_num(size), scatter), error, np.nan)
+
+
+def _bounds(history: RunHistory, run: str, place: int, runs: int, limits: Limits) -> Iterator[Panel]:
+    rounds = np.arange(history.rounds_played, dtype=np.float64)
+    proved, error = _positive(history["certificate.error_bound"]), real_errors(history)
+    at_truth = _positive(history["honest_error_bound"])
     if not np.isfinite(proved).any() and (runs > 1 or not np.isfinite(error).any()):
         return
     measured = np.flatnonzero(np.isfinite(at_truth))
-    broken = broken_rounds(story)
+    broken = broken_rounds(history)
     drawn: tuple[Series | None, ...] = (
         curve("bound, with the spread the rule found", rounds, proved, limits, colour=0),
         curve(
@@ -68,48 +72,48 @@ def _bounds(story: Story, run: str, place: int, runs: int, limits: Limits) -> It
     yield Lines(
         key=key_of("certificate", place, runs),
         title=title_of("Certificate against the true error" if certified else "Error of the updates", run, runs),
-        caption=_caption(story, certified=bool(certified)),
+        caption=_caption(history, certified=bool(certified)),
         series=tuple(each for each in drawn if each is not None),
         x_title="round",
         y_title="distance to the honest mean",
         log_y=True,
-        marks=attack_marks([story]),
+        marks=attack_marks([history]),
     )
 
 
-def _caption(story: Story, *, certified: bool) -> str:
+def _caption(history: RunHistory, *, certified: bool) -> str:
     if not certified:
         return "Only a simulation knows this. The rule proves nothing of its updates. Logarithmic scale."
-    if story.deployed:
+    if history.deployed:
         return (
             "The bound is proved if the honest updates spread no more than the rule found; the true error is not known "
             "in a deployment. Logarithmic scale."
         )
-    proved = _exceeded(story, "honest_error_bound", broken_rounds(story))
+    proved = _exceeded(history, "honest_error_bound", broken_rounds(history))
     return (
         "With the true spread of the honest updates (known in some rounds of a simulation) the bound is proved"
         f"{proved}; with the spread that the rule found by itself it may fail"
-        f"{_exceeded(story, 'certificate.error_bound')}. {_unbounded(story)}Mere rounding is not drawn. Logarithmic "
-        "scale."
+        f"{_exceeded(history, 'certificate.error_bound')}. {_unbounded(history)}Mere rounding is not drawn. "
+        "Logarithmic scale."
     )
 
 
-def _exceeded(story: Story, name: str, besides: NDArray[np.int64] | None = None) -> str:
+def _exceeded(history: RunHistory, name: str, besides: NDArray[np.int64] | None = None) -> str:
     """Say how often the error was above a bound by more than rounding, besides rounds that the bound is not about."""
-    bound = story.column(name)
-    known = np.isfinite(bound) & np.isfinite(story.column("error"))
+    bound = history[name]
+    known = np.isfinite(bound) & np.isfinite(history["error"])
     if besides is not None:
         known[besides] = False
     if not known.any():
         return ""
-    above = int((real_errors(story)[known] > bound[known]).sum())
+    above = int((real_errors(history)[known] > bound[known]).sum())
     return f" (the error was above it in {above} of {plural(int(known.sum()), 'round')})"
 
 
-def _unbounded(story: Story) -> str:
+def _unbounded(history: RunHistory) -> str:
     """Say in how many rounds there is no bound, and why."""
-    missing = np.isnan(story.column("certificate.error_bound"))
-    void = (story.column("skipped") > 0) | (story.column("promise_broken") > 0)
+    missing = np.isnan(history["certificate.error_bound"])
+    void = (history["skipped"] > 0) | (history["promise_broken"] > 0)
     contradicted, without = int((missing & ~void).sum()), int((missing & void).sum())
     said = ""
     if contradicted:
@@ -119,11 +123,11 @@ def _unbounded(story: Story) -> str:
     return said
 
 
-def _errors(stories: Sequence[Story], limits: Limits) -> Iterator[Panel]:
+def _errors(histories: Sequence[RunHistory], limits: Limits) -> Iterator[Panel]:
     """Yield the true errors of all runs."""
     curves = (
-        curve(run, np.arange(story.rounds_played, dtype=np.float64), real_errors(story), limits, colour=place)
-        for place, (story, run) in enumerate(zip(stories, run_names(stories), strict=True))
+        curve(run, np.arange(history.rounds_played, dtype=np.float64), real_errors(history), limits, colour=place)
+        for place, (history, run) in enumerate(zip(histories, run_names(histories), strict=True))
     )
     series = tuple(each for each in curves if each is not None)
     if series:
@@ -135,7 +139,7 @@ def _errors(stories: Sequence[Story], limits: Limits) -> Iterator[Panel]:
             x_title="round",
             y_title="distance to the honest mean",
             log_y=True,
-            marks=attack_marks(stories),
+            marks=attack_marks(histories),
         )
 
 

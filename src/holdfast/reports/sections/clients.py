@@ -9,23 +9,22 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.reports.columns import Entries, Status
 from holdfast.reports.panels import Column, HeatMap, Panel, Section, Table, Text, Unit, Value
 from holdfast.reports.sections.phrases import client_names, figures, key_of, percent, run_names, title_of
-from holdfast.reports.stories import Story
 from holdfast.reports.thinning import REPORT, Bins, Limits, grid_largest, grid_means
 from holdfast.reports.wording import plural
-from holdfast.server.clients import ClientSummary, mid_ranks
+from holdfast.server.history import ClientSummary, Entries, Fate, RunHistory
+from holdfast.server.history.clients import in_order, mid_ranks
 
 _WORDS = {
-    Status.KEPT: "kept",
-    Status.SKIPPED: "round skipped",
-    Status.ABSENT: "sent nothing",
-    Status.REMOVED: "removed",
-    Status.UNUSABLE: "unusable: NaN, Inf or overflowing numbers",
-    Status.MALFORMED: "malformed reply",
+    Fate.KEPT: "kept",
+    Fate.SKIPPED: "round skipped",
+    Fate.ABSENT: "sent nothing",
+    Fate.REMOVED: "removed",
+    Fate.UNUSABLE: "unusable: NaN, Inf or overflowing numbers",
+    Fate.MALFORMED: "malformed reply",
 }
-_EXPLAINED = (Status.REMOVED, Status.SKIPPED)
+_EXPLAINED = (Fate.REMOVED, Fate.SKIPPED)
 """What the rule gives a reason for."""
 _DEEPEST = 1.25
 """Weights from here on have one colour, so that an equal share looks alike in every run, and like no gap."""
@@ -35,12 +34,12 @@ _FEW = 3
 """A share of a few rounds says little: the client that was wronged most was judged at least so often."""
 
 
-def clients(stories: Sequence[Story], limits: Limits = REPORT) -> Section:
+def clients(histories: Sequence[RunHistory], limits: Limits = REPORT) -> Section:
     """Return for every run who was wronged, its heat maps, and its table of suspicion."""
     panels: list[Panel] = []
-    few = replace(limits, cells=max(1, limits.cells // max(1, len(stories))))
-    for place, (story, run) in enumerate(zip(stories, run_names(stories), strict=True)):
-        panels += _panels(story, run, place, len(stories), few)
+    few = replace(limits, cells=max(1, limits.cells // max(1, len(histories))))
+    for place, (history, run) in enumerate(zip(histories, run_names(histories), strict=True)):
+        panels += _panels(history, run, place, len(histories), few)
     if not panels:
         panels = [Text(key="no-clients", title="Nobody yet", paragraphs=("No client has been asked yet.",))]
     return Section(
@@ -52,11 +51,11 @@ def clients(stories: Sequence[Story], limits: Limits = REPORT) -> Section:
     )
 
 
-def _panels(story: Story, run: str, place: int, runs: int, limits: Limits) -> list[Panel]:
-    if not len(story.entries):
+def _panels(history: RunHistory, run: str, place: int, runs: int, limits: Limits) -> list[Panel]:
+    if not len(history.entries):
         return []
-    view = _View.of(story, limits)
-    panels: tuple[Panel | None, ...] = (_wronged(story), _weights(view), _scores(view), suspicion_table(story))
+    view = _View.of(history, limits)
+    panels: tuple[Panel | None, ...] = (_wronged(history), _weights(view), _scores(view), suspicion_table(history))
     return [
         replace(panel, key=key_of(panel.key, place, runs), title=title_of(panel.title, run, runs))
         for panel in panels
@@ -64,11 +63,11 @@ def _panels(story: Story, run: str, place: int, runs: int, limits: Limits) -> li
     ]
 
 
-def suspicion_table(story: Story) -> Table:
+def suspicion_table(history: RunHistory) -> Table:
     """Return a line for every client, the most suspicious first."""
-    known = not story.deployed
-    names = dict(zip(story.clients, client_names(story.clients), strict=True))
-    lines = story.client_lines
+    known = not history.deployed
+    names = dict(zip(history.client_ids, client_names(history.client_ids), strict=True))
+    lines = history.clients
     columns = (
         Column(title="client"),
         *((Column(title="Byzantine", hint="truly, as the simulation knows"),) if known else ()),
@@ -86,7 +85,7 @@ def suspicion_table(story: Story) -> Table:
         title="Suspicion of each client",
         caption="Suspicion is a lower bound, with 95 % confidence (Wilson), on the share of a client's replies that "
         "the rule gives no weight: compare clients with each other. A rule that always drops many rows suspects all."
-        + (" Truly Byzantine clients are marked." if known and story.byzantine else ""),
+        + (" Truly Byzantine clients are marked." if known and history.byzantine else ""),
         columns=columns,
         rows=tuple(_row(line, names[line.client], known=known) for line in lines),
         flagged=tuple(place for place, line in enumerate(lines) if known and line.byzantine),
@@ -117,13 +116,13 @@ def _membership(line: ClientSummary) -> str:
     return "yes" if line.byzantine else "no"
 
 
-def _wronged(story: Story) -> Text | None:
+def _wronged(history: RunHistory) -> Text | None:
     """Say who lost most honest updates, and who got most Byzantine ones through; only where that is known."""
-    if story.deployed:
+    if history.deployed:
         return None
-    entries, names = story.entries, client_names(story.clients)
-    sent, lost = _counts(story, ~entries.byzantine)
-    forged, caught = _counts(story, entries.byzantine)
+    entries, names = history.entries, client_names(history.client_ids)
+    sent, lost = _counts(history, ~entries.byzantine)
+    forged, caught = _counts(history, entries.byzantine)
     said = []
     often = np.flatnonzero((sent >= _FEW) & (lost > 0))
     if len(often):
@@ -139,9 +138,9 @@ def _wronged(story: Story) -> Text | None:
     return Text(key="wronged", title="Was anybody wronged?", paragraphs=tuple(map(_capital, said))) if said else None
 
 
-def _counts(story: Story, chosen: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _counts(history: RunHistory, chosen: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return of every client how many of the chosen entries were judged, and how many of those removed."""
-    entries, number = story.entries, len(story.clients)
+    entries, number = history.entries, len(history.client_ids)
     masks = (chosen & entries.judged, chosen & entries.removed)
     judged, removed = (np.bincount(entries.client[mask], minlength=number) for mask in masks)
     return judged, removed
@@ -166,9 +165,9 @@ def _capital(sentence: str) -> str:
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _View:
-    """The entries of a story on a grid of some clients and bins of rounds."""
+    """The entries of a history on a grid of some clients and bins of rounds."""
 
-    story: Story
+    history: RunHistory
     entries: Entries
     """Those of the clients that are shown."""
     rows: NDArray[np.int64]
@@ -180,17 +179,17 @@ class _View:
     """Places of the clients that are shown, the most suspicious first."""
 
     @classmethod
-    def of(cls, story: Story, limits: Limits) -> _View:
-        chosen = chosen_clients(story, min(limits.rows, limits.cells))
-        bins = Bins.of(story.rounds_played, min(limits.columns, max(1, limits.cells // len(chosen))))
-        every = story.entries
-        row_of = np.full(len(story.clients), -1, dtype=np.int64)
+    def of(cls, history: RunHistory, limits: Limits) -> _View:
+        chosen = chosen_clients(history, min(limits.rows, limits.cells))
+        bins = Bins.of(history.rounds_played, min(limits.columns, max(1, limits.cells // len(chosen))))
+        every = history.entries
+        row_of = np.full(len(history.client_ids), -1, dtype=np.int64)
         row_of[chosen] = np.arange(len(chosen))
         shown = row_of[every.client] >= 0
         entries = Entries(**{name: values[shown] for name, values in vars(every).items()})
-        names = client_names(story.clients)
+        names = client_names(history.client_ids)
         return cls(
-            story=story,
+            history=history,
             entries=entries,
             rows=row_of[entries.client],
             columns=entries.round // bins.width,
@@ -205,14 +204,14 @@ class _View:
 
     @property
     def flagged(self) -> tuple[int, ...]:
-        liars = self.story.byzantine
+        liars = self.history.byzantine
         return tuple(row for row, client in enumerate(self.chosen) if client in liars)
 
     def orders(self) -> Mapping[str, tuple[int, ...]]:
         """Return ways to sort the rows."""
         rows = range(len(self.chosen))
-        everybody = self.story.clients
-        by_name = sorted(rows, key=lambda row: _natural(everybody[self.chosen[row]]))
+        everybody = self.history.client_ids
+        by_name = sorted(rows, key=lambda row: in_order(everybody[self.chosen[row]]))
         orders = {"most suspicious first": tuple(rows), "by name": tuple(by_name)}
         if self.flagged:
             liars = set(self.flagged)
@@ -222,9 +221,9 @@ class _View:
     def note(self) -> str:
         """Say what is left out."""
         said = []
-        if len(self.chosen) < len({*self.story.entries.client.tolist()}):
+        if len(self.chosen) < len({*self.history.entries.client.tolist()}):
             whom = "Byzantine ones first, then the most suspicious" if self.flagged else "the most suspicious"
-            said.append(f"Shown are {len(self.chosen)} of {len(self.story.clients)} clients: {whom}.")
+            said.append(f"Shown are {len(self.chosen)} of {len(self.history.client_ids)} clients: {whom}.")
         if self.bins.width > 1:
             said.append(f"A column is {self.bins.width} rounds, a cell the mean over those of them with the client.")
         if self.flagged:
@@ -232,13 +231,13 @@ class _View:
         return " ".join(said)
 
 
-def chosen_clients(story: Story, most: int) -> list[int]:
+def chosen_clients(history: RunHistory, most: int) -> list[int]:
     """Return the places of at most so many clients that were asked: Byzantine ones, then the most suspicious."""
-    places = {client: place for place, client in enumerate(story.clients)}
-    order = [places[line.client] for line in story.client_lines if line.sampled]
+    places = {client: place for place, client in enumerate(history.client_ids)}
+    order = [places[line.client] for line in history.clients if line.sampled]
     if len(order) <= most:
         return order
-    liars = story.byzantine
+    liars = history.byzantine
     first = set(sorted(order, key=lambda place: place not in liars)[:most])
     return [place for place in order if place in first]
 
@@ -267,13 +266,13 @@ def _weights(view: _View) -> HeatMap | None:
 
 def _scores(view: _View) -> HeatMap | None:
     """Return ranks in place of scores, as scores of different rounds have no common scale."""
-    known = np.isfinite(view.story.entries.score)
+    known = np.isfinite(view.history.entries.score)
     if not known.any():
         return None
-    every = view.story.entries
+    every = view.history.entries
     ranks = np.full(len(every), np.nan)
     ranks[known] = mid_ranks(every.round[known], every.score[known])
-    row_of = np.full(len(view.story.clients), -1, dtype=np.int64)
+    row_of = np.full(len(view.history.client_ids), -1, dtype=np.int64)
     row_of[view.chosen] = np.arange(len(view.chosen))
     means = grid_means(view.rows, view.columns, ranks[row_of[every.client] >= 0], view.shape)
     return HeatMap(
@@ -308,17 +307,17 @@ def _hover(view: _View, *, weights: bool) -> tuple[tuple[str, ...], ...]:
 
 
 def _say_rounds(view: _View, texts: list[list[str]], *, weights: bool) -> None:
-    entries, reasons = view.entries, view.story.reasons
-    medians = view.story.column("median_score").tolist()
-    words = {int(status): text for status, text in _WORDS.items()}
-    columns = (entries.client, entries.round, entries.weight, entries.score, entries.status, view.rows)
-    for client, number, weight, score, status, row in zip(*(each.tolist() for each in columns), strict=True):
-        said = words[status]
+    entries, reasons = view.entries, view.history.rounds.reasons
+    medians = view.history["median_score"].tolist()
+    words = {int(fate): text for fate, text in _WORDS.items()}
+    columns = (entries.client, entries.round, entries.weight, entries.score, entries.fate, view.rows)
+    for client, number, weight, score, fate, row in zip(*(each.tolist() for each in columns), strict=True):
+        said = words[fate]
         if weights and weight == weight:  # noqa: PLR0124  NaN is not itself
             said += f"; weight {weight:.3g} (1 = equal share)"
         if score == score:  # noqa: PLR0124  NaN is not itself
             said += f"; score {score:.4g}, median of the round {medians[number]:.4g}"
-        told = reasons.get((number, client)) or (view.story.said(number) if status in _EXPLAINED else "")
+        told = reasons.get((number, client)) or (view.history.rounds.said[number] if fate in _EXPLAINED else "")
         if told:
             said += f"\n{told}"
         texts[row][number] = said
@@ -330,15 +329,11 @@ def _say_bins(view: _View, texts: list[list[str]]) -> None:
     size = shape[0] * shape[1]
     asked = np.bincount(cells, minlength=size).tolist()
     removed = np.bincount(cells[entries.removed], minlength=size).tolist()
-    worst = grid_largest(view.rows, view.columns, entries.status, shape).tolist()
-    words = {int(status): text for status, text in _WORDS.items()}
+    worst = grid_largest(view.rows, view.columns, entries.fate, shape).tolist()
+    words = {int(fate): text for fate, text in _WORDS.items()}
     for row, line in enumerate(texts):
         for column in range(shape[1]):
             cell = row * shape[1] + column
             if asked[cell]:
                 said = f"in {plural(asked[cell], 'cohort')}, removed {removed[cell]}×"
                 line[column] = f"{said}; worst: {words[worst[row][column]]}"
-
-
-def _natural(client: int | str) -> tuple[bool, int, str]:
-    return (True, 0, client) if isinstance(client, str) else (False, client, "")

@@ -10,19 +10,19 @@ from numpy.typing import NDArray
 from holdfast.reports.panels import Lines, Panel, Section, Series, Style, Text, Unit
 from holdfast.reports.sections.learning import attack_marks, curve
 from holdfast.reports.sections.phrases import key_of, run_names, setting_words, title_of
-from holdfast.reports.stories import Story
 from holdfast.reports.thinning import REPORT, Limits
+from holdfast.server.history import RunHistory
 
 Numbers = NDArray[np.float64]
 _WIDEST = 50
 """How many rounds are looked at together, at most."""
 
 
-def filtering(stories: Sequence[Story], limits: Limits = REPORT) -> Section:
+def filtering(histories: Sequence[RunHistory], limits: Limits = REPORT) -> Section:
     """Return the curves of all runs, as far as they know who was Byzantine and what the rule measured."""
-    panels: list[Panel] = [*_precision(stories, limits), *_false_alarms(stories, limits)]
-    for place, (story, run) in enumerate(zip(stories, run_names(stories), strict=True)):
-        panels += _spread(story, run, place, len(stories), limits)
+    panels: list[Panel] = [*_precision(histories, limits), *_false_alarms(histories, limits)]
+    for place, (history, run) in enumerate(zip(histories, run_names(histories), strict=True)):
+        panels += _spread(history, run, place, len(histories), limits)
     if not panels:
         panels = [Text(key="no-filter", title="Nothing to draw", paragraphs=("No rows have been judged yet.",))]
     return Section(
@@ -42,11 +42,6 @@ def window_of(rounds: int) -> int:
     return max(1, min(_WIDEST, rounds // 10))
 
 
-def per_round(story: Story, chosen: NDArray[np.bool_]) -> Numbers:
-    """Return how many of the chosen entries each round has."""
-    return np.bincount(story.entries.round[chosen], minlength=story.rounds_played).astype(np.float64)
-
-
 def moving_share(part: Numbers, whole: Numbers, window: int) -> Numbers:
     """Return what share one count is of another in each round and those before it in its window; NaN where of none.
 
@@ -60,20 +55,18 @@ def moving_share(part: Numbers, whole: Numbers, window: int) -> Numbers:
     return share
 
 
-def _precision(stories: Sequence[Story], limits: Limits) -> Iterator[Panel]:
+def _precision(histories: Sequence[RunHistory], limits: Limits) -> Iterator[Panel]:
     """Yield precision and recall of the runs that know who was Byzantine, and had somebody who was."""
     series: list[Series | None] = []
-    width = window_of(max((story.rounds_played for story in stories), default=0))
-    for place, (story, run) in enumerate(zip(stories, run_names(stories), strict=True)):
-        entries = story.entries
-        liars = entries.byzantine & entries.judged
-        if story.deployed or not liars.any():
+    width = window_of(max((history.rounds_played for history in histories), default=0))
+    for place, (history, run) in enumerate(zip(histories, run_names(histories), strict=True)):
+        if not history.tally.byzantine:
             continue
-        caught = per_round(story, liars & entries.removed)
-        rounds = np.arange(story.rounds_played, dtype=np.float64)
-        before = "" if len(stories) == 1 else f"{run}: "
-        precision = moving_share(caught, per_round(story, entries.removed), width)
-        recall = moving_share(caught, per_round(story, liars), width)
+        caught = history["byzantine_removed"]
+        rounds = np.arange(history.rounds_played, dtype=np.float64)
+        before = "" if len(histories) == 1 else f"{run}: "
+        precision = moving_share(caught, history["removed"], width)
+        recall = moving_share(caught, history["byzantine"], width)
         series.append(curve(f"{before}precision", rounds, precision, limits, colour=place))
         series.append(curve(f"{before}recall", rounds, recall, limits, colour=place, style=Style.DASHED))
     found = tuple(each for each in series if each is not None)
@@ -87,24 +80,23 @@ def _precision(stories: Sequence[Story], limits: Limits) -> Iterator[Panel]:
             x_title="round",
             y_title="share",
             unit=Unit.PERCENT,
-            marks=attack_marks(stories),
+            marks=attack_marks(histories),
         )
 
 
-def _false_alarms(stories: Sequence[Story], limits: Limits) -> Iterator[Panel]:
+def _false_alarms(histories: Sequence[RunHistory], limits: Limits) -> Iterator[Panel]:
     """Yield which share of the honest rows was removed; of all rows, where nobody knows who is honest."""
     series: list[Series | None] = []
-    width = window_of(max((story.rounds_played for story in stories), default=0))
-    for place, (story, run) in enumerate(zip(stories, run_names(stories), strict=True)):
-        entries = story.entries
-        asked = entries.judged if story.deployed else entries.judged & ~entries.byzantine
-        share = moving_share(per_round(story, asked & entries.removed), per_round(story, asked), width)
-        whose = "all updates" if story.deployed else "honest updates"
-        name = whose if len(stories) == 1 else f"{run}: {whose}"
-        series.append(curve(name, np.arange(story.rounds_played, dtype=np.float64), share, limits, colour=place))
+    width = window_of(max((history.rounds_played for history in histories), default=0))
+    for place, (history, run) in enumerate(zip(histories, run_names(histories), strict=True)):
+        removed, judged = ("removed", "judged") if history.deployed else ("honest_removed", "honest")
+        share = moving_share(history[removed], history[judged], width)
+        whose = "all updates" if history.deployed else "honest updates"
+        name = whose if len(histories) == 1 else f"{run}: {whose}"
+        series.append(curve(name, np.arange(history.rounds_played, dtype=np.float64), share, limits, colour=place))
     found = tuple(each for each in series if each is not None)
     if found:
-        blind = any(story.deployed for story in stories)
+        blind = any(history.deployed for history in histories)
         yield Lines(
             key="false-alarms",
             title="Removed updates" if blind else "Honest updates that were removed",
@@ -118,7 +110,7 @@ def _false_alarms(stories: Sequence[Story], limits: Limits) -> Iterator[Panel]:
             x_title="round",
             y_title="share removed",
             unit=Unit.PERCENT,
-            marks=attack_marks(stories),
+            marks=attack_marks(histories),
         )
 
 
@@ -126,29 +118,29 @@ def _moving(width: int) -> str:
     return "" if width == 1 else f"Each point is about the last {width} rounds."
 
 
-def _spread(story: Story, run: str, place: int, runs: int, limits: Limits) -> Iterator[Panel]:
+def _spread(history: RunHistory, run: str, place: int, runs: int, limits: Limits) -> Iterator[Panel]:
     """Yield λ_max before and after filtering against the threshold; or say that the rule does not measure it."""
-    if not story.rounds_played:
+    if not history.rounds_played:
         return
-    rounds = np.arange(story.rounds_played, dtype=np.float64)
+    rounds = np.arange(history.rounds_played, dtype=np.float64)
     drawn = (
         ("before filtering", "spread_before", 4, Style.LINE),
         ("after filtering", "spread", 0, Style.LINE),
         ("threshold", "threshold", 7, Style.DASHED),
     )
     curves = (
-        curve(name, rounds, _positive(story.column(column)), limits, colour=colour, style=style)
+        curve(name, rounds, _positive(history[column]), limits, colour=colour, style=style)
         for name, column, colour, style in drawn
     )
     series = tuple(each for each in curves if each is not None)
     key, title = key_of("spread", place, runs), title_of("Spread of the updates, before and after", run, runs)
-    if not np.isfinite(story.column("spread")).any():
-        rule = setting_words(story, "rule")
+    if not np.isfinite(history["spread"]).any():
+        rule = setting_words(history, "rule")
         why = f"The rule {rule} does not measure how far updates spread, so there is nothing to compare."
         if runs == 1:
             yield Text(key=key, title=title, paragraphs=(why,))
         return
-    old = not np.isfinite(story.column("spread_before")).any()
+    old = not np.isfinite(history["spread_before"]).any()
     yield Lines(
         key=key,
         title=title,
@@ -159,7 +151,7 @@ def _spread(story: Story, run: str, place: int, runs: int, limits: Limits) -> It
         x_title="round",
         y_title="λ_max",
         log_y=True,
-        marks=attack_marks([story]),
+        marks=attack_marks([history]),
     )
 
 

@@ -11,11 +11,12 @@ from holdfast.errors import HoldfastError
 from holdfast.reports.panels import Column, Lines, Panel, Section, Series, Style, Table, Text, Tone, Unit
 from holdfast.reports.sections.learning import curve
 from holdfast.reports.sections.phrases import key_of, run_names, setting_words, title_of
-from holdfast.reports.stories import Story
+from holdfast.reports.settings import config_of
 from holdfast.reports.thinning import REPORT, Limits
+from holdfast.server.history import RunHistory
 
 if TYPE_CHECKING:
-    from holdfast.certification import Certification, RecordsCertification
+    from holdfast.certification import Certification
     from holdfast.certification.verdicts import Verdict
 
 CLIENTS, POINTS, CURVATURES = 10, 8, 3
@@ -25,18 +26,18 @@ _MOST = 3
 _CURVE_POINTS = 200
 
 
-def guarantee(stories: Sequence[Story], limits: Limits = REPORT) -> Section:
+def guarantee(histories: Sequence[RunHistory], limits: Limits = REPORT) -> Section:
     """Return for every run that a theorem may speak of its verdicts and bounds; for others, why not."""
     panels: list[Panel] = []
     certified = 0
-    for place, (story, run) in enumerate(zip(stories, run_names(stories), strict=True)):
-        key, title = key_of("guarantee", place, len(stories)), title_of("Guarantee", run, len(stories))
-        why_not = _refusal(story, certified)
+    for place, (history, run) in enumerate(zip(histories, run_names(histories), strict=True)):
+        key, title = key_of("guarantee", place, len(histories)), title_of("Guarantee", run, len(histories))
+        why_not = _refusal(history, certified)
         if why_not is not None:
             panels.append(Text(key=key, title=title, paragraphs=(why_not,)))
             continue
         certified += 1
-        panels += _certified(story, run, place, len(stories), limits)
+        panels += _certified(history, run, place, len(histories), limits)
     return Section(
         key="guarantee",
         title="What is guaranteed?",
@@ -46,34 +47,30 @@ def guarantee(stories: Sequence[Story], limits: Limits = REPORT) -> Section:
     )
 
 
-def _refusal(story: Story, certified: int) -> str | None:
+def _refusal(history: RunHistory, certified: int) -> str | None:
     """Return why a run is not certified; None if it is."""
     from holdfast.aggregators import Rage
 
-    if story.config is None:
+    config = config_of(history)
+    if config is None:
         return "The configuration cannot be read."
-    if not isinstance(story.config.rule, Rage):
-        return f"The theorems are about RAGE; nothing is proved about {setting_words(story, 'rule')} here."
-    if not story.rounds_played:
+    if not isinstance(config.rule, Rage):
+        return f"The theorems are about RAGE; nothing is proved about {setting_words(history, 'rule')} here."
+    if not history.rounds_played:
         return "No round has been played yet."
     if certified >= _MOST:
         return (
-            f"Only the first {_MOST} runs are certified in one report; “holdfast certify {story.path}” does this one."
+            f"Only the first {_MOST} runs are certified in one report; “holdfast certify {history.path}” does this one."
         )
     return None
 
 
-def _certified(story: Story, run: str, place: int, runs: int, limits: Limits) -> Iterator[Panel]:
-    from holdfast.certification import certify, certify_records
+def _certified(history: RunHistory, run: str, place: int, runs: int, limits: Limits) -> Iterator[Panel]:
+    from holdfast.certification import certify
 
     title = title_of("Guarantee", run, runs)
-    found: Certification | RecordsCertification
     try:
-        if story.config is not None and not story.config.data.here:
-            found = certify_records(story.path)
-        else:
-            found = certify(story.path, clients=CLIENTS, points=POINTS, curvatures=CURVATURES)
-            yield from _bound(found, key_of("bound", place, runs), run, runs, limits)
+        found = certify(history.path, clients=CLIENTS, points=POINTS, curvatures=CURVATURES)
     except HoldfastError as error:
         yield Text(key=key_of("guarantee", place, runs), title=title, paragraphs=(f"It cannot be judged: {error}",))
         return
@@ -81,6 +78,8 @@ def _certified(story: Story, run: str, place: int, runs: int, limits: Limits) ->
         why = f"It cannot be judged: {type(error).__name__}: {error}"
         yield Text(key=key_of("guarantee", place, runs), title=title, paragraphs=(why,))
         return
+    if found.models is not None:
+        yield from _bound(found, key_of("bound", place, runs), run, runs, limits)
     if found.contradicted:
         yield Text(
             key=key_of("contradiction", place, runs),
@@ -111,7 +110,7 @@ def _verdicts(verdicts: Sequence[Verdict], notes: Sequence[str], key: str, run: 
 def _bound(found: Certification, key: str, run: str, runs: int, limits: Limits) -> Iterator[Panel]:
     """Yield the theorems' curves over the measured one; or say why there is none."""
     rounds, values = found.curve
-    convex = found.plan.problem.strong_convexity > 0.0
+    convex = found.is_convex
     name = "‖x − x*‖², squared distance to the optimum" if convex else "mean of ‖∇F‖² so far"
     measured = curve("measured", rounds, np.where(values > 0.0, values, np.nan), limits, colour=0)
     series: list[Series | None] = [measured]
@@ -127,7 +126,7 @@ def _bound(found: Certification, key: str, run: str, runs: int, limits: Limits) 
         return
     reasons = [each.because for each in found.verdicts if each.subject == "guarantee"]
     missing = f"No bound is drawn, because no theorem applies: {reasons[-1] if reasons else 'see below'}."
-    proved = "" if found.plan.everywhere else "The bounds use constants measured along the run, which proves nothing."
+    proved = "" if found.everywhere else "The bounds use constants measured along the run, which proves nothing."
     yield Lines(
         key=key,
         title=title_of("What the theorems bound", run, runs),

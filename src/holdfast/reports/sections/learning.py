@@ -9,21 +9,21 @@ from numpy.typing import NDArray
 
 from holdfast.reports.panels import Lines, Mark, Panel, Section, Series, Style, Text, Unit
 from holdfast.reports.sections.phrases import figures, floats, key_of, run_names, title_of
-from holdfast.reports.stories import Story
-from holdfast.reports.tallies import evaluated
+from holdfast.reports.settings import attack_start
 from holdfast.reports.thinning import REPORT, Limits, kept_places
+from holdfast.server.history import RunHistory
 
 _LOGARITHMIC = 30.0
 """A loss that changes by more than this factor is drawn on a logarithmic scale."""
 _MOST_METRICS = 6
 
 
-def learning(stories: Sequence[Story], limits: Limits = REPORT) -> Section:
+def learning(histories: Sequence[RunHistory], limits: Limits = REPORT) -> Section:
     """Return the curves of all runs in common plots."""
-    panels: list[Panel] = [*_accuracies(stories, limits), *_losses(stories, limits), *_costs(stories, limits)]
-    panels += _metrics(stories, limits)
+    panels: list[Panel] = [*_accuracies(histories, limits), *_losses(histories, limits), *_costs(histories, limits)]
+    panels += _metrics(histories, limits)
     if not panels:
-        played = any(story.rounds_played for story in stories)
+        played = any(history.rounds_played for history in histories)
         why = "No round was evaluated with a finite result." if played else "No round has been played yet."
         panels = [Text(key="no-curves", title="Nothing to draw", paragraphs=(why,))]
     return Section(
@@ -34,11 +34,11 @@ def learning(stories: Sequence[Story], limits: Limits = REPORT) -> Section:
     )
 
 
-def attack_marks(stories: Sequence[Story]) -> tuple[Mark, ...]:
+def attack_marks(histories: Sequence[RunHistory]) -> tuple[Mark, ...]:
     """Return where attacks start: once for all runs that agree."""
     starts: dict[int, list[str]] = {}
-    for story, name in zip(stories, run_names(stories), strict=True):
-        start = story.attack_start
+    for history, name in zip(histories, run_names(histories), strict=True):
+        start = attack_start(history)
         if start is not None:
             starts.setdefault(start, []).append(name)
     several = len(starts) > 1
@@ -58,22 +58,20 @@ def curve(
     return Series(name=name, x=floats(x[places]), y=figures(y[places]), colour=colour, style=style)
 
 
-def _curves(stories: Sequence[Story], columns: dict[str, tuple[str, Style]], limits: Limits) -> Iterator[Series]:
+def _curves(histories: Sequence[RunHistory], columns: dict[str, tuple[str, Style]], limits: Limits) -> Iterator[Series]:
     """Yield figures of the rounds that were evaluated; a figure that is not finite there is a gap."""
-    for place, (story, run) in enumerate(zip(stories, run_names(stories), strict=True)):
-        rounds = evaluated(story)
+    for place, (history, run) in enumerate(zip(histories, run_names(histories), strict=True)):
+        rounds = history.rounds.evaluated
         for column, (words, style) in columns.items():
-            name = words if len(stories) == 1 else f"{run}: {words}"
-            found = curve(
-                name, rounds.astype(np.float64), story.column(column)[rounds], limits, colour=place, style=style
-            )
+            name = words if len(histories) == 1 else f"{run}: {words}"
+            found = curve(name, rounds.astype(np.float64), history[column][rounds], limits, colour=place, style=style)
             if found is not None:
                 yield found
 
 
-def _accuracies(stories: Sequence[Story], limits: Limits) -> Iterator[Panel]:
+def _accuracies(histories: Sequence[RunHistory], limits: Limits) -> Iterator[Panel]:
     kinds = {"test_accuracy": ("test points", Style.LINE), "train_accuracy": ("training points", Style.DOTTED)}
-    series = tuple(_curves(stories, kinds, limits))
+    series = tuple(_curves(histories, kinds, limits))
     if series:
         yield Lines(
             key="accuracy",
@@ -83,13 +81,13 @@ def _accuracies(stories: Sequence[Story], limits: Limits) -> Iterator[Panel]:
             x_title="round",
             y_title="accuracy",
             unit=Unit.PERCENT,
-            marks=attack_marks(stories),
+            marks=attack_marks(histories),
         )
 
 
-def _losses(stories: Sequence[Story], limits: Limits) -> Iterator[Panel]:
+def _losses(histories: Sequence[RunHistory], limits: Limits) -> Iterator[Panel]:
     kinds = {"test_loss": ("test points", Style.LINE), "train_loss": ("training points", Style.DOTTED)}
-    series = tuple(_curves(stories, kinds, limits))
+    series = tuple(_curves(histories, kinds, limits))
     if not series:
         return
     values = [value for each in series for value in each.y if value is not None]
@@ -105,22 +103,22 @@ def _losses(stories: Sequence[Story], limits: Limits) -> Iterator[Panel]:
         x_title="round",
         y_title="loss",
         log_y=steep,
-        marks=attack_marks(stories),
+        marks=attack_marks(histories),
     )
 
 
-def _costs(stories: Sequence[Story], limits: Limits) -> Iterator[Panel]:
+def _costs(histories: Sequence[RunHistory], limits: Limits) -> Iterator[Panel]:
     """Yield accuracy (or else loss) against all bytes sent and received so far."""
     kinds = ("test_accuracy", "test_loss", "train_accuracy", "train_loss")
-    column = next((kind for kind in kinds if any(np.isfinite(story.column(kind)).any() for story in stories)), kinds[0])
+    column = next((kind for kind in kinds if any(np.isfinite(history[kind]).any() for history in histories)), kinds[0])
     accurate = column.endswith("accuracy")
     points = "test points" if column.startswith("test") else "training points"
     series = []
-    for place, (story, run) in enumerate(zip(stories, run_names(stories), strict=True)):
-        rounds, sent = evaluated(story), sent_so_far(story)
+    for place, (history, run) in enumerate(zip(histories, run_names(histories), strict=True)):
+        rounds, sent = history.rounds.evaluated, sent_so_far(history)
         if sent is not None:
-            name = points if len(stories) == 1 else run
-            found = curve(name, sent[rounds], story.column(column)[rounds], limits, colour=place)
+            name = points if len(histories) == 1 else run
+            found = curve(name, sent[rounds], history[column][rounds], limits, colour=place)
             series += [found] if found is not None else []
     if series:
         yield Lines(
@@ -134,27 +132,29 @@ def _costs(stories: Sequence[Story], limits: Limits) -> Iterator[Panel]:
             unit=Unit.PERCENT if accurate else Unit.NUMBER,
             x_unit=Unit.BYTES,
         )
-    elif any(len(evaluated(story)) for story in stories):
+    elif any(len(history.rounds.evaluated) for history in histories):
         why = "The records do not say how many bytes were sent: an older version of holdfast wrote them."
         yield Text(key="communication", title="Accuracy against communication", paragraphs=(why,))
 
 
-def sent_so_far(story: Story) -> NDArray[np.float64] | None:
+def sent_so_far(history: RunHistory) -> NDArray[np.float64] | None:
     """Return how many bytes went down and up until the end of every round; None if it was not written down."""
-    down, up = story.column("bytes_down"), story.column("bytes_up")
+    down, up = history["bytes_down"], history["bytes_up"]
     if not np.isfinite(down).any():
         return None
     total: NDArray[np.float64] = np.cumsum(np.nan_to_num(down) + np.nan_to_num(up))
     return total
 
 
-def _metrics(stories: Sequence[Story], limits: Limits) -> Iterator[Panel]:
+def _metrics(histories: Sequence[RunHistory], limits: Limits) -> Iterator[Panel]:
     """Yield what clients report of themselves."""
-    names = list(dict.fromkeys(name for story in stories for name in story.names_below("metrics")))
+    names = list(dict.fromkeys(name for history in histories for name in history.rounds.names_below("metrics")))
     for place, name in enumerate(names[:_MOST_METRICS]):
         series = []
-        for colour, (story, run) in enumerate(zip(stories, run_names(stories), strict=True)):
-            values = story.column(f"metrics.{name}")
+        for colour, (history, run) in enumerate(zip(histories, run_names(histories), strict=True)):
+            if name not in history.rounds.names_below("metrics"):
+                continue
+            values = history[f"metrics.{name}"]
             rounds = np.flatnonzero(np.isfinite(values))
             found = curve(run, rounds.astype(np.float64), values[rounds], limits, colour=colour)
             series += [found] if found is not None else []
@@ -166,5 +166,5 @@ def _metrics(stories: Sequence[Story], limits: Limits) -> Iterator[Panel]:
                 series=tuple(series),
                 x_title="round",
                 y_title=name,
-                marks=attack_marks(stories),
+                marks=attack_marks(histories),
             )

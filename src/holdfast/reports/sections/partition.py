@@ -11,8 +11,9 @@ from holdfast.errors import HoldfastError
 from holdfast.reports.panels import Bars, Panel, Section, Text
 from holdfast.reports.sections.clients import chosen_clients
 from holdfast.reports.sections.phrases import floats, percent, run_names
-from holdfast.reports.stories import Story
+from holdfast.reports.settings import config_of
 from holdfast.reports.thinning import REPORT, Limits
+from holdfast.server.history import RunHistory
 from holdfast.server.record import Client
 
 if TYPE_CHECKING:
@@ -24,18 +25,18 @@ _MOST_CLASSES = 20
 """Classes that are shown one by one; the rarest others are put together."""
 
 
-def partition(stories: Sequence[Story], limits: Limits = REPORT) -> Section:
+def partition(histories: Sequence[RunHistory], limits: Limits = REPORT) -> Section:
     """Return the data of the clients, once for all runs that deal the same data the same way."""
     groups: dict[str, list[int]] = {}
-    for place, story in enumerate(stories):
-        what = [story.raw.get(key) for key in ("data", "partition", "seed", "server", "byzantine")]
-        groups.setdefault(repr([*what, story.deployed]), []).append(place)
-    names = run_names(stories)
+    for place, history in enumerate(histories):
+        what = [history.raw.get(key) for key in ("data", "partition", "seed", "server", "byzantine")]
+        groups.setdefault(repr([*what, history.deployed]), []).append(place)
+    names = run_names(histories)
     panels = []
     for number, places in enumerate(groups.values()):
         whose = "" if len(groups) == 1 else ", ".join(names[place] for place in places) + ": "
         key = "partition" if len(groups) == 1 else f"partition-{number + 1}"
-        panels.append(_panel(stories[places[0]], key, whose, limits))
+        panels.append(_panel(histories[places[0]], key, whose, limits))
     return Section(
         key="partition",
         title="Who holds which data?",
@@ -44,10 +45,10 @@ def partition(stories: Sequence[Story], limits: Limits = REPORT) -> Section:
     )
 
 
-def _panel(story: Story, key: str, whose: str, limits: Limits) -> Panel:
+def _panel(history: RunHistory, key: str, whose: str, limits: Limits) -> Panel:
     """Return the bars, or why there are none."""
     title = f"{whose}Data of the clients"
-    config = story.config
+    config = config_of(history)
     if config is None:
         return Text(key=key, title=title, paragraphs=("The configuration cannot be read.",))
     if not config.data.here:
@@ -58,11 +59,11 @@ def _panel(story: Story, key: str, whose: str, limits: Limits) -> Panel:
         return Text(key=key, title=title, paragraphs=(f"The data cannot be read here: {error}",))
     except Exception as error:  # noqa: BLE001  the data may come from code of the user's own
         return Text(key=key, title=title, paragraphs=(f"The data cannot be built: {type(error).__name__}: {error}",))
-    then = story.provenance.get("data_sha256")
+    then = history.provenance.get("data_sha256")
     if then is not None and then != dataset.checksum:
         why = "The data found here are not those of the run: their checksum is another."
         return Text(key=key, title=title, paragraphs=(why,))
-    return _bars(story, dataset, shares, key, title, limits)
+    return _bars(history, dataset, shares, key, title, limits)
 
 
 def _dealt(config: RunConfig) -> tuple[Dataset, Shares]:
@@ -78,11 +79,11 @@ def _dealt(config: RunConfig) -> tuple[Dataset, Shares]:
     return dataset, Shares(shares.order[: offsets[-1]], offsets)
 
 
-def _bars(story: Story, dataset: Dataset, shares: Shares, key: str, title: str, limits: Limits) -> Bars:
+def _bars(history: RunHistory, dataset: Dataset, shares: Shares, key: str, title: str, limits: Limits) -> Bars:
     from holdfast.partitions import heterogeneity
 
-    liars = _liars(story, shares.num_clients)
-    shown = _shown(story, liars, shares.num_clients, limits.bars)
+    liars = _liars(history, shares.num_clients)
+    shown = _shown(history, liars, shares.num_clients, limits.bars)
     found = heterogeneity(dataset, shares)
     said = []
     if found.mean_distance is not None and found.iid_distance is not None:
@@ -105,23 +106,23 @@ def _bars(story: Story, dataset: Dataset, shares: Shares, key: str, title: str, 
     )
 
 
-def _liars(story: Story, number: int) -> set[Client]:
+def _liars(history: RunHistory, number: int) -> set[Client]:
     """Return the Byzantine clients, those among them that were never asked as well; nobody in a deployment."""
     from holdfast.attacks import ChangingMembers
 
-    seen = {story.clients[place] for place in story.byzantine}
-    config = story.config
-    if config is None or story.deployed or isinstance(config.byzantine, ChangingMembers):
+    seen = {history.client_ids[place] for place in history.byzantine}
+    config = config_of(history)
+    if config is None or history.deployed or isinstance(config.byzantine, ChangingMembers):
         return seen
     return seen | {*np.flatnonzero(config.byzantine.members(0, number, config.seed)).tolist()}
 
 
-def _shown(story: Story, liars: set[Client], number: int, most: int) -> list[int]:
+def _shown(history: RunHistory, liars: set[Client], number: int, most: int) -> list[int]:
     """Return the clients to show, in order: at most so many, Byzantine ones before suspects before the others."""
     if number <= most:
         return list(range(number))
-    everybody = story.clients
-    suspected = [everybody[place] for place in chosen_clients(story, most)]
+    everybody = history.client_ids
+    suspected = [everybody[place] for place in chosen_clients(history, most)]
     ranked = dict.fromkeys([*(client for client in range(number) if client in liars), *suspected, *range(number)])
     return sorted([client for client in ranked if isinstance(client, int) and client < number][:most])
 

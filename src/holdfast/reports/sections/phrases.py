@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.reports.glances import in_words
-from holdfast.reports.stories import Story
+from holdfast.server.history import RunHistory
+from holdfast.server.history.files import in_words
 from holdfast.server.record import Client
 
 _LETTERS = 40
@@ -53,12 +53,12 @@ def client_names(clients: Sequence[Client]) -> list[str]:
     return names
 
 
-def run_names(stories: Sequence[Story]) -> list[str]:
+def run_names(histories: Sequence[RunHistory]) -> list[str]:
     """Return a name for every run: that of its folder, or as much of the path as tells them apart."""
-    names = [story.name for story in stories]
+    names = [history.name for history in histories]
     if len(set(names)) == len(names):
         return names
-    paths = [story.path.resolve() for story in stories]
+    paths = [history.path.resolve() for history in histories]
     shared = Path(os.path.commonpath([path.parent for path in paths]))
     longer = [str(path.relative_to(shared)) for path in paths]
     if len(set(longer)) == len(longer):
@@ -84,9 +84,9 @@ def title_of(title: str, run: str, number_of_runs: int) -> str:
     return title if number_of_runs == 1 else f"{run}: {title}"
 
 
-def setting_words(story: Story, key: str) -> str:
+def setting_words(history: RunHistory, key: str) -> str:
     """Return what the configuration says under a key, in words; "unknown" if it cannot be read."""
-    return in_words(story.raw[key]) if key in story.raw else "unknown"
+    return in_words(history.raw[key]) if key in history.raw else "unknown"
 
 
 def floats(values: Any) -> tuple[float, ...]:

@@ -8,16 +8,16 @@ import numpy as np
 
 from holdfast.reports.panels import Bars, Panel, Section, Text, Unit
 from holdfast.reports.sections.phrases import floats, key_of, run_names
-from holdfast.reports.stories import Story
 from holdfast.reports.thinning import REPORT, Bins, Limits
+from holdfast.server.history import RunHistory
 
 
-def timing(stories: Sequence[Story], limits: Limits = REPORT) -> Section:
+def timing(histories: Sequence[RunHistory], limits: Limits = REPORT) -> Section:
     """Return the seconds of each part of the rounds: of whole runs, and over the rounds of a single one."""
     panels: list[Panel] = []
-    timed = [story for story in stories if story.names_below("seconds")]
+    timed = [history for history in histories if history.rounds.names_below("seconds")]
     if len(timed) > 1:
-        panels.append(_totals(stories))
+        panels.append(_totals(histories))
     elif timed:
         panels.append(_over_rounds(timed[0], limits))
     if not panels:
@@ -25,15 +25,15 @@ def timing(stories: Sequence[Story], limits: Limits = REPORT) -> Section:
     return Section(key="timing", title="Where did the time go?", panels=tuple(panels))
 
 
-def _over_rounds(story: Story, limits: Limits) -> Bars:
-    bins = Bins.of(story.rounds_played, limits.bars)
-    where = np.arange(story.rounds_played) // bins.width
+def _over_rounds(history: RunHistory, limits: Limits) -> Bars:
+    bins = Bins.of(history.rounds_played, limits.bars)
+    where = np.arange(history.rounds_played) // bins.width
     counts = np.bincount(where, minlength=bins.number)
     parts = {
         name.replace("_", " "): floats(
-            np.bincount(where, np.nan_to_num(story.column(f"seconds.{name}")), minlength=bins.number) / counts
+            np.bincount(where, np.nan_to_num(history[f"seconds.{name}"]), minlength=bins.number) / counts
         )
-        for name in story.names_below("seconds")
+        for name in history.rounds.names_below("seconds")
     }
     return Bars(
         key=key_of("seconds", 0, 1),
@@ -47,15 +47,15 @@ def _over_rounds(story: Story, limits: Limits) -> Bars:
     )
 
 
-def _totals(stories: Sequence[Story]) -> Bars:
-    names = list(dict.fromkeys(name for story in stories for name in story.names_below("seconds")))
+def _totals(histories: Sequence[RunHistory]) -> Bars:
+    names = list(dict.fromkeys(name for history in histories for name in history.rounds.names_below("seconds")))
     return Bars(
         key="seconds",
         title="Seconds of each run",
         caption="All rounds together. Runs that were played side by side slowed each other down.",
-        categories=tuple(run_names(stories)),
+        categories=tuple(run_names(histories)),
         parts={
-            name.replace("_", " "): tuple(float(np.nansum(story.column(f"seconds.{name}"))) for story in stories)
+            name.replace("_", " "): tuple(history.summary["seconds"].get(name, 0.0) for history in histories)
             for name in names
         },
         x_title="run",

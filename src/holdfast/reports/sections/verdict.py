@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from holdfast.reports.glances import State
 from holdfast.reports.panels import Column, Headline, Panel, Section, Table, Text, Tone, Unit, Value
+from holdfast.reports.sections.certificate import real_errors
 from holdfast.reports.sections.phrases import number, percent, run_names, setting_words
-from holdfast.reports.stories import Story
-from holdfast.reports.tallies import Tally, last_and_best, real_errors, tally_of
+from holdfast.reports.settings import attack_start, problems_of
 from holdfast.reports.wording import plural
+from holdfast.server.history import RunHistory, State, Tally
 
 _FORGOT = 0.05
 """An accuracy this much below its best was lost again."""
@@ -22,40 +22,40 @@ _MANY = 0.1
 _MOST_PROBLEMS = 8
 
 
-def verdict(stories: Sequence[Story]) -> Section:
+def verdict(histories: Sequence[RunHistory]) -> Section:
     """Return the answers: of one run in words, of several in a table."""
-    panels: list[Panel] = [*_problems(stories)]
-    panels += [_side_by_side(stories)] if len(stories) > 1 else [_words(stories[0], "verdict-1", "In words")]
+    panels: list[Panel] = [*_problems(histories)]
+    panels += [_side_by_side(histories)] if len(histories) > 1 else [_words(histories[0], "verdict-1", "In words")]
     return Section(key="verdict", title="In short", panels=tuple(panels))
 
 
-def run_by_run(stories: Sequence[Story]) -> Section:
+def run_by_run(histories: Sequence[RunHistory]) -> Section:
     """Return the answers of several runs in words."""
-    named = enumerate(zip(stories, run_names(stories), strict=True), 1)
-    panels = tuple(_words(story, f"verdict-{place}", run) for place, (story, run) in named)
+    named = enumerate(zip(histories, run_names(histories), strict=True), 1)
+    panels = tuple(_words(history, f"verdict-{place}", run) for place, (history, run) in named)
     return Section(key="run-by-run", title="Run by run", panels=panels)
 
 
-def _words(story: Story, key: str, title: str) -> Text:
-    tally = tally_of(story)
-    return Text(key=key, title=title, paragraphs=tuple(sentences(story, tally)), tone=_tone(story, tally))
+def _words(history: RunHistory, key: str, title: str) -> Text:
+    tally = history.tally
+    return Text(key=key, title=title, paragraphs=tuple(sentences(history, tally)), tone=_tone(history, tally))
 
 
-def headlines(stories: Sequence[Story]) -> tuple[Headline, ...]:
+def headlines(histories: Sequence[RunHistory]) -> tuple[Headline, ...]:
     """Return the numbers to see first."""
-    if len(stories) == 1:
-        return tuple(_of_one(stories[0]))
-    return tuple(_result(story, name) for story, name in zip(stories, run_names(stories), strict=True))
+    if len(histories) == 1:
+        return tuple(_of_one(histories[0]))
+    return tuple(_result(history, name) for history, name in zip(histories, run_names(histories), strict=True))
 
 
-def sentences(story: Story, tally: Tally) -> Iterator[str]:
+def sentences(history: RunHistory, tally: Tally) -> Iterator[str]:
     """Yield what there is to say of a run, in the order in which people ask."""
-    yield _progress(story)
-    if not story.rounds_played:
+    yield _progress(history)
+    if not history.rounds_played:
         return
-    yield _learning(story)
-    yield _attackers(story)
-    yield from _removals(story, tally)
+    yield _learning(history)
+    yield _attackers(history)
+    yield from _removals(history, tally)
     if tally.skipped:
         yield f"{plural(tally.skipped, 'round')} left the model as it was, because updates could not be aggregated."
     if tally.promise_broken:
@@ -65,29 +65,30 @@ def sentences(story: Story, tally: Tally) -> Iterator[str]:
         )
     if tally.absent:
         yield f"{plural(tally.absent, 'reply', 'replies')} never came."
-    if tally.malformed:
-        some = plural(tally.malformed, "reply", "replies")
-        yield f"{some} {'was' if tally.malformed == 1 else 'were'} malformed or held unusable numbers."
+    faulty = tally.malformed + tally.unusable
+    if faulty:
+        some = plural(faulty, "reply", "replies")
+        yield f"{some} {'was' if faulty == 1 else 'were'} malformed or held unusable numbers."
 
 
-def _progress(story: Story) -> str:
-    planned = "an unknown number of" if story.rounds_planned is None else f"{story.rounds_planned:,}"
-    kind = "deployment" if story.deployed else "simulation"
-    if story.state is State.COMPLETE:
-        return f"A {kind} of {plural(story.rounds_played, 'round')}, complete."
-    if not story.rounds_played:
-        return f"A {kind} of {planned} rounds: none of them can be shown yet ({story.state})."
-    return f"A {kind}: {story.rounds_played:,} of {planned} rounds, {story.state}."
+def _progress(history: RunHistory) -> str:
+    planned = "an unknown number of" if history.rounds_planned is None else f"{history.rounds_planned:,}"
+    kind = "deployment" if history.deployed else "simulation"
+    if history.state is State.COMPLETE:
+        return f"A {kind} of {plural(history.rounds_played, 'round')}, complete."
+    if not history.rounds_played:
+        return f"A {kind} of {planned} rounds: none of them can be shown yet ({history.state})."
+    return f"A {kind}: {history.rounds_played:,} of {planned} rounds, {history.state}."
 
 
-def _learning(story: Story) -> str:
-    found = last_and_best(story, "test_accuracy") or last_and_best(story, "train_accuracy")
+def _learning(history: RunHistory) -> str:
+    found = history.rounds.last_and_best("test_accuracy") or history.rounds.last_and_best("train_accuracy")
     if found is None:
-        return _by_loss(story)
+        return _by_loss(history)
     last, best, when = found
-    column = story.column("test_accuracy")
+    column = history["test_accuracy"]
     which = "test" if np.isfinite(column).any() else "training"
-    column = column if which == "test" else story.column("train_accuracy")
+    column = column if which == "test" else history["train_accuracy"]
     first = float(column[np.flatnonzero(np.isfinite(column))[0]])
     what, fact = f"{which} accuracy", f"{percent(best)} in round {when} and is {percent(last)} in the end"
     if best - last > _FORGOT:
@@ -97,69 +98,71 @@ def _learning(story: Story) -> str:
     return f"It learned: {went}." if last - first > _LEARNED else f"It changed little: {went}."
 
 
-def _by_loss(story: Story) -> str:
+def _by_loss(history: RunHistory) -> str:
     for name, words in (("test_loss", "test loss"), ("train_loss", "training loss")):
-        column = story.column(name)
+        column = history[name]
         known = column[np.isfinite(column)]
         if len(known):
             way = "fell" if known[-1] < known[0] else "did not fall"
-            broken = "" if np.isfinite(column[_last_look(story)]) else "; later it was not finite"
+            broken = "" if np.isfinite(column[_last_look(history)]) else "; later it was not finite"
             return f"The {words} {way}: from {number(known[0])} to {number(known[-1])}{broken}."
     return "Whether it learned is not known: no evaluation gave a finite number."
 
 
-def _last_look(story: Story) -> int:
+def _last_look(history: RunHistory) -> int:
     """Return the last round after which the model is looked at: a loss that is unknown there was not finite."""
-    evaluation, played = story.raw.get("evaluation"), story.rounds_played
+    evaluation, played = history.raw.get("evaluation"), history.rounds_played
     every = evaluation.get("every", 1) if isinstance(evaluation, Mapping) else 1
-    if not isinstance(every, int) or every < 1 or played == story.rounds_planned:
+    if not isinstance(every, int) or every < 1 or played == history.rounds_planned:
         return played - 1
     return max(played - played % every, 1) - 1
 
 
-def _attackers(story: Story) -> str:
-    if story.deployed:
+def _attackers(history: RunHistory) -> str:
+    if history.deployed:
         return "Who lied is not known: this was a deployment, and only the rule's suspicion can be shown."
-    liars = len(story.byzantine)
+    liars = len(history.byzantine)
     if not liars:
         return "Nobody attacked."
-    seen = len({*story.entries.client.tolist()})
-    start = story.attack_start
-    changing = any(0 < line.byzantine < line.sampled for line in story.client_lines)
+    seen = len({*history.entries.client.tolist()})
+    start = attack_start(history)
+    changing = any(0 < line.byzantine < line.sampled for line in history.clients)
     who = f"{liars} of the {seen} clients that took part were Byzantine{' in some rounds' if changing else ''}"
     if start is None:
-        return f"{who}, but did nothing that differs from honest clients so far ({setting_words(story, 'attack')})."
+        return f"{who}, but did nothing that differs from honest clients so far ({setting_words(history, 'attack')})."
     when = "" if not start else f" from round {start} on"
-    return f"{who}; they attacked{when} with {setting_words(story, 'attack')}."
+    return f"{who}; they attacked{when} with {setting_words(history, 'attack')}."
 
 
-def _removals(story: Story, tally: Tally) -> Iterator[str]:
-    rule = setting_words(story, "rule")
-    if not tally.rows:
+def _removals(history: RunHistory, tally: Tally) -> Iterator[str]:
+    rule = setting_words(history, "rule")
+    if not tally.judged:
         yield "No update was judged."
         return
     if tally.byzantine is None:
-        share = percent(tally.removed / tally.rows)
-        yield f"The rule {rule} removed {tally.removed:,} of {tally.rows:,} updates ({share})."
+        share = percent(tally.removed_rate or 0.0)
+        yield f"The rule {rule} removed {tally.removed:,} of {tally.judged:,} updates ({share})."
         return
-    if tally.byzantine:
+    if tally.recall is not None:
         caught = f"{tally.byzantine_removed:,} of {tally.byzantine:,} Byzantine updates"
         weight = (
             f"; Byzantine clients made up {percent(tally.byzantine_weight)} of the weight"
             if tally.byzantine_weight is not None
             else ""
         )
-        yield f"The rule {rule} removed {caught} ({percent(tally.byzantine_removed / tally.byzantine)}){weight}."
-    elif story.byzantine:
+        yield f"The rule {rule} removed {caught} ({percent(tally.recall)}){weight}."
+    elif history.byzantine:
         yield "No Byzantine update arrived."
     yield _wronged(tally)
 
 
 def _wronged(tally: Tally) -> str:
     """Say what the rule took from honest clients: whole updates, or weight."""
-    less = f"{percent(tally.honest_reduced / max(1, tally.honest))} of them counted less than half of an equal share"
-    if tally.honest_removed:
-        share = percent(tally.honest_removed / tally.honest)
+    less = (
+        f"{percent((tally.honest_reduced or 0) / (tally.honest or 1))} of them counted less than half of an equal share"
+    )
+    if tally.honest_removed_rate:
+        share = percent(tally.honest_removed_rate)
         more = f"; {less}" if tally.honest_reduced else ""
         return (
             f"Honest clients were wronged: {share} of their updates were removed ({tally.honest_removed:,} of "
@@ -170,54 +173,53 @@ def _wronged(tally: Tally) -> str:
     return f"No honest client was wronged: all {tally.honest:,} honest updates were kept."
 
 
-def _tone(story: Story, tally: Tally) -> Tone:
-    found = last_and_best(story, "test_accuracy")
+def _tone(history: RunHistory, tally: Tally) -> Tone:
+    found = history.rounds.last_and_best("test_accuracy")
     lost = found is not None and found[1] - found[0] > _FORGOT
-    if story.state is State.DAMAGED or lost or tally.promise_broken or tally.skipped:
+    if history.state is State.DAMAGED or lost or tally.promise_broken or tally.skipped:
         return Tone.WARNING
-    if found is None or story.state is not State.COMPLETE:
+    if found is None or history.state is not State.COMPLETE:
         return Tone.PLAIN
-    wronged = tally.byzantine is not None and tally.honest_removed > _MANY * max(1, tally.honest)
-    return Tone.PLAIN if wronged else Tone.GOOD
+    return Tone.PLAIN if (tally.honest_removed_rate or 0.0) > _MANY else Tone.GOOD
 
 
-def _of_one(story: Story) -> Iterator[Headline]:
-    tally = tally_of(story)
-    yield _result(story, "Test accuracy in the end")
+def _of_one(history: RunHistory) -> Iterator[Headline]:
+    tally = history.tally
+    yield _result(history, "Test accuracy in the end")
     yield Headline(
         title="Rounds",
-        value=f"{story.rounds_played:,}",
-        note=f"of {story.rounds_planned:,}, {story.state}" if story.rounds_planned else str(story.state),
-        tone=Tone.WARNING if story.state is State.DAMAGED else Tone.PLAIN,
+        value=f"{history.rounds_played:,}",
+        note=f"of {history.rounds_planned:,}, {history.state}" if history.rounds_planned else str(history.state),
+        tone=Tone.WARNING if history.state is State.DAMAGED else Tone.PLAIN,
     )
-    if tally.byzantine is None and tally.rows:
+    if tally.byzantine is None and tally.removed_rate is not None:
         yield Headline(
             title="Updates removed",
-            value=percent(tally.removed / tally.rows),
-            note=f"{tally.removed:,} of {tally.rows:,}; who lied is not known",
+            value=percent(tally.removed_rate),
+            note=f"{tally.removed:,} of {tally.judged:,}; who lied is not known",
         )
-    if tally.byzantine:
-        share = tally.byzantine_kept / tally.byzantine
+    if tally.byzantine_kept_rate is not None:
+        share = tally.byzantine_kept_rate
         yield Headline(
             title="Byzantine updates kept",
             value=percent(share),
             note=f"{tally.byzantine_kept:,} of {tally.byzantine:,}",
-            tone=Tone.WARNING if share > 0.5 and story.attack_start is not None else Tone.PLAIN,
+            tone=Tone.WARNING if share > 0.5 and attack_start(history) is not None else Tone.PLAIN,
         )
-    if tally.byzantine is not None and tally.honest:
-        share = tally.honest_removed / tally.honest
+    if tally.honest_removed_rate is not None:
+        share = tally.honest_removed_rate
         yield Headline(
             title="Honest updates removed",
             value=percent(share),
             note=f"{tally.honest_removed:,} of {tally.honest:,}",
             tone=Tone.WARNING if share > _MANY else Tone.GOOD if not share else Tone.PLAIN,
         )
-    yield from _worst(story)
+    yield from _worst(history)
 
 
-def _worst(story: Story) -> Iterator[Headline]:
+def _worst(history: RunHistory) -> Iterator[Headline]:
     """Yield the round whose update was farthest from the honest mean."""
-    error = real_errors(story)
+    error = real_errors(history)
     known = np.flatnonzero(np.isfinite(error))
     if len(known):
         worst = int(known[np.argmax(error[known])])
@@ -225,32 +227,32 @@ def _worst(story: Story) -> Iterator[Headline]:
         yield Headline(title="Worst round", value=f"{worst}", note=note)
 
 
-def _result(story: Story, title: str) -> Headline:
-    found = last_and_best(story, "test_accuracy")
+def _result(history: RunHistory, title: str) -> Headline:
+    found = history.rounds.last_and_best("test_accuracy")
     if found is not None:
         last, best, when = found
         lost = best - last > _FORGOT
         note = f"best {percent(best)} in round {when}"
         return Headline(title=title, value=percent(last), note=note, tone=Tone.WARNING if lost else Tone.GOOD)
-    loss = story.column("test_loss")
-    loss = loss if np.isfinite(loss).any() else story.column("train_loss")
+    loss = history["test_loss"]
+    loss = loss if np.isfinite(loss).any() else history["train_loss"]
     known = loss[np.isfinite(loss)]
     if len(known):
         return Headline(title=title.replace("Test accuracy", "Loss"), value=number(known[-1]), note="loss")
     return Headline(
-        title=title, value="–", note="no finite result", tone=Tone.WARNING if story.rounds_played else Tone.PLAIN
+        title=title, value="–", note="no finite result", tone=Tone.WARNING if history.rounds_played else Tone.PLAIN
     )
 
 
-def _problems(stories: Sequence[Story]) -> Iterator[Panel]:
-    said = [problem for story in stories for problem in story.problems]
+def _problems(histories: Sequence[RunHistory]) -> Iterator[Panel]:
+    said = [problem for history in histories for problem in problems_of(history)]
     if said:
         more = [f"… and {len(said) - _MOST_PROBLEMS} more."] if len(said) > _MOST_PROBLEMS else []
         paragraphs = (*said[:_MOST_PROBLEMS], *more)
         yield Text(key="problems", title="What cannot be read", paragraphs=paragraphs, tone=Tone.WARNING)
 
 
-def _side_by_side(stories: Sequence[Story]) -> Table:
+def _side_by_side(histories: Sequence[RunHistory]) -> Table:
     return Table(
         key="runs",
         title="The runs side by side",
@@ -265,20 +267,20 @@ def _side_by_side(stories: Sequence[Story]) -> Table:
             Column(title="Byzantine kept", unit=Unit.PERCENT, hint="share of the Byzantine updates that got weight"),
             Column(title="honest removed", unit=Unit.PERCENT, hint="share of the honest updates that got none"),
         ),
-        rows=tuple(_line(story, name) for story, name in zip(stories, run_names(stories), strict=True)),
+        rows=tuple(_line(history, name) for history, name in zip(histories, run_names(histories), strict=True)),
     )
 
 
-def _line(story: Story, name: str) -> tuple[Value, ...]:
-    tally, found = tally_of(story), last_and_best(story, "test_accuracy")
+def _line(history: RunHistory, name: str) -> tuple[Value, ...]:
+    tally, found = history.tally, history.rounds.last_and_best("test_accuracy")
     return (
         name,
-        setting_words(story, "rule"),
-        None if story.deployed else setting_words(story, "attack"),
-        str(story.state),
-        story.rounds_played,
+        setting_words(history, "rule"),
+        None if history.deployed else setting_words(history, "attack"),
+        str(history.state),
+        history.rounds_played,
         None if found is None else found[0],
         None if found is None else found[1],
-        tally.byzantine_kept / tally.byzantine if tally.byzantine else None,
-        tally.honest_removed / tally.honest if tally.byzantine is not None and tally.honest else None,
+        tally.byzantine_kept_rate,
+        tally.honest_removed_rate,
     )

@@ -1,0 +1,108 @@
+"""The planner's answers that are worth a line before a run, and why where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import final
+
+from holdfast.errors import ParameterError
+from holdfast.theory import Problem, Protocol, planner
+from holdfast.theory.planner import Answer, Theorem
+from holdfast.theory.statements import expected, likely, papers
+
+MOST_STEPS = 32
+"""Up to how many local steps the best H is looked for."""
+_SHARES = (1.0, 0.5, 0.25, 0.125)
+"""Step sizes that are tried for each, as shares of the largest allowed."""
+_WITHIN = 2.0
+"""The target is so many times the floor, unless one is given."""
+_UNLIMITED = 10**9
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class PlannerAnswer:
+    """A question to the planner, with its answer or why there is none."""
+
+    question: str
+    answer: Answer | None = None
+    why_not: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The answer as a sentence."""
+        if self.answer is None:
+            return f"none: {self.why_not}"
+        return f"{self.answer.value:,} ({self.answer.source}; {self.answer.because})"
+
+
+def own_theorem(protocol: Protocol) -> Theorem:
+    """Return the statement of holdfast that speaks of a protocol: in expectation if the rule adapts, else likely."""
+    return expected if protocol.mode == "auto" or protocol.batch_size == "full" else likely
+
+
+def answers(problem: Problem, protocol: Protocol, *, failure: float, target: float | None) -> tuple[PlannerAnswer, ...]:
+    """Return what the planner says of one problem and one protocol."""
+    return tuple(_ask(question, ask) for question, ask in _questions(problem, protocol, failure, target))
+
+
+def paper_cohort(protocol: Protocol, *, failure: float) -> int | None:
+    """Return the cohort that the paper's failure probability asks for, even if there are not so many clients."""
+    try:
+        return planner.paper_cohort(protocol.changed(num_clients=_UNLIMITED), failure=failure).value
+    except ParameterError:
+        return None
+
+
+def _questions(
+    problem: Problem, protocol: Protocol, failure: float, target: float | None
+) -> Iterator[tuple[str, Callable[[], Answer]]]:
+    theorem = own_theorem(protocol)
+    yield (
+        "most Byzantine clients, worst case (the paper)",
+        lambda: planner.most_byzantine(problem, protocol, theorem=papers),
+    )
+    yield "most Byzantine clients, worst case", lambda: planner.most_byzantine(problem, protocol, theorem=theorem)
+    if protocol.uniform:
+        yield (
+            f"most Byzantine clients, but with probability {failure:g}",
+            lambda: planner.most_byzantine(problem, protocol, theorem=theorem, failure=failure),
+        )
+        yield (
+            f"smallest cohort that keeps to its share but with probability {failure:g}",
+            lambda: planner.sampled_cohort(protocol, failure=failure),
+        )
+    goal = target if target is not None else _WITHIN * theorem(problem, protocol).floor
+    if target is None and not goal < _start(problem):
+        yield "rounds to come near the floor", lambda: _not_near(problem, protocol, theorem)
+        return
+    shown = f"{goal:.4g}" if target is not None else f"{goal:.4g}, twice the floor"
+    yield f"rounds to {shown}", lambda: planner.rounds_for(problem, protocol, target=goal, theorem=theorem)
+    yield (
+        f"local steps that need the fewest rounds to {shown}",
+        lambda: planner.local_steps_for(
+            problem, protocol, target=goal, theorem=theorem, most_steps=MOST_STEPS, lr_shares=_SHARES
+        ),
+    )
+
+
+def _start(problem: Problem) -> float:
+    """Return what is bounded, at the start: ‖x_0 − x*‖², or what smoothness gives for ‖∇F(x_0)‖²."""
+    return problem.start if problem.strong_convexity else 2.0 * problem.smoothness * problem.height
+
+
+def _not_near(problem: Problem, protocol: Protocol, theorem: Theorem) -> Answer:
+    promised = theorem(problem, protocol)
+    failed = [each.name for each in promised.conditions if not each.passed]
+    msg = f"there is no floor, as a condition fails: {', '.join(failed)}"
+    if not failed:
+        msg = f"twice the floor, {_WITHIN * promised.floor:.4g}, is not below the start, {_start(problem):.4g}"
+    raise ParameterError(msg)
+
+
+def _ask(question: str, ask: Callable[[], Answer]) -> PlannerAnswer:
+    try:
+        return PlannerAnswer(question=question, answer=ask())
+    except ParameterError as error:
+        return PlannerAnswer(question=question, why_not=str(error))

@@ -1,0 +1,237 @@
+"""`holdfast certify`: whether a run kept to the theorems' assumptions, and to what they promise."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from holdfast.cli.plan import PROBLEM, constants_table, given_numbers
+from holdfast.cli.text import NOTHING, harmless, number
+from holdfast.errors import ParameterError
+from holdfast.reports.wording import plural
+
+if TYPE_CHECKING:
+    from holdfast.certification import Certification
+    from holdfast.certification.path import ModelPath
+
+MARKS = {"held": "✓", "did not hold": "✗", "says nothing": "○", "not measured": "?", "does not apply": NOTHING}
+"""The sign before every outcome."""
+PLOT = "certificate.svg"
+"""The plot in the folder of a run."""
+_MODELS_SHOWN = 6
+_REMOTE = "for a deployment without a twin"
+CONSTANTS = {name: option for name, option in PROBLEM.items() if name != "dim"}
+NUMBERS = {"num_byzantine": "byzantine"}
+"""The numbers that may be given for a deployment without a twin, and their options."""
+
+
+def certify(
+    path: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run, complete or interrupted.")],
+    plot: Annotated[
+        Path | None, typer.Option(help="Where to write the plot, .svg or .png; RUN/certificate.svg if left out.")
+    ] = None,
+    clients: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Clients to look at for σ² and κ², drawn at random; all where affordable if left out."
+        ),
+    ] = None,
+    points: Annotated[
+        int | None, typer.Option(min=2, help="Points of a client to look at for σ²; all where affordable if left out.")
+    ] = None,
+    curvatures: Annotated[
+        int, typer.Option(min=1, help="At how many models to measure L, where it is not known exactly.")
+    ] = 3,
+    sigma0: Annotated[
+        float | None,
+        typer.Option(
+            help="The honest spread (a standard deviation) to ask the certificates about; what the rule was told or "
+            "found, if left out."
+        ),
+    ] = None,
+    slack: Annotated[
+        float | None,
+        typer.Option(help="ε′, the share of a cohort set aside for unlucky honest rows; chosen if left out."),
+    ] = None,
+    failure: Annotated[float, typer.Option(help="How likely the run may be to leave its guarantee.")] = 0.01,
+    smoothness: Annotated[float | None, typer.Option(help=f"L of F; {_REMOTE}.")] = None,
+    strong_convexity: Annotated[float | None, typer.Option(help=f"μ of F, 0 if left out; {_REMOTE}.")] = None,
+    variance: Annotated[
+        float | None, typer.Option(help=f"σ², the variance of the gradient of one point; {_REMOTE}.")
+    ] = None,
+    dissimilarity: Annotated[float | None, typer.Option(help=f"κ², the largest ‖∇F_r − ∇F‖²; {_REMOTE}.")] = None,
+    distance: Annotated[float | None, typer.Option(help=f"‖x_0 − x*‖²; this or --gap, {_REMOTE}.")] = None,
+    gap: Annotated[float | None, typer.Option(help=f"F(x_0) − F*; this or --distance, {_REMOTE}.")] = None,
+    byzantine: Annotated[
+        int | None,
+        typer.Option(min=0, help=f"How many of all clients to reckon with as Byzantine, 0 if left out; {_REMOTE}."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+) -> None:
+    """Judge a run: did the assumptions hold, was the filter as good as its certificate, did the theorems hold.
+
+    Measures at the models that the run kept (evaluation.measured_rounds) and loads its data. Writes a plot, and changes
+    nothing else in the folder.
+
+    A deployment whose points only its clients have is judged by its records: cohorts, replies, skipped rounds, what its
+    certificates prove. L, μ, σ² and κ² cannot be measured; if you know them, give them, and the theorems' conditions
+    are checked and their bounds stated. There is no plot then. With a twin in its configuration it is measured like any
+    run, but nobody knows who was Byzantine, so nothing can be contradicted.
+
+    Where it "says nothing", a statement promises nothing of this run, so that the run kept to it means nothing: its
+    failure probability is 1, or honest rows spread more than the σ₀ that it rests on in most measured rounds.
+
+    Exit code 0 if nothing contradicts what is proved, 1 if a bound was exceeded although all its conditions held and
+    the theorem leaves that a probability of 1 % at most.
+    """
+    given = locals()
+    problem, protocol = given_numbers(CONSTANTS, given), given_numbers(NUMBERS, given)
+    from holdfast.certification import PlanRequest
+    from holdfast.certification import certify as judge
+    from holdfast.certification.plots import check_kind
+
+    if plot is not None:
+        check_kind(plot)
+    _check_options(path, [*problem, *protocol], plot)
+    request = PlanRequest(problem=problem, protocol=protocol, slack=slack, failure=failure)
+    with Console(stderr=True).status("looking at the run"):
+        found = judge(path, request=request, clients=clients, points=points, curvatures=curvatures, sigma0=sigma0)
+    where = None if found.models is None else _drawn(found, plot)
+    if as_json:
+        typer.echo(json.dumps(found.as_dict(), allow_nan=False))
+    else:
+        show(found)
+        if where is not None:
+            Console().print(where, highlight=False, soft_wrap=True, markup=False)
+    if found.contradicted:
+        raise typer.Exit(1)
+
+
+def _check_options(path: Path, given: list[str], plot: Path | None) -> None:
+    """Refuse constants where they are measured, and a plot where nothing is."""
+    from holdfast.runs import config_of
+    from holdfast.server.folder import RunFolder
+
+    here = config_of(RunFolder.open(path)).data.here
+    if here and given:
+        options = ", ".join(f"--{(CONSTANTS | NUMBERS)[name]}" for name in given)
+        raise ParameterError(f"the data of {str(path)!r} are here, so constants are measured; leave out {options}")
+    if not here and plot is not None:
+        raise ParameterError(
+            f"there is nothing to draw: the points of {str(path)!r} are with its clients; leave out --plot"
+        )
+
+
+def _drawn(found: Certification, plot: Path | None) -> str:
+    """Write the plot and say where; or say why there is none, unless it was asked for and cannot be written."""
+    from holdfast.certification.plots import draw
+
+    place = plot if plot is not None else found.path / PLOT
+    try:
+        draw(found, place)
+    except ImportError:
+        return "no plot: matplotlib is not installed; get it with: pip install 'holdfast[plot]'"
+    except ParameterError as error:
+        if plot is not None:
+            raise
+        return f"no plot: {error}"
+    return f"plot: {place}"
+
+
+def show(found: Certification) -> None:
+    """Print a certification."""
+    console = Console()
+    state = (
+        "complete" if found.played == found.rounds else f"{found.played:,} of {plural(found.rounds, 'round')} played"
+    )
+    if found.plan is not None:
+        console.print(constants_table(found.plan.constants, f"{found.path}: {state}"))
+    else:
+        console.print(f"{found.path}: {state}", highlight=False, markup=False, soft_wrap=True)
+    if found.models is not None and found.models.places:
+        console.print(_models_table(found.models))
+    if found.models is not None and found.models.diverged is not None:
+        told = f"the model after {plural(found.models.diverged, 'round')} is not finite; nothing later was looked at"
+        console.print(told, style="yellow", highlight=False)
+    console.print(_verdict_table(found))
+    for note in found.notes:
+        console.print(f"note: {note}", highlight=False, markup=False)
+    console.print(_summary(found), style="bold", highlight=False)
+
+
+def _models_table(models: ModelPath) -> Table:
+    """Return some of the models, evenly spread, the first and the last among them."""
+    places = models.places
+    last = len(places) - 1
+    steps = min(_MODELS_SHOWN, len(places)) - 1
+    chosen = sorted({round(last * step / steps) if steps else 0 for step in range(steps + 1)})
+    known = any(place.distance is not None for place in places)
+    table = Table(title=escape(f"measured at {plural(len(places), 'model')}{_sample(models)}"), title_justify="left")
+    for heading in ("rounds", "F(x)", "‖∇F(x)‖²", *(["‖x − x*‖²"] if known else []), "σ²", "κ²", "L"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for place in (places[each] for each in chosen):
+        table.add_row(
+            f"{place.round:,}",
+            number(place.value),
+            number(place.gradient),
+            *([number(place.distance)] if known else []),
+            number(place.gradient_variance),
+            number(place.dissimilarity),
+            number(place.smoothness),
+        )
+    return table
+
+
+def _sample(models: ModelPath) -> str:
+    """Return of which clients and points the numbers are, if not of all."""
+    trajectory = models.trajectory
+    if trajectory is None:
+        return ""
+    first = trajectory.statistics[0]
+    sampled = "" if first.gradient_variance.exact else f"; σ², κ²: {first.gradient_variance.note}"
+    largest = max(each.gradient_error for each in trajectory.statistics)
+    return sampled + (f"; F, ∇F: from a sample of points, ∇F ± {largest:.2g} (standard error)" if largest else "")
+
+
+def _verdict_table(found: Certification) -> Table:
+    table = Table(title="verdicts", title_justify="left")
+    table.add_column("")
+    table.add_column("what", overflow="fold", max_width=34)
+    table.add_column("outcome")
+    table.add_column("because", overflow="fold")
+    subject = None
+    for verdict in found.verdicts:
+        if subject is not None and verdict.subject != subject:
+            table.add_section()
+        subject = verdict.subject
+        style = "bold red" if verdict.contradiction else None
+        table.add_row(
+            MARKS[verdict.outcome],
+            verdict.name,
+            str(verdict.outcome),
+            escape(harmless(verdict.because, 2_000)),
+            style=style,
+        )
+    return table
+
+
+def _summary(found: Certification) -> str:
+    if found.contradicted:
+        return "A bound was exceeded although all its conditions held; see the lines in red."
+    if found.models is None:
+        return "Nothing was measured, so nothing that is proved is contradicted."
+    if not found.applicable:
+        return "No theorem speaks of this run, for the reasons above; nothing that is proved was contradicted."
+    judged = {str(each.outcome) for each in found.verdicts if each.subject == "guarantee"}
+    if not judged & {"held", "did not hold"}:
+        why = "they promise nothing of this run" if "says nothing" in judged else "nothing was measured after the start"
+        return f"The theorems were not put to the test, as {why}."
+    if not found.everywhere:
+        return "Nothing contradicts what is proved, as far as constants measured along the run can tell."
+    return "Nothing contradicts what is proved."

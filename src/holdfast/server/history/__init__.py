@@ -1,0 +1,41 @@
+"""One history of a run: what became of whom in which round, and everything that is counted.
+
+    RunFolder ──► RunHistory ──► columns by name, Fate of every client, Tally, ClientSummary, summary
+    (1,000 folders ──► RunSummaries ──► a RunSummary each, without reading what need not be read)
+
+Whoever says how many updates were removed reads it here. Nothing here loads torch.
+"""
+
+from __future__ import annotations
+
+from holdfast.server.history.clients import ClientSummary, suspects
+from holdfast.server.history.entries import Entries
+from holdfast.server.history.events import Event, RoundOutcome, events_of
+from holdfast.server.history.fate import Fate, fate_of_fault, fates_of
+from holdfast.server.history.files import State
+from holdfast.server.history.history import RunHistory, open_run
+from holdfast.server.history.listing import RunSummaries, RunSummary
+from holdfast.server.history.rounds import Rounds
+from holdfast.server.history.summary import summary_of
+from holdfast.server.history.tally import Tally, tally_of
+
+__all__ = [
+    "ClientSummary",
+    "Entries",
+    "Event",
+    "Fate",
+    "RoundOutcome",
+    "Rounds",
+    "RunHistory",
+    "RunSummaries",
+    "RunSummary",
+    "State",
+    "Tally",
+    "events_of",
+    "fate_of_fault",
+    "fates_of",
+    "open_run",
+    "summary_of",
+    "suspects",
+    "tally_of",
+]

@@ -1,0 +1,95 @@
+"""What came of a cell, in numbers: written beside its run when it is done, and never computed again."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import final
+
+import numpy as np
+
+from holdfast.durable import replace_file
+from holdfast.server.history import Rounds, summary_of
+from holdfast.server.record import RoundRecord
+
+LAST = 5
+"""Over how many of the last evaluations accuracies are averaged."""
+FIGURES = "figures.json"
+"""The file beside a run that says that the cell is done."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """A run in a few numbers."""
+
+    accuracy: float | None
+    """Mean test accuracy of the last five evaluations, as the bucketing repository reports it."""
+    final_accuracy: float | None
+    best_accuracy: float | None
+    curve_rounds: list[int]
+    """After how many rounds the model was looked at."""
+    curve: list[float]
+    """Test accuracies then."""
+    precision: float | None
+    """Which share of the removals hit Byzantine clients; None if nobody was removed."""
+    recall: float | None
+    """Which share of the Byzantine updates was removed; None if there were none."""
+    honest_removed: float | None
+    """Which share of the honest updates was removed."""
+    skipped: int
+    """Rounds in which nothing could be aggregated."""
+    promise_broken: int
+    """Rounds in which the rule saw that its assumptions do not hold."""
+    seconds: float
+    """Time of all rounds: the only number that differs from machine to machine."""
+
+
+def figures_of(records: Iterable[RoundRecord]) -> Figures:
+    """Return the figures of a run."""
+    rounds = Rounds.of(records)
+    accuracy, summary, tally = rounds["test_accuracy"], summary_of(rounds), rounds.tally
+    looks = np.flatnonzero(np.isfinite(accuracy))
+    curve = accuracy[looks].tolist()
+    return Figures(
+        accuracy=float(np.mean(curve[-LAST:])) if curve else None,
+        final_accuracy=curve[-1] if curve else None,
+        best_accuracy=summary["best"]["test_accuracy"],
+        curve_rounds=(looks + 1).tolist(),
+        curve=curve,
+        precision=tally.precision,
+        recall=tally.recall,
+        honest_removed=tally.honest_removed_rate,
+        skipped=tally.skipped,
+        promise_broken=tally.promise_broken,
+        seconds=round(sum(summary["seconds"].values()), 3),
+    )
+
+
+def write_figures(folder: Path, figures: Figures) -> None:
+    """Write the figures into the folder of a cell; with them the cell is done."""
+    replace_file(folder / FIGURES, (json.dumps(asdict(figures)) + "\n").encode())
+
+
+def read_figures(folder: Path) -> Figures | None:
+    """Return the figures of a cell; None if it is not done, or what is there is not what a cell writes."""
+    try:
+        values = json.loads((folder / FIGURES).read_bytes())
+        found = {field.name: values[field.name] for field in fields(Figures)}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return Figures(**found) if _sound(**found) else None
+
+
+def _sound(*, curve: object, curve_rounds: object, seconds: object, **others: object) -> bool:
+    """Return whether these can be the figures of a run: finite numbers, a curve with a round for every accuracy."""
+    if not (isinstance(curve, list) and isinstance(curve_rounds, list) and len(curve) == len(curve_rounds)):
+        return False
+    counts = (*curve_rounds, others.pop("skipped"), others.pop("promise_broken"))
+    numbers = (*curve, seconds, *(value for value in others.values() if value is not None))
+    return all(type(count) is int for count in counts) and all(
+        isinstance(number, int | float) and math.isfinite(number) for number in numbers
+    )

@@ -1,0 +1,63 @@
+"""Theorems that promise nothing are not said to have been kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from holdfast.certification import Outcome, Plan, PlanRequest, plan_numbers
+from holdfast.certification.guarantees import judge_guarantee
+from holdfast.certification.path import MeasuredModel, ModelPath
+from holdfast.theory import Guarantee
+from holdfast.theory.statements.shared import SPREAD
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    """Return the plan of a run to which the theorems apply."""
+    problem = {"smoothness": 1.0, "strong_convexity": 0.5, "gradient_variance": 0.1, "dissimilarity": 0.0}
+    protocol = {"num_clients": 20, "cohort_size": 10, "assumed_byzantine": 2, "batch_size": 4, "lr": 0.05, "rounds": 8}
+    return plan_numbers(PlanRequest(problem={**problem, "distance": 4.0}, protocol=protocol))
+
+
+def own(plan: Plan, failure: float) -> Guarantee:
+    """Return the project's own theorem with such a probability that honest rows spread more than reckoned with."""
+    return replace(plan.guarantees[1], failures={SPREAD: failure})
+
+
+def path(distance: float) -> ModelPath:
+    """Return a run that ended at such a distance from the minimum."""
+    still = {"value": 1.0, "gradient": 1.0, "gradient_error": 0.0, "gradient_variance": 0.1, "variance_error": 0.0}
+    places = [
+        MeasuredModel(round=number, distance=where, dissimilarity=0.0, **still)
+        for number, where in ((0, 4.0), (8, distance))
+    ]
+    return ModelPath(places=tuple(places), trajectory=None)
+
+
+@pytest.mark.parametrize("distance", [1e-3, 1e6])
+def test_a_bound_that_may_always_fail_is_neither_kept_nor_broken(plan: Plan, distance: float) -> None:
+    verdict = judge_guarantee(plan, path(distance), (), own(plan, 1.0), skipped=0, seen=True)
+    assert (verdict.outcome, verdict.contradiction) == (Outcome.VACUOUS, False)
+    assert "its failure probability is 1, so nothing was promised" in verdict.because
+
+
+def test_a_promise_that_may_always_fail_is_none(plan: Plan) -> None:
+    verdict = judge_guarantee(plan, None, (), own(plan, 1.0), skipped=0, seen=False)
+    assert verdict.outcome is Outcome.VACUOUS
+    assert judge_guarantee(plan, None, (), own(plan, 0.1), skipped=0, seen=False).outcome is Outcome.UNKNOWN
+
+
+def test_a_bound_that_promises_something_is_kept_or_broken(plan: Plan) -> None:
+    near, far = (
+        judge_guarantee(plan, path(distance), (), own(plan, 0.001), skipped=0, seen=True) for distance in (1e-3, 1e9)
+    )
+    assert (near.outcome, near.contradiction) == (Outcome.HELD, False)
+    assert (far.outcome, far.contradiction) == (Outcome.FAILED, True)
+
+
+def test_where_nobody_knows_who_lied_nothing_is_contradicted(plan: Plan) -> None:
+    verdict = judge_guarantee(plan, path(1e9), (), own(plan, 0.001), skipped=0, seen=False)
+    assert (verdict.outcome, verdict.contradiction) == (Outcome.FAILED, False)
+    assert "who was Byzantine is not known" in verdict.because

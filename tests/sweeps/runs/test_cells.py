@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import pytest
+from tests.sweeps.runs.grids import BASE, SMALL
+
+from holdfast.errors import HoldfastError
+from holdfast.sweeps.runs.cells import Cell, Plan
+from holdfast.sweeps.runs.grid import parse_grid
+from holdfast.theory.sampling import excess_probability
+
+
+def cells(grid: str, *, head: str = "reference = false") -> list[Cell]:
+    return Plan(parse_grid(f"{head}\n{BASE}\n[grid]\n{grid}")).cells()
+
+
+def test_where_nobody_is_byzantine_the_attack_does_not_matter() -> None:
+    found = cells('rule = "rage"\nattack = ["none", "sign-flip", "nan"]\nbyzantine_fraction = [0, 0.25]')
+    assert [(cell.settings["byzantine_fraction"], cell.settings["attack"]) for cell in found] == [
+        (0.0, "none"),
+        (0.25, "none"),
+        (0.25, "sign-flip"),
+        (0.25, "nan"),
+    ]
+    assert len({cell.key for cell in found}) == 4
+
+
+def test_the_reference_is_there_once_for_all_rules_and_attacks() -> None:
+    found = Plan(parse_grid(SMALL)).cells()
+    oracles = [cell for cell in found if cell.settings["rule"] == "oracle"]
+    assert len(oracles) == 4  # with and without Byzantine clients, two seeds
+    assert {cell.settings["attack"] for cell in oracles} == {"any", "none"}
+    assert all(cell.config.attack.__class__.__name__ == "Silence" for cell in oracles if cell.num_byzantine)
+
+
+def test_shares_of_as_many_clients_are_one_run_under_two_names() -> None:
+    found = cells('rule = "rage"\nattack = "nan"\nbyzantine_fraction = [0.25, 0.3]')
+    assert len(found) == 2
+    assert len({cell.key for cell in found}) == 1
+
+
+def test_the_key_is_the_same_in_another_grid_and_with_other_checkpoints() -> None:
+    (one,) = cells('rule = "krum"\nattack = "nan"\nbyzantine_fraction = 0.25')
+    many = cells('checkpoint_every = 3\nrule = ["rage", { label = "k", name = "krum", num_byzantine = 2 }]\n'
+                 'attack = ["none", "nan"]\nbyzantine_fraction = 0.25')  # fmt: skip
+    assert one.key in {cell.key for cell in many}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        'rule = { name = "rage", kappa = 9.0 }',
+        "lr = 0.2",
+        "seed = 1",
+        "rounds = 5",
+        '"client.momentum" = 0.9',
+        '"evaluation.every" = 2',
+        'data = { name = "quadratic" }\nmodel = "quadratic"',
+        'heterogeneity = { name = "dirichlet", alpha = 0.5 }',
+    ],
+)
+def test_settings_that_differ_never_share_a_key(other: str) -> None:
+    usual = 'attack = "nan"\nbyzantine_fraction = 0.25\n'
+    rule = "" if "rule" in other else 'rule = "rage"\n'
+    (one,), (two,) = cells(f'{usual}rule = "rage"'), cells(f"{usual}{rule}{other}")
+    assert one.key != two.key
+
+
+def test_rules_are_told_the_smallest_number_that_a_cohort_keeps_to() -> None:
+    text = 'rule = "krum"\nattack = "nan"\nbyzantine_fraction = 0.1\nparticipation = [1.0, 0.5]\n'
+    text += 'heterogeneity = { name = "iid", num_clients = 100 }'
+    all_of_them, half = cells(text, head="told = 0.95\nreference = false")
+    assert (all_of_them.config.cohort_size, half.config.cohort_size) == (100, 50)
+    assert all_of_them.config.rule.assumed_byzantine(100) == 10
+    told = half.config.rule.assumed_byzantine(50)
+    chances = [
+        excess_probability(num_clients=100, num_byzantine=10, cohort_size=50, tolerated=f) for f in (told - 1, told)
+    ]
+    assert chances[0] > 0.05 >= chances[1]
+
+
+def test_a_rule_that_has_a_bound_keeps_it() -> None:
+    (cell,) = cells('rule = { name = "nnm", rule = { name = "krum", num_byzantine = 1 } }\nbyzantine_fraction = 0.25')
+    assert cell.config.rule.assumed_byzantine(8) == 1
+
+
+def test_a_rule_that_needs_more_rows_is_refused_and_says_why() -> None:
+    (cell,) = cells('rule = "bulyan"\nattack = "nan"\nbyzantine_fraction = 0.25')
+    assert cell.refused is not None
+    assert "needs at least 11 rows" in cell.refused
+
+
+def test_one_name_for_two_runs_is_refused() -> None:
+    text = (
+        f'{BASE}\n[[grid]]\nrule = {{ label = "x", name = "krum" }}\n[[grid]]\nrule = {{ label = "x", name = "rage" }}'
+    )
+    with pytest.raises(HoldfastError, match="two different runs would be called"):
+        Plan(parse_grid(text)).cells()
+
+
+def test_a_combination_that_means_nothing_is_named() -> None:
+    with pytest.raises(HoldfastError, match=r"the combination rule = 'fltrust'.*trusted_points"):
+        cells('rule = "fltrust"')

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import pytest
+from tests.sweeps.runs.grids import BASE
+
+from holdfast.errors import HoldfastError
+from holdfast.sweeps.runs.grid import parse_grid, read_grid, shipped_grids
+
+
+def grid(text: str) -> str:
+    return f'{BASE}\n[grid]\nrule = ["rage"]\n{text}'
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (f'{BASE}\n[grid]\nrule = ["rge"]', ["grid.rule = 'rge'", "unknown rule 'rge'", "did you mean 'rage'"]),
+        (f"{BASE}\n[grid]\nrule = []", ["grid.rule is an empty list", "at least one value"]),
+        (grid('attack = ["nobody"]'), ["grid.attack = 'nobody'", "unknown attack", "known: "]),
+        (grid('attack = ["alie", "alie"]'), ["grid.attack has 'alie' twice"]),
+        (f'{BASE}\n[grid]\nrule = ["krum", {{ name = "krum" }}]', ["grid.rule has {'name': 'krum'} twice", "'krum'"]),
+        (grid("clients.momentum = 0.9"), ["grid.clients", "with dots"]),
+        (grid('"clients.momentum" = 0.9'), ["grid.clients.momentum = 0.9", "did you mean 'client'"]),
+        (grid('"client.momentun" = 0.9'), ["grid.client.momentun = 0.9", "did you mean 'momentum'"]),
+        (grid('"client.momentum" = [0.0, 1.5]'), ["grid.client.momentum = 1.5", "less than 1"]),
+        (grid('"rounds.x" = 3'), ["grid.rounds.x = 3", "rounds is a value, not a table"]),
+        (grid("byzantine_fraction = 1"), ["byzantine_fraction must be a share from 0 to below 1, got 1"]),
+        (grid("participation = [0.0]"), ["participation must be a share above 0 and at most 1, got 0.0"]),
+        (grid('heterogeneity = ["dirichelt"]'), ["grid.heterogeneity = 'dirichelt'", "did you mean 'dirichlet'"]),
+        (grid("heterogeneity = [{ alpha = 0.1 }]"), ["takes names and tables with a name", "{'alpha': 0.1}"]),
+        (grid('partition = "iid"\nheterogeneity = "iid"'), ["grid.heterogeneity and grid.partition decide the same"]),
+        (grid('attack = { label = "none", name = "nan" }'), ["label 'none' of attack", "choose another word"]),
+        (grid("seed = [-1]"), ["grid.seed = -1", "greater than or equal to 0"]),
+        ("[base]\nlr = -1\n[grid]\nrule = 'rage'", ["[base] is no configuration", "lr", "-1"]),
+        (f"told = 1.0\n{grid('')}", ["told must be a number strictly between 0 and 1, got 1.0"]),
+        (f'reference = "no"\n{grid("")}', ["reference must be true or false, got 'no'"]),
+        (f'titel = "x"\n{grid("")}', ["no key 'titel'", "did you mean 'title'"]),
+        (BASE, ["needs a table [grid]"]),
+        (f"{BASE}\n[grid]\nseed = [0]", ["names none; give grid.rule"]),
+        ("[grid", ["not valid TOML"]),
+        (f"{grid('')}\n[[published]]\nrule = 'rage'", ["[[published]] needs percent"]),
+        (f"{grid('')}\n[[published]]\npercent = {{ alie = 910 }}", ["percent.alie", "from 0 to 100, got 910"]),
+    ],
+)
+def test_what_is_wrong_is_named_with_the_key_the_value_and_what_is_allowed(text: str, wanted: list[str]) -> None:
+    with pytest.raises(HoldfastError) as caught:
+        parse_grid(text)
+    for part in wanted:
+        assert part in str(caught.value)
+
+
+def test_a_file_that_does_not_exist_is_refused_with_the_shipped_names() -> None:
+    with pytest.raises(
+        HoldfastError, match=r"cannot read the grid 'quik'.*did you mean 'quick'.*bucketing, paper, quick"
+    ):
+        read_grid("quik")
+
+
+@pytest.mark.parametrize("name", shipped_grids())
+def test_shipped_grids_can_be_read(name: str) -> None:
+    assert any(point["rule"].label == "rage" for point in read_grid(name).points())
+
+
+def test_all_of_the_first_seed_comes_first_over_all_products() -> None:
+    text = f'{BASE}\n[[grid]]\nrule = "rage"\nseed = [0, 1]\n[[grid]]\nrule = "mean"\nseed = [0, 1]'
+    points = [(point["rule"].label, point["seed"].label) for point in parse_grid(text).points()]
+    assert points == [("rage", 0), ("mean", 0), ("rage", 1), ("mean", 1)]
+
+
+def test_a_label_is_what_a_choice_is_called_and_no_parameter() -> None:
+    text = f'{BASE}\n[grid]\nrule = {{ label = "mine", name = "centered-clipping", radius = 3 }}'
+    (point,) = parse_grid(text).points()
+    assert point["rule"].label == "mine"
+    assert point["rule"].value == {"name": "centered-clipping", "radius": 3}
+
+
+def test_published_figures_of_the_bucketing_grid_belong_to_points_of_it() -> None:
+    grid = read_grid("bucketing")
+    settings = [{key: choice.label for key, choice in point.items()} for point in grid.points()]
+    assert len(grid.published) == 60
+    assert all(sum(figure.belongs_to(each) for each in settings) == 3 for figure in grid.published)

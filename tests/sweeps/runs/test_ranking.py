@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from tests.sweeps.runs.grids import result
+
+from holdfast.sweeps.ranking import Verdict, estimate, on_common_seeds, worst_cases
+from holdfast.sweeps.runs.commentary import commentary
+from holdfast.sweeps.runs.ranking import duels, ranking
+from holdfast.sweeps.runs.results import State
+
+
+def test_the_interval_is_students() -> None:
+    found = estimate([0.90, 0.92, 0.94])
+    assert found.mean == pytest.approx(0.92)
+    assert found.half_width == pytest.approx(4.302653 * 0.02 / math.sqrt(3), rel=1e-6)
+    assert estimate([0.9]).half_width is None
+    assert str(found) == "92.0 ± 5.0 %"
+
+
+def test_the_worst_case_is_the_smallest_mean_over_seeds_not_the_smallest_number() -> None:
+    rows = [result("a", "x", value, seed=seed) for seed, value in enumerate((0.1, 0.9, 0.9))]
+    rows += [result("a", "y", 0.5, seed=seed) for seed in range(3)]
+    (worst,) = worst_cases(rows)
+    assert (worst.case.attack, worst.value.mean) == ("y", 0.5)
+
+
+def test_rules_are_ranked_by_the_mean_of_their_worst_cases_and_those_with_gaps_come_last() -> None:
+    rows = [
+        *(result("good", attack, 0.8, heterogeneity=kind) for attack in "xy" for kind in "pq"),
+        *(result("bad", "x", 0.9, heterogeneity=kind) for kind in "pq"),
+        *(result("bad", "y", 0.3, heterogeneity=kind) for kind in "pq"),
+        *(result("gap", attack, 1.0, heterogeneity="p") for attack in "xy"),
+        *(result("gap", attack, None, heterogeneity="q", state=State.REFUSED) for attack in "xy"),
+    ]
+    found = ranking(rows)
+    assert [each.rule for each in found] == ["good", "bad", "gap"]
+    assert [each.score.mean for each in found if each.score] == pytest.approx([0.8, 0.3, 1.0])
+    assert (found[2].num_settings, found[2].num_wanted, found[2].refused) == (1, 2, 2)
+
+
+def test_a_ranked_rule_has_the_mean_of_every_figure_in_its_column() -> None:
+    rows = [
+        *(result("a", "x", value, seed=seed, precision=0.5) for seed, value in enumerate((0.7, 0.8))),
+        *(result("a", "y", value, seed=seed, precision=1.0) for seed, value in enumerate((0.8, 0.9))),
+        *(result("a", "none", value, seed=seed) for seed, value in enumerate((0.92, 0.96))),
+    ]
+    (found,) = ranking(rows)
+    assert found.peace == pytest.approx(0.94)
+    assert (found.precision, found.recall) == (0.75, 0.75)
+    assert found.honest_removed == pytest.approx(0.4 / 6)  # 0.1 in each of the four cells with an attack
+    assert found.seconds == 1.0
+
+
+def test_the_line_of_a_table_tells_the_mean_worst_case_from_the_lowest() -> None:
+    rows = [
+        *(result("a", "x", 0.6, heterogeneity=kind, precision=0.5) for kind in "pq"),
+        result("a", "y", 0.5, heterogeneity="p", precision=1.0),
+        result("a", "y", 0.9, heterogeneity="q", precision=1.0),
+        *(result("a", "none", 0.95, heterogeneity=kind) for kind in "pq"),
+        result("absent", "x", None, heterogeneity="p", state=State.FAILED),
+    ]
+    found, absent = ranking(rows)
+    words = ("a", "55.0 %", "50.0 %", "y", "95.0 %", "75.0 %", "75.0 %", "6.7 %", "2/2")
+    assert found.words() == words
+    assert absent.words() == ("absent", *["–"] * 7, "0/2")
+
+
+def test_rules_are_compared_on_the_seeds_that_they_have_in_common() -> None:
+    rows = [result("ahead", attack, 0.5 + 0.4 * seed, seed=seed) for attack in "xy" for seed in range(2)]
+    rows += [result("behind", "x", value, seed=seed) for seed, value in enumerate((0.6, 0.1))]  # one of y is lacking
+    rows += [result("behind", "y", 0.7), result("behind", "y", None, seed=1, state=State.WAITING)]
+    rows += [result("late", "x", 0.9, seed=1)]
+    assert {each.rule: each.value.mean for each in worst_cases(rows)} == {"ahead": 0.5, "behind": 0.6}
+    assert [each.rule for each in ranking(rows)] == ["behind", "ahead", "late"]
+    assert on_common_seeds(on_common_seeds(rows)) == on_common_seeds(rows)
+
+
+def test_without_a_common_seed_every_rule_keeps_its_own() -> None:
+    rows = [result("first", "x", 0.5, seed=0), result("second", "x", 0.6, seed=1)]
+    assert on_common_seeds(rows) == rows
+    assert [each.rule for each in ranking(rows)] == ["second", "first"]
+
+
+def test_differences_are_paired_by_seed() -> None:
+    rows = [result("rage", "x", 0.80 + 0.05 * seed, seed=seed) for seed in range(3)]
+    rows += [result("caf", "x", 0.83 + 0.051 * seed, seed=seed) for seed in range(3)]
+    (duel,) = duels(rows)
+    assert duel.verdict is Verdict.BEATEN  # 3 points with hardly any spread, although each rule spreads by 5
+    assert duel.difference.mean == pytest.approx(-0.031)
+    assert any("rage is not best" in sentence and "caf" in sentence for sentence in commentary(rows))
+
+
+def test_one_seed_proves_nothing_and_more_may_prove_little() -> None:
+    one = [result("rage", "x", 0.5), result("caf", "x", 0.9)]
+    assert duels(one)[0].verdict is Verdict.WITHIN_NOISE
+    assert any("one seed cannot tell" in sentence for sentence in commentary(one))
+    noisy = [result("rage", "x", value, seed=seed) for seed, value in enumerate((0.5, 0.9, 0.7))]
+    noisy += [result("caf", "x", value, seed=seed) for seed, value in enumerate((0.9, 0.5, 0.75))]
+    assert duels(noisy)[0].verdict is Verdict.WITHIN_NOISE
+
+
+def test_where_rage_is_best_and_what_it_costs_is_said() -> None:
+    rows = [result("rage", "x", 0.9 + 0.001 * seed, seed=seed) for seed in range(3)]
+    rows += [result("mean", "x", 0.2, seed=seed) for seed in range(3)]
+    rows += [result("rage", "none", 0.92, seed=seed) for seed in range(3)]
+    rows += [result("mean", "none", 0.95, seed=seed) for seed in range(3)]
+    words = " ".join(commentary(rows))
+    assert "rage is best at" in words
+    assert "costs 3.0 points against mean" in words
+
+
+def test_the_oracle_is_ranked_but_wins_nothing() -> None:
+    rows = [result("oracle", "any", 0.99), result("rage", "x", 0.5), result("caf", "x", 0.4)]
+    assert ranking(rows)[0].rule == "oracle"
+    assert duels(rows)[0].other.rule == "caf"
+    assert "oracle" not in " ".join(commentary(rows))
+
+
+def test_an_empty_comparison_has_a_commentary() -> None:
+    waiting = [result("rage", "x", None, state=State.WAITING)]
+    assert "nothing to rank" in commentary(waiting)[-1]  # and nothing about seeds
+    assert ranking(waiting)[0].score is None
+
+
+def test_a_rule_that_was_spared_an_attack_has_not_met_all_of_them() -> None:
+    rows = [result("rage", attack, value) for attack, value in (("x", 0.8), ("y", 0.7))] + [result("spared", "x", 0.9)]
+    assert {each.rule: each.complete for each in worst_cases(rows)} == {"rage": True, "spared": False}
+    assert [each.rule for each in ranking(rows)] == ["rage", "spared"]
+    assert duels(rows) == []
+
+
+def test_a_noisy_winner_does_not_hide_a_rule_that_surely_beats_the_subject() -> None:
+    rows = [result("rage", "x", 0.80 + 0.001 * seed, seed=seed) for seed in range(3)]
+    rows += [result("noisy", "x", value, seed=seed) for seed, value in enumerate((1.0, 0.7, 0.98))]
+    rows += [result("steady", "x", 0.85 + 0.001 * seed, seed=seed) for seed in range(3)]
+    (duel,) = duels(rows)
+    assert (duel.other.rule, duel.verdict) == ("steady", Verdict.BEATEN)
+
+
+def test_what_is_said_of_two_rules_rests_on_the_seeds_that_both_have() -> None:
+    rows = [result("rage", "x", value, seed=seed) for seed, value in enumerate((0.9, 0.9, 0.1))]
+    rows += [result("caf", "x", value, seed=seed) for seed, value in enumerate((0.80, 0.801))]
+    (duel,) = duels(rows)
+    assert duel.verdict is Verdict.BEST
+    assert duel.own.value.mean - duel.other.value.mean == pytest.approx(duel.difference.mean)
+    assert any("caf 80.0" in sentence and "rage 90.0" in sentence for sentence in commentary(rows))
+
+
+def test_peace_is_compared_on_the_same_seeds_and_with_what_is_removed_in_peace() -> None:
+    rows = [result("rage", "none", value, seed=seed) for seed, value in enumerate((0.9, 0.5))]
+    rows += [result("mean", "none", 0.89, seed=0), result("rage", "x", 0.8, precision=0.5)]
+    (sentence,) = [each for each in commentary(rows) if each.startswith("Where nobody attacks")]
+    assert "rage costs nothing: 90.0 %" in sentence
+    assert "removes" not in sentence  # 10 % of the honest ones under x are none of peace
+
+
+def test_runs_without_accuracy_are_said_to_have_none() -> None:
+    assert "no accuracy" in " ".join(commentary([result("rage", "x", None)]))
+
+
+def test_rankings_that_do_not_cover_all_settings_say_so() -> None:
+    rows = [
+        result("rage", "x", 0.9, heterogeneity="p"),
+        result("rage", "x", None, heterogeneity="q", state=State.FAILED),
+    ]
+    assert "Over the 1 of 2 settings" in " ".join(commentary(rows))

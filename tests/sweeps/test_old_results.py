@@ -1,0 +1,60 @@
+"""Results that were measured long ago are read as they are, and their trials are not tried again."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from holdfast.reports.comparisons import comparison_report
+from holdfast.sweeps.matrices import Grid, Record, ranking, read_records, run
+from holdfast.sweeps.runs.cells import Plan
+from holdfast.sweeps.runs.grid import read_grid
+from holdfast.sweeps.runs.results import State, read_results
+from holdfast.sweeps.store import append_rows
+
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+COMPARISONS = [path.name for path in sorted(RESULTS.glob("compare-*"))]
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
+    path = tmp_path_factory.mktemp("old") / "gauntlet.jsonl"
+    path.write_bytes(gzip.decompress((RESULTS / "gauntlet-2026-11-16.jsonl.gz").read_bytes()))
+    return read_records(path)
+
+
+def test_the_gauntlet_of_old_is_ranked_as_it_was(records: list[Record]) -> None:
+    ranked = {each.rule: each.worst_error for each in ranking(records)}
+    assert (len(records), len(ranked)) == (34_728, 30)
+    assert ranked["rage"] == pytest.approx(2.12, abs=0.005)
+    assert next(iter(ranked)) == "caf"
+
+
+def test_rules_that_join_do_not_make_old_records_anew(records: list[Record], tmp_path: Path) -> None:
+    grid = Grid(
+        rules=("rage", "mean", "clustered+median"), attacks=("none", "alie"), models=("iso",), dims=(10,),
+        byzantine_fractions=(0.1,),
+    )  # fmt: skip
+    old = [each for each in records if each.rule in grid.rules and each.attack in grid.attacks and each.dim == 10
+           and (each.model, each.cohort_size, each.num_byzantine) == ("iso", 40, 4)]  # fmt: skip
+    out = tmp_path / "gauntlet.jsonl"
+    out.touch()
+    append_rows(out, (record.row() for record in old))
+    found = [record for done in run(grid, out=out) for record in done]
+    assert [record for record in found if record.rule in {"rage", "mean"}] == old
+    assert [record.rule for record in read_records(out)[4:]] == 2 * ["clustered+median"]
+
+
+@pytest.mark.parametrize("name", COMPARISONS)
+def test_comparisons_of_old_have_their_report(name: str) -> None:
+    results = read_results(RESULTS / name / "results.parquet")
+    grid = read_grid(str(RESULTS / name / "grid.toml"))
+    assert {result.state for result in results} <= set(State)
+    assert comparison_report(RESULTS / name).title == grid.title
+
+
+def test_the_cells_of_the_quick_grid_are_those_of_old() -> None:
+    old = {result.key for result in read_results(RESULTS / "compare-quick" / "results.parquet")}
+    assert {cell.key for cell in Plan(read_grid(str(RESULTS / "compare-quick" / "grid.toml"))).cells()} == old
