@@ -85,6 +85,14 @@ def test_a_second_reply_is_noted_and_the_first_counts() -> None:
     assert all((new[name].numpy() == plain[name].numpy()).all() for name in plain)
 
 
+def test_what_clients_say_of_themselves_is_read_with_their_models() -> None:
+    strategy = RobustStrategy(Mean(), lr=LR)
+    _, metrics = strategy.aggregate_train(1, everyone(pushed(strategy, silent_grid(), model())))
+    assert metrics is not None
+    assert metrics["loss"] == pytest.approx(1.055)  # the median of nodes 101 to 110
+    assert metrics["num-examples"] == 10
+
+
 def test_a_reply_of_a_node_that_was_not_asked_is_noted_and_not_used() -> None:
     def replies(messages: list[Message]) -> list[Message]:
         stranger = claiming(Message(honest_once(NODES[0]), reply_to=messages[0]), sender=999, answers="other-message")
