@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from tests.cli.commands import run
 
-from holdfast.cli.text import percent
 from holdfast.demo import configs
 from holdfast.server.folder import RunFolder
 from holdfast.simulation import Federation
+from holdfast.wording import percent
 
 
 def test_the_servers_differ_in_nothing_but_the_rule_and_what_the_oracle_hears() -> None:

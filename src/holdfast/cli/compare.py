@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,25 +13,19 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from holdfast.cli.folders import usual_jobs
-from holdfast.cli.text import clock, harmless
 from holdfast.errors import RunError
-from holdfast.reports.wording import plural
+from holdfast.wording import clock, harmless, plural
 
 if TYPE_CHECKING:
     from holdfast.sweeps.pool import Pool
     from holdfast.sweeps.runs.comparison import Comparison, Stage
-    from holdfast.sweeps.runs.ranking import RankedRule
 
 COMPARISONS = Path("comparisons")
 """The folder that holds the comparisons that were given no other place."""
 SILENCE = 20.0
 """Seconds between two lines where there is no terminal."""
-WIDTH_OF_FILES = 120
-WIDTH_OF_ALL = 110
-"""Columns of a terminal in which the whole ranking has room."""
 
 
 def compare(
@@ -172,37 +167,17 @@ def _say_how_many(comparison: Comparison) -> None:
     )
 
 
-def ranking_table(ranked: list[RankedRule], *, wide: bool) -> Table:
-    """Return the ranking; in a narrow terminal without what there is to say about removals."""
-    table = Table(title="accuracy in the worst case over attacks, mean over settings; best first")
-    table.add_column("rule", overflow="fold", min_width=16)
-    for heading in ("worst case", "lowest"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("under", overflow="fold", min_width=8)
-    numbers = ("without\nattack", "precision", "recall", "honest\nremoved", "settings")
-    for heading in numbers if wide else numbers[:1]:
-        table.add_column(heading, justify="right", no_wrap=True)
-    for each in ranked:
-        words = each.words()
-        table.add_row(*words[: len(table.columns)], style="bold" if each.rule == "rage" else None)
-    return table
-
-
 def _show(comparison: Comparison) -> None:
     """Print the ranking and the commentary on it."""
-    from holdfast.sweeps.runs.commentary import commentary
+    from holdfast.reports.comparison_tables import critical_reading, ranking_table
+    from holdfast.reports.panels import Code
+    from holdfast.reports.render import terminal
     from holdfast.sweeps.runs.ranking import ranking
 
     results = comparison.results()
-    console = Console()
-    if not console.is_terminal:
-        console.width = WIDTH_OF_FILES
-    console.print(ranking_table(ranking(results), wide=console.width >= WIDTH_OF_ALL))
-    for sentence in commentary(results):
-        console.print(sentence, highlight=False, markup=False)
-    console.print(
-        f"results in {comparison.path}; make a page of them with: holdfast report {comparison.path}",
-        highlight=False,
-        markup=False,
-        soft_wrap=True,
+    page = Code(
+        key="page",
+        title=f"results in {comparison.path}; make a page of them with",
+        text=f"holdfast report {shlex.quote(str(comparison.path))}",
     )
+    terminal.show(ranking_table(ranking(results)), critical_reading(results), page)

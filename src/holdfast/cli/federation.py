@@ -19,10 +19,9 @@ from rich.text import Text
 
 from holdfast.cli.folders import reserved
 from holdfast.cli.progress import Lane, watcher
-from holdfast.cli.showing import show
-from holdfast.cli.text import NOTHING, harmless
+from holdfast.cli.show import show
 from holdfast.errors import HoldfastError, ParameterError, RunError
-from holdfast.reports.wording import plural
+from holdfast.wording import NOTHING, harmless, plural
 
 if TYPE_CHECKING:
     from holdfast.cli.progress import Watcher

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.table import Column
 from rich.text import Text
 
-from holdfast.cli.text import NOTHING, clock, duration, number, percent
+from holdfast.wording import NOTHING, clock, duration, number, percent
 
 if TYPE_CHECKING:
     from holdfast.server.record import RoundRecord

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from holdfast.errors import HoldfastError
-from holdfast.reports.panels import Column, Lines, Panel, Section, Series, Style, Table, Text, Tone, Unit
+from holdfast.reports.panels import Lines, Panel, Section, Series, Style, Text, Tone, Unit
 from holdfast.reports.sections.learning import curve
 from holdfast.reports.sections.phrases import key_of, run_names, setting_words, title_of
+from holdfast.reports.sections.theory import verdict_table
 from holdfast.reports.settings import config_of
 from holdfast.reports.thinning import REPORT, Limits
 from holdfast.server.history import RunHistory
 
 if TYPE_CHECKING:
     from holdfast.certification import Certification
-    from holdfast.certification.verdicts import Verdict
 
 CLIENTS, POINTS, CURVATURES = 10, 8, 3
 """What is looked at to measure constants: a sample, so that a report takes seconds. `holdfast certify` takes all."""
@@ -87,24 +88,15 @@ def _certified(history: RunHistory, run: str, place: int, runs: int, limits: Lim
             paragraphs=("Something that is proved was measured not to be so, although all conditions held.",),
             tone=Tone.WARNING,
         )
-    yield _verdicts(found.verdicts, found.notes, key_of("conditions", place, runs), run, runs)
+    judged = title_of("Assumptions, filter and theorems, judged", run, runs)
+    notes = " ".join(f"{note[:1].upper()}{note[1:]}." for note in found.notes)
+    yield replace(verdict_table(found.verdicts, key=key_of("conditions", place, runs), title=judged), caption=notes)
     if found.plan is not None and found.plan.reading:
         yield Text(
             key=key_of("in-practice", place, runs),
             title=title_of("What that means in practice", run, runs),
             paragraphs=found.plan.reading,
         )
-
-
-def _verdicts(verdicts: Sequence[Verdict], notes: Sequence[str], key: str, run: str, runs: int) -> Table:
-    return Table(
-        key=key,
-        title=title_of("Assumptions, filter and theorems, judged", run, runs),
-        caption=" ".join(f"{note[:1].upper()}{note[1:]}." for note in notes),
-        columns=(Column(title="kind"), Column(title="what"), Column(title="outcome"), Column(title="because")),
-        rows=tuple((str(each.subject), each.name, str(each.outcome), each.because) for each in verdicts),
-        flagged=tuple(place for place, each in enumerate(verdicts) if each.contradiction),
-    )
 
 
 def _bound(found: Certification, key: str, run: str, runs: int, limits: Limits) -> Iterator[Panel]:
