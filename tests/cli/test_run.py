@@ -33,7 +33,7 @@ def test_run_shows_lines_a_table_and_the_folder(config: str) -> None:
     result = CliRunner().invoke(app, ["run", config, "--jobs", "1"], env={"COLUMNS": "120"})
     assert result.exit_code == 0, result.output
     assert "runs/small-1: 6 rounds" in result.stderr
-    assert "round 6/6  loss" in result.stderr
+    assert "6 of 6 rounds  loss" in result.stderr
     assert "removed 2 (2/2 Byzantine)" in result.stderr
     for word in ("runs/small-1", "complete, 6 rounds", "scaling(factor=50.0)", "updates kept (0.0 %)"):
         assert word in result.stdout
@@ -137,7 +137,7 @@ def stopped_by(number: signal.Signals, config: str) -> RunFolder:
     ) as process:
         assert process.stderr is not None
         assert "100 rounds" in process.stderr.readline()
-        assert process.stderr.readline().startswith("round   1/100")
+        assert process.stderr.readline().startswith("  1 of 100 rounds")
         os.killpg(process.pid, number)  # as a terminal does: the workers hear it too
         said = process.stderr.read()
     assert process.returncode == 128 + number, said

@@ -86,8 +86,8 @@ def certify(
     problem, protocol = given_numbers(CONSTANTS, given), given_numbers(NUMBERS, given)
     from holdfast.certification import PlanRequest
     from holdfast.certification import certify as judge
-    from holdfast.certification.plots import check_kind
     from holdfast.reports.render import terminal
+    from holdfast.reports.render.image import check_kind
     from holdfast.reports.sections.theory import certification_panels
 
     if plot is not None:
@@ -124,11 +124,12 @@ def _check_options(path: Path, given: list[str], plot: Path | None) -> None:
 
 def _drawn(found: Certification, plot: Path | None) -> str:
     """Write the plot and say where; or say why there is none, unless it was asked for and cannot be written."""
-    from holdfast.certification.plots import draw
+    from holdfast.reports.render.image import write_picture
+    from holdfast.reports.sections.theory import bound_panel, filter_panel
 
     place = plot if plot is not None else found.path / PLOT
     try:
-        draw(found, place)
+        write_picture([bound_panel(found), filter_panel(found)], place)
     except ImportError:
         return "no plot: matplotlib is not installed; get it with: pip install 'holdfast[plot]'"
     except ParameterError as error:

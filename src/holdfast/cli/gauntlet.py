@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from holdfast.cli.progress import Lane, watcher
 from holdfast.errors import ParameterError, find
 
 if TYPE_CHECKING:
@@ -65,14 +64,10 @@ def gauntlet(
     grid.check()
     cells = list(grid.cells())
     records: list[Record] = []
-    with Progress(
-        TextColumn("{task.description}"), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(),
-        console=Console(stderr=True),
-    ) as progress:  # fmt: skip
-        task = progress.add_task("cells", total=len(cells))
-        for done in run(grid, seed=seed, out=out, jobs=jobs):
+    with watcher({"": Lane(len(cells), noun="cell")}) as watch:
+        for place, done in enumerate(run(grid, seed=seed, out=out, jobs=jobs), 1):
             records += done
-            progress.advance(task)
+            watch.count("", place, len(cells))
     _report(records, out, as_json=as_json)
 
 

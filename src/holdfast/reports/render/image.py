@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import textwrap
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 
 from holdfast.durable import replace_file
 from holdfast.errors import ParameterError
-from holdfast.reports.panels import Bars, HeatMap, Lines, Panel, Report, Series, Style, Unit
+from holdfast.reports.panels import Bars, HeatMap, Lines, Panel, Report, Series, Style, Text, Unit
 from holdfast.reports.render.plotly import counted, lonely, told_apart, with_gaps
 from holdfast.wording import harmless
 
@@ -49,6 +50,8 @@ _MOST_TICKS, _MOST_SLANTED, _MOST_TURNED = 32, 16, 60
 """Names along an axis: upright, slanted, and turned by a quarter."""
 _LINE = 70
 """Letters that stand side by side below an axis."""
+_NOTE = 70
+"""Letters in a line of a note in a picture."""
 _DPI = 200
 
 
@@ -89,34 +92,80 @@ def picture_of(panel: Panel, kind: Kind = "png") -> bytes | None:
     Raises:
         ImportError: matplotlib is not installed.
     """
+    return _picture([panel], kind) if isinstance(panel, (Lines, HeatMap, Bars)) else None
+
+
+def write_picture(panels: Sequence[Lines | Text], path: Path) -> None:
+    """Write curves, and words where there are none, side by side as one picture, .svg or .png.
+
+    Raises:
+        ParameterError: the file is neither, or cannot be written.
+        ImportError: matplotlib is not installed.
+    """
+    content = _picture(panels, check_kind(path), notes=True)
+    try:
+        replace_file(path, content)
+    except OSError as error:
+        raise ParameterError(f"cannot write the plot {str(path)!r}: {error.strerror}") from None
+
+
+def check_kind(path: Path) -> Kind:
+    """Return what a plot is written as, by the name of its file.
+
+    Raises:
+        ParameterError: it is none that a plot can be written as.
+    """
+    for kind in KINDS:
+        if path.suffix.lower() == f".{kind}":
+            return kind
+    raise ParameterError(f"a plot is written as .{' or .'.join(reversed(KINDS))}, got {str(path)!r}")
+
+
+def _picture(panels: Sequence[Panel], kind: Kind, *, notes: bool = False) -> bytes:
+    """Return panels side by side; with notes, what there is to say of each stands in it."""
     import matplotlib as mpl
 
-    if not isinstance(panel, (Lines, HeatMap, Bars)):
-        return None
     with mpl.rc_context({**mpl.rcParamsDefault, **_SETTINGS}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # names may be in any script
-        figure, axes = _figure(panel)
-        if isinstance(panel, Lines):
-            _draw_lines(axes, panel)
-        elif isinstance(panel, HeatMap):
-            _draw_heat_map(figure, axes, panel)
-        else:
-            _draw_bars(axes, panel)
-        axes.set_title(_plain(panel.title, limit=100))
+        figure, places = _figure(panels)
+        for axes, panel in zip(places, panels, strict=True):
+            _draw(panel, figure, axes)
+            axes.set_title(_plain(panel.title, limit=100))
+            if notes:
+                _write_note(axes, " ".join(panel.paragraphs) if isinstance(panel, Text) else panel.caption)
         about = {"Date": None} if kind == "svg" else {"Software": None}
         buffer = io.BytesIO()
         figure.savefig(buffer, format=kind, metadata=about, dpi=_DPI)
     return buffer.getvalue()
 
 
-def _figure(panel: Panel) -> tuple[Figure, Axes]:
+def _figure(panels: Sequence[Panel]) -> tuple[Figure, list[Axes]]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    rows = len(panel.rows) if isinstance(panel, HeatMap) else 0
-    figure = Figure(figsize=(_WIDTH, min(_TALLEST, max(_HEIGHT, 1.4 + 0.16 * rows))), layout="constrained")
+    rows = max(len(panel.rows) if isinstance(panel, HeatMap) else 0 for panel in panels)
+    size = (_WIDTH * len(panels), min(_TALLEST, max(_HEIGHT, 1.4 + 0.16 * rows)))
+    figure = Figure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
-    return figure, figure.subplots()
+    return figure, list(figure.subplots(1, len(panels), squeeze=False)[0])
+
+
+def _draw(panel: Panel, figure: Figure, axes: Axes) -> None:
+    if isinstance(panel, Lines):
+        _draw_lines(axes, panel)
+    elif isinstance(panel, HeatMap):
+        _draw_heat_map(figure, axes, panel)
+    elif isinstance(panel, Bars):
+        _draw_bars(axes, panel)
+    else:
+        axes.set_axis_off()
+
+
+def _write_note(axes: Axes, note: str) -> None:
+    """Write a note into the lower left corner."""
+    lines = textwrap.wrap(_plain(note, limit=2_000), _NOTE)
+    where: Any = {"transform": axes.transAxes, "fontsize": 8, "color": _QUIET, "va": "bottom"}
+    axes.text(0.02, 0.02, "\n".join(lines), **where).set_in_layout(False)
 
 
 def _draw_lines(axes: Axes, panel: Lines) -> None:

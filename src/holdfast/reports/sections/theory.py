@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from holdfast.reports.panels import Column, Panel, Table, Text, Tone, Unit, facts_table
+import numpy as np
+
+from holdfast.reports.panels import Column, Lines, Panel, Series, Style, Table, Text, Tone, Unit, facts_table
+from holdfast.reports.sections.learning import curve
+from holdfast.reports.thinning import REPORT, Limits
 from holdfast.wording import NOTHING, plural
 
 if TYPE_CHECKING:
@@ -17,6 +21,9 @@ if TYPE_CHECKING:
 MARKS = {"held": "✓", "did not hold": "✗", "says nothing": "○", "not measured": "?", "does not apply": NOTHING}
 """The sign before every outcome."""
 _MODELS_SHOWN = 6
+_CURVE_POINTS = 200
+_DEEPEST = 1e-3
+"""The error of a round without Byzantine rows is rounding: beside the largest it is not shown."""
 
 
 def plan_panels(plan: Plan, title: str) -> Iterator[Panel]:
@@ -52,6 +59,69 @@ def certification_panels(found: Certification) -> Iterator[Panel]:
     for place, note in enumerate(found.notes, 1):
         yield Text(key=f"note-{place}", title="", paragraphs=(f"note: {note}",))
     yield Text(key="summary", title=summary(found), paragraphs=())
+
+
+def bound_panel(found: Certification, limits: Limits = REPORT) -> Lines | Text:
+    """Return the theorems' curves over the measured one, with their floors; or say why there is none."""
+    rounds, values = found.curve
+    convex, title = found.is_convex, "What the theorems bound"
+    measured = curve("measured", rounds, np.where(values > 0.0, values, np.nan), limits, colour=0)
+    series: list[Series | None] = [measured]
+    where = np.linspace(0 if convex else 1, max(found.played, 1), _CURVE_POINTS)
+    for colour, each in enumerate(found.applicable, start=1):
+        bound, floor = each.bound(where), np.full(2, each.floor)
+        drawn = np.where(np.isfinite(bound) & (bound > 0.0), bound, np.nan)
+        series.append(curve(f"{each.source}: {each.reading}", where, drawn, limits, colour=colour, style=Style.DASHED))
+        series.append(curve(f"{each.source}: floor", where[[0, -1]], floor, limits, colour=colour, style=Style.DOTTED))
+    shown = tuple(each for each in series if each is not None)
+    if not shown:
+        why = "The run kept no models (evaluation.measured_rounds), so there is nothing to compare with a bound."
+        return Text(key="bound", title=title, paragraphs=(why,))
+    reasons = [each.because for each in found.verdicts if each.subject == "guarantee"]
+    missing = f"No bound is drawn, because no theorem applies: {reasons[-1] if reasons else 'see below'}."
+    proved = "" if found.everywhere else "The bounds use constants measured along the run, which proves nothing."
+    return Lines(
+        key="bound",
+        title=title,
+        caption=f"{proved if found.applicable else missing} Logarithmic scale.".strip(),
+        series=shown,
+        x_title="rounds",
+        y_title="‖x − x*‖², squared distance to the optimum" if convex else "mean of ‖∇F‖² so far",
+        log_y=True,
+    )
+
+
+def filter_panel(found: Certification, limits: Limits = REPORT) -> Lines:
+    """Return the filter's true error, its certificate, and the certificate at the true spread, round by round."""
+    rounds = np.array([each.round for each in found.facts], dtype=np.float64)
+    named = {"certificate": "certificate, σ₀ as the rule found it", "honest_bound": "certificate at the true σ₀"}
+    columns = {
+        text: np.array([getattr(each, name) or np.nan for each in found.facts], dtype=np.float64)
+        for name, text in {**named, "error": "true error"}.items()
+    }
+    broken = [not each.promise_kept for each in found.facts]
+    columns["too many Byzantine rows"] = np.where(broken, columns["true error"], np.nan)
+    largest = max((values[np.isfinite(values)].max(initial=0.0) for values in columns.values()), default=0.0)
+    series = [
+        curve(
+            name,
+            rounds,
+            np.where(values > _DEEPEST * largest, values, np.nan),
+            limits,
+            colour=colour,
+            style=Style.POINTS if name in {named["honest_bound"], "too many Byzantine rows"} else Style.LINE,
+        )
+        for colour, (name, values) in enumerate(columns.items())
+    ]
+    return Lines(
+        key="filter",
+        title="The filter's error against its certificate",
+        caption="" if found.facts else "No round was played.",
+        series=tuple(each for each in series if each is not None),
+        x_title="round",
+        y_title="‖ĝ − mean of the honest rows‖",
+        log_y=True,
+    )
 
 
 def constants_table(constants: Sequence[Constant], title: str) -> Table:

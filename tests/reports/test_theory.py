@@ -10,11 +10,17 @@ from tests.certification.small import convex, played
 
 from holdfast.aggregators import Median
 from holdfast.certification import Certification, certify
-from holdfast.certification.plots import _figure, draw
 from holdfast.errors import ParameterError
+from holdfast.reports.panels import Lines
+from holdfast.reports.render.image import write_picture
+from holdfast.reports.sections.theory import bound_panel, filter_panel
 from holdfast.runs import Run
 
 pytest.importorskip("matplotlib")
+
+
+def draw(found: Certification, path: Path) -> None:
+    write_picture([bound_panel(found), filter_panel(found)], path)
 
 
 @pytest.fixture(scope="module")
@@ -37,13 +43,15 @@ def test_an_svg_is_xml_without_a_date(certification: Certification, tmp_path: Pa
 
 
 def test_everything_that_is_compared_is_drawn_and_named(certification: Certification) -> None:
-    left, right = _figure(certification).axes
-    labels = [line.get_label() for line in left.get_lines() if not str(line.get_label()).startswith("_")]
-    assert labels[0] == "measured"
-    assert len(labels) == 5
-    assert labels[-1] == "floor of a bound"
-    assert left.get_yscale() == right.get_yscale() == "log"
-    assert [str(line.get_label()).split(",")[0] for line in right.get_lines()] == [
+    bound, error = bound_panel(certification), filter_panel(certification)
+    assert isinstance(bound, Lines)
+    names = [series.name for series in bound.series]
+    assert names[0] == "measured"
+    assert len(names) == 7  # three bounds with their floors
+    assert [name.endswith(": floor") for name in names[1:]] == [False, True] * 3
+    assert bound.log_y
+    assert error.log_y
+    assert [series.name.split(",")[0] for series in error.series] == [
         "certificate",
         "certificate at the true σ₀",
         "true error",
@@ -51,9 +59,10 @@ def test_everything_that_is_compared_is_drawn_and_named(certification: Certifica
 
 
 def test_no_bound_is_drawn_where_no_theorem_applies(tmp_path: Path) -> None:
-    left, _ = _figure(certify(played(tmp_path / "run", convex(rule=Median())))).axes
-    assert [line.get_label() for line in left.get_lines()] == ["measured"]
-    assert left.texts[0].get_text().startswith("No bound is drawn, because no theorem applies")
+    bound = bound_panel(certify(played(tmp_path / "run", convex(rule=Median()))))
+    assert isinstance(bound, Lines)
+    assert [series.name for series in bound.series] == ["measured"]
+    assert bound.caption.startswith("No bound is drawn, because no theorem applies")
 
 
 def test_a_run_that_was_not_begun_can_be_drawn(tmp_path: Path) -> None:
