@@ -27,7 +27,7 @@ def test_the_demonstration_ends_with_a_table_and_the_place_of_its_runs(
     output = run("demo", "--rounds", "12", "--jobs", "1")
     rows = {line.split("│")[1].strip(): line.split("│") for line in output.splitlines() if line.startswith("│")}
     assert list(rows) == ["mean", "rage", "oracle"]
-    kept = {name: int(row[4].split("of")[0]) for name, row in rows.items() if name != "oracle"}
+    kept = {name: float(row[4].split("%")[0]) for name, row in rows.items() if name != "oracle"}
     assert kept["rage"] < kept["mean"]
     assert "The runs are in runs/demo-1" in output
     folders = [RunFolder.open(tmp_path / "runs" / "demo-1" / name) for name in rows]

@@ -150,7 +150,7 @@ def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: in
             break
         found[widest] -= 1
     while sum(found) < room and (open_ := [place for place in range(len(found)) if found[place] < liked[place]]):
-        found[min(open_, key=lambda place: found[place])] += 1
+        found[min(open_, key=lambda place: found[place] / liked[place] ** 0.5)] += 1
     return found
 
 
