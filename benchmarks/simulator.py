@@ -42,11 +42,11 @@ from holdfast.models.perceptron import MultilayerPerceptron
 from holdfast.partitions import IidPartition
 from holdfast.rng import stream
 from holdfast.simulation.config import Evaluation, RunConfig
-from holdfast.simulation.crew import Crew
 from holdfast.simulation.engines.points import Drawn
 from holdfast.simulation.federation import Federation
 from holdfast.simulation.local import Chunk, Task
 from holdfast.simulation.setting import Setting
+from holdfast.simulation.worker_pool import WorkerPool
 
 ROUNDS, QUICK_ROUNDS = 9, 3
 WHOLE_ROUNDS = 4
@@ -224,10 +224,10 @@ def measure(workload: Workload, num_rounds: int, out: Console) -> Outcome:
         setting = Setting.of(workload.config(), dataset)
         task, engine = setting.engine.task, setting.engine
         outcome = Outcome(workload.name, engine.name, setting.engine_choice, task.layout.dim, workload.target)
-        crews = {jobs: stack.enter_context(Crew(engine, workload.num_clients, jobs)) for jobs in JOBS}
-        calls = competitors(workload, dataset, task, crews)
+        pools = {jobs: stack.enter_context(WorkerPool(engine, workload.num_clients, jobs)) for jobs in JOBS}
+        calls = competitors(workload, dataset, task, pools)
         results = {name: call() for name, call in calls.items()}  # nobody pays for loading code
-        outcome.difference = _difference(workload.model.build(dataset, 0), task, crews[1].matrix, results[LOOP])
+        outcome.difference = _difference(workload.model.build(dataset, 0), task, pools[1].matrix, results[LOOP])
         out.print(f"{workload.name}: {num_rounds} rounds of {len(calls)} competitors, engine {engine.name} ...")
         with machine.Neighbours() as neighbours:
             outcome.rounds = machine.interleaved(calls, num_rounds, lambda *_: None)
@@ -237,7 +237,7 @@ def measure(workload: Workload, num_rounds: int, out: Console) -> Outcome:
 
 
 def competitors(
-    workload: Workload, dataset: Dataset, task: Task, crews: Mapping[int, Crew]
+    workload: Workload, dataset: Dataset, task: Task, pools: Mapping[int, WorkerPool]
 ) -> dict[str, Callable[[], object]]:
     """Return everybody who takes the steps."""
     build = partial(workload.model.build, dataset, 0)
@@ -249,7 +249,7 @@ def competitors(
     return {
         LOOP: partial(plain_loop, task, module, start, points),
         **{name: partial(byzfl_round, clients, start, workload.steps) for name, clients in peers.items()},
-        **{_holdfast(jobs): partial(crew.train, (model, buffers), chunk) for jobs, crew in crews.items()},
+        **{_holdfast(jobs): partial(pool.train, (model, buffers), chunk) for jobs, pool in pools.items()},
     }
 
 

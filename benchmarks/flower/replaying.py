@@ -16,7 +16,7 @@ from flwr.proto.message_pb2 import (
 from flwr.proto.runtime_pb2 import PullAppMessagesRequest, PullAppMessagesResponse
 from flwr.supercore.runtime import RuntimeHttpClient
 
-from holdfast.flower.passing import PassingGrid
+from holdfast.flower.grid import ForwardingGrid
 
 
 class Memory:
@@ -82,7 +82,7 @@ class Memory:
         return self._confirmed[request.message_object_id]
 
 
-class Sent(PassingGrid):
+class Sent(ForwardingGrid):
     """A grid whose messages have gone out before, and have their ids."""
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:

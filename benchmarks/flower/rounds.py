@@ -22,8 +22,8 @@ from benchmarks.flower.tables import append, plain_row
 from benchmarks.flower.verdicts import Model, Outcome, Reference, judged
 from holdfast.flower import RageStrategy
 from holdfast.flower.layout import ModelLayout
-from holdfast.flower.playing import largest_reply
-from holdfast.flower.receiving import Unreadable, replies_to
+from holdfast.flower.loop import largest_reply
+from holdfast.flower.replies.stream import Unreadable, replies_to
 
 NODES, MALICIOUS = 4, 1
 FLOWERS: Mapping[str, Callable[[], FedAvg]] = {

@@ -18,8 +18,8 @@ from benchmarks.flower.loopback import Loopback
 from benchmarks.flower.verdicts import Outcome
 from holdfast.flower import GuardedStrategy, HoldfastStrategy, RageStrategy
 from holdfast.flower.layout import ModelLayout
-from holdfast.flower.playing import largest_reply
-from holdfast.flower.receiving import Unreadable, replies_to
+from holdfast.flower.loop import largest_reply
+from holdfast.flower.replies.stream import Unreadable, replies_to
 from holdfast.linalg.threads import one_torch_thread
 
 Make: TypeAlias = Callable[[], Strategy]

@@ -9,10 +9,10 @@ from torch import Tensor
 from holdfast.data import Dataset
 from holdfast.models import Quadratic
 from holdfast.simulation import Federation, RunConfig
-from holdfast.simulation.crew import Crew
 from holdfast.simulation.engines.base import Engine
 from holdfast.simulation.engines.points import Drawn
 from holdfast.simulation.local import Chunk, Task
+from holdfast.simulation.worker_pool import WorkerPool
 
 Gradient = Callable[[Tensor, Tensor, Tensor], Tensor]
 """From models c × d, points c × b × p and labels c × b (× …) to the clients' gradients c × d, without l2."""
@@ -54,5 +54,5 @@ def written_federation(config: RunConfig, dataset: Dataset, gradient: Gradient) 
     """Return a federation whose clients compute with the formula; everything else is as it always is."""
     federation = Federation(config, dataset=dataset)
     engine = WrittenEngine(federation.setting.engine.task, gradient)
-    federation._crew = Crew(engine, config.cohort_size)  # noqa: SLF001  engines are chosen by name, and this has none
+    federation._pool = WorkerPool(engine, config.cohort_size)  # noqa: SLF001  engines are chosen by name, and this has none
     return federation

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from tests.flower.grids import Clock, Reply, ScriptedGrid
 from torch import Tensor
 
-from holdfast.flower import sampling
+from holdfast.flower import nodes as node_module
 from holdfast.flower.layout import ModelLayout
-from holdfast.flower.receiving import Unreadable
 from holdfast.flower.redteam import MALFORMED
+from holdfast.flower.replies.stream import Unreadable
 from holdfast.flower.strategy import HoldfastStrategy
 from holdfast.rng import stream
 from holdfast.server.record import RoundRecord
@@ -183,5 +183,5 @@ def assert_the_same_model(arrays: ArrayRecord, others: ArrayRecord) -> None:
 def clocked(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """Return a clock that waiting for nodes and for replies uses for the rest of the test."""
     clock = Clock.instead_of_time(monkeypatch)
-    monkeypatch.setattr(sampling, "time", clock)
+    monkeypatch.setattr(node_module, "time", clock)
     return clock

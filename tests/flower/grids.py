@@ -14,7 +14,7 @@ from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_conte
 from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
 
-from holdfast.flower import receiving
+from holdfast.flower.replies import stream as reply_stream
 
 Reply: TypeAlias = "Message | BaseException | Sequence[Message] | None"
 Node: TypeAlias = Callable[[int, Message], Reply]
@@ -46,7 +46,7 @@ class Clock:
     def instead_of_time(cls, monkeypatch: pytest.MonkeyPatch) -> Clock:
         """Return a clock that the receiving of replies uses for the rest of the test."""
         clock = cls()
-        monkeypatch.setattr(receiving, "time", clock)
+        monkeypatch.setattr(reply_stream, "time", clock)
         return clock
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,29 +12,31 @@ import pytest
 import torch
 from flwr.app import ArrayRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
-from tests.flower.federations import clocked
+from tests.flower.federations import clocked, round_in
 from tests.flower.grids import Clock, ScriptedGrid, identify
 from torch import Tensor
 
 from holdfast.aggregators import Aggregator, CenteredClipping, Krum, Mean, Median, Rage
-from holdfast.attacks import ATTACKS, Attack, FixedMembers, Honest, SignFlip
+from holdfast.attacks import ATTACKS, Attack, FixedMembers, Honest, NotANumber, SignFlip
 from holdfast.data import Dataset, Digits
-from holdfast.flower.client import SeededBatches, local_steps, receive, train_reply
-from holdfast.flower.redteam import Omniscient, attacking
+from holdfast.flower.client import Limits, SeededBatches, local_steps, receive, train_reply
+from holdfast.flower.redteam import Omniscient, attacking, byzantine
 from holdfast.flower.strategy import RobustStrategy
 from holdfast.linalg.threads import one_torch_thread
-from holdfast.models import MultilayerPerceptron, SoftmaxRegression
+from holdfast.models import ImportedModel, MultilayerPerceptron, SoftmaxRegression
 from holdfast.partitions import DirichletPartition
 from holdfast.rng import stream
 from holdfast.server.record import RoundRecord
 from holdfast.simulation import Federation, RunConfig
-from holdfast.simulation.config import Evaluation, ServerOptions
+from holdfast.simulation.config import ClientOptions, Evaluation, ServerOptions
 from holdfast.simulation.setting import dealt
 
 pytestmark = pytest.mark.portable
 
 CLIENTS = 8
 LIAR = 2
+Played = tuple[Tensor, list[RoundRecord]]
+"""The last model and the records."""
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +67,7 @@ def config_of(**changes: Any) -> RunConfig:
     return RunConfig(**(settings | changes))
 
 
-def simulated(config: RunConfig) -> tuple[Tensor, list[RoundRecord]]:
+def simulated(config: RunConfig) -> Played:
     records = []
     with Federation(config, dataset=digits()) as federation:
         state = federation.start()
@@ -78,10 +80,10 @@ def simulated(config: RunConfig) -> tuple[Tensor, list[RoundRecord]]:
 class Nodes:
     """Client apps, one for each client of the configuration, as a user would write them."""
 
-    def __init__(self, config: RunConfig, mods: dict[int, Any]) -> None:
+    def __init__(self, config: RunConfig, mods: dict[int, Any], absent: list[Collection[Any]]) -> None:
         self.ids = [int(each) for each in stream(9, "node ids").choice(10**6, CLIENTS, replace=False) + 1]
         self.names = {node: client for client, node in enumerate(self.ids)}
-        self._config = config
+        self._config, self._absent = config, absent
         self._shares, _ = dealt(config, digits())
         self._apps = {client: self._app(client, mods.get(client)) for client in range(CLIENTS)}
         self._contexts = {
@@ -98,20 +100,29 @@ class Nodes:
         def train(message: Message, context: Context) -> Message:
             model = architecture.build(digits(), seed)
             config = receive(message, model)
-            loss = local_steps(model, batches.batches_for(config), config, architecture.loss().mean, l2=architecture.l2)
+            points_of_steps, mean = batches.batches_for(config), architecture.loss().mean
+            loss = local_steps(model, points_of_steps, config, mean, l2=architecture.l2, limits=Limits(lr=1e30))
             return train_reply(message, model, num_examples=len(points), metrics={"loss": loss})
 
         return app
 
-    def answer(self, node: int, message: Message) -> Message:
+    def answer(self, node: int, message: Message) -> Message | None:
         client = self.names[node]
+        if self._absent and client in self._absent[round_in(message)]:
+            return None
         return self._apps[client](message, self._contexts[client])
 
 
 def deployed(
-    config: RunConfig, clock: Clock, *, mods: dict[int, Any] | None = None, **settings: Any
-) -> tuple[Tensor, list[RoundRecord]]:
-    nodes = Nodes(config, mods or {})
+    config: RunConfig,
+    clock: Clock,
+    *,
+    mods: dict[int, Any] | None = None,
+    absent: list[Collection[Any]] | None = None,
+    **settings: Any,
+) -> Played:
+    """Play the rounds on Flower; those who are `absent` in a round never answer in it."""
+    nodes = Nodes(config, mods or {}, absent or [])
     strategy = RobustStrategy(
         config.rule,
         num_train_nodes=config.cohort_size,
@@ -132,15 +143,21 @@ def deployed(
     return strategy.layout.parameters_of(result.arrays), strategy.records
 
 
-def assert_agreement(one: tuple[Tensor, list[RoundRecord]], other: tuple[Tensor, list[RoundRecord]]) -> None:
+def assert_agreement(one: Played, other: Played) -> None:
+    """Fail unless models, who was there and every decision are the same; times and what only one side knows apart."""
     (model, records), (same, others) = one, other
+    assert bool(torch.isfinite(model).all())
     difference = torch.linalg.vector_norm(model - same) / torch.linalg.vector_norm(model)
     assert float(difference) <= 1e-5
     for record, another in zip(records, others, strict=True):
-        assert set(record.cohort) == set(another.cohort)
-        assert set(record.kept) == set(another.kept)
-        assert (record.round, record.step, record.lr) == (another.round, another.step, another.lr)
-        assert (record.skipped, another.drops) == (False, ())
+        for name in ("cohort", "received", "erased", "unusable", "kept"):
+            assert set(getattr(record, name)) == set(getattr(another, name)), (record.round, name)
+        for name in ("round", "step", "lr", "skipped", "reason", "stop", "promise_broken", "num_byzantine"):
+            assert getattr(record, name) == getattr(another, name), (record.round, name)
+
+
+def rounds_skipped(records: list[RoundRecord]) -> list[int]:
+    return [record.round for record in records if record.skipped]
 
 
 RULES: dict[str, Aggregator] = {
@@ -210,6 +227,92 @@ def test_an_omniscient_adversary_does_the_same_in_both(name: str, clock: Clock) 
     config = config_of(attack=ATTACKS.build(name), byzantine=FixedMembers(clients=(1, 6)), rule=Rage(num_byzantine=2))
     drill = Omniscient(ATTACKS.build(name), byzantine={1, 6}, seed=config.seed)
     assert_agreement(simulated(config), deployed(config, clock, tampering=drill))
+
+
+ERASURES = ClientOptions(erasure_rate=0.35)
+
+
+def absences(records: list[RoundRecord]) -> list[Collection[Any]]:
+    return [record.erased for record in records]
+
+
+@pytest.mark.parametrize("rule", [Rage(byzantine_fraction=0.2), Median(byzantine_fraction=0.2)], ids=repr)
+def test_a_bound_told_as_a_fraction_is_of_those_who_were_asked(rule: Aggregator, clock: Clock) -> None:
+    config = config_of(rule=rule, client=ERASURES, rounds=6)
+    simulation = simulated(config)
+    assert {len(record.received) for record in simulation[1]} >= {4, 5}
+    assert_agreement(simulation, deployed(config, clock, absent=absences(simulation[1])))
+    assert {record.num_byzantine for record in simulation[1] if not record.skipped} == {2}
+    assert rounds_skipped(simulation[1])
+
+
+def test_rounds_in_which_nobody_answers_or_too_few_do_change_nothing_in_both(clock: Clock) -> None:
+    often = ClientOptions(erasure_rate=0.6)
+    config = config_of(rule=Rage(byzantine_fraction=0.2), client=often, cohort_size=4, rounds=12)
+    simulation = simulated(config)
+    assert {len(record.received) for record in simulation[1]} >= {0, 1, 2}
+    assert_agreement(simulation, deployed(config, clock, absent=absences(simulation[1])))
+
+
+def nonsense(clients: tuple[int, ...], rule: Aggregator, **changes: Any) -> RunConfig:
+    return config_of(attack=NotANumber(), byzantine=FixedMembers(clients=clients), rule=rule, **changes)
+
+
+LIARS = (1, 2, 6)
+
+
+@pytest.mark.parametrize("rule", [Rage(num_byzantine=1), Krum(num_byzantine=2), Median(num_byzantine=1)], ids=repr)
+def test_more_malformed_replies_than_assumed_liars_stop_the_round_in_both(rule: Aggregator, clock: Clock) -> None:
+    config = nonsense(LIARS, rule)
+    simulation = simulated(config)
+    assert_agreement(simulation, deployed(config, clock, mods=dict.fromkeys(LIARS, byzantine("all-nan"))))
+    assert rounds_skipped(simulation[1]) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("rule", [Rage(num_byzantine=3), Median(), Mean(), Krum(num_byzantine=0)], ids=repr)
+def test_malformed_replies_that_were_reckoned_with_stop_nothing_in_either(rule: Aggregator, clock: Clock) -> None:
+    config = nonsense(LIARS, rule)
+    simulation = simulated(config)
+    assert_agreement(simulation, deployed(config, clock, mods=dict.fromkeys(LIARS, byzantine("all-nan"))))
+    assert rounds_skipped(simulation[1]) == []
+    assert all(set(record.unusable) == set(LIARS) for record in simulation[1])
+
+
+def test_malformed_replies_and_absences_together_agree(clock: Clock) -> None:
+    config = nonsense((1, 6), Rage(byzantine_fraction=0.2), client=ERASURES, rounds=6, cohort_size=7)
+    simulation = simulated(config)
+    absent = absences(simulation[1])
+    assert_agreement(
+        simulation, deployed(config, clock, absent=absent, mods=dict.fromkeys((1, 6), byzantine("one-nan")))
+    )
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.5])
+def test_a_step_to_a_model_that_is_not_finite_is_taken_by_neither(momentum: float, clock: Clock) -> None:
+    config = config_of(
+        rule=Median(),
+        attack=SignFlip(factor=1e15),
+        byzantine=FixedMembers(clients=tuple(range(5))),
+        model=SoftmaxRegression(),
+        local_steps=1,
+        lr=1e25,  # rows whose squares are finite, and a step that is not
+        server=ServerOptions(momentum=momentum),
+    )
+    drill = Omniscient(config.attack, byzantine=range(5), seed=config.seed)
+    simulation = simulated(config)
+    start = simulated(config.model_copy(update={"rounds": 0}))[0]
+    same, records = deployed(config, clock, tampering=drill)
+    assert rounds_skipped(records) == [0, 1, 2]
+    assert torch.equal(simulation[0], start)
+    assert torch.equal(same, start)
+    assert [record.reason for record in simulation[1]] == [record.reason for record in records]
+
+
+@pytest.mark.parametrize("size", [5, CLIENTS])
+def test_running_means_and_variances_agree(size: int, clock: Clock) -> None:
+    model = ImportedModel(factory="tests.simulation.modules:normalised_digits")
+    config = config_of(model=model, cohort_size=size)
+    assert_agreement(simulated(config), deployed(config, clock))
 
 
 def test_the_sign_of_an_update_is_flipped_and_rage_notices(clock: Clock) -> None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from flwr.app import Array, ArrayRecord
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
 from holdfast.errors import DtypeError, ParameterError
-from holdfast.flower.layout import Kind, ModelLayout, NDArray, combined_buffers
+from holdfast.flower.layout import Kind, ModelLayout, NDArray
 
 
 def record(**arrays: NDArray) -> ArrayRecord:
@@ -116,42 +115,37 @@ def test_the_fingerprint_tells_names_shapes_dtypes_and_kinds_apart() -> None:
     assert layouts[0].fingerprint() == ModelLayout.of(record(a=ones * 7)).fingerprint()
 
 
-def test_buffers_are_medians_and_integers_lower_ones() -> None:
-    before = {"mean": np.zeros(2, np.float32), "count": np.array(0), "flag": np.array([False])}
-    rows = [
-        {"mean": np.array([value, -value], np.float32), "count": np.array(int(value)), "flag": np.array([value > 1])}
-        for value in (1.0, 2.0, 3.0, 1e30)
-    ]
-    combined = combined_buffers(rows, before)
-    assert combined["mean"].tolist() == [2.5, -2.5]
-    assert combined["mean"].dtype == np.float32
-    assert combined["count"].tolist() == 2
-    assert combined["flag"].tolist() == [True]
-    assert combined_buffers(rows[:2], before)["flag"].tolist() == [False]
+def test_a_state_holds_what_the_arrays_hold_and_gives_it_back() -> None:
+    arrays = record(
+        mean=np.array([1.5, 2.5], np.float16), a=np.ones((2, 3), np.float32), count=np.array(7), var=np.array([3.25])
+    )
+    layout = ModelLayout.of(arrays, buffers=["mean", "var"])
+    state = layout.state_of(arrays, round=4)
+    assert (state.round, state.model.tolist(), state.model.dtype) == (4, [1.0] * 6, torch.float32)
+    assert (state.buffers.tolist(), state.buffers.dtype) == ([1.5, 2.5, 3.25], torch.float64)
+    assert {name: value.tolist() for name, value in state.counters.items()} == {"count": 7}
+    back = layout.arrays_of(state)
+    assert list(back) == list(arrays)
+    for name, array in back.items():
+        assert array.numpy().dtype == arrays[name].numpy().dtype
+        np.testing.assert_array_equal(array.numpy(), arrays[name].numpy())
 
 
-def test_without_a_reply_buffers_stay_and_are_not_aliased() -> None:
-    before = {"mean": np.zeros(2, np.float32)}
-    combined = combined_buffers([], before)
-    combined["mean"] += 1
-    assert before["mean"].tolist() == [0, 0]
+def test_buffers_of_replies_are_stacked_one_row_a_reply() -> None:
+    arrays = record(a=np.ones(2, np.float32), running_mean=np.zeros(2, np.float32), count=np.array(0))
+    layout = ModelLayout.of(arrays)
+    replies = [{"running_mean": np.array([n, -n], np.float32), "count": np.array(n)} for n in (1, 2)]
+    rows, counters = layout.stack_buffers(replies)
+    assert rows.tolist() == [[1, -1], [2, -2]]
+    assert [each["count"].tolist() for each in counters] == [1, 2]
+    assert len(layout.stack_buffers([])[0]) == 0
 
 
-def test_a_variance_does_not_become_negative() -> None:
-    before = {"running_var": np.array([1, 2, 0], np.float32), "other": np.array([1.0])}
-    rows = [{"running_var": np.array([-5, 3, -1], np.float32), "other": np.array([-1.0])}] * 3
-    combined = combined_buffers(rows, before)
-    assert combined["running_var"].tolist() == [1, 3, 0]
-    assert combined["other"].tolist() == [-1]
-
-
-def test_the_median_of_the_largest_numbers_is_finite() -> None:
-    largest = np.finfo(np.float32).max
-    rows = [{"mean": np.array([largest], np.float32)}, {"mean": np.array([largest / 2], np.float32)}]
-    assert np.isfinite(combined_buffers(rows, {"mean": np.zeros(1, np.float32)})["mean"]).all()
-
-
-@given(hnp.arrays(np.float32, st.tuples(st.integers(1, 7), st.integers(0, 4)), elements=st.floats(-1e3, 1e3, width=32)))
-def test_buffers_agree_with_the_median_of_numpy(values: NDArray) -> None:
-    combined = combined_buffers([{"mean": row} for row in values], {"mean": values[0] * 0})
-    np.testing.assert_allclose(combined["mean"], np.median(values, axis=0), rtol=1e-6, atol=1e-30)
+def test_a_model_is_rounded_to_what_its_arrays_hold() -> None:
+    half = record(a=np.zeros(1, np.float16))
+    layout = ModelLayout.of(half)
+    state = layout.state_of(half)
+    rounded = layout.representable(replace(state, model=torch.tensor([1.0 + 2**-12])))
+    assert rounded.model.tolist() == [1.0]
+    single = ModelLayout.of(record(a=np.zeros(1, np.float32))).state_of(record(a=np.zeros(1, np.float32)))
+    assert ModelLayout.of(record(a=np.zeros(1, np.float32))).representable(single) is single

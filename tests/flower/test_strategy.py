@@ -32,10 +32,10 @@ from torch import Tensor
 
 from holdfast.aggregators import Aggregator, Krum, Mean, Median, Rage, ServerView
 from holdfast.flower.faults import Fault
-from holdfast.flower.gate import Gate
 from holdfast.flower.guarded import GuardedStrategy
 from holdfast.flower.layout import ModelLayout
 from holdfast.flower.redteam import MALFORMED
+from holdfast.flower.replies.validator import ReplyValidator
 from holdfast.flower.strategy import HoldfastStrategy, RageStrategy, RobustStrategy
 
 RULES: dict[str, Aggregator] = {
@@ -85,7 +85,7 @@ def rows_of(replies: list[Message]) -> Tensor:
     for row, reply in zip(rows, replies, strict=True):
         local = np.empty(layout.dim, np.float32)
         try:
-            Gate(layout).admit(reply.content, local)
+            ReplyValidator(layout).admit(reply.content, local)
         except ValueError:
             continue
         row.copy_((x - torch.from_numpy(local)) / LR)
@@ -234,7 +234,7 @@ def test_two_malformed_replies_refute_the_assumption_of_one_and_the_model_stays(
     assert new is None
     assert record.skipped
     assert record.reason is not None
-    assert "2 replies were no models, more than the 1" in record.reason
+    assert "2 of 10 rows are unusable, more than the 1" in record.reason
     assert record.kept == ()
     assert torch.equal(strategy.state.model, ModelLayout.of(model()).parameters_of(model()))
 

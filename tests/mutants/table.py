@@ -32,7 +32,8 @@ def _of(folder: str, names: str, tests: str) -> tuple[Target, ...]:
 
 FILTER = "aggregators/test_constants.py aggregators/test_saddle.py aggregators/test_exact.py aggregators/test_rage.py"
 PAPER = "theory/paper theory/test_lemmas.py theory/test_statements.py"
-ROUNDS = "flower/test_rounds.py flower/test_strategy.py flower/test_agreement.py flower/test_journal.py"
+ROUNDS = "flower/replies/test_matrix.py flower/test_strategy.py flower/test_agreement.py flower/test_run_folder.py"
+REPLIES = "flower/replies/test_validator.py flower/replies/test_npy.py"
 SIMULATION = """simulation/test_algorithm1.py simulation/test_options.py simulation/test_adversary.py
 simulation/test_measuring.py simulation/test_evaluation.py simulation/test_cohorts.py"""
 TARGETS: tuple[Target, ...] = (
@@ -54,11 +55,15 @@ TARGETS: tuple[Target, ...] = (
     *_of("theory", "sharp", "theory/test_sharp_edges.py theory/test_concentration.py theory/test_lemmas.py"),
     # the server
     *_of("simulation", "federation", SIMULATION),
-    *_of("flower", "rounds stepping", ROUNDS),
+    *_of("server", "buffers", "server/test_buffers.py"),
+    *_of("server", "decision", "server/test_decision.py"),
+    *_of("server", "round step", "server/test_round.py"),
+    *_of("server", "state", "server/test_state.py"),
+    *_of("flower/replies", "matrix", ROUNDS),
     # what clients reply
-    *_of("flower", "gate wire", "flower/test_gate.py flower/test_wire.py flower/test_layout.py"),
-    *_of("flower", "door", "flower/test_door.py flower/test_rounds.py"),
-    *_of("flower", "receiving", "flower/test_receiving.py"),
+    *_of("flower/replies", "validator npy", f"{REPLIES} flower/test_layout.py"),
+    *_of("flower/replies", "matcher", "flower/replies/test_matcher.py flower/replies/test_matrix.py"),
+    *_of("flower/replies", "stream", "flower/replies/test_stream.py"),
 )  # fmt: skip
 
 

@@ -3,6 +3,9 @@
 Three things differ from the paper: line 15 has the sign that descends, the loop over t ends after T/H rounds, and the
 model starts where the architecture says and not at 0. Cohorts, batches and who is Byzantine are drawn from the same
 streams as in the program under test; nothing else is taken from it.
+
+Everybody answers with finite rows here and every step is finite, as in the paper: no round is skipped, and the K rows
+are those of all clients that were asked.
 """
 
 from __future__ import annotations

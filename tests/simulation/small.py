@@ -14,9 +14,10 @@ from holdfast.models import SoftmaxRegression
 from holdfast.partitions import IidPartition
 from holdfast.rng import stream
 from holdfast.server.record import RoundRecord
-from holdfast.simulation import Federation, RunConfig, State
+from holdfast.server.state import ServerState
+from holdfast.simulation import Federation, RunConfig
 
-Played = tuple[list[State], list[RoundRecord]]
+Played = tuple[list[ServerState], list[RoundRecord]]
 """The states, the first before any round, and the records."""
 
 
@@ -71,7 +72,7 @@ def played(what: RunConfig, dataset: Dataset | None = None, *, jobs: int = 1) ->
     return states, records
 
 
-def bits(states: list[State]) -> list[Tensor]:
+def bits(states: list[ServerState]) -> list[Tensor]:
     """Return the models."""
     return [state.model for state in states]
 

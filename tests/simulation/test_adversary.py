@@ -246,7 +246,7 @@ def test_what_an_attack_remembers_survives_rounds_in_which_it_cannot_act() -> No
     lists = ListedCohorts(rounds=((0, 3), (0,), (3, 4), (0, 4)))
     what = config(cohorts=lists, attack=Counter(), byzantine=FixedMembers(clients=(0,)), rounds=4)
     states, _ = played(what)
-    assert [float(state.attack_memory.get("count", torch.zeros(1))) for state in states] == [0, 1, 1, 1, 2]
+    assert [float(state.extra.get("attack/count", torch.zeros(1))) for state in states] == [0, 1, 1, 1, 2]
 
 
 @pytest.mark.parametrize("rule", [FoolsGold(), Rage(num_byzantine=3), Median()])
@@ -261,13 +261,13 @@ def test_an_adversary_that_tries_a_remembering_rule_stands_unusable_honest_rows(
 ) -> None:
     what = everybody(attack=Optimal(attack=SignFlip()), rule=FoolsGold(), rounds=1)
     with Federation(what, dataset=classes()) as federation:
-        train = federation._crew.train  # noqa: SLF001
+        train = federation._pool.train  # noqa: SLF001
 
         def spoiled(*arguments: Any, **keywords: Any) -> None:
             train(*arguments, **keywords)
-            federation._crew.matrix[5] = torch.nan  # noqa: SLF001
+            federation._pool.matrix[5] = torch.nan  # noqa: SLF001
 
-        monkeypatch.setattr(federation._crew, "train", spoiled)  # noqa: SLF001
+        monkeypatch.setattr(federation._pool, "train", spoiled)  # noqa: SLF001
         _, record = federation.play(federation.start())
     assert record.unusable == (record.received[5],)
     assert not record.skipped
@@ -279,7 +279,9 @@ def test_every_attack_runs_and_is_the_same_with_two_processes(name: str) -> None
     attack = ATTACKS[name](**({"attack": SignFlip()} if "attack" in fields else {}))
     what = config(rounds=2, attack=attack, byzantine=FractionMembers(fraction=0.4), rule=Rage(byzantine_fraction=0.25))
     states, records = played(what, jobs=2)
-    assert [record.skipped for record in records] == [False, False]
+    skipped = [record.skipped for record in records]
+    assert skipped == [len(record.received) < 5 for record in records], "f is 2 of the 6 who were asked"
+    assert any(skipped) == (name == "silence")
     assert bool(torch.isfinite(states[-1].model).all())
     assert torch.equal(states[-1].model, played(what)[0][-1].model)
 
@@ -307,8 +309,8 @@ def test_the_servers_own_update_is_that_of_a_client_with_its_points() -> None:
     what = what.model_copy(update={"client": ClientOptions(momentum=0.5)})
     with Federation(what, dataset=classes()) as federation:
         state = federation.start()
-        first = federation._server_view(state).trusted_row  # noqa: SLF001
-        again = federation._server_view(state).trusted_row  # noqa: SLF001
+        first = federation._server_view(state, 6).trusted_row  # noqa: SLF001
+        again = federation._server_view(state, 6).trusted_row  # noqa: SLF001
         points = torch.from_numpy(federation.setting.shares.points(12))
         momentum = federation.client_momentum
     assert first is not None

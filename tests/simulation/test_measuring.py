@@ -73,7 +73,7 @@ def test_what_is_recorded_is_the_covariance_of_the_honest_rows() -> None:
         for _ in range(what.rounds):
             state, record = playing.play(state)
             liars = len(record.byzantine)
-            honest = playing._crew.matrix[liars : len(record.received)]  # noqa: SLF001  nobody else knows the rows
+            honest = playing._pool.matrix[liars : len(record.received)]  # noqa: SLF001  nobody else knows the rows
             values = np.linalg.eigvalsh(covariance(honest))
             assert record.honest_spread == pytest.approx(values[-1], rel=1e-9)
             assert record.honest_scatter == pytest.approx(values.sum(), rel=1e-9)

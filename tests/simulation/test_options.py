@@ -104,6 +104,25 @@ def test_starting_again_starts_without_momentum() -> None:
     assert torch.equal(first.model, again.model)
 
 
+def test_a_checkpoint_holds_the_momentum_of_those_who_have_some_and_gives_it_back() -> None:
+    what = config(cohorts=ListedCohorts(rounds=((3, 5),)), cohort_size=2, client=ClientOptions(momentum=0.9))
+    with Federation(what, dataset=classes()) as federation:
+        momentum = federation.client_momentum
+        assert momentum is not None
+        empty = federation.checkpoint(federation.start())
+        state, _ = federation.play(federation.start())
+        checkpoint, kept = federation.checkpoint(state), momentum.clone()
+        assert checkpoint.tensors["clients/who"].tolist() == [3, 5]
+        assert checkpoint.tensors["clients/momentum"].shape == (2, 18)
+        momentum.fill_(9.0)
+        found = federation.restore(checkpoint)
+        assert torch.equal(momentum, kept)
+        assert (found.round, found.extra) == (1, {})
+        assert torch.equal(found.model, state.model)
+        federation.restore(empty)
+        assert not momentum.any()
+
+
 @pytest.mark.portable
 def test_momentum_is_the_same_for_any_number_of_processes() -> None:
     what = config(client=ClientOptions(momentum=0.9), rounds=4)
@@ -115,7 +134,7 @@ def test_everything_is_computed_in_the_dtype_asked_for(dtype: str, expected: tor
     with Federation(config(dtype=dtype), dataset=classes()) as federation:
         state, _ = federation.play(federation.start())
         assert state.model.dtype == expected
-        assert federation._crew.matrix.dtype == expected  # noqa: SLF001
+        assert federation._pool.matrix.dtype == expected  # noqa: SLF001
         assert federation.setting.train.features.dtype == expected
 
 

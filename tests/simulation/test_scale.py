@@ -57,7 +57,7 @@ def test_a_million_clients_take_two_index_arrays_and_rounds_of_two_thousand() ->
         shares = federation.setting.shares
         assert federation.setting.num_clients == MILLION
         assert shares.order.nbytes + shares.offsets.nbytes <= 8 * (2 * MILLION + 1)
-        assert federation._crew.matrix.shape == (2_000, 4)  # noqa: SLF001
+        assert federation._pool.matrix.shape == (2_000, 4)  # noqa: SLF001
         assert federation.client_momentum is None
         state, before = federation.start(), resident()
         for _ in range(what.rounds):

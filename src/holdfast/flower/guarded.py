@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from logging import WARNING
 from typing import cast, final
 
@@ -14,16 +15,18 @@ from flwr.serverapp.strategy import FedAvg, Result, Strategy
 from flwr.supercore import log
 
 from holdfast.errors import ParameterError, ReplyError
-from holdfast.flower.door import Door, secret
-from holdfast.flower.gate import Gate
-from holdfast.flower.layout import BUFFERS, ArraySpec, ModelLayout, NDArray, combined_buffers
+from holdfast.flower.grid import ForwardingGrid
+from holdfast.flower.layout import BUFFERS, ArraySpec, ModelLayout, NDArray
+from holdfast.flower.loop import largest_reply, most_objects
 from holdfast.flower.metrics import common_metrics, scalars_of
-from holdfast.flower.passing import PassingGrid
-from holdfast.flower.playing import largest_reply, most_objects
-from holdfast.flower.receiving import Unreadable, replies_to
-from holdfast.flower.sampling import Member, Roster
-from holdfast.flower.terms import known
+from holdfast.flower.nodes import Member, NodeDirectory
+from holdfast.flower.replies.matcher import ReplyMatcher, secret
+from holdfast.flower.replies.stream import Unreadable, replies_to
+from holdfast.flower.replies.validator import ReplyValidator
+from holdfast.flower.settings import require_known
+from holdfast.server.buffers import median_buffers, median_counters
 from holdfast.server.record import DroppedReply
+from holdfast.server.state import ServerState
 
 
 @final
@@ -50,18 +53,18 @@ class GuardedStrategy(Strategy):
         self.drops: list[tuple[int, DroppedReply]] = []
         """What was wrong with replies, each with the round of Flower it was found in."""
         self._convert_dtypes, self._buffers = convert_dtypes, buffers
-        self._roster = Roster(None)
+        self._directory = NodeDirectory(None)
         self._layout: ModelLayout | None = None
-        self._before: dict[str, NDArray] = {}
-        self._door = Door([], [], self._roster)
+        self._before: ServerState | None = None
+        self._matcher = ReplyMatcher([], [], self._directory)
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Let the strategy choose, and remember whom; it is shown the parameters, nodes are sent the whole model."""
         self._layout = self._layout or ModelLayout.of(arrays, self._buffers)
-        self._before = self._layout.buffers_of(arrays)
-        parameters = _only(self._layout.parameters, self._layout.parameters_of(arrays).numpy())
+        self._before = self._layout.state_of(arrays)
+        parameters = _only(self._layout.parameters, self._before.model.numpy())
         messages = self._remembered(self.strategy.configure_train(server_round, parameters, config, grid))
         for message in messages:
             message.content[self.strategy.arrayrecord_key] = arrays
@@ -74,25 +77,34 @@ class GuardedStrategy(Strategy):
 
         Buffers go the way they go in holdfast's own strategies: the median over the replies.
         """
-        layout, buffers = known(self._layout), self._before
-        gate = Gate(layout, arrays_key=self.strategy.arrayrecord_key, convert_dtypes=self._convert_dtypes)
+        layout, before = require_known(self._layout), require_known(self._before)
+        validator = ReplyValidator(
+            layout, arrays_key=self.strategy.arrayrecord_key, convert_dtypes=self._convert_dtypes
+        )
         row, rows = np.empty(layout.dim, layout.row_dtype), []
 
         def parameters(content: RecordDict) -> RecordDict:
-            rows.append(gate.admit(content, row))
-            return RecordDict({gate.arrays_key: _only(layout.parameters, row)})
+            rows.append(validator.admit(content, row))
+            return RecordDict({validator.arrays_key: _only(layout.parameters, row)})
 
         sound = self._sound(server_round, replies, parameters)
         arrays, metrics = self._tried(lambda: self.strategy.aggregate_train(server_round, sound))
         if arrays is None:
             return None, metrics
         try:
-            last = Gate(ModelLayout(layout.parameters), arrays_key=gate.arrays_key, convert_dtypes=True)
-            last.admit(RecordDict({gate.arrays_key: arrays}), row)
+            last = ReplyValidator(ModelLayout(layout.parameters), arrays_key=validator.arrays_key, convert_dtypes=True)
+            last.admit(RecordDict({validator.arrays_key: arrays}), row)
         except ReplyError as error:
             log(WARNING, "%s returned no model: %s", type(self.strategy).__name__, error)
             return None, metrics
-        return layout.to_arrays(torch.from_numpy(row), combined_buffers(rows, buffers)), metrics
+        buffers, counters = layout.stack_buffers(rows)
+        after = replace(
+            before,
+            model=torch.from_numpy(row),
+            buffers=median_buffers(buffers, before.buffers, layout.variances),
+            counters=median_counters(counters, before.counters),
+        )
+        return layout.arrays_of(after), metrics
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -131,7 +143,9 @@ class GuardedStrategy(Strategy):
         for message in sent:
             message.metadata.group_id = secret()  # Flower's own messages differ in node and time only
         nodes = [message.metadata.dst_node_id for message in sent]
-        self._door = Door([Member(self._roster.name(node), node) for node in nodes], sent, self._roster)
+        self._matcher = ReplyMatcher(
+            [Member(self._directory.name(node), node) for node in nodes], sent, self._directory
+        )
         return sent
 
     def _sound(
@@ -140,21 +154,21 @@ class GuardedStrategy(Strategy):
         """Return the replies that can be read, each with one record of metrics, and note the others."""
         found: list[tuple[int, RecordDict, dict[str, float]]] = []
         for reply in replies:
-            place = self._door.place(reply)
+            place = self._matcher.place(reply)
             if place is None:
                 continue
             try:
-                content = self._door.content(place, reply)
+                content = self._matcher.content(place, reply)
                 found.append((place, read(content), scalars_of(content)))
             except ReplyError as error:
-                self._door.drop(place, error)
-        self._door.close()
-        self.drops += [(server_round, drop) for drop in self._door.drops]
+                self._matcher.drop(place, error)
+        self._matcher.close()
+        self.drops += [(server_round, drop) for drop in self._matcher.drops]
         common = set(common_metrics([report for _, _, report in found]))
         for _, content, report in found:
             shown = {name: report.get(name, 0.0) for name in sorted(common)}
             content["metrics"] = MetricRecord({**shown, self.strategy.weighted_by_key: 1})
-        return [self._door.answered(place, content) for place, content, _ in found]
+        return [self._matcher.answered(place, content) for place, content, _ in found]
 
     def _tried(
         self, aggregate: Callable[[], tuple[ArrayRecord | None, MetricRecord | None]]
@@ -169,7 +183,7 @@ class GuardedStrategy(Strategy):
 
 
 @final
-class OneAtATime(PassingGrid):
+class OneAtATime(ForwardingGrid):
     """A grid that receives replies one at a time, bounded, those that cannot be read included."""
 
     def __init__(self, grid: Grid, limit: int, objects: int) -> None:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from fnmatch import fnmatchcase
 from typing import Any, TypeAlias, final
@@ -15,17 +15,17 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from flwr.app import Array, ArrayRecord
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from holdfast.errors import DtypeError, ParameterError
+from holdfast.server.buffers import variance_columns
+from holdfast.server.state import ServerState
 
 NDArray: TypeAlias = npt.NDArray[Any]
 
 BUFFERS = ("*running_mean", "*running_var", "*num_batches_tracked")
 """Names of arrays that are not trained: what batch normalisation keeps."""
-VARIANCES = ("*running_var", "*_var", "*variance*")
-"""Names of buffers that hold variances."""
 FLOATS = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))
 """What a parameter may be."""
 
@@ -51,7 +51,7 @@ class ArraySpec:
     dtype: np.dtype[Any]
     kind: Kind
     offset: int = -1
-    """The first column in the row; -1 for a buffer, which has none."""
+    """The first column in the row of parameters, or in that of buffers; -1 for what is no float, which has none."""
 
     @property
     def size(self) -> int:
@@ -65,7 +65,7 @@ class ArraySpec:
 
     @property
     def columns(self) -> slice:
-        """The columns of a parameter in the row."""
+        """The columns of a parameter or a float buffer in its row."""
         return slice(self.offset, self.offset + self.size)
 
 
@@ -75,7 +75,8 @@ class ModelLayout:
     """Names, shapes, dtypes and kinds of the arrays of a trusted model, and the columns of its parameters.
 
     A row holds the parameters one after the other in the order of the record, each in C order. Arrays whose name
-    matches a pattern of `buffers`, and all that are not real numbers, are buffers: they are not in the row.
+    matches a pattern of `buffers`, and all that are not real numbers, are buffers: they are not in the row. Those that
+    are real numbers lie in a row of their own, the others are counters.
 
     >>> record = ArrayRecord([np.ones((2, 3), np.float32), np.zeros(2, np.float32), np.array(7)])
     >>> layout = ModelLayout.of(record)
@@ -98,15 +99,15 @@ class ModelLayout:
             ParameterError: an array is not finite, or there is no parameter.
         """
         specs: list[ArraySpec] = []
-        offset = 0
+        ends = {Kind.PARAMETER: 0, Kind.FLOAT_BUFFER: 0}
         for name, array in arrays.items():
             value = array.numpy()
-            spec = ArraySpec(name, tuple(value.shape), value.dtype, _kind_of(name, value, buffers))
-            if spec.kind is Kind.PARAMETER:
-                spec = ArraySpec(spec.name, spec.shape, spec.dtype, spec.kind, offset)
-                offset += spec.size
+            kind = _kind_of(name, value, buffers)
+            spec = ArraySpec(name, tuple(value.shape), value.dtype, kind, ends.get(kind, -1))
+            if kind in ends:
+                ends[kind] += spec.size
             specs.append(spec)
-        if not offset:
+        if not ends[Kind.PARAMETER]:
             raise ParameterError(
                 f"a model needs at least one parameter, a float array that is no buffer; got {_listed(specs)}"
             )
@@ -123,6 +124,16 @@ class ModelLayout:
         return tuple(spec for spec in self.specs if spec.kind is not Kind.PARAMETER)
 
     @property
+    def float_buffers(self) -> tuple[ArraySpec, ...]:
+        """Those of them that are real numbers."""
+        return tuple(spec for spec in self.specs if spec.kind is Kind.FLOAT_BUFFER)
+
+    @property
+    def variances(self) -> Bool[Tensor, " m"]:
+        """Which columns of the row of buffers hold variances."""
+        return variance_columns((spec.name, spec.size) for spec in self.float_buffers)
+
+    @property
     def dim(self) -> int:
         """The length d of a row."""
         return sum(spec.size for spec in self.parameters)
@@ -135,7 +146,7 @@ class ModelLayout:
     @property
     def row_dtype(self) -> np.dtype[Any]:
         """The dtype of a row: float64 if a parameter is, else float32."""
-        return FLOATS[2] if any(spec.dtype == FLOATS[2] for spec in self.parameters) else FLOATS[1]
+        return _widest(self.parameters)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -148,6 +159,39 @@ class ModelLayout:
         for spec, value in self._read(arrays, self.parameters):
             row[spec.columns] = value.reshape(-1)
         return torch.from_numpy(row)
+
+    def pack_buffers(self, named: Mapping[str, NDArray]) -> tuple[NDArray, dict[str, NDArray]]:
+        """Return the real numbers of buffers in a row, and the others by name."""
+        floats = self.float_buffers
+        row = np.empty(sum(spec.size for spec in floats), _widest(floats))
+        for spec in floats:
+            row[spec.columns] = named[spec.name].reshape(-1)
+        return row, {spec.name: named[spec.name] for spec in self.buffers if spec.kind is Kind.OTHER_BUFFER}
+
+    def stack_buffers(
+        self, replies: Sequence[Mapping[str, NDArray]]
+    ) -> tuple[Float[Tensor, "n m"], tuple[dict[str, NDArray], ...]]:
+        """Return the buffers of replies, a row each, and their counters."""
+        packed = [self.pack_buffers(each) for each in replies]
+        rows = np.stack([row for row, _ in packed]) if packed else np.empty((0, 0))
+        return torch.from_numpy(rows), tuple(counters for _, counters in packed)
+
+    def state_of(self, arrays: ArrayRecord, round: int = 0) -> ServerState:
+        """Return the state of a server that starts a round with a trusted record."""
+        row, counters = self.pack_buffers(self.buffers_of(arrays))
+        return ServerState(round, self.parameters_of(arrays), torch.from_numpy(row), counters)
+
+    def arrays_of(self, state: ServerState) -> ArrayRecord:
+        """Return the model of a state as a record like the trusted one."""
+        row = state.buffers.numpy()
+        floats = {spec.name: row[spec.columns] for spec in self.float_buffers}
+        return self.to_arrays(state.model, {**floats, **state.counters})
+
+    def representable(self, state: ServerState) -> ServerState:
+        """Return the state with the model that the clients will be sent: rounded to the dtypes of its arrays."""
+        if all(spec.dtype == self.row_dtype for spec in self.parameters):
+            return state
+        return replace(state, model=self.parameters_of(self.arrays_of(state)))
 
     def buffers_of(self, arrays: ArrayRecord) -> dict[str, NDArray]:
         """Return the buffers of a trusted record by name."""
@@ -182,42 +226,9 @@ class ModelLayout:
             yield spec, value
 
 
-def combined_buffers(rows: Sequence[Mapping[str, NDArray]], before: Mapping[str, NDArray]) -> dict[str, NDArray]:
-    """Return the coordinate-wise median of the buffers of the valid replies, or `before` if there are none.
-
-    Of an even number, real numbers take the midpoint of the two in the middle, integers and booleans the lower one, so
-    that every entry lies between two that were sent. Entries that became NaN, or negative in a buffer that is named as
-    a variance and had no negative entry, keep the value of `before`.
-
-    >>> before = {"count": np.array([0]), "mean": np.array([0.0])}
-    >>> replies = [{"count": np.array([n]), "mean": np.array([n / 2])} for n in (3, 4, 5, 900)]
-    >>> {name: value.tolist() for name, value in combined_buffers(replies, before).items()}
-    {'count': [4], 'mean': [2.25]}
-    """
-    if not rows:
-        return {name: value.copy() for name, value in before.items()}
-    return {
-        name: _believed(name, _median(np.stack([row[name] for row in rows])), value) for name, value in before.items()
-    }
-
-
-def _median(values: NDArray) -> NDArray:
-    """Return the median over the first axis, with the dtype of the values."""
-    order = np.sort(values, axis=0)
-    lower, upper = order[(len(order) - 1) // 2], order[len(order) // 2]
-    if values.dtype.kind != "f":
-        return np.asarray(lower)
-    # Halved before they are added: the sum of two large finite numbers may not be finite.
-    return np.asarray(np.where(lower == upper, lower, lower / 2 + upper / 2), values.dtype)
-
-
-def _believed(name: str, value: NDArray, before: NDArray) -> NDArray:
-    if value.dtype.kind != "f":
-        return value
-    absurd = np.isnan(value)
-    if any(fnmatchcase(name, pattern) for pattern in VARIANCES) and not np.any(before < 0):
-        absurd |= value < 0
-    return np.asarray(np.where(absurd, before, value), value.dtype)
+def _widest(specs: Sequence[ArraySpec]) -> np.dtype[Any]:
+    """Return the dtype that holds all numbers of these arrays in a row: float64 if one is, else float32."""
+    return FLOATS[2] if any(spec.dtype == FLOATS[2] for spec in specs) else FLOATS[1]
 
 
 def _fitted(spec: ArraySpec, row: NDArray, buffers: Mapping[str, NDArray]) -> NDArray:

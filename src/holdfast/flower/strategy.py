@@ -4,35 +4,42 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from logging import INFO
-from typing import Any, Literal, final
+from typing import Literal, final
 
+import torch
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 from flwr.supercore import log
 from torch import Tensor
 
-from holdfast.aggregators import Aggregation, Aggregator, Need, Rage, ServerView
+from holdfast.aggregators import Aggregator, Rage, ServerView
 from holdfast.errors import ParameterError, ReplyError
-from holdfast.flower.door import Door, secret, written
-from holdfast.flower.gate import Gate
-from holdfast.flower.journal import ServerState
+from holdfast.flower.client_config import ClientConfig
 from holdfast.flower.layout import BUFFERS, ModelLayout
+from holdfast.flower.loop import Evaluated, Loop
 from holdfast.flower.metrics import scalars_of
-from holdfast.flower.playing import Settings, play
-from holdfast.flower.receiving import Unreadable
-from holdfast.flower.reports import MetricsFn, common_record, figures, say, with_counts
-from holdfast.flower.rounds import Received, Start, Tampering, TrainingRound, aggregated, erased
-from holdfast.flower.sampling import Member, Muster, Roll, Roster, cohort_of, examiners_of
-from holdfast.flower.stepping import stepped
-from holdfast.flower.terms import known, terms_of
-from holdfast.server.record import Client, RoundRecord, finite
+from holdfast.flower.nodes import Member, NodeDirectory, NodeNames, NodeWaiter, cohort_of, evaluators_of
+from holdfast.flower.replies.matcher import ReplyMatcher, secret, written
+from holdfast.flower.replies.matrix import ReplyMatrix
+from holdfast.flower.replies.stream import Unreadable
+from holdfast.flower.replies.validator import ReplyValidator
+from holdfast.flower.reports import MetricsFn, common_record, figures, say, scores_of, with_counts
+from holdfast.flower.run_folder import open_run_folder, resume_run, run_exists
+from holdfast.flower.settings import Tampering, check_seconds, check_settings, check_whole, require_known
+from holdfast.runs.writer import RunWriter
+from holdfast.server.record import RoundRecord, finite
+from holdfast.server.round import Server, round_record
+from holdfast.server.state import ServerState
+from holdfast.server.timer import Timer
 from holdfast.simulation import RunConfig
 from holdfast.simulation.cohorts import Cohorts, UniformCohorts
-from holdfast.simulation.recording import Timer, decided
+from holdfast.simulation.config import ServerOptions
 from holdfast.simulation.schedules import ConstantSchedule, Schedule
 
 
@@ -78,7 +85,7 @@ class HoldfastStrategy(Strategy, ABC):
     """The root of everything random."""
     cohorts: Cohorts = field(default_factory=UniformCohorts)
     """How a cohort is chosen among the nodes, sorted by name."""
-    nodes: Roll = None
+    nodes: NodeNames = None
     """Names of nodes by node id, or a JSON file with them; only these are asked. All, by id, if left out."""
     run_folder: str | os.PathLike[str] | None = None
     """Where the run is written down, and continued from if it was interrupted; nowhere if left out."""
@@ -99,17 +106,28 @@ class HoldfastStrategy(Strategy, ABC):
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
-        self.terms = terms_of(self)
+        check_settings(vars(self), self.the_rule())
+        self._client_config = ClientConfig.of(
+            lr=self.lr,
+            rule=self.the_rule(),
+            local_steps=self.local_steps,
+            batch_size=self.batch_size,
+            schedule=self.schedule,
+            seed=self.seed,
+            cohorts=self.cohorts,
+            server=ServerOptions(momentum=self.server_momentum),
+        )
         self.records: list[RoundRecord] = []
         """The rounds so far, those before an interruption included."""
         self.ttl: float | None = None
         """How long messages stay valid, in seconds; Flower's own default if None."""
-        self._roster = Roster.of(self.nodes)
-        self._muster = Muster(self._roster, patience=self.wait_for_nodes)
+        self._directory = NodeDirectory.of(self.nodes)
+        self._waiter = NodeWaiter(self._directory, patience=self.wait_for_nodes)
         self._layout: ModelLayout | None = None
         self._state: ServerState | None = None
-        self._round: TrainingRound | None = None
-        self._examiners = Door([], [], self._roster)
+        self._before: ServerState | None = None
+        self._round: ReplyMatrix | None = None
+        self._evaluators = ReplyMatcher([], [], self._directory)
         self._timer = Timer()
 
     @abstractmethod
@@ -119,56 +137,53 @@ class HoldfastStrategy(Strategy, ABC):
     @property
     def layout(self) -> ModelLayout:
         """How the model lies in a row; known from the first round on."""
-        return known(self._layout)
+        return require_known(self._layout)
 
     @property
     def state(self) -> ServerState:
         """The state after the last round."""
-        return known(self._state)
+        return require_known(self._state)
 
-    def adopt(self, arrays: ArrayRecord, state: ServerState | None = None) -> ServerState:
-        """Take the arrays as the model to go on from; the first ones say what a model looks like."""
+    def _adopt(self, arrays: ArrayRecord, round: int) -> ServerState:
+        """Take the arrays as the model that a round starts from; the first ones say what a model looks like."""
         if self._layout is None:
             self._layout = ModelLayout.of(arrays, self.buffers)
-        model, buffers = self._layout.parameters_of(arrays), self._layout.buffers_of(arrays)
-        before = state or self._state or ServerState(0, model, buffers)
-        self._state = replace(before, model=model, buffers=buffers)
-        return self._state
+        sent = self._layout.state_of(arrays, round)
+        if self._state is not None:
+            sent = replace(sent, velocity=self._state.velocity, rule_memory=self._state.rule_memory)
+        self._state = sent
+        return sent
 
-    def members(self, grid: Grid) -> list[Member]:
+    def _online(self, grid: Grid) -> list[Member]:
         """Return the nodes online, after waiting for as many as a round needs."""
         wanted = self.num_train_nodes or self.min_train_nodes
-        return self._muster.online(grid, least=self.min_available_nodes, wanted=wanted)
+        return self._waiter.wait_for_nodes(grid, least=self.min_available_nodes, wanted=wanted)
 
-    def cohort_size(self, online: int) -> int:
+    def _cohort_size(self, online: int) -> int:
         """Return K for so many nodes online."""
         return self.num_train_nodes or max(int(online * self.fraction_train), self.min_train_nodes)
-
-    def num_clients(self, online: int) -> int:
-        """Return R: how many nodes have names, or else are online."""
-        return online if self._roster.names is None else len(self._roster.names)
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Choose K nodes and write to each: the model, H, η, b."""
         self._timer, self._round, number = Timer(), None, server_round - 1
-        state = self.adopt(arrays)
+        self._before = self._adopt(arrays, number)
         if self.fraction_train == 0.0:
             return []
         asked: list[Member] = []
         with self._timer.part("sampling"):
-            members = self.members(grid)
+            members = self._online(grid)
             if len(members) >= self.min_available_nodes:
-                size = self.cohort_size(len(members))
+                size = self._cohort_size(len(members))
                 asked = cohort_of(members, self.cohorts, round=number, size=size, seed=self.seed)
         log(INFO, "configure_train: asking %s of %s nodes", len(asked), len(members))
-        settings = self.terms.config(number, config)
-        messages = self._messages(asked, arrays, settings, MessageType.TRAIN)
-        self._round = TrainingRound(
-            Start(number, self.terms.lr_of(number), state.model),
-            Door(asked, messages, self._roster),
-            Gate(self.layout, arrays_key=self.arrayrecord_key, convert_dtypes=self.convert_dtypes),
+        messages = self._messages(asked, arrays, self._client_config.config(number, config), MessageType.TRAIN)
+        self._round = ReplyMatrix(
+            self._before.model,
+            self._client_config.lr_of(number),
+            ReplyMatcher(asked, messages, self._directory),
+            ReplyValidator(self.layout, arrays_key=self.arrayrecord_key, convert_dtypes=self.convert_dtypes),
             keep_metrics=self.train_metrics_aggr_fn is not None,
         )
         return messages
@@ -183,44 +198,41 @@ class HoldfastStrategy(Strategy, ABC):
         with self._timer.part("waiting"):
             training.take(replies)
         with self._timer.part("aggregation"):
-            received = training.received()
-            outcome, following = self._outcome(training.start, received, len(training.door.asked))
-        self._state = replace(following, round=server_round)
-        record = self._record(training, received.clients, outcome)
+            record = self._conclude(training, self.state)
         metrics = common_record(
             training.reports, training.metric_records, self.train_metrics_aggr_fn, self.weighted_by_key
         )
-        self.records.append(record.model_copy(update={"metrics": finite(figures(metrics, "train/"))}))
+        more = {"metrics": finite(figures(metrics, "train/")), "seconds": self._timer.rounded()}
+        self.records.append(record.model_copy(update=more))
         say(record)
-        arrays = None if record.skipped else self.layout.to_arrays(self.state.model, self.state.buffers)
-        return arrays, with_counts(metrics, record)
+        return None if record.skipped else self.layout.arrays_of(self.state), with_counts(metrics, record)
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Choose nodes and write to each: the model."""
-        self._examiners = Door([], [], self._roster)
+        self._evaluators = ReplyMatcher([], [], self._directory)
         if self.fraction_evaluate == 0.0:
             return []
-        members = self._roster.members(grid.get_node_ids())
+        members = self._directory.members(grid.get_node_ids())
         size = max(int(len(members) * self.fraction_evaluate), self.min_evaluate_nodes)
-        asked = examiners_of(members, round=server_round - 1, size=size, seed=self.seed)
+        asked = evaluators_of(members, round=server_round - 1, size=size, seed=self.seed)
         settings = ConfigRecord({**config, "server-round": server_round})
         messages = self._messages(asked, arrays, settings, MessageType.EVALUATE)
-        self._examiners = Door(asked, messages, self._roster)
+        self._evaluators = ReplyMatcher(asked, messages, self._directory)
         return messages
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message | Unreadable]) -> MetricRecord | None:
         """Return the median of what the nodes report; it decides nothing."""
         contents: list[RecordDict] = []
         for reply in replies:
-            place = self._examiners.place(reply)
+            place = self._evaluators.place(reply)
             if place is None:
                 continue
             try:
-                contents.append(RecordDict(dict(self._examiners.content(place, reply).metric_records)))
+                contents.append(RecordDict(dict(self._evaluators.content(place, reply).metric_records)))
             except ReplyError as error:
-                log(INFO, "\t> no evaluation from %r: %s", self._examiners.asked[place].name, written(str(error)))
+                log(INFO, "\t> no evaluation from %r: %s", self._evaluators.asked[place].name, written(str(error)))
         if not contents:
             return None
         reports = [scalars_of(content) for content in contents]
@@ -252,78 +264,92 @@ class HoldfastStrategy(Strategy, ABC):
             ParameterError: a number is out of its range, or the arrays are no model that can be trained.
             RunError: the folder holds a run of another configuration, or another process works in it.
         """
-        settings = Settings(timeout, train_config or ConfigRecord(), evaluate_config or ConfigRecord(), evaluate_fn)
-        return play(self, grid, initial_arrays, num_rounds, settings)
-
-    def prepare(self, rounds: int, timeout: float | None) -> None:
-        """Begin anew: learn how many rounds there will be, and how long a reply may take."""
-        self.terms, self.ttl = self.terms.lasting(rounds), timeout
-        self._layout, self._state = None, None
+        if timeout is not None:
+            check_seconds("timeout", timeout)
+        self._client_config = self._client_config.with_rounds(check_whole("num_rounds", num_rounds, least=1))
+        self.ttl, self._layout, self._state = timeout, None, None
         self.records.clear()
+        log(INFO, "Starting %s: %s rounds", type(self).__name__, num_rounds)
+        self.summary()
+        state = self._adopt(initial_arrays, 0)
+        writer = self._open_run(grid)
+        with nullcontext() if writer is None else writer.folder.locked():
+            if writer is not None:
+                state, self.records[:] = resume_run(writer, state)
+            self._state, arrays = state, self.layout.arrays_of(state)
+            if state.round:
+                log(INFO, "continuing after round %s of %s", state.round, num_rounds)
+            configs = train_config or ConfigRecord(), evaluate_config or ConfigRecord()
+            loop = Loop(self, grid, self.layout, timeout, *configs, evaluate_fn)
+            rounds = range(state.round + 1, num_rounds + 1)
+            result = loop.play(arrays, rounds, partial(self._close_round, writer))
+            if writer is not None:
+                model = {name: torch.from_numpy(array.numpy()) for name, array in require_known(result.arrays).items()}
+                writer.finish(self.state, model, deployed=True)
+        return result
 
-    def amend(self, changes: Mapping[str, Any], metrics: Mapping[str, float]) -> RoundRecord:
-        """Complete the record of the last round by what was found out after it, and return it."""
-        last = self.records[-1]
-        seconds = {**last.seconds, **self._timer.rounded()}
-        self.records[-1] = last.model_copy(
-            update=finite({**changes, "metrics": {**last.metrics, **metrics}, "seconds": seconds})
-        )
-        return self.records[-1]
+    def _open_run(self, grid: Grid) -> RunWriter | None:
+        """Return what writes the run down; None if it is written nowhere."""
+        if self.run_folder is None:
+            return None
+        online = 1 if run_exists(self.run_folder) else len(self._online(grid))
+        named = self._directory.names
+        num_clients = max(1, online if named is None else len(named))
+        size = max(1, min(self._cohort_size(online), num_clients))
+        told = self._client_config
+        config = told.to_run_config(self.layout, num_clients=num_clients, cohort_size=size, twin=self.twin)
+        return open_run_folder(config, self.layout, self.run_folder, own_steps=not told.sends_lr)
 
-    @property
-    def timer(self) -> Timer:
-        """Counts the seconds of the round in progress."""
-        return self._timer
+    def _close_round(self, writer: RunWriter | None, server_round: int, found: Evaluated) -> None:
+        """Complete the record of a round by what was found out after it, and write it down."""
+        if not self.records or self.records[-1].round != server_round - 1:
+            return  # nobody was to train
+        last, by_clients, by_server = self.records[-1], found.by_clients, found.by_server
+        metrics = {
+            **last.metrics,
+            **({} if by_clients is None else figures(by_clients, "evaluate/")),
+            **({} if by_server is None else figures(by_server, "server/")),
+        }
+        more = {**scores_of(by_server), "metrics": metrics, "seconds": {**last.seconds, **found.seconds}}
+        self.records[-1] = last.model_copy(update=finite(more))
+        if writer is not None:
+            writer.write(require_known(self._before), self.records[-1], self.state)
 
     def _messages(self, asked: list[Member], arrays: ArrayRecord, config: ConfigRecord, kind: str) -> list[Message]:
         record = RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: config})
         return [Message(record, member.node_id, kind, ttl=self.ttl, group_id=secret()) for member in asked]
 
-    def _outcome(self, start: Start, received: Received, asked: int) -> tuple[Aggregation | str, ServerState]:
-        """Return what the rule made of the rows, and the state after it: the same as before if it made nothing."""
-        rule = self.the_rule()
-        view = self._view(start, max(asked, 1))
-        outcome = aggregated(received, rule, view, self.tampering)
-        if isinstance(outcome, str):
-            return outcome, self.state
-        following = stepped(self.state, start, received, outcome, self.server_momentum, self.layout)
-        return (following, self.state) if isinstance(following, str) else (outcome, following)
+    def _conclude(self, training: ReplyMatrix, state: ServerState) -> RoundRecord:
+        """Take the server's step, and return the record of the round."""
+        server = Server(self.the_rule(), self.server_momentum, self.layout.variances)
+        received, asked = training.received(), [member.name for member in training.matcher.asked]
+        view = self._view(server, state, training.lr, len(asked))
+        if self.tampering is not None and received.clients:
+            self.tampering.tamper(received.updates, list(received.clients), server.rule, view)
+        outcome, following = server.conclude(state, received, view, lr=training.lr)
+        self._state = self.layout.representable(following)
+        return round_record(
+            outcome,
+            round=state.round,
+            local_steps=self.local_steps,
+            lr=training.lr,
+            cohort=asked,
+            received=received.clients,
+            model_bytes=self.layout.nbytes,
+            drops=tuple(training.matcher.drops),
+        )
 
-    def _view(self, start: Start, asked: int) -> ServerView:
+    def _view(self, server: Server, state: ServerState, lr: float, asked: int) -> ServerView:
         """Return what the server tells its rule besides the rows."""
-        needs, state = self.the_rule().all_needs(), self.state
-        trusted = None
-        if Need.TRUSTED_ROW in needs and self.trusted_update_fn is not None:
-            arrays = self.trusted_update_fn(start.round + 1, self.layout.to_arrays(start.model, state.buffers))
-            trusted = (start.model - self.layout.parameters_of(arrays)) / start.lr
+
+        def row() -> Tensor:
+            arrays = require_known(self.trusted_update_fn)(state.round + 1, self.layout.arrays_of(state))
+            return (state.model - self.layout.parameters_of(arrays)) / lr
 
         def loss(model: Tensor) -> float:
-            return float(known(self.trusted_loss_fn)(self.layout.to_arrays(model, state.buffers)))
+            return float(require_known(self.trusted_loss_fn)(self.layout.arrays_of(replace(state, model=model))))
 
-        return ServerView(
-            round=start.round,
-            cohort_size=asked,
-            model=start.model,
-            trusted_row=trusted,
-            trusted_loss=loss if Need.TRUSTED_LOSS in needs else None,
-            memory=state.rule_memory,
-        )
-
-    def _record(self, training: TrainingRound, clients: tuple[Client, ...], outcome: Aggregation | str) -> RoundRecord:
-        start, door = training.start, training.door
-        return RoundRecord(
-            round=start.round,
-            step=(start.round + 1) * self.local_steps,
-            lr=start.lr,
-            cohort=tuple(member.name for member in door.asked),
-            erased=erased(door, clients),
-            received=clients,
-            drops=training.drops,
-            bytes_down=len(door.asked) * self.layout.nbytes,
-            bytes_up=len(clients) * self.layout.nbytes,
-            **decided(outcome, clients),
-            seconds=self._timer.rounded(),
-        )
+        return server.view(state, asked=asked, trusted_row=row, trusted_loss=loss)
 
 
 @final

@@ -15,12 +15,12 @@ from holdfast.data import Dataset, GivenData
 from holdfast.errors import CorruptRunError, ParameterError, RunError, UnknownNameError
 from holdfast.runs.deployments import check_simulated
 from holdfast.runs.files import checksum, config_from_toml, part_of_configuration, provenance, sealed
-from holdfast.runs.states import from_checkpoint, to_checkpoint, to_snapshot
+from holdfast.runs.writer import RunWriter
 from holdfast.server.checkpoint import Checkpoint
 from holdfast.server.folder import RunFolder
-from holdfast.server.history import Rounds, summary_of
 from holdfast.server.record import RoundRecord
-from holdfast.simulation import Federation, RunConfig, State
+from holdfast.server.state import ServerState
+from holdfast.simulation import Federation, RunConfig
 
 
 @final
@@ -99,40 +99,30 @@ class Run:
         """
         check_simulated(self.folder)
         with self.folder.locked(), self.federation as federation:
-            state = self._state()
+            writer = RunWriter(self.config, self.folder, to_checkpoint=federation.checkpoint)
+            state = self._state(writer)
             while state.round < self.config.rounds:
                 following, record = federation.play(state)
-                if self.config.measures(state.round):
-                    self.folder.save_snapshot(to_snapshot(state))
-                self.folder.append(record)
+                writer.write(state, record, following)
                 state = following
-                if state.round % self.config.checkpoint_every == 0 or state.round == self.config.rounds:
-                    self.folder.save_checkpoint(to_checkpoint(state, federation.client_momentum))
                 yield record
-            self._finish(state)
+            writer.finish(state, self._tensors(state))
 
-    def _state(self) -> State:
+    def _state(self, writer: RunWriter) -> ServerState:
         """Return the state to go on from, and forget what was written after it."""
-        checkpoint = self.folder.latest_checkpoint()
+        checkpoint = writer.rewind()
         self.notes.extend(self.folder.notes)
-        self.folder.rewind(checkpoint.round if checkpoint is not None else 0)
         if checkpoint is None:
             return self.federation.start()
         _check_model(checkpoint, self.federation.setting.layout.dim, self.folder)
-        return from_checkpoint(checkpoint, self.federation.client_momentum, self.config.device)
+        return self.federation.restore(checkpoint)
 
-    def _finish(self, state: State) -> None:
-        """Write the last snapshot, the model and the summary, unless they are there."""
-        if self.folder.summary() is not None:
-            return
+    def _tensors(self, state: ServerState) -> dict[str, Tensor]:
+        """Return the model by the names that its architecture gives its parameters and buffers."""
         setting = self.federation.setting
         module = self.config.model.build(setting.dataset, self.config.seed).to(state.model.dtype)
         setting.layout.load(module, state.model, state.buffers)
-        tensors = {name: each for name, each in module.state_dict().items() if isinstance(each, Tensor)}
-        if self.config.evaluation.measured_rounds:
-            self.folder.save_snapshot(to_snapshot(state))
-        self.folder.write_model(tensors)
-        self.folder.write_summary(summary_of(Rounds.of(self.folder.records())))
+        return {name: each for name, each in module.state_dict().items() if isinstance(each, Tensor)}
 
 
 def config_of(folder: RunFolder) -> RunConfig:

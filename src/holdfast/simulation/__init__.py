@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from holdfast.simulation.config import ClientOptions, Evaluation, RunConfig, ServerOptions
-    from holdfast.simulation.federation import Federation, State
+    from holdfast.simulation.federation import Federation
     from holdfast.simulation.tables import config_from_table, config_table
 
 _PLACES = {
@@ -20,7 +20,6 @@ _PLACES = {
     "Federation": "federation",
     "RunConfig": "config",
     "ServerOptions": "config",
-    "State": "federation",
     "config_from_table": "tables",
     "config_table": "tables",
 }
@@ -31,7 +30,6 @@ __all__ = [
     "Federation",
     "RunConfig",
     "ServerOptions",
-    "State",
     "config_from_table",
     "config_table",
 ]

@@ -1,4 +1,4 @@
-"""The adversary's turn in a round: what its clients train on, and what they send instead."""
+"""The adversary's part in a round: what its clients train on, and what they send instead."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from holdfast.attacks import AdversaryView, Attack, Forged, Knowledge, acting
 from holdfast.attacks.base import sent_by_all
 from holdfast.attacks.labels import DataAttack
 from holdfast.errors import CohortTooSmallError, NoUsableRowError
+from holdfast.server.decision import divergence
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,9 @@ class Adversary:
         sees = Knowledge.HONEST in self.granted and num_honest > 0
         return Knowledge.OWN in known or not sees or self.poison() is not None
 
-    def forge(self, own: Float[Tensor, "f d"], honest: Float[Tensor, "n d"], rule: Aggregator, turn: Turn) -> Forged:
+    def forge(
+        self, own: Float[Tensor, "f d"], honest: Float[Tensor, "n d"], rule: Aggregator, context: AttackContext
+    ) -> Forged:
         """Return what the Byzantine clients send.
 
         They send what they computed if the attack has nothing to work with: it must see honest rows and there are none,
@@ -53,32 +56,32 @@ class Adversary:
             own_rows=own,
             honest_rows=honest if bool(finite.all()) else honest[finite],
             server_rule=rule,
-            server_view=replace(turn.server_view, clients=self._senders(turn, finite)),
+            server_view=replace(context.server_view, clients=self._senders(context, finite)),
             granted=self.granted,
-            round=turn.round,
+            round=context.round,
             seed=self.seed,
-            memory=turn.memory,
+            memory=context.memory,
         )
         blind = Knowledge.HONEST in self.granted and not view.may(Knowledge.HONEST)
-        if (blind and Knowledge.HONEST in self.attack.all_needs()) or divergence(turn.server_view) is not None:
+        if (blind and Knowledge.HONEST in self.attack.all_needs()) or divergence(context.server_view) is not None:
             return _honest(view)
         try:
             return self.attack(view)
         except (CohortTooSmallError, NoUsableRowError):
             return _honest(view)
 
-    def _senders(self, turn: Turn, finite: Bool[Tensor, " n"]) -> list[int] | None:
+    def _senders(self, context: AttackContext, finite: Bool[Tensor, " n"]) -> list[int] | None:
         """Return who sends the rows that the adversary tries the rule on; None if it has seen no honest row."""
         seen = finite.cpu().numpy() | (Knowledge.HONEST not in self.granted)
         if not seen.any():
             return None
-        forged = np.ones(len(turn.clients) - len(seen), dtype=np.bool_)
-        senders: list[int] = turn.clients[np.concatenate([forged, seen])].tolist()
+        forged = np.ones(len(context.clients) - len(seen), dtype=np.bool_)
+        senders: list[int] = context.clients[np.concatenate([forged, seen])].tolist()
         return senders
 
 
 @dataclass(frozen=True, eq=False)
-class Turn:
+class AttackContext:
     """What goes with one round."""
 
     round: int
@@ -92,11 +95,3 @@ class Turn:
 def _honest(view: AdversaryView) -> Forged:
     """Return the own rows; what the attack remembers is kept for it."""
     return sent_by_all(view.own_rows.clone(), view.memory)
-
-
-def divergence(view: ServerView) -> str | None:
-    """Return which of the server's own vectors is not finite any more, as a sentence; None if all are."""
-    for what, vector in (("the model", view.model), ("the server's own update", view.trusted_row)):
-        if vector is not None and not bool(torch.isfinite(vector).all()):
-            return f"{what} is not finite: training has diverged"
-    return None

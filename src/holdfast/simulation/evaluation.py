@@ -27,7 +27,7 @@ class Score:
 
 
 @dataclass(frozen=True, eq=False)
-class Examiner:
+class Evaluator:
     """Looks at models on some points."""
 
     module: nn.Module

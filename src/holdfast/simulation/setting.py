@@ -20,7 +20,7 @@ from holdfast.simulation.adversary import Adversary
 from holdfast.simulation.config import RunConfig
 from holdfast.simulation.engines.base import Engine
 from holdfast.simulation.engines.choice import choose
-from holdfast.simulation.evaluation import Examiner, evenly
+from holdfast.simulation.evaluation import Evaluator, evenly
 from holdfast.simulation.local import ClientData, Task
 
 
@@ -35,9 +35,9 @@ class Setting:
     engine: Engine
     engine_choice: str
     """One line that says why this engine."""
-    train: Examiner
-    test: Examiner
-    trusted: Examiner | None
+    train: Evaluator
+    test: Evaluator
+    trusted: Evaluator | None
     """Looks at models on the server's own points."""
 
     @classmethod
@@ -61,14 +61,14 @@ class Setting:
             shares=shares,
             engine=engine,
             engine_choice=choice,
-            train=_examiner(task, task.data.features, task.data.labels, evenly(held, config.evaluation.train_points)),
-            test=_examiner(
+            train=_evaluator(task, task.data.features, task.data.labels, evenly(held, config.evaluation.train_points)),
+            test=_evaluator(
                 task,
                 _placed(dataset.test_features, config),
                 _placed(dataset.test_labels, config),
                 evenly(np.arange(len(dataset.test_labels)), config.evaluation.test_points),
             ),
-            trusted=None if own is None else _examiner(task, task.data.features, task.data.labels, own),
+            trusted=None if own is None else _evaluator(task, task.data.features, task.data.labels, own),
         )
 
     @property
@@ -176,8 +176,8 @@ def _task(config: RunConfig, dataset: Dataset, shares: Shares) -> Task:
     return Task(module, Layout.of(module), config.model.loss(), config.model.l2, config.local(), data, config.seed)
 
 
-def _examiner(task: Task, features: Tensor, labels: Tensor, points: NDArray[np.int64]) -> Examiner:
+def _evaluator(task: Task, features: Tensor, labels: Tensor, points: NDArray[np.int64]) -> Evaluator:
     if len(points) < len(labels):
         places = torch.from_numpy(points).to(labels.device)
         features, labels = features[places], labels[places]
-    return Examiner(copy.deepcopy(task.module), task.layout, task.loss, task.l2, features, labels)
+    return Evaluator(copy.deepcopy(task.module), task.layout, task.loss, task.l2, features, labels)

@@ -59,6 +59,7 @@ class Pool(ABC):
 
 
 @final
+@dataclass(frozen=True)
 class ThisProcess(Pool):
     """One task after the other, here."""
 

@@ -114,7 +114,8 @@ def _spawn(stage: str, folder: Path, owner: int) -> None:
     prefix, created = _alone(), psutil.Process(owner).create_time()
     words = [*prefix, sys.executable, str(HERE / "stage.py"), str(folder), str(owner), str(created), stage]
     words.append("alone" if prefix else "among others")
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    places = (str(ROOT), os.environ.get("PYTHONPATH", ""))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))}
     log = os.open(folder / "stage.log", os.O_WRONLY | os.O_CREAT, 0o600)
     with Path(os.devnull).open("rb") as nothing:
         copies = [(os.POSIX_SPAWN_DUP2, source, target) for target, source in enumerate((nothing.fileno(), log, log))]

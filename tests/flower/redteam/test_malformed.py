@@ -9,10 +9,10 @@ from flwr.supercore.inflatable.inflatable_object import InflatableObject, get_al
 
 from holdfast.attacks import ATTACKS
 from holdfast.errors import ParameterError, ReplyError
-from holdfast.flower.gate import Gate
 from holdfast.flower.layout import ModelLayout
 from holdfast.flower.redteam import malformed as module
 from holdfast.flower.redteam.malformed import MALFORMED
+from holdfast.flower.replies.validator import ReplyValidator
 from holdfast.rng import stream
 
 HIDDEN = {"chunk-bomb"}
@@ -114,11 +114,11 @@ def test_the_gate_admits_exactly_what_is_harmless(name: str) -> None:
     layout = ModelLayout.of(arrays(1))
     row = np.empty(layout.dim, np.float32)
     if MALFORMED[name].harmless:
-        assert set(Gate(layout).admit(forged(name), row)) == {"running_var", "num_batches_tracked"}
+        assert set(ReplyValidator(layout).admit(forged(name), row)) == {"running_var", "num_batches_tracked"}
         assert np.isfinite(row).all()
     else:
         with pytest.raises(ReplyError):
-            Gate(layout).admit(forged(name), row)
+            ReplyValidator(layout).admit(forged(name), row)
 
 
 def test_a_chunk_bomb_is_small_on_the_wire_and_huge_when_put_together() -> None:

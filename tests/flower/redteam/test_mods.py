@@ -40,7 +40,7 @@ from holdfast.flower.redteam import (
     stalling,
 )
 from holdfast.flower.redteam.mods import MEMORY, malformed
-from holdfast.simulation.adversary import Adversary, Turn
+from holdfast.simulation.adversary import Adversary, AttackContext
 
 OWN = frozenset({Knowledge.OWN})
 EVERY = {name: ATTACKS.example(name) for name in ATTACKS}
@@ -55,8 +55,8 @@ UNABLE = {name: attack for name, attack in EVERY.items() if name not in ABLE}
 def simulated(attack: Attack, own: Tensor, *, seed: int, number: int, cohort_size: int) -> Forged:
     """Return what the simulator's adversary forges with one client, if it sees nothing else."""
     honest = torch.ones(cohort_size - 1, len(own))
-    turn = Turn(number, ServerView(round=number), np.arange(cohort_size))
-    return Adversary(attack, OWN, seed).forge(own[None], honest, Mean(), turn)
+    context = AttackContext(number, ServerView(round=number), np.arange(cohort_size))
+    return Adversary(attack, OWN, seed).forge(own[None], honest, Mean(), context)
 
 
 @cache
@@ -141,8 +141,8 @@ def test_mimic_remembers_as_it_does_in_the_simulator() -> None:
     memory: Any = {}
     for number in range(3):
         own = update_in(answer(message=message_of(round=number)))
-        turn = Turn(number, ServerView(round=number), np.arange(10), memory)
-        expected = Adversary(attack, OWN, 0).forge(own[None], torch.ones(9, len(own)), Mean(), turn)
+        moment = AttackContext(number, ServerView(round=number), np.arange(10), memory)
+        expected = Adversary(attack, OWN, 0).forge(own[None], torch.ones(9, len(own)), Mean(), moment)
         memory = expected.memory
         forged = update_in(answer([attacking(attack)], message_of(round=number), context))
         torch.testing.assert_close(forged, expected.rows[0], rtol=1e-5, atol=1e-4)

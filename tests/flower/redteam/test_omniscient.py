@@ -11,9 +11,9 @@ from holdfast.aggregators import Krum, Median, ServerView
 from holdfast.attacks import ATTACKS, EVERYTHING, DataAttack
 from holdfast.errors import ParameterError
 from holdfast.flower.redteam import Omniscient
-from holdfast.flower.rounds import Tampering
+from holdfast.flower.settings import Tampering
 from holdfast.rng import stream
-from holdfast.simulation.adversary import Adversary, Turn
+from holdfast.simulation.adversary import Adversary, AttackContext
 
 EVERY = {name: ATTACKS.example(name) for name in ATTACKS}
 CLIENTS = ["a", "b", "c", "d", "e", "f", "g", "h"]
@@ -31,8 +31,8 @@ def test_the_rows_are_those_of_the_simulators_adversary(name: str) -> None:
     updates, before = rows(), rows()
     view = ServerView(round=2, model=torch.zeros(6))
     order = np.array([CLIENTS[i] for i in LIARS + HONEST], dtype=object)
-    turn = Turn(2, view, order)
-    expected = Adversary(EVERY[name], EVERYTHING, 3).forge(before[LIARS], before[HONEST], RULE, turn)
+    context = AttackContext(2, view, order)
+    expected = Adversary(EVERY[name], EVERYTHING, 3).forge(before[LIARS], before[HONEST], RULE, context)
     tampering: Tampering = Omniscient(EVERY[name], byzantine={"b", "f"}, seed=3)
     tampering.tamper(updates, list(CLIENTS), RULE, view)
     assert torch.equal(updates[HONEST], before[HONEST])
@@ -79,7 +79,7 @@ def test_what_it_remembers_lasts() -> None:
         view = ServerView(round=number)
         order = np.array([CLIENTS[i] for i in LIARS + HONEST], dtype=object)
         expected = Adversary(adversary.attack, EVERYTHING, 0).forge(
-            before[LIARS], before[HONEST], RULE, Turn(number, view, order, memory)
+            before[LIARS], before[HONEST], RULE, AttackContext(number, view, order, memory)
         )
         memory = dict(expected.memory)
         adversary.tamper(updates, list(CLIENTS), RULE, view)

@@ -30,8 +30,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> object:
         from ray.cluster_utils import Cluster
 
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
-    cluster.add_node(num_cpus=1)
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     cluster.add_node(num_cpus=1)
     yield cluster
     cluster.shutdown()  # type: ignore[no-untyped-call]

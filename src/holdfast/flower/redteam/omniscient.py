@@ -17,7 +17,7 @@ from holdfast.aggregators import Aggregator, ServerView
 from holdfast.attacks import EVERYTHING, Attack
 from holdfast.attacks.labels import DataAttack
 from holdfast.errors import ParameterError
-from holdfast.simulation.adversary import Adversary, Turn
+from holdfast.simulation.adversary import Adversary, AttackContext
 
 
 @final
@@ -76,7 +76,7 @@ class Omniscient:
             return
         order = np.array([*np.flatnonzero(forged), *np.flatnonzero(~forged)])
         senders = np.array(clients, dtype=object)[order]
-        turn = Turn(view.round, view, senders, self._memory)
-        outcome = self._adversary.forge(updates[forged], updates[~forged], rule, turn)
+        context = AttackContext(view.round, view, senders, self._memory)
+        outcome = self._adversary.forge(updates[forged], updates[~forged], rule, context)
         updates[forged] = torch.where(outcome.silent[:, None].to(updates.device), torch.nan, outcome.rows)
         self._memory = outcome.memory

@@ -27,13 +27,14 @@ from holdfast.errors import UnknownNameError, find, nearest
 from holdfast.sweeps.matrices.populations import SERVER_KNOWS
 from holdfast.values import ValueObject
 
-NO_ESTIMATES: Mapping[str, str] = MappingProxyType(
+LEFT_OUT: Mapping[str, str] = MappingProxyType(
     {
         "rsa": "its update is a sum of signs, whose length says nothing of that of the rows",
         "slsgd": "its update is a share of a step, not an estimate of the mean of the rows",
+        "smea": "looks at all subsets: seconds for an update, and attacks that search need dozens of updates",
     }
 )
-"""Rules whose distance to the mean of the honest rows is no error, and why."""
+"""Rules that could take part and do not unless they are named, and why."""
 RULE_VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {"rage-known": {"name": "rage", "mode": "known"}, "rage-exact": {"name": "rage", "mode": "exact"}}
 )
@@ -87,7 +88,7 @@ def why_no_rule(name: str) -> str | None:
     unknown = RULES[name].needs - SERVER_KNOWS
     if unknown:
         return f"needs {', '.join(sorted(map(str, unknown)))}, which the server of a matrix does not have"
-    return NO_ESTIMATES.get(name)
+    return LEFT_OUT.get(name)
 
 
 def why_no_attack(name: str) -> str | None:

@@ -18,7 +18,7 @@ from holdfast.server.record import Client
 from holdfast.simulation.cohorts import Cohorts
 from holdfast.values import whole_number
 
-Roll = Mapping[int, Client] | str | os.PathLike[str] | None
+NodeNames = Mapping[int, Client] | str | os.PathLike[str] | None
 """Names of nodes, or the JSON file with them, or none."""
 
 
@@ -33,31 +33,31 @@ class Member:
 
 @final
 @dataclass(frozen=True)
-class Roster:
+class NodeDirectory:
     """Which nodes belong to the federation, and what they are called.
 
     A node id is Flower's: it stays the same over restarts if the node's key is registered, and is new every time if
     not. With names, only nodes that have one are asked; without, every node is, and its id is its name.
 
-    >>> roster = Roster.of({17: "clinic", 4: "ward"})
-    >>> [member.name for member in roster.members([4, 17, 99])]
+    >>> directory = NodeDirectory.of({17: "clinic", 4: "ward"})
+    >>> [member.name for member in directory.members([4, 17, 99])]
     ['clinic', 'ward']
     """
 
     names: Mapping[int, Client] | None
 
     @classmethod
-    def of(cls, roll: Roll) -> Roster:
-        """Return the roster that names, or a JSON file {"node id": name}, describe.
+    def of(cls, given: NodeNames) -> NodeDirectory:
+        """Return the directory that names, or a JSON file {"node id": name}, describe.
 
         Raises:
             ParameterError: the file cannot be read, an id is no whole number, a name is given twice or is no name.
         """
-        if roll is None:
+        if given is None:
             return cls(None)
-        if not isinstance(roll, (Mapping, str, os.PathLike)):
-            raise ParameterError(f"nodes must be a table of node ids and names, or a JSON file with one, got {roll!r}")
-        table = roll if isinstance(roll, Mapping) else _read(Path(roll))
+        if not isinstance(given, (Mapping, str, os.PathLike)):
+            raise ParameterError(f"nodes must be a table of node ids and names, or a JSON file with one, got {given!r}")
+        table = given if isinstance(given, Mapping) else _read(Path(given))
         names = {_node_id(node): _name(name) for node, name in table.items()}
         if len({str(name) for name in names.values()}) != len(names) or not names:
             raise ParameterError(
@@ -76,22 +76,22 @@ class Roster:
 
 
 @final
-class Muster:
-    """Waits for nodes, and chooses among them.
+class NodeWaiter:
+    """Waits for nodes, but not for ever.
 
     A node that has gone is waited for once: when a wait was in vain, later rounds wait for no more than had come then,
     or are needed. So a node that comes for a round and goes again does not cost a whole wait every time.
     """
 
-    def __init__(self, roster: Roster, *, patience: float, poll: float = 1.0) -> None:
-        self._roster, self._patience, self._poll = roster, patience, poll
+    def __init__(self, directory: NodeDirectory, *, patience: float, poll: float = 1.0) -> None:
+        self._directory, self._patience, self._poll = directory, patience, poll
         self._came: int | None = None
 
-    def online(self, grid: Grid, *, least: int, wanted: int) -> list[Member]:
+    def wait_for_nodes(self, grid: Grid, *, least: int, wanted: int) -> list[Member]:
         """Return the members online, after waiting until there are as many as wanted, but not for ever."""
         target = max(least, wanted if self._came is None else min(wanted, self._came))
         deadline = time.monotonic() + self._patience
-        while len(members := self._roster.members(grid.get_node_ids())) < target and time.monotonic() < deadline:
+        while len(members := self._directory.members(grid.get_node_ids())) < target and time.monotonic() < deadline:
             time.sleep(self._poll)
         if len(members) < target:
             self._came = len(members)
@@ -106,7 +106,7 @@ def cohort_of(members: list[Member], cohorts: Cohorts, *, round: int, size: int,
     return [members[int(place)] for place in places if place < len(members)]
 
 
-def examiners_of(members: list[Member], *, round: int, size: int, seed: int) -> list[Member]:
+def evaluators_of(members: list[Member], *, round: int, size: int, seed: int) -> list[Member]:
     """Return who is asked to evaluate: drawn independently of who trains."""
     if size >= len(members):
         return members

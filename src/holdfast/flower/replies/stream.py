@@ -20,7 +20,7 @@ from flwr.superlink.grid import http_grid
 
 from holdfast.errors import ReplyError
 from holdfast.flower.faults import Fault
-from holdfast.flower.wire import described
+from holdfast.flower.replies.npy import described
 
 OBJECT_HEAD = 4096
 """Bytes that an object of a reply may take besides the numbers in it: its type, its children, its shape."""

@@ -12,8 +12,8 @@ from flwr.common.constant import ErrorCode
 
 from holdfast.errors import ReplyError
 from holdfast.flower.faults import Fault
-from holdfast.flower.receiving import Unreadable
-from holdfast.flower.sampling import Member, Roster
+from holdfast.flower.nodes import Member, NodeDirectory
+from holdfast.flower.replies.stream import Unreadable
 from holdfast.server.record import Client, DroppedReply
 
 DETAIL = 300
@@ -32,14 +32,14 @@ def secret() -> str:
 
 
 @final
-class Door:
+class ReplyMatcher:
     """The clients that were asked in a round, and what became of their replies."""
 
-    def __init__(self, asked: Sequence[Member], messages: Sequence[Message], roster: Roster) -> None:
+    def __init__(self, asked: Sequence[Member], messages: Sequence[Message], directory: NodeDirectory) -> None:
         self.asked = tuple(asked)
         self.drops: list[DroppedReply] = []
         """Everything that was wrong, in the order it was found."""
-        self._messages, self._roster = tuple(messages), roster
+        self._messages, self._directory = tuple(messages), directory
         self._answered: set[int] = set()
 
     def place(self, reply: Message | Unreadable) -> int | None:
@@ -52,7 +52,7 @@ class Door:
         place = self._by_message.get(message_id)
         if place is None:
             sender = reply.node_id if isinstance(reply, Unreadable) else reply.metadata.src_node_id
-            self._note(self._roster.name(sender), Fault.NOT_ASKED, f"it answers the message {message_id[:16]!r}")
+            self._note(self._directory.name(sender), Fault.NOT_ASKED, f"it answers the message {message_id[:16]!r}")
             return None
         if place in self._answered:
             self._note(self.asked[place].name, Fault.REPEATED, "the first reply counts")

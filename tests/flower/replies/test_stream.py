@@ -19,9 +19,9 @@ from flwr.superlink.grid import http_grid
 from tests.flower.grids import Clock, Node, Reply, ScriptedGrid, identify
 from tests.flower.superlinks import SuperLink, Upload
 
-from holdfast.flower import receiving
 from holdfast.flower.faults import Fault
-from holdfast.flower.receiving import Unreadable, replies_to
+from holdfast.flower.replies import stream as reply_stream
+from holdfast.flower.replies.stream import Unreadable, replies_to
 
 LIMIT = 10_000
 
@@ -203,7 +203,7 @@ def test_no_reply_is_waited_for_longer_than_its_share_of_the_time(
         clock.now += patience  # the worst case: everybody withholds something until it is given up
         yield
 
-    monkeypatch.setattr(receiving, "bounded", noted)
+    monkeypatch.setattr(reply_stream, "bounded", noted)
     grid = ScriptedGrid(answering, [1, 2, 3, 4], clock=clock)
     list(replies_to(grid, messages(1, 2, 3, 4), timeout=100.0, limit=LIMIT))
     assert shares == [25.0] * 4
@@ -376,7 +376,7 @@ def test_a_reply_over_which_the_superlink_fails_is_unreadable(clock: Clock) -> N
     assert isinstance(first, Unreadable)
     assert (first.node_id, first.fault) == (1, Fault.UNREADABLE)
     assert value_of(second) == 2
-    assert len(link.failures) == receiving.TRIES
+    assert len(link.failures) == reply_stream.TRIES
     assert sum(clock.naps) < 60.0
 
 

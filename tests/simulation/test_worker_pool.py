@@ -29,7 +29,7 @@ from holdfast.models import (
 )
 from holdfast.partitions import IidPartition, UnequalPartition
 from holdfast.simulation import ClientOptions, Federation
-from holdfast.simulation.crew import Crew, _shared, _work
+from holdfast.simulation.worker_pool import WorkerPool, _shared, _work
 
 FAILING = ImportedModel(factory="tests.simulation.modules:Failing")
 DROPPING = ImportedModel(factory="tests.simulation.modules:dropping")
@@ -38,7 +38,7 @@ DYING = ImportedModel(factory="tests.simulation.modules:Dying")
 
 def workers(federation: Federation) -> list[int]:
     """Return the numbers of the worker processes."""
-    return [worker._process.pid for worker in federation._crew._workers if worker._process is not None]  # type: ignore[misc]  # noqa: SLF001
+    return [worker._process.pid for worker in federation._pool._workers if worker._process is not None]  # type: ignore[misc]  # noqa: SLF001
 
 
 def is_running(pid: int) -> bool:
@@ -119,7 +119,7 @@ def test_chunks_do_not_depend_on_the_number_of_processes_if_company_matters() ->
     for jobs in (1, 2, 3, 40):
         federation = Federation(what, dataset=classes(), jobs=jobs)
         clients = federation._arranged(torch.arange(40).numpy())  # noqa: SLF001
-        chunks.append(list(federation._crew._chunks(clients)))  # noqa: SLF001
+        chunks.append(list(federation._pool._chunks(clients)))  # noqa: SLF001
     assert all(each == chunks[0] for each in chunks)
     assert max(last - first for first, last in chunks[0]) <= 10  # or one worker would do all the work
 
@@ -236,13 +236,13 @@ def test_orders_are_few_numbers_and_chunks_cover_the_cohort_once() -> None:
     what = config(cohort_size=12, batch_size=8, partition=UnequalPartition(num_clients=12, spread=1.0))
     for jobs in (1, 3):
         federation = Federation(what, dataset=classes(), jobs=jobs)
-        crew: Crew = federation._crew  # noqa: SLF001
+        pool: WorkerPool = federation._pool  # noqa: SLF001
         clients = federation._arranged(torch.arange(12).numpy())  # noqa: SLF001
-        chunks = list(crew._chunks(clients))  # noqa: SLF001
+        chunks = list(pool._chunks(clients))  # noqa: SLF001
         assert [row for first, last in chunks for row in range(first, last)] == list(range(12))
         kinds = federation.setting.engine.kinds(clients)
         assert all(len(set(kinds[first:last].tolist())) == 1 for first, last in chunks)
-        assert list(crew._chunks(clients[:0])) == []  # noqa: SLF001
+        assert list(pool._chunks(clients[:0])) == []  # noqa: SLF001
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

@@ -54,7 +54,7 @@ class Start:
     """Every client's own momentum, if there is any; what a client leaves is put back."""
 
 
-class Crew:
+class WorkerPool:
     """Takes the local steps of cohorts; a context manager, because worker processes must be ended.
 
     Each worker costs the memory of its own working set only.
@@ -228,10 +228,10 @@ class _Worker:
             raise RunError("no worker process is running; enter the `with` block of the federation (again) first")
         return self._pipe
 
-    def start(self, engine: Engine, memory: _Memory, crew: list[_Worker]) -> None:
+    def start(self, engine: Engine, memory: _Memory, pool: list[_Worker]) -> None:
         """Fork. The pipe is made only now: a sibling that was forked before must not hold its far end open."""
         self._pipe, far_end = multiprocessing.Pipe()
-        near_ends = [worker.pipe for worker in crew if worker._pipe is not None]  # noqa: SLF001  of the same class
+        near_ends = [worker.pipe for worker in pool if worker._pipe is not None]  # noqa: SLF001  of the same class
         process = multiprocessing.get_context("fork").Process(
             target=_work, args=(far_end, near_ends, engine, memory), daemon=True
         )

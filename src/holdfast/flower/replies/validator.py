@@ -10,13 +10,13 @@ from flwr.app import Array, ArrayRecord, RecordDict
 from holdfast.errors import DtypeError, ReplyError, ShapeError
 from holdfast.flower.faults import Fault
 from holdfast.flower.layout import ArraySpec, Kind, ModelLayout, NDArray
-from holdfast.flower.wire import described, read_array, shown
+from holdfast.flower.replies.npy import described, read_array, shown
 
 _BLOCK = 1 << 16  # numbers that are looked at together: the scratch stays in the cache
 
 
 @final
-class Gate:
+class ReplyValidator:
     """Admits a reply that is a model like the trusted one, and nothing else.
 
     A reply must hold exactly one record of arrays, under the agreed key, with exactly the names of the model; every
@@ -29,12 +29,12 @@ class Gate:
             that the model's dtype cannot hold counts as not finite.
 
     >>> model = ArrayRecord([np.zeros(3, np.float32)])
-    >>> gate, row = Gate(ModelLayout.of(model)), np.empty(3, np.float32)
-    >>> gate.admit(RecordDict({"arrays": ArrayRecord([np.ones(3, np.float32)])}), row)
+    >>> validator, row = ReplyValidator(ModelLayout.of(model)), np.empty(3, np.float32)
+    >>> validator.admit(RecordDict({"arrays": ArrayRecord([np.ones(3, np.float32)])}), row)
     {}
     >>> row.tolist()
     [1.0, 1.0, 1.0]
-    >>> gate.admit(RecordDict({"arrays": ArrayRecord([np.full(3, np.nan, np.float32)])}), row)
+    >>> validator.admit(RecordDict({"arrays": ArrayRecord([np.full(3, np.nan, np.float32)])}), row)
     Traceback (most recent call last):
     ...
     holdfast.errors.ReplyError: array '0': every number must be finite, got NaN or Inf

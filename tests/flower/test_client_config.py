@@ -12,10 +12,11 @@ from tests.flower.grids import Clock, ScriptedGrid, identify
 
 from holdfast.aggregators import FlTrust, Mean, Rage, Zeno
 from holdfast.errors import HoldfastError, ParameterError
+from holdfast.flower.client_config import ClientConfig
 from holdfast.flower.guarded import GuardedStrategy
 from holdfast.flower.layout import ModelLayout
+from holdfast.flower.settings import check_share, check_whole
 from holdfast.flower.strategy import RageStrategy, RobustStrategy
-from holdfast.flower.terms import Terms, share, whole
 from holdfast.simulation import RunConfig
 from holdfast.simulation.schedules import SCHEDULES
 
@@ -142,8 +143,8 @@ def test_before_the_first_round_there_is_no_layout_and_no_state() -> None:
 
 
 def test_what_the_server_decides_cannot_be_replaced_by_the_users_config() -> None:
-    terms = Terms.of(lr=0.5, rule=Rage(num_byzantine=1), local_steps=3, batch_size="full", seed=7)
-    config = terms.config(4, ConfigRecord({"lr": 9.0, "round": 0, "own": "word"}))
+    told = ClientConfig.of(lr=0.5, rule=Rage(num_byzantine=1), local_steps=3, batch_size="full", seed=7)
+    config = told.config(4, ConfigRecord({"lr": 9.0, "round": 0, "own": "word"}))
     wanted = {"lr": 0.5, "round": 4, "server-round": 5, "local-steps": 3, "batch-size": 0, "seed": 7, "own": "word"}
     assert dict(config) == wanted
 
@@ -151,23 +152,23 @@ def test_what_the_server_decides_cannot_be_replaced_by_the_users_config() -> Non
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_the_step_size_follows_the_schedule_over_the_rounds_of_the_run(name: str) -> None:
     schedule = SCHEDULES[name]()
-    terms = Terms.of(lr=0.5, rule=Mean(), schedule=schedule).lasting(10)
+    told = ClientConfig.of(lr=0.5, rule=Mean(), schedule=schedule).with_rounds(10)
     config = RunConfig(lr=0.5, schedule=schedule, rounds=10)
-    assert [terms.lr_of(number) for number in range(10)] == [config.lr_of(number) for number in range(10)]
-    assert (terms.lr_of(9) < terms.lr_of(0)) == (name != "constant")
+    assert [told.lr_of(number) for number in range(10)] == [config.lr_of(number) for number in range(10)]
+    assert (told.lr_of(9) < told.lr_of(0)) == (name != "constant")
 
 
 def test_the_description_is_a_configuration_of_the_simulator_without_its_data() -> None:
-    terms = Terms.of(lr=None, rule=Mean()).lasting(3)
-    config = terms.described(ModelLayout.of(model()), num_clients=9, cohort_size=4, twin=None)
+    told = ClientConfig.of(lr=None, rule=Mean()).with_rounds(3)
+    config = told.to_run_config(ModelLayout.of(model()), num_clients=9, cohort_size=4, twin=None)
     assert (config.rounds, config.cohort_size, config.lr) == (3, 4, 1.0)
     twin = RunConfig(cohort_size=5)
-    known = terms.described(ModelLayout.of(model()), num_clients=9, cohort_size=4, twin=twin)
+    known = told.to_run_config(ModelLayout.of(model()), num_clients=9, cohort_size=4, twin=twin)
     assert (known.data, known.partition, known.model, known.cohort_size) == (twin.data, twin.partition, twin.model, 4)
 
 
 def test_the_small_checks_show_the_value() -> None:
     with pytest.raises(ParameterError, match="x must be a whole number from 2 on, got 1"):
-        whole("x", 1, least=2)
+        check_whole("x", 1, least=2)
     with pytest.raises(ParameterError, match="x must lie between 0 and 1, got 2"):
-        share("x", 2)
+        check_share("x", 2)

@@ -1,4 +1,4 @@
-"""Exactly K, by name, seeded; who is not on the roll is not asked; nobody is waited for for ever."""
+"""Exactly K, by name, seeded; who has no name is not asked; nobody is waited for for ever."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.flower.grids import Clock, ScriptedGrid, identify
 
 from holdfast.aggregators import Mean
 from holdfast.errors import ParameterError
-from holdfast.flower.sampling import Member, Muster, Roster, cohort_of, examiners_of
+from holdfast.flower.nodes import Member, NodeDirectory, NodeWaiter, cohort_of, evaluators_of
 from holdfast.flower.strategy import RobustStrategy
 from holdfast.rng import stream
 from holdfast.simulation.cohorts import ListedCohorts, RoundRobinCohorts, UniformCohorts
@@ -77,26 +77,26 @@ def test_with_names_the_cohort_is_one_of_names_whatever_the_node_ids_are() -> No
     assert plain == drawn
 
 
-def test_who_is_not_on_the_roll_is_not_asked() -> None:
+def test_who_is_not_in_the_directory_is_not_asked() -> None:
     strategy = RobustStrategy(Mean(), nodes={101: "clinic", 103: "ward"})
     assert asked(strategy, [*NODES, 999]) == [{101, 103}] * 3
 
 
 def test_numbers_come_first_then_words() -> None:
-    roster = Roster.of({1: "b", 2: 10, 3: "a", 4: 9})
-    assert [member.name for member in roster.members([1, 2, 3, 4, 5])] == [9, 10, "a", "b"]
-    assert roster.name(5) == "5"
+    directory = NodeDirectory.of({1: "b", 2: 10, 3: "a", 4: 9})
+    assert [member.name for member in directory.members([1, 2, 3, 4, 5])] == [9, 10, "a", "b"]
+    assert directory.name(5) == "5"
 
 
 def test_names_may_stand_in_a_file(tmp_path: Path) -> None:
     path = tmp_path / "nodes.json"
     path.write_text(json.dumps({"101": "clinic", "18446744073709551615": 3}))
-    assert Roster.of(path).names == {101: "clinic", 2**64 - 1: 3}
-    assert Roster.of(str(path)) == Roster.of(path)
+    assert NodeDirectory.of(path).names == {101: "clinic", 2**64 - 1: 3}
+    assert NodeDirectory.of(str(path)) == NodeDirectory.of(path)
 
 
 @pytest.mark.parametrize(
-    ("roll", "shown"),
+    ("names", "shown"),
     [
         ({}, "{}"),
         ({1: "a", 2: "a"}, "'a'"),
@@ -114,23 +114,23 @@ def test_names_may_stand_in_a_file(tmp_path: Path) -> None:
         ("no/such/file.json", "no/such/file.json"),
     ],
 )
-def test_rolls_that_cannot_be_are_refused_with_what_was_given(roll: Any, shown: str) -> None:
+def test_directories_that_cannot_be_are_refused_with_what_was_given(names: Any, shown: str) -> None:
     with pytest.raises(ParameterError, match=shown):
-        Roster.of(roll)
+        NodeDirectory.of(names)
 
 
 @pytest.mark.parametrize("text", ["", "[1, 2]", "{", "3", '{"a": "b"}', "\xff"])
-def test_files_that_hold_no_roll_are_refused(text: str, tmp_path: Path) -> None:
+def test_files_that_hold_no_names_are_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "nodes.json"
     path.write_text(text, encoding="latin-1")
     with pytest.raises(ParameterError):
-        Roster.of(path)
+        NodeDirectory.of(path)
 
 
 def test_waiting_for_nodes_ends(clock: Clock) -> None:
-    muster = Muster(Roster.of(None), patience=30.0)
+    waiter = NodeWaiter(NodeDirectory.of(None), patience=30.0)
     grid = ScriptedGrid(honest, NODES[:3])
-    assert len(muster.online(grid, least=2, wanted=5)) == 3
+    assert len(waiter.wait_for_nodes(grid, least=2, wanted=5)) == 3
     assert 30 <= clock.now < 32
 
 
@@ -139,31 +139,31 @@ def test_no_longer_than_needed(clock: Clock) -> None:
         def get_node_ids(self) -> list[int]:
             return list(NODES[: int(clock.now)])
 
-    muster = Muster(Roster.of(None), patience=30.0)
-    assert len(muster.online(Growing(), least=2, wanted=5)) == 5  # type: ignore[arg-type]
+    waiter = NodeWaiter(NodeDirectory.of(None), patience=30.0)
+    assert len(waiter.wait_for_nodes(Growing(), least=2, wanted=5)) == 5  # type: ignore[arg-type]
     assert clock.now == pytest.approx(5.0)
 
 
 def test_a_node_that_has_gone_is_waited_for_once(clock: Clock) -> None:
     grid = ScriptedGrid(honest, NODES)
-    muster = Muster(Roster.of(None), patience=30.0)
-    assert len(muster.online(grid, least=2, wanted=10)) == 10
+    waiter = NodeWaiter(NodeDirectory.of(None), patience=30.0)
+    assert len(waiter.wait_for_nodes(grid, least=2, wanted=10)) == 10
     grid.nodes.remove(NODES[0])
-    assert len(muster.online(grid, least=2, wanted=10)) == 9
+    assert len(waiter.wait_for_nodes(grid, least=2, wanted=10)) == 9
     waited = clock.now
     assert waited >= 30
-    assert len(muster.online(grid, least=2, wanted=10)) == 9
+    assert len(waiter.wait_for_nodes(grid, least=2, wanted=10)) == 9
     assert clock.now == waited
 
 
 def test_a_node_that_comes_and_goes_is_waited_for_once(clock: Clock) -> None:
     grid = ScriptedGrid(honest, NODES)
-    muster = Muster(Roster.of(None), patience=30.0)
+    waiter = NodeWaiter(NodeDirectory.of(None), patience=30.0)
     for _ in range(5):
         grid.nodes[:] = NODES[1:]
-        assert len(muster.online(grid, least=2, wanted=10)) == 9
+        assert len(waiter.wait_for_nodes(grid, least=2, wanted=10)) == 9
         grid.nodes[:] = NODES
-        assert len(muster.online(grid, least=2, wanted=10)) == 10
+        assert len(waiter.wait_for_nodes(grid, least=2, wanted=10)) == 10
     assert 30 <= clock.now < 32
 
 
@@ -191,9 +191,9 @@ def test_listed_and_round_robin_cohorts_are_kept_to() -> None:
     assert [member.name for member in turn] == [3, 4, 0]
 
 
-def test_examiners_are_as_many_as_wanted_and_differ_from_round_to_round() -> None:
-    drawn = [examiners_of(members(20), round=number, size=5, seed=0) for number in range(4)]
+def test_evaluators_are_as_many_as_wanted_and_differ_from_round_to_round() -> None:
+    drawn = [evaluators_of(members(20), round=number, size=5, seed=0) for number in range(4)]
     assert [len(set(each)) for each in drawn] == [5] * 4
     assert len({tuple(each) for each in drawn}) == 4
-    assert drawn[0] == examiners_of(members(20), round=0, size=5, seed=0)
-    assert examiners_of(members(3), round=0, size=5, seed=0) == members(3)
+    assert drawn[0] == evaluators_of(members(20), round=0, size=5, seed=0)
+    assert evaluators_of(members(3), round=0, size=5, seed=0) == members(3)

@@ -13,7 +13,7 @@ from flwr.app import Array
 from holdfast.errors import ReplyError
 from holdfast.flower.faults import Fault
 from holdfast.flower.layout import ArraySpec, Kind, NDArray
-from holdfast.flower.wire import MOST_HEADER, described, read_array, shown
+from holdfast.flower.replies.npy import MOST_HEADER, described, read_array, shown
 
 VALUES = np.arange(6, dtype=np.float32).reshape(2, 3)
 

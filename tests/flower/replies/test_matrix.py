@@ -37,11 +37,11 @@ from tests.flower.grids import Clock, ScriptedGrid, identify
 
 from holdfast.aggregators import Mean, Median, Rage
 from holdfast.errors import ReplyError
-from holdfast.flower.door import DETAIL, Door
 from holdfast.flower.faults import Fault
 from holdfast.flower.layout import ModelLayout
-from holdfast.flower.receiving import Unreadable
-from holdfast.flower.sampling import Member, Roster
+from holdfast.flower.nodes import Member, NodeDirectory
+from holdfast.flower.replies.matcher import DETAIL, ReplyMatcher
+from holdfast.flower.replies.stream import Unreadable
 from holdfast.flower.strategy import RageStrategy, RobustStrategy
 
 
@@ -167,20 +167,20 @@ def test_a_long_tale_is_cut_in_the_record() -> None:
 
 
 def test_the_door_names_clients_as_the_roster_does() -> None:
-    roster = Roster.of({7: "clinic"})
+    directory = NodeDirectory.of({7: "clinic"})
     message = Message(RecordDict(), 7, "train")
     message.metadata.__dict__["_message_id"] = "m"
-    door = Door([Member("clinic", 7)], [message], roster)
-    assert door.place(Unreadable("m", 7, "broken")) == 0
-    assert door.place(Unreadable("n", 8, "broken")) is None
-    door.close()
-    assert [(drop.client, drop.fault) for drop in door.drops] == [("8", "not asked")]
+    matcher = ReplyMatcher([Member("clinic", 7)], [message], directory)
+    assert matcher.place(Unreadable("m", 7, "broken")) == 0
+    assert matcher.place(Unreadable("n", 8, "broken")) is None
+    matcher.close()
+    assert [(drop.client, drop.fault) for drop in matcher.drops] == [("8", "not asked")]
 
 
 def test_what_has_no_content_says_why() -> None:
-    door = Door([Member("clinic", 7)], [], Roster.of(None))
+    matcher = ReplyMatcher([Member("clinic", 7)], [], NodeDirectory.of(None))
     with pytest.raises(ReplyError, match="broken") as caught:
-        door.content(0, Unreadable("m", 7, "broken"))
+        matcher.content(0, Unreadable("m", 7, "broken"))
     assert caught.value.fault == Fault.UNREADABLE
 
 

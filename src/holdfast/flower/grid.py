@@ -10,7 +10,7 @@ from flwr.serverapp import Grid
 from flwr.supercore.run import Run
 
 
-class PassingGrid(Grid, ABC):
+class ForwardingGrid(Grid, ABC):
     """A grid that passes everything on to another one; how messages are exchanged is left to those who need one."""
 
     def __init__(self, grid: Grid) -> None:

@@ -1,4 +1,4 @@
-"""The gate: a model like the trusted one comes in, everything else is a ReplyError."""
+"""The validator: a model like the trusted one comes in, everything else is a ReplyError."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from hypothesis.extra import numpy as hnp
 
 from holdfast.errors import DtypeError, ReplyError, ShapeError
 from holdfast.flower.faults import Fault
-from holdfast.flower.gate import Gate
 from holdfast.flower.layout import ModelLayout, NDArray
+from holdfast.flower.replies.validator import ReplyValidator
 
 
 def model(**changes: NDArray) -> dict[str, Array]:
@@ -32,17 +32,19 @@ def reply(arrays: dict[str, Array], key: str = "arrays", **records: Any) -> Reco
     return RecordDict({key: ArrayRecord(arrays), **records})
 
 
-GATE = Gate(ModelLayout.of(ArrayRecord(model())))
+VALIDATOR = ReplyValidator(ModelLayout.of(ArrayRecord(model())))
 
 
-def admitted(content: Any, gate: Gate = GATE, dtype: Any = np.float32) -> tuple[NDArray, dict[str, NDArray]]:
-    row = np.full(gate.layout.dim, np.nan, dtype)
-    return row, gate.admit(content, row)
+def admitted(
+    content: Any, validator: ReplyValidator = VALIDATOR, dtype: Any = np.float32
+) -> tuple[NDArray, dict[str, NDArray]]:
+    row = np.full(validator.layout.dim, np.nan, dtype)
+    return row, validator.admit(content, row)
 
 
-def fault_of(content: Any, gate: Gate = GATE) -> str:
+def fault_of(content: Any, validator: ReplyValidator = VALIDATOR) -> str:
     with pytest.raises(ReplyError) as caught:
-        admitted(content, gate)
+        admitted(content, validator)
     assert len(str(caught.value)) < 1000
     assert isinstance(caught.value.fault, Fault)
     return caught.value.fault
@@ -77,11 +79,11 @@ def test_a_single_number_that_is_not_finite_is_found_at_every_place(bad: float, 
 
 @pytest.mark.parametrize("place", [0, 65_535, 65_536, 199_999])
 def test_a_nan_is_found_in_every_block_of_a_large_array(place: int) -> None:
-    gate = Gate(ModelLayout.of(ArrayRecord([np.zeros(200_000, np.float32)])))
+    validator = ReplyValidator(ModelLayout.of(ArrayRecord([np.zeros(200_000, np.float32)])))
     value = np.zeros(200_000, np.float32)
-    assert admitted(RecordDict({"arrays": ArrayRecord([value])}), gate)[0].sum() == 0
+    assert admitted(RecordDict({"arrays": ArrayRecord([value])}), validator)[0].sum() == 0
     value[place] = np.nan
-    assert fault_of(RecordDict({"arrays": ArrayRecord([value])}), gate) == Fault.NOT_FINITE
+    assert fault_of(RecordDict({"arrays": ArrayRecord([value])}), validator) == Fault.NOT_FINITE
 
 
 @pytest.mark.parametrize(
@@ -122,7 +124,7 @@ def test_a_refusal_names_what_is_missing_and_what_is_there_besides(content: Reco
 
 
 def test_only_with_conversion_other_floats_are_taken_and_what_overflows_is_not_finite() -> None:
-    converting = Gate(GATE.layout, convert_dtypes=True)
+    converting = ReplyValidator(VALIDATOR.layout, convert_dtypes=True)
     wide = reply(model(weight=np.arange(6.0).reshape(2, 3), bias=np.array([7, 8], ">f2")))
     assert fault_of(wide) == Fault.DTYPE
     assert admitted(wide, converting)[0].tolist() == [0, 1, 2, 3, 4, 5, 7, 8]
@@ -134,16 +136,16 @@ def test_only_with_conversion_other_floats_are_taken_and_what_overflows_is_not_f
 
 def test_a_number_that_fits_the_row_but_not_the_model_is_not_finite() -> None:
     half = ArrayRecord({"a": Array(np.zeros(2, np.float16))})
-    gate = Gate(ModelLayout.of(half), convert_dtypes=True)
-    assert fault_of(reply({"a": Array(np.array([1e6, 0]))}), gate) == Fault.NOT_FINITE
-    assert fault_of(reply({"a": Array(np.array([np.nan, 0]))}), gate) == Fault.NOT_FINITE
-    assert admitted(reply({"a": Array(np.array([65504.0, -65504.0]))}), gate)[0].tolist() == [65504, -65504]
+    validator = ReplyValidator(ModelLayout.of(half), convert_dtypes=True)
+    assert fault_of(reply({"a": Array(np.array([1e6, 0]))}), validator) == Fault.NOT_FINITE
+    assert fault_of(reply({"a": Array(np.array([np.nan, 0]))}), validator) == Fault.NOT_FINITE
+    assert admitted(reply({"a": Array(np.array([65504.0, -65504.0]))}), validator)[0].tolist() == [65504, -65504]
 
 
 def test_arrays_without_numbers_and_without_axes_are_admitted() -> None:
     arrays = {"empty": Array(np.zeros((0, 3), np.float32)), "scale": Array(np.array(2.5, np.float32))}
-    gate = Gate(ModelLayout.of(ArrayRecord(arrays)))
-    assert admitted(reply(arrays), gate)[0].tolist() == [2.5]
+    validator = ReplyValidator(ModelLayout.of(ArrayRecord(arrays)))
+    assert admitted(reply(arrays), validator)[0].tolist() == [2.5]
 
 
 @pytest.mark.parametrize(
@@ -157,17 +159,17 @@ def test_arrays_without_numbers_and_without_axes_are_admitted() -> None:
 )
 def test_a_row_that_cannot_take_the_parameters_is_the_callers_mistake(row: NDArray, error: type[Exception]) -> None:
     with pytest.raises(error):
-        GATE.admit(reply(model()), row)
+        VALIDATOR.admit(reply(model()), row)
 
 
 def test_hardly_any_memory_is_used_besides_the_row() -> None:
     value = np.ones((1000, 1000), np.float32)
-    gate = Gate(ModelLayout.of(ArrayRecord([value])), convert_dtypes=True)
+    validator = ReplyValidator(ModelLayout.of(ArrayRecord([value])), convert_dtypes=True)
     row = np.empty(value.size, np.float32)
     for sent in (value, np.asfortranarray(value), value.astype(">f8")):
         content = RecordDict({"arrays": ArrayRecord([sent])})
         tracemalloc.start()
-        gate.admit(content, row)
+        validator.admit(content, row)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < 400_000
@@ -253,10 +255,10 @@ def with_data(owner: Any, data: Any) -> Any:
 @example(array=Array(np.arange(6, dtype=np.float64).reshape(2, 3)), convert=True)  # too
 def test_whatever_an_array_is_the_gate_admits_it_or_raises_a_reply_error(array: Any, convert: bool) -> None:
     content = with_data(RecordDict(), {"arrays": with_data(ArrayRecord(), {**model(), "weight": array})})
-    gate = Gate(GATE.layout, convert_dtypes=convert)
-    row = np.full(gate.layout.dim, np.nan, np.float32)
+    validator = ReplyValidator(VALIDATOR.layout, convert_dtypes=convert)
+    row = np.full(validator.layout.dim, np.nan, np.float32)
     try:
-        buffers = gate.admit(content, row)
+        buffers = validator.admit(content, row)
     except ReplyError:
         return
     assert set(buffers) == {"running_mean", "count"}
