@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from tests.reports.nasty import NASTY
 
-from holdfast.reports.panels import Bars, Code, Column, Lines, Panel, Series, Table, Text, Tone, Unit, facts_table
+from holdfast.reports.panels import Bars, Code, Column, Panel, Table, Text, Tone, Unit, facts_table
 from holdfast.reports.render.terminal import show
 
 
@@ -73,12 +73,6 @@ def test_what_comes_from_clients_is_plain_text() -> None:
 def test_lines_to_copy_are_not_wrapped() -> None:
     command = "holdfast report " + "x" * 200
     assert f"  {command}\n" in printed(Code(key="c", title="How", text=command))
-
-
-def test_a_curve_shows_where_it_begins_and_ends() -> None:
-    series = Series(name="rage", x=(0.0, 1.0, 2.0), y=(None, 0.5, 0.25), colour=0)
-    panel = Lines(key="l", title="t", series=(series,), x_title="round", y_title="accuracy", unit=Unit.PERCENT)
-    assert "rage     │ 50.0 % │ 25.0 % │  50.0 %" in printed(panel)
 
 
 def test_what_a_terminal_cannot_draw_is_refused() -> None:

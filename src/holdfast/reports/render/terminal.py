@@ -1,4 +1,4 @@
-"""Panels on a terminal: tables, words, lines to copy. Plots are for the page: a curve shows where it ends.
+"""Panels on a terminal: tables, words, lines to copy. Plots are for the page.
 
 Whatever a panel holds is printed as plain text: no letter of it acts, and nothing in it is markup.
 """
@@ -17,7 +17,7 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text as Words
 
-from holdfast.reports.panels import Code, Column, Lines, Panel, Table, Text, Tone, Unit, Value
+from holdfast.reports.panels import Code, Column, Panel, Table, Text, Tone, Unit, Value
 from holdfast.wording import NOTHING, duration, harmless, number, percent, prose
 
 WIDTH_OF_FILES = 120
@@ -26,8 +26,8 @@ _WIDEST_WORD = 24
 """A column of words is no wider than its longest word, or this, if there is no room."""
 _FRAME = 3
 """Letters between two columns."""
-_SHORT, _NARROWEST = 12, 6
-"""Letters of a name that is not wrapped, and of the narrowest column of words."""
+_SHORT, _NARROWEST, _MUCH = 12, 6, 80
+"""Letters of a name that is not wrapped, of the narrowest column of words, and of one that wants no more room."""
 _FORMATS: Mapping[Unit, Callable[[float], str]] = {
     Unit.NUMBER: number,
     Unit.PERCENT: percent,
@@ -77,18 +77,6 @@ def _(panel: Code, width: int) -> Iterable[RenderableType]:  # noqa: ARG001  lin
     for line in panel.text.splitlines():
         yield Words(f"  {prose(line)}")
     yield from _caption(panel.caption)
-
-
-@_body.register
-def _(panel: Lines, width: int) -> Iterable[RenderableType]:
-    """Return where every curve begins and ends."""
-    rows = []
-    for series in panel.series:
-        known = [value for value in series.y if value is not None]
-        rows.append((series.name, *((known[0], known[-1], max(known)) if known else (None, None, None))))
-    titles = ("first", "last", "largest")
-    columns = (Column(title=panel.y_title), *(Column(title=title, unit=panel.unit) for title in titles))
-    yield from _body(Table(key=panel.key, title=panel.title, columns=columns, rows=tuple(rows)), width)
 
 
 @_body.register
@@ -150,7 +138,7 @@ def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: in
             break
         found[widest] -= 1
     while sum(found) < room and (open_ := [place for place in range(len(found)) if found[place] < liked[place]]):
-        found[min(open_, key=lambda place: found[place] / liked[place] ** 0.5)] += 1
+        found[min(open_, key=lambda place: found[place] / min(liked[place], _MUCH) ** 0.5)] += 1
     return found
 
 
