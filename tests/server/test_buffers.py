@@ -47,6 +47,7 @@ def test_rows_that_are_not_finite_have_no_say() -> None:
 def test_a_variance_does_not_become_negative() -> None:
     rows = [[-5.0, 3.0, -1.0, -1.0]] * 3
     assert medians(rows, [1.0, 2.0, 0.0, 1.0], [True, True, True, False]) == [1.0, 3.0, 0.0, -1.0]
+    assert medians([[0.25, 0.0]] * 3, [1.0, 1.0], [True, True]) == [0.25, 0.0], "small is not negative"
 
 
 def test_variances_are_told_by_name() -> None:
