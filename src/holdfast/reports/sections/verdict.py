@@ -175,7 +175,7 @@ def _suspects(history: RunHistory) -> Iterator[str]:
         faults = f"; {faults_text(line.faults)}" if line.faults else ""
         told.append(f"{names[line.client]} (in {line.accused} of {plural(line.judged, 'round')}{faults})")
     more = f", and {plural(len(accused) - _MOST_NAMED, 'other')}" if len(accused) > _MOST_NAMED else ""
-    yield f"Most suspicious: {', '.join(told)}{more}. “holdfast audit” says why, round by round."
+    yield f"Removed or malformed most often: {', '.join(told)}{more}. “holdfast audit” says why, round by round."
 
 
 def _wronged(tally: Tally) -> str:
