@@ -12,7 +12,7 @@ from tests.oracles.saddle import Array
 
 from holdfast.aggregators import Rage, Stop
 from holdfast.aggregators.rage.constants import exact_constant, resilience
-from holdfast.aggregators.rage.exact import run_exact
+from holdfast.aggregators.rage.exact import _mean_bound, run_exact
 from holdfast.rng import stream
 
 pytestmark = pytest.mark.portable
@@ -167,3 +167,20 @@ def test_no_byzantine_row_means_the_plain_mean() -> None:
     found = Rage(num_byzantine=0, mode="exact", sigma0=5.0)(rows)
     np.testing.assert_allclose(found.update.numpy(), rows.mean(axis=0), rtol=1e-12)
     assert found.stop is Stop.NOTHING_TO_FILTER
+
+
+def test_the_quick_bound_is_the_largest_value_of_the_better_mean_that_the_cap_allows() -> None:
+    """With W the mean g of the rows, plain or weighted, max_Y Φ is λ_max(Σ c_i (g_i − g)(g_i − g)ᵀ)."""
+    rng = stream(0, "quick bound")
+    rows, c = rng.standard_normal((9, 4)) + 2.0, rng.uniform(0.5, 1.0, 9)
+
+    def largest(mean: Array) -> float:
+        return float(np.linalg.norm(np.sqrt(c)[:, None] * (rows - mean), 2)) ** 2
+
+    plain, weighted = largest(rows.mean(axis=0)), largest(np.average(rows, axis=0, weights=c))
+    assert weighted < plain
+    most = c.max() / c.sum()
+    gram = rows @ rows.T
+    assert _mean_bound(gram, c, 1.01 * most, weighted) == pytest.approx(weighted, rel=1e-12)
+    assert _mean_bound(gram, c, 0.99 * most, weighted) == pytest.approx(plain, rel=1e-12)
+    assert _mean_bound(gram, c, 1.01 * most, 2.0 * plain) == pytest.approx(plain, rel=1e-12)

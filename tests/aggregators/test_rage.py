@@ -276,6 +276,7 @@ def test_certificate_names_the_direction_of_the_largest_remaining_spread() -> No
     rows[:, 3] *= 10
     result = Rage(num_byzantine=2)(rows)
     assert result.certificate is not None
+    assert result.certificate.proved
     direction = result.certificate.direction(rows)
     assert abs(float(direction[3])) > 0.95
     assert float(direction.norm()) == pytest.approx(1.0)

@@ -66,6 +66,8 @@ def aggregate_shards(rank: int, folder: str) -> None:
         results = {
             "refusal/rows": np.array(_refusal(torch.zeros((4 + rank, 10)))),
             "refusal/dtype": np.array(_refusal(torch.zeros((4, 10), dtype=(torch.float32, torch.float64)[rank]))),
+            "agreed": ShardedColumns(torch.zeros((4, 10))).agree(np.array([1.0 + rank, 5.0 - rank])),
+            "total": ShardedColumns(torch.zeros((4, 10))).total(np.array([1.0 + rank, 5.0 - rank])),
         }
         for dtype in (np.float32, np.float64):
             for with_nan in (False, True):

@@ -23,6 +23,7 @@ from holdfast.linalg.columns import (
     Columns,
     DenseColumns,
     RowColumns,
+    subtract,
 )
 from holdfast.linalg.gram import pivoted_gram
 from holdfast.linalg.sources import as_columns
@@ -154,6 +155,21 @@ def test_other_dtypes_are_refused(dtype: np.dtype[np.generic] | type[np.generic]
 def test_what_is_no_matrix_of_rows_is_refused(updates: object) -> None:
     with pytest.raises(ShapeError):
         as_columns(updates)
+
+
+@pytest.mark.parametrize("updates", ["rows", b"rows", memoryview(b"rows"), 3.0, {}], ids=str)
+def test_what_cannot_hold_rows_is_refused_by_its_type(updates: object) -> None:
+    with pytest.raises(ShapeError, match=f"updates must be a K x d tensor or array, .* got {type(updates).__name__}$"):
+        as_columns(updates)
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+@pytest.mark.parametrize("shifted", [False, True])
+def test_rows_are_written_with_and_without_a_shift_on_every_device(device: str, shifted: bool) -> None:
+    block, out = torch.full((2, 3), 5.0, device=device), torch.empty((2, 3), device=device)
+    subtract(block, torch.ones(3, device=device) if shifted else None, out)
+    if device == "cpu":  # there are no numbers on the other
+        assert out.tolist() == [[4.0 if shifted else 5.0] * 3] * 2
 
 
 def test_rows_of_two_dtypes_are_refused() -> None:

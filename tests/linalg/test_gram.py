@@ -231,6 +231,12 @@ def test_rows_about_the_origin_need_no_pivot_and_rows_far_from_it_do() -> None:
     assert isinstance(gram_of(rows + np.float32(100.0)).pivot, int)
 
 
+def test_the_origin_is_tried_up_to_twice_the_distance_of_the_most_central_row() -> None:
+    # the squared distances to the median are 1, 0, 1; those to the origin 1, 4, 9 and 4, 9, 16
+    assert gram_of(np.array([[1.0], [2.0], [3.0]])).pivot == "origin"
+    assert gram_of(np.array([[2.0], [3.0], [4.0]])).pivot == 1
+
+
 def test_an_offset_outside_the_sampled_columns_is_noticed() -> None:
     rows = noise("hidden offset", 20, 8_000).astype(np.float32)
     rows[:, unsampled(8_000)] += np.float32(1e4)

@@ -130,6 +130,11 @@ def test_points_join_the_gram_matrix_of_rows_and_of_mixtures(
         close(squared_distances(found), pairwise_squared_distances(points), dtype)
 
 
+def test_a_single_row_drawn_to_the_origin_has_no_distance_to_itself(dtype: type[np.floating]) -> None:
+    gram = pivoted_gram(mixture(cohort(dtype, 50.0), shares(with_origin=True)[:1]))
+    assert (gram.pivot, gram.matrix.tolist()) == (0, [[0.0]])
+
+
 def test_mixtures_of_mixtures_are_products_of_products(dtype: type[np.floating]) -> None:
     rows, first, second = cohort(dtype, 50.0), shares(with_origin=True), shares(with_origin=True)[:4, :8]
     second /= second.sum(axis=1, keepdims=True)

@@ -57,6 +57,12 @@ def test_both_ranks_apply_the_same_bits(name: str, results: Results) -> None:
     np.testing.assert_array_equal(results[0][key], results[1][key])
 
 
+def test_all_ranks_act_on_what_the_first_decided_and_on_the_sum_of_what_they_counted(results: Results) -> None:
+    for result in results:
+        assert result["agreed"].tolist() == [1.0, 5.0]
+        assert result["total"].tolist() == [3.0, 9.0]
+
+
 def test_shards_that_do_not_fit_together_are_refused_on_both_ranks(results: Results) -> None:
     assert [str(result["refusal/rows"]) for result in results] == ["ShapeError"] * 2
     assert [str(result["refusal/dtype"]) for result in results] == ["DtypeError"] * 2

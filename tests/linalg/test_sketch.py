@@ -73,7 +73,7 @@ def test_distances_of_many_rows_are_kept_within_the_promised_error() -> None:
     above = np.triu_indices(60, 1)
     deviation = float(np.sqrt(2.0 / 600))
     assert np.abs(sketched[above] / exact[above] - 1.0).max() <= 6.0 * deviation
-    assert np.abs(sketched[above] / exact[above] - 1.0).mean() <= deviation
+    assert 0.1 * deviation <= np.abs(sketched[above] / exact[above] - 1.0).mean() <= deviation
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e30])

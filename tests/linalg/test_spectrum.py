@@ -136,6 +136,25 @@ def hidden_rows(number: int, factor: float) -> tuple[Array, float]:
     return rows, others
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e300])
+def test_what_the_gram_matrix_holds_of_rows_without_weight_does_not_matter(value: float) -> None:
+    rows, weights = cloud("isotropic", 20, 6)
+    weights[[3, 11]] = 0.0
+    gram = rows @ rows.T
+    expected = scatter_matrix(gram, weights)
+    gram[[3, 11]], gram[:, [3, 11]] = value, value
+    np.testing.assert_array_equal(scatter_matrix(gram, weights), expected)
+    assert not expected[[3, 11]].any()
+    assert expected[0].any()
+
+
+@pytest.mark.parametrize(("number", "exact"), [(DENSE_UP_TO, True), (DENSE_UP_TO + 1, False)])
+def test_few_rows_are_decomposed_and_many_searched(number: int, exact: bool) -> None:
+    rows, weights = cloud("power law", number, 40)
+    assert leading_directions(rows @ rows.T, weights).exact is exact
+    assert leading_directions(rows @ rows.T, weights, dense=True).exact
+
+
 @pytest.mark.parametrize("number", [150, 250])
 def test_rows_that_hide_from_the_krylov_space_are_caught_by_the_factorisation(number: int) -> None:
     rows, others = hidden_rows(number, 1.2)

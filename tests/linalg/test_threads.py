@@ -30,6 +30,20 @@ def test_tasks_are_consumed_in_their_order_with_the_slot_they_were_worked_in(slo
     assert seen == list(range(50))
 
 
+@pytest.mark.parametrize(("tasks", "slots", "here"), [(1, 1, True), (1, 3, True), (9, 1, True), (9, 3, False)])
+def test_threads_are_started_for_several_tasks_in_several_slots_only(tasks: int, slots: int, here: bool) -> None:
+    workers: set[int] = set()
+    consumers: set[int] = set()
+    in_order(
+        lambda *_: workers.add(threading.get_ident()),
+        range(tasks),
+        [None] * slots,
+        lambda *_: consumers.add(threading.get_ident()),
+    )
+    assert (threading.get_ident() in workers) is here
+    assert consumers == {threading.get_ident()}
+
+
 @pytest.mark.parametrize("slots", [1, 3])
 def test_an_error_in_a_worker_reaches_the_caller(slots: int) -> None:
     def work(task: int, _: None) -> None:

@@ -10,11 +10,13 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -89,17 +91,27 @@ def time_original(modules: Iterable[str], tests: Sequence[str], copy: Path) -> f
 def play_all(todo: list[Task], jobs: int) -> None:
     """Play mutants, `jobs` at a time, and write down what becomes of each."""
     RESULTS.parent.mkdir(exist_ok=True)
-    with copies(jobs) as free, ThreadPoolExecutor(jobs) as pool, RESULTS.open("a", encoding="utf-8") as file:
+    with copies(jobs) as free, _threads(jobs) as pool, RESULTS.open("a", encoding="utf-8") as file:
         for tests, group in groupby(todo, key=lambda task: task.target.tests):
             tasks = list(group)
             copy = free.get()
             usual = time_original(dict.fromkeys(str(task.target.path) for task in tasks), tests, copy)
             free.put(copy)
-            for task, row in zip(tasks, pool.map(partial(_play_in_turn, free, 60.0 + 5.0 * usual), tasks), strict=True):
+            for task, row in zip(tasks, pool.map(partial(_play_in_turn, free, 30.0 + 3.0 * usual), tasks), strict=True):
                 file.write(json.dumps(row, ensure_ascii=False) + "\n")
                 file.flush()
                 place = f"{task.target.module}:{task.mutant.line}"
                 print(f"{row['seconds']:6.1f} s  {row['outcome']:8}  {place}  {task.mutant.name}", flush=True)
+
+
+@contextmanager
+def _threads(number: int) -> Iterator[ThreadPoolExecutor]:
+    """Offer threads that end after what they are at, whatever ends this."""
+    pool = ThreadPoolExecutor(number)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _play_in_turn(free: SimpleQueue[Path], timeout: float, task: Task) -> dict[str, Any]:
@@ -142,6 +154,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="only modules whose path holds this")
     parser.add_argument("--jobs", type=int, default=1, help="how many mutants are played at a time")
     asked = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # or the copies would stay
     targets = [target for target in TARGETS if asked.only in target.module]
     tasks = [task for target in targets for task in tasks_of(target, asked.per_module)]
     found = outcomes(tasks)

@@ -30,17 +30,21 @@ def _of(folder: str, names: str, tests: str) -> tuple[Target, ...]:
     return tuple(Target(f"{folder}/{name}.py", paths) for name in names.split())
 
 
-FILTER = "aggregators/test_constants.py aggregators/test_saddle.py aggregators/test_exact.py aggregators/test_rage.py"
 PAPER = "theory/paper theory/test_lemmas.py theory/test_statements.py"
-ROUNDS = "flower/replies/test_matrix.py flower/test_strategy.py flower/test_agreement.py flower/test_run_folder.py"
+MATRIX = "flower/replies/test_matrix.py flower/test_strategy.py flower/test_agreement.py"
 REPLIES = "flower/replies/test_validator.py flower/replies/test_npy.py"
 SIMULATION = """simulation/test_algorithm1.py simulation/test_options.py simulation/test_adversary.py
 simulation/test_measuring.py simulation/test_evaluation.py simulation/test_cohorts.py"""
 TARGETS: tuple[Target, ...] = (
     # the filter
-    *_of("aggregators/rage", "certificate constants exact filtering rule saddle", f"{FILTER} linalg/test_spectrum.py"),
+    *_of("aggregators/rage", "certificate rule", "aggregators/test_rage.py aggregators/test_exact.py"),
+    *_of("aggregators/rage", "constants", "aggregators/test_constants.py aggregators/test_rage.py"),
+    *_of("aggregators/rage", "exact", "aggregators/test_exact.py aggregators/test_rage.py"),
+    *_of("aggregators/rage", "filtering", "linalg/test_spectrum.py aggregators/test_rage.py"),
+    *_of("aggregators/rage", "saddle", "aggregators/test_saddle.py aggregators/test_exact.py"),
     # linear algebra
-    *_of("linalg", "columns sources", "linalg/test_columns.py linalg/test_gram.py linalg/test_shards.py"),
+    *_of("linalg", "columns", "linalg/test_columns.py linalg/test_mixtures.py linalg/test_gram.py"),
+    *_of("linalg", "sources", "linalg/test_columns.py linalg/test_gram.py"),
     *_of("linalg", "gram", "linalg/test_gram.py linalg/test_columns.py"),
     *_of("linalg", "mixtures", "linalg/test_mixtures.py aggregators/test_wrappers.py"),
     *_of("linalg", "norms", "aggregators/test_similarity.py aggregators/test_centre.py"),
@@ -51,7 +55,7 @@ TARGETS: tuple[Target, ...] = (
     # theory
     *_of("theory/paper", "bounds concentration recurrences setting", PAPER),
     *_of("theory", "sampling search", "theory/test_sampling.py theory/test_search.py"),
-    *_of("theory", "ranges", "theory/test_sampling.py theory/test_sharp_edges.py theory/paper"),
+    *_of("theory", "ranges", "theory/test_ranges.py theory/test_sharp_edges.py theory/paper"),
     *_of("theory", "sharp", "theory/test_sharp_edges.py theory/test_concentration.py theory/test_lemmas.py"),
     # the server
     *_of("simulation", "federation", SIMULATION),
@@ -59,7 +63,7 @@ TARGETS: tuple[Target, ...] = (
     *_of("server", "decision", "server/test_decision.py"),
     *_of("server", "round step", "server/test_round.py"),
     *_of("server", "state", "server/test_state.py"),
-    *_of("flower/replies", "matrix", ROUNDS),
+    *_of("flower/replies", "matrix", MATRIX),
     # what clients reply
     *_of("flower/replies", "validator npy", f"{REPLIES} flower/test_layout.py"),
     *_of("flower/replies", "matcher", "flower/replies/test_matcher.py flower/replies/test_matrix.py"),

@@ -220,6 +220,22 @@ def test_a_probability_that_is_just_allowed_is_allowed(num_byzantine: int, toler
     assert most_byzantine(**law, tolerated=tolerated, failure=chance) == num_byzantine
 
 
+def test_where_no_cohort_is_drawn_nobody_need_be_tolerated_and_everybody_may_lie() -> None:
+    assert tolerated_for(num_clients=10, num_byzantine=9, cohort_size=5, rounds=0) == 0
+    assert most_byzantine(num_clients=10, cohort_size=5, tolerated=1, rounds=0) == 10
+
+
+def test_one_round_in_a_hundred_may_fail_unless_it_is_said_otherwise() -> None:
+    law: dict[str, Any] = {"num_clients": 100, "cohort_size": 20, "rounds": 1}
+    chance = excess_probability(num_clients=100, num_byzantine=20, cohort_size=20, tolerated=7)
+    assert 0.01 < chance < 0.1
+    assert tolerated_for(**law, num_byzantine=20) == tolerated_for(**law, num_byzantine=20, failure=0.01) == 8
+    assert most_byzantine(**law, tolerated=8) == most_byzantine(**law, tolerated=8, failure=0.01)
+    law = {"num_clients": 100, "num_byzantine": 20, "fraction": 0.4}
+    assert smallest_cohort(**law) == smallest_cohort(**law, rounds=1, failure=0.01)
+    assert smallest_cohort(**law) != smallest_cohort(**law, failure=0.02)
+
+
 def test_a_billion_clients_are_the_most() -> None:
     most: dict[str, Any] = {"num_clients": 10**9, "num_byzantine": 0}
     assert excess_probability(**most, cohort_size=1, tolerated=0) == 0.0

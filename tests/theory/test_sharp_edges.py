@@ -45,6 +45,19 @@ def test_a_step_size_for_which_nothing_is_proved_is_refused_however_large(lr: fl
         sharp.descent_constant(lr=lr, local_steps=10_000, smoothness=1e150)
 
 
+@pytest.mark.parametrize(("share", "stated"), [(8.0, 1.16), (5.0, 1.28)])
+def test_what_a_round_costs_is_the_formula_of_the_second_theorem(share: float, stated: float) -> None:
+    for steps in (1, 2, 7, 100):
+        lr = 1.0 / (share * steps * 3.0)
+        reach = lr * steps * 3.0
+        beta = sum((1.0 + lr * 3.0) ** t for t in range(steps)) / steps - 1.0
+        ratio = beta / (1.0 - beta)
+        expected = reach + (ratio + 1.0 - reach) ** 2 / (1.0 - reach - ratio**2)
+        found = sharp.descent_constant(lr=lr, local_steps=steps, smoothness=3.0)
+        assert found == pytest.approx(expected, rel=1e-9)
+        assert found < stated
+
+
 def test_a_step_size_at_the_limit_of_a_round_bowl_reaches_the_minimum_at_once() -> None:
     for lr in (1.0, 1.0 + 5e-13):
         assert sharp.lipschitz(lr=lr, **BOWL) == 0.0

@@ -8,6 +8,7 @@ from flwr.common.constant import ErrorCode
 from tests.flower.federations import LR, one_round
 
 from holdfast.flower import Fault, RageStrategy
+from holdfast.flower.replies.matcher import DETAIL, written
 from holdfast.server.record import RoundRecord
 
 
@@ -27,6 +28,11 @@ def test_a_client_whose_time_is_over_is_silent_whoever_notices_first(code: int, 
     )
     assert {(drop.fault, drop.detail) for drop in record.drops} == {(fault, f"code {code}: said the SuperLink")}
     assert len(record.erased) == len(record.cohort)
+
+
+def test_what_is_short_enough_is_written_down_whole() -> None:
+    assert written("x" * DETAIL) == "x" * DETAIL
+    assert written("x" * DETAIL + "y") == "x" * DETAIL + "…"
 
 
 def test_what_a_client_says_is_written_down_short_on_one_line_and_can_be_read_back() -> None:

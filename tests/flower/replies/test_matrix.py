@@ -228,6 +228,20 @@ def test_a_float16_model_is_never_led_beyond_what_it_can_hold() -> None:
         assert_a_model_like(arrays, start)
 
 
+def test_a_step_after_which_the_model_would_not_be_finite_is_not_taken(clock: Clock) -> None:
+    def answer(_: int, message: Message) -> Message:
+        far = RecordDict({"arrays": ArrayRecord([np.full(3, -3e38, np.float32)])})
+        return Message(far, reply_to=message)
+
+    # With momentum the second step is 0.9 of the first, on top of it: beyond what float32 can hold.
+    strategy = RobustStrategy(Mean(), lr=1e25, server_momentum=0.9, fraction_evaluate=0.0)
+    start = ArrayRecord([np.zeros(3, np.float32)])
+    result = strategy.start(ScriptedGrid(answer, NODES, clock=clock), start, num_rounds=2)
+    assert [record.skipped for record in strategy.records] == [False, True]
+    assert strategy.records[1].reason == "the model would not be finite after this update"
+    assert result.arrays["0"].numpy() == pytest.approx(np.full(3, -3e38))
+
+
 @pytest.mark.parametrize("liars", [1, 2, 4])
 def test_a_running_variance_never_becomes_negative(liars: int) -> None:
     net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 2))

@@ -109,6 +109,7 @@ def test_other_records_and_other_names_are_refused(content: RecordDict) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
+        (3, "the content must be a RecordDict, got 'int'"),
         (RecordDict(), "there must be one ArrayRecord, called 'arrays'; got none"),
         (reply(model(), second=ArrayRecord()), "got 'arrays', 'second'"),
         (reply({}), "missing: 'bias', 'count', 'running_mean' and 1 more; extra: none"),
@@ -117,7 +118,7 @@ def test_other_records_and_other_names_are_refused(content: RecordDict) -> None:
         (reply(model(**{name: np.zeros(1) for name in "abcde"})), "missing: none; extra: 'a', 'b', 'c' and 2 more"),
     ],
 )
-def test_a_refusal_names_what_is_missing_and_what_is_there_besides(content: RecordDict, words: str) -> None:
+def test_a_refusal_names_what_is_missing_and_what_is_there_besides(content: Any, words: str) -> None:
     with pytest.raises(ReplyError) as caught:
         admitted(content)
     assert words in str(caught.value)
