@@ -1,6 +1,6 @@
 """What holds for every test: nothing of Flower reaches the outside, torch has one thread, nobody waits for the disk.
 
-Doctests print figures, which a CPU may change.
+No example of hypothesis is timed: a busy machine is no failure. Doctests print figures, which a CPU may change.
 """
 
 import gc
@@ -9,9 +9,12 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 from tests.shared import session_folder, shared_folder
 
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 os.environ |= {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_USAGE_STATS_ENABLED": "0"}
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from tests.cli.commands import run
 
-from holdfast.cli.text import percent
 from holdfast.demo import configs
 from holdfast.server.folder import RunFolder
 from holdfast.simulation import Federation
+from holdfast.wording import percent
 
 
 def test_the_servers_differ_in_nothing_but_the_rule_and_what_the_oracle_hears() -> None:
@@ -27,7 +27,7 @@ def test_the_demonstration_ends_with_a_table_and_the_place_of_its_runs(
     output = run("demo", "--rounds", "12", "--jobs", "1")
     rows = {line.split("│")[1].strip(): line.split("│") for line in output.splitlines() if line.startswith("│")}
     assert list(rows) == ["mean", "rage", "oracle"]
-    kept = {name: int(row[4].split("of")[0]) for name, row in rows.items() if name != "oracle"}
+    kept = {name: float(row[4].split("%")[0]) for name, row in rows.items() if name != "oracle"}
     assert kept["rage"] < kept["mean"]
     assert "The runs are in runs/demo-1" in output
     folders = [RunFolder.open(tmp_path / "runs" / "demo-1" / name) for name in rows]

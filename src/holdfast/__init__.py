@@ -13,6 +13,7 @@ from holdfast import errors as errors
 
 if TYPE_CHECKING:
     from holdfast.aggregators import *  # noqa: F403  the rules, which are named there
+    from holdfast.reports.report import report as report
     from holdfast.runs.play import resume as resume
     from holdfast.runs.play import run as run
     from holdfast.server.history import RunHistory as RunHistory
@@ -26,6 +27,7 @@ _OTHERS = {
     "RunConfig": "holdfast.simulation",
     "RunHistory": "holdfast.server.history",
     "open_run": "holdfast.server.history",
+    "report": "holdfast.reports.report",
     "resume": "holdfast.runs.play",
     "run": "holdfast.runs.play",
 }

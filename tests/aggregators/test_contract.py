@@ -69,7 +69,7 @@ def test_rule_keeps_the_contract(variant: str, check: str) -> None:
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-@settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=5, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(
     model=st.sampled_from(sorted(MODELS)),
     attack=st.sampled_from([*SCALED, *COPIES]),

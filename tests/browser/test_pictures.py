@@ -19,8 +19,8 @@ from tests.sweeps.runs.grids import result
 from holdfast.aggregators import Rage
 from holdfast.attacks import FixedMembers
 from holdfast.partitions import IidPartition
-from holdfast.reports.page import write_page
 from holdfast.reports.panels import Report
+from holdfast.reports.render.html import write_page
 from holdfast.reports.reporting import report_of
 from holdfast.server.history import RunHistory
 from holdfast.server.record import RoundRecord

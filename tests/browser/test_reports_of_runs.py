@@ -13,7 +13,7 @@ from tests.reports.made import folder, four
 from tests.reports.nasty import NASTY
 
 from holdfast.partitions import RemotePartition
-from holdfast.reports.page import write_page
+from holdfast.reports.render.html import write_page
 from holdfast.reports.reporting import report_of
 from holdfast.server.folder import RunFolder
 from holdfast.server.history import RunHistory

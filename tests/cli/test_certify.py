@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from holdfast.certification import Outcome, Subject, certify
 from holdfast.cli.app import app
-from holdfast.cli.certify import _summary
+from holdfast.reports.sections.theory import summary
 
 
 @pytest.fixture
@@ -36,8 +36,8 @@ def test_a_run_is_judged_and_drawn(complete: Path) -> None:
     for words in (
         "complete",
         "measured at 5 models",
-        "✓ Byzantine rows in a cohort held",
-        "○ error against the certificate says nothing",
+        "Byzantine rows in a cohort ✓ held",
+        "error against the certificate ○ says nothing",
         "Nothing contradicts what is proved.",
         "certificate.svg",
     ):
@@ -73,7 +73,7 @@ def test_a_run_that_kept_its_start_alone_tests_no_theorem(tmp_path: Path) -> Non
 def test_theorems_that_promise_nothing_are_not_said_to_have_been_kept(complete: Path) -> None:
     found = certify(complete)
     silent = [replace(each, outcome=Outcome.VACUOUS) for each in found.verdicts if each.subject is Subject.GUARANTEE]
-    said = _summary(replace(found, verdicts=tuple(silent)))
+    said = summary(replace(found, verdicts=tuple(silent)))
     assert said == "The theorems were not put to the test, as they promise nothing of this run."
 
 

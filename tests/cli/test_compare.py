@@ -16,6 +16,8 @@ from typer.testing import CliRunner
 
 from holdfast.cli import compare
 from holdfast.cli.app import app
+from holdfast.reports.comparison_tables import ranking_table
+from holdfast.reports.render import terminal
 from holdfast.sweeps.runs.ranking import ranking
 
 
@@ -46,10 +48,14 @@ def test_a_narrow_terminal_shows_the_rules_and_their_worst_cases() -> None:
     rows = [result(rule, attack, 0.5 + 0.1 * seed, seed=seed) for rule in ("rage", "nnm+trimmed-mean")
             for attack in ("none", "sign-flip") for seed in range(3)]  # fmt: skip
     console = Console(width=80, file=StringIO())
-    console.print(compare.ranking_table(ranking(rows), wide=False))
+    terminal.show(ranking_table(ranking(rows)), console=console)
     shown = cast("StringIO", console.file).getvalue()
     assert "nnm+trimmed-mean" in shown
-    assert "60.0 ± 24.8 %" in shown
+    lines = [line for line in shown.splitlines() if "nnm+trimmed-mean" in line]
+    assert all("60.0 % │ 24.8 %" in line for line in lines)
+    assert lines
+    assert "No room for: " in shown
+    assert "…" not in shown
 
 
 def test_failed_cells_give_exit_code_1_and_a_line_that_cannot_act(grid: Path, monkeypatch: pytest.MonkeyPatch) -> None:

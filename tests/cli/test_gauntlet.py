@@ -10,7 +10,8 @@ import pytest
 from rich.console import Console
 from tests.cli.commands import refused, run
 
-from holdfast.cli.gauntlet import _ranking
+from holdfast.reports.gauntlet import gauntlet_ranking
+from holdfast.reports.render import terminal
 from holdfast.sweeps.matrices import ranking, read_records
 
 
@@ -50,11 +51,12 @@ def test_gauntlet_fits_a_narrow_terminal_and_says_what_is_not_there(tmp_path: Pa
     run("gauntlet", *options, "--cohort-sizes", "4", "--byzantine-fractions", "0.25", "--out", str(out))
     records = read_records(out)
     narrow = Console(width=80, record=True, file=io.StringIO())
-    narrow.print(_ranking(ranking(records), narrow.width))
+    terminal.show(gauntlet_ranking(ranking(records)), console=narrow)
     text = narrow.export_text()
     assert "…" not in text
     assert "nan" not in text
-    assert "refused every matrix" in text
+    assert max(map(len, text.splitlines())) <= 80
+    assert "refused every matrix" in {row[-1] for row in gauntlet_ranking(ranking(records)).rows}
     assert "worst case of" not in run("gauntlet", "--rules", "rage", *options[2:6], "--dims", "4")
 
     def no_such(name: str) -> None:

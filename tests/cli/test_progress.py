@@ -58,8 +58,21 @@ def test_lines_are_few_whether_rounds_are_fast_or_slow(clock: Clock) -> None:
     fast, slow = lines_of(clock, rounds=5000, seconds=0.001), lines_of(clock, rounds=1000, seconds=2.0)
     assert len(fast) == 2 + 4
     assert 20 <= len(slow) <= 1000 * 2 / 60 + 2
-    assert fast[0] == "round    1/5000  loss 0.5  accuracy 25.0 %  removed 1  5.0 s left"
-    assert fast[-1].startswith("round 5000/5000")
+    assert fast[0] == "    1 of 5,000 rounds  loss 0.5  accuracy 25.0 %  removed 1  5.0 s left"
+    assert fast[-1].startswith("5,000 of 5,000 rounds")
+
+
+def test_a_sweep_counts_its_cells_and_says_what_failed(clock: Clock) -> None:
+    console = Console(file=io.StringIO(), width=200)
+    watcher = Lines({"": Lane(0, noun="cell")}, console)
+    for done in range(4):
+        clock.now += 30.0
+        watcher.count("", done, 3, "1 failed" if done else "")
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue().splitlines()
+    assert shown[0].startswith("0 of 3 cells")
+    assert shown[-1] == "3 of 3 cells  1 failed"
+    assert "loss" not in console.file.getvalue()
 
 
 def test_bars_fit_eighty_columns_and_say_that_they_stop(clock: Clock) -> None:

@@ -159,13 +159,13 @@ def somewhere(name: str) -> int:
 
 
 @pytest.mark.parametrize("name", MALFORMED)
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", list(STRATEGIES)[1:])  # the first is tried at every place below
 def test_a_malformed_reply_is_a_row_of_nan_and_a_harmless_one_is_used(strategy: str, name: str) -> None:
     check(name, strategy, somewhere(name))
 
 
 @pytest.mark.parametrize("name", MALFORMED)
-@pytest.mark.parametrize("flower", FLOWERS)
+@pytest.mark.parametrize("flower", list(FLOWERS)[1:])  # the first is tried at every place below
 def test_flowers_own_strategies_survive_every_reply_behind_the_front(flower: str, name: str) -> None:
     check_guarded(name, flower, somewhere(name))
 

@@ -157,7 +157,9 @@ def test_what_is_no_matrix_of_rows_is_refused(updates: object) -> None:
         as_columns(updates)
 
 
-@pytest.mark.parametrize("updates", ["rows", b"rows", memoryview(b"rows"), 3.0, {}], ids=str)
+@pytest.mark.parametrize(
+    "updates", ["rows", b"rows", memoryview(b"rows"), 3.0, {}], ids=lambda given: type(given).__name__
+)
 def test_what_cannot_hold_rows_is_refused_by_its_type(updates: object) -> None:
     with pytest.raises(ShapeError, match=f"updates must be a K x d tensor or array, .* got {type(updates).__name__}$"):
         as_columns(updates)

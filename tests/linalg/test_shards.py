@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -68,9 +66,8 @@ def test_shards_that_do_not_fit_together_are_refused_on_both_ranks(results: Resu
     assert [str(result["refusal/dtype"]) for result in results] == ["DtypeError"] * 2
 
 
-def test_a_sketch_of_a_narrow_and_a_wide_shard_takes_a_far_cluster_its_weight(tmp_path: Path) -> None:
-    spawn(ranks.sketch_shards, args=(str(tmp_path),), nprocs=2)  # type: ignore[no-untyped-call]
-    weights = [np.load(tmp_path / f"sketch{rank}.npy") for rank in range(2)]
+def test_a_sketch_of_a_narrow_and_a_wide_shard_takes_a_far_cluster_its_weight(results: Results) -> None:
+    weights = [result["sketch/weights"] for result in results]
     np.testing.assert_array_equal(weights[0], weights[1])
     assert weights[0][:40].sum() <= 0.01
 

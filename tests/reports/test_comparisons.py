@@ -7,8 +7,10 @@ import pytest
 from tests.sweeps.runs.grids import BASE, result
 
 from holdfast.errors import CorruptRunError
+from holdfast.reports.comparison_tables import ranking_table
 from holdfast.reports.comparisons import comparison_report, is_comparison
 from holdfast.reports.panels import HeatMap, Lines, Panel, Report, Table, Text
+from holdfast.sweeps.runs.ranking import ranking
 from holdfast.sweeps.runs.results import Result, State, write_results
 
 GRID = f"""
@@ -131,3 +133,23 @@ def test_a_folder_without_results_is_no_comparison(tmp_path: Path) -> None:
     assert not is_comparison(tmp_path)
     with pytest.raises(CorruptRunError, match="there is no comparison"):
         comparison_report(tmp_path)
+
+
+def test_the_line_of_a_table_tells_the_mean_worst_case_from_the_lowest() -> None:
+    rows = [
+        *(result("a", "x", 0.6, heterogeneity=kind, precision=0.5) for kind in "pq"),
+        result("a", "y", 0.5, heterogeneity="p", precision=1.0),
+        result("a", "y", 0.9, heterogeneity="q", precision=1.0),
+        *(result("a", "none", 0.95, heterogeneity=kind) for kind in "pq"),
+        result("absent", "x", None, heterogeneity="p", state=State.FAILED),
+    ]
+    found, absent = ranking(rows)
+    table = ranking_table([found, absent])
+    lines = [dict(zip((column.title for column in table.columns), row, strict=True)) for row in table.rows]
+    shares = {"worst case": 0.55, "lowest": 0.5, "without attack": 0.95, "precision": 0.75, "recall": 0.75}
+    assert {name: lines[0][name] for name in shares} == pytest.approx(shares)
+    assert lines[0]["honest removed"] == pytest.approx(0.4 / 6)
+    assert (lines[0]["rule"], lines[0]["under"], lines[0]["settings"]) == ("a", "y", "2/2")
+    assert lines[1].pop("settings") == "0/2"
+    assert lines[1].pop("rule") == "absent"
+    assert set(lines[1].values()) == {None}

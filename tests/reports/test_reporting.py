@@ -17,9 +17,9 @@ from holdfast.attacks import FractionMembers, SignFlip
 from holdfast.errors import ParameterError
 from holdfast.partitions import DirichletPartition
 from holdfast.reports.panels import Bars, HeatMap, Lines, Report, Table, Text
-from holdfast.reports.pictures import picture_of, write_pictures
+from holdfast.reports.render.csv import write_tables
+from holdfast.reports.render.image import picture_of, write_pictures
 from holdfast.reports.reporting import report_of
-from holdfast.reports.tables import write_tables
 from holdfast.runs import Run
 from holdfast.server.history import RunHistory
 from holdfast.simulation import RunConfig

@@ -10,7 +10,7 @@ import pytest
 from tests import deployments
 from tests.reports.made import folder, four
 
-from holdfast.aggregators import Mean
+from holdfast.aggregators import Mean, Rage
 from holdfast.attacks import SignFlip, Sleeper
 from holdfast.reports.panels import Bars, Code, HeatMap, Lines, Panel, Section, Series, Table, Text, Tone
 from holdfast.reports.sections.certificate import broken_rounds, certificate
@@ -23,7 +23,7 @@ from holdfast.reports.sections.partition import partition
 from holdfast.reports.sections.phrases import client_names, run_names
 from holdfast.reports.sections.reproduce import reproduce
 from holdfast.reports.sections.timing import timing
-from holdfast.reports.sections.verdict import headlines, verdict
+from holdfast.reports.sections.verdict import headlines, side_by_side, verdict
 from holdfast.reports.thinning import Limits
 from holdfast.server.history import RunHistory
 from holdfast.server.record import RoundRecord
@@ -258,7 +258,7 @@ def test_what_cannot_be_certified_says_why(history: RunHistory, deployed: RunHis
     folder(tmp_path / "mean", [four(0)], rule=Mean())
     assert "The theorems are about RAGE" in words(guarantee([RunHistory(tmp_path / "mean")]))
     table = panel_of(guarantee([deployed]), "conditions", Table)
-    assert any(row[2] == "not measured" for row in table.rows)
+    assert any(row[2] == "? not measured" for row in table.rows)
 
 
 def test_names_are_unique_and_short(tmp_path: Path) -> None:
@@ -383,3 +383,23 @@ def test_a_round_without_an_evaluation_is_no_loss_that_is_not_finite(tmp_path: P
     records = [four(0, **looked, test_loss=2.0), four(1, **looked, test_loss=1.5), four(2, **looked, test_loss=None)]
     folder(tmp_path / "run", records, evaluation=Evaluation(every=every))
     assert f"The test loss fell: from 2 {said}" in words(verdict([RunHistory(tmp_path / "run")]))
+
+
+def test_a_deployment_names_whom_the_rule_turned_against_and_what_for(deployed: RunHistory) -> None:
+    said = words(verdict([deployed]))
+    assert f"Removed or malformed most often: {deployments.LIAR} (in 4 of 4 rounds; silent)" in said
+    assert f"{deployments.BROKEN} (in 4 of 4 rounds; shape 4×, silent)" in said
+
+
+def test_a_run_that_goes_on_has_a_result_so_far(tmp_path: Path) -> None:
+    deployments.deployment(tmp_path / "half", rounds=2)
+    assert headlines([RunHistory(tmp_path / "half")])[0].title.endswith("so far")
+
+
+def test_runs_side_by_side_are_named_by_what_tells_them_apart(tmp_path: Path) -> None:
+    for name, rule in {"mean": Mean(), "rage": Rage(num_byzantine=1), "bold": Rage(num_byzantine=2)}.items():
+        folder(tmp_path / name, [four(0)], rule=rule)
+    both = side_by_side([RunHistory(tmp_path / name) for name in ("mean", "rage")])
+    assert [row[1] for row in both.rows] == ["mean", "rage"]
+    alike = side_by_side([RunHistory(tmp_path / name) for name in ("rage", "bold")])
+    assert [str(row[1]).split(",")[0] for row in alike.rows] == ["rage(num_byzantine=1", "rage(num_byzantine=2"]

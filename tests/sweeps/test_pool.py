@@ -37,7 +37,7 @@ def last_first(task: tuple[str, int]) -> int:
     return number
 
 
-@pytest.mark.parametrize("pool", [ThisProcess(), WorkerProcesses(jobs=2)], ids=repr)
+@pytest.mark.parametrize("pool", [ThisProcess(), WorkerProcesses(jobs=2)], ids=lambda pool: type(pool).__name__)
 def test_every_task_has_an_outcome_and_there_may_be_fewer_tasks_than_workers(
     pool: ThisProcess | WorkerProcesses,
 ) -> None:

@@ -64,7 +64,7 @@ def test_the_rounds_reach_the_target_and_one_less_does_not(problem: Problem, the
 
 
 @given(st.floats(1.0001, 1e4), st.integers(1, 40), st.floats(1e-4, 1.0), st.sampled_from([papers, expected]))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_the_rounds_are_those_of_the_logarithm(factor: float, steps: int, share: float, theorem: Theorem) -> None:
     protocol = PROTOCOL.changed(local_steps=steps)
     protocol = protocol.changed(lr=share * theorem(CONVEX, protocol).lr_limit)
@@ -80,7 +80,7 @@ def test_the_rounds_are_those_of_the_logarithm(factor: float, steps: int, share:
 
 
 @given(st.floats(1.0001, 1e4), st.integers(1, 40))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_the_rounds_are_those_of_the_rearranged_mean(factor: float, steps: int) -> None:
     protocol = PROTOCOL.changed(local_steps=steps, lr=1.0 / (8.0 * steps))
     floor = papers(BENT, protocol).floor
@@ -241,7 +241,7 @@ def large(**changes: Any) -> Protocol:
 
 
 @given(st.floats(1e-9, 0.9), st.integers(1, 10**6), st.sampled_from([0.02, 0.1, 0.15]))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_the_cohort_of_the_paper_is_at_the_edge(failure: float, rounds: int, slack: float) -> None:
     protocol = large().changed(slack=slack, rounds=rounds)
     size = paper_cohort(protocol, failure=failure).value

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from holdfast.cli.text import ranges
 from holdfast.errors import ParameterError
+from holdfast.wording import ranges
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -50,7 +49,10 @@ def aggregate(
     if as_json:
         typer.echo(json.dumps(result.evidence()))
     else:
-        _show(built, result, out)
+        from holdfast.reports.panels import facts_table
+        from holdfast.reports.render import terminal
+
+        terminal.show(facts_table("evidence", str(built), _facts(result, out)))
     if result.promise_broken:
         raise typer.Exit(1)
 
@@ -120,25 +122,22 @@ def _table(config: Path) -> dict[str, Any]:
     return table
 
 
-def _show(rule: Aggregator, result: Aggregation, out: Path | None) -> None:
-    """Print the evidence for people."""
-    console = Console()
-    facts = Table(title=str(rule), show_header=False)
-    facts.add_row("clients", f"{len(result.kept)}, of which {result.num_byzantine} assumed Byzantine at the most")
-    facts.add_row("stopped because", str(result.stop))
-    facts.add_row("unusable rows", _listed((~result.usable).nonzero().flatten().tolist()))
-    facts.add_row("removed clients", _listed(result.removed))
-    facts.add_row("half their weight lost", _listed([i for i in result.distrusted if bool(result.kept[i])]))
+def _facts(result: Aggregation, out: Path | None) -> Iterator[tuple[str, str]]:
+    """Yield the evidence for people."""
+    yield "clients", f"{len(result.kept)}, of which {result.num_byzantine} assumed Byzantine at the most"
+    yield "stopped because", str(result.stop)
+    yield "unusable rows", _listed((~result.usable).nonzero().flatten().tolist())
+    yield "removed clients", _listed(result.removed)
+    yield "half their weight lost", _listed([i for i in result.distrusted if bool(result.kept[i])])
     if result.spread is not None:
-        facts.add_row("spread of the kept rows", f"{result.spread:.6g} (largest variance in any direction)")
+        yield "spread of the kept rows", f"{result.spread:.6g} (largest variance in any direction)"
     if result.certificate is not None:
         bound = result.certificate.error_bound()
-        facts.add_row("error at most", f"{bound:.6g} if the honest spread σ₀ is {result.certificate.sigma0:.6g}")
-        facts.add_row("data rule out any σ₀ below", f"{result.certificate.smallest_sigma0():.6g}")
-    facts.add_row("steps, eigen-solves", f"{result.num_steps}, {result.num_eigensolves}")
+        yield "error at most", f"{bound:.6g} if the honest spread σ₀ is {result.certificate.sigma0:.6g}"
+        yield "data rule out any σ₀ below", f"{result.certificate.smallest_sigma0():.6g}"
+    yield "steps, eigen-solves", f"{result.num_steps}, {result.num_eigensolves}"
     if out is not None:
-        facts.add_row("update written to", str(out))
-    console.print(facts)
+        yield "update written to", str(out)
 
 
 def _listed(clients: list[int]) -> str:

@@ -9,19 +9,20 @@ import typer
 from holdfast import __version__
 from holdfast.cli import federation
 from holdfast.cli.aggregate import aggregate
-from holdfast.cli.auditing import audit
+from holdfast.cli.audit import audit
 from holdfast.cli.certify import certify
+from holdfast.cli.check import check
 from holdfast.cli.compare import compare
-from holdfast.cli.demonstration import demo
-from holdfast.cli.exporting import export
+from holdfast.cli.demo import demo
+from holdfast.cli.export import export
 from holdfast.cli.gauntlet import gauntlet
-from holdfast.cli.listing import list_
+from holdfast.cli.init import init
+from holdfast.cli.list import list_
 from holdfast.cli.plan import plan
-from holdfast.cli.preparing import check, init
-from holdfast.cli.reporting import report
-from holdfast.cli.running import resume, run
-from holdfast.cli.serving import ui
-from holdfast.cli.showing import show
+from holdfast.cli.report import report
+from holdfast.cli.run import resume, run
+from holdfast.cli.show import show
+from holdfast.cli.ui import ui
 
 app = typer.Typer(
     help="Federated learning that keeps learning when some of the clients lie.",

@@ -9,8 +9,8 @@ from typing import Any
 
 from holdfast.aggregators import RULES, Aggregator
 from holdfast.attacks import ATTACKS
-from holdfast.cli.listing import parameters, summary
-from holdfast.cli.preparing import starting_text
+from holdfast.cli.init import starting_text
+from holdfast.cli.list import parameters, summary
 from holdfast.data import DATASETS
 from holdfast.models import MODELS
 from holdfast.partitions import PARTITIONS

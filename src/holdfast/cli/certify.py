@@ -8,23 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
-from holdfast.cli.plan import PROBLEM, constants_table, given_numbers
-from holdfast.cli.text import NOTHING, harmless, number
+from holdfast.cli.plan import PROBLEM, given_numbers
 from holdfast.errors import ParameterError
-from holdfast.reports.wording import plural
 
 if TYPE_CHECKING:
     from holdfast.certification import Certification
-    from holdfast.certification.path import ModelPath
 
-MARKS = {"held": "✓", "did not hold": "✗", "says nothing": "○", "not measured": "?", "does not apply": NOTHING}
-"""The sign before every outcome."""
 PLOT = "certificate.svg"
 """The plot in the folder of a run."""
-_MODELS_SHOWN = 6
 _REMOTE = "for a deployment without a twin"
 CONSTANTS = {name: option for name, option in PROBLEM.items() if name != "dim"}
 NUMBERS = {"num_byzantine": "byzantine"}
@@ -94,7 +86,9 @@ def certify(
     problem, protocol = given_numbers(CONSTANTS, given), given_numbers(NUMBERS, given)
     from holdfast.certification import PlanRequest
     from holdfast.certification import certify as judge
-    from holdfast.certification.plots import check_kind
+    from holdfast.reports.render import terminal
+    from holdfast.reports.render.image import check_kind
+    from holdfast.reports.sections.theory import certification_panels
 
     if plot is not None:
         check_kind(plot)
@@ -106,7 +100,7 @@ def certify(
     if as_json:
         typer.echo(json.dumps(found.as_dict(), allow_nan=False))
     else:
-        show(found)
+        terminal.show(*certification_panels(found))
         if where is not None:
             Console().print(where, highlight=False, soft_wrap=True, markup=False)
     if found.contradicted:
@@ -130,11 +124,12 @@ def _check_options(path: Path, given: list[str], plot: Path | None) -> None:
 
 def _drawn(found: Certification, plot: Path | None) -> str:
     """Write the plot and say where; or say why there is none, unless it was asked for and cannot be written."""
-    from holdfast.certification.plots import draw
+    from holdfast.reports.render.image import write_picture
+    from holdfast.reports.sections.theory import bound_panel, filter_panel
 
     place = plot if plot is not None else found.path / PLOT
     try:
-        draw(found, place)
+        write_picture([bound_panel(found), filter_panel(found)], place)
     except ImportError:
         return "no plot: matplotlib is not installed; get it with: pip install 'holdfast[plot]'"
     except ParameterError as error:
@@ -142,96 +137,3 @@ def _drawn(found: Certification, plot: Path | None) -> str:
             raise
         return f"no plot: {error}"
     return f"plot: {place}"
-
-
-def show(found: Certification) -> None:
-    """Print a certification."""
-    console = Console()
-    state = (
-        "complete" if found.played == found.rounds else f"{found.played:,} of {plural(found.rounds, 'round')} played"
-    )
-    if found.plan is not None:
-        console.print(constants_table(found.plan.constants, f"{found.path}: {state}"))
-    else:
-        console.print(f"{found.path}: {state}", highlight=False, markup=False, soft_wrap=True)
-    if found.models is not None and found.models.places:
-        console.print(_models_table(found.models))
-    if found.models is not None and found.models.diverged is not None:
-        told = f"the model after {plural(found.models.diverged, 'round')} is not finite; nothing later was looked at"
-        console.print(told, style="yellow", highlight=False)
-    console.print(_verdict_table(found))
-    for note in found.notes:
-        console.print(f"note: {note}", highlight=False, markup=False)
-    console.print(_summary(found), style="bold", highlight=False)
-
-
-def _models_table(models: ModelPath) -> Table:
-    """Return some of the models, evenly spread, the first and the last among them."""
-    places = models.places
-    last = len(places) - 1
-    steps = min(_MODELS_SHOWN, len(places)) - 1
-    chosen = sorted({round(last * step / steps) if steps else 0 for step in range(steps + 1)})
-    known = any(place.distance is not None for place in places)
-    table = Table(title=escape(f"measured at {plural(len(places), 'model')}{_sample(models)}"), title_justify="left")
-    for heading in ("rounds", "F(x)", "‖∇F(x)‖²", *(["‖x − x*‖²"] if known else []), "σ²", "κ²", "L"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for place in (places[each] for each in chosen):
-        table.add_row(
-            f"{place.round:,}",
-            number(place.value),
-            number(place.gradient),
-            *([number(place.distance)] if known else []),
-            number(place.gradient_variance),
-            number(place.dissimilarity),
-            number(place.smoothness),
-        )
-    return table
-
-
-def _sample(models: ModelPath) -> str:
-    """Return of which clients and points the numbers are, if not of all."""
-    trajectory = models.trajectory
-    if trajectory is None:
-        return ""
-    first = trajectory.statistics[0]
-    sampled = "" if first.gradient_variance.exact else f"; σ², κ²: {first.gradient_variance.note}"
-    largest = max(each.gradient_error for each in trajectory.statistics)
-    return sampled + (f"; F, ∇F: from a sample of points, ∇F ± {largest:.2g} (standard error)" if largest else "")
-
-
-def _verdict_table(found: Certification) -> Table:
-    table = Table(title="verdicts", title_justify="left")
-    table.add_column("")
-    table.add_column("what", overflow="fold", max_width=34)
-    table.add_column("outcome")
-    table.add_column("because", overflow="fold")
-    subject = None
-    for verdict in found.verdicts:
-        if subject is not None and verdict.subject != subject:
-            table.add_section()
-        subject = verdict.subject
-        style = "bold red" if verdict.contradiction else None
-        table.add_row(
-            MARKS[verdict.outcome],
-            verdict.name,
-            str(verdict.outcome),
-            escape(harmless(verdict.because, 2_000)),
-            style=style,
-        )
-    return table
-
-
-def _summary(found: Certification) -> str:
-    if found.contradicted:
-        return "A bound was exceeded although all its conditions held; see the lines in red."
-    if found.models is None:
-        return "Nothing was measured, so nothing that is proved is contradicted."
-    if not found.applicable:
-        return "No theorem speaks of this run, for the reasons above; nothing that is proved was contradicted."
-    judged = {str(each.outcome) for each in found.verdicts if each.subject == "guarantee"}
-    if not judged & {"held", "did not hold"}:
-        why = "they promise nothing of this run" if "says nothing" in judged else "nothing was measured after the start"
-        return f"The theorems were not put to the test, as {why}."
-    if not found.everywhere:
-        return "Nothing contradicts what is proved, as far as constants measured along the run can tell."
-    return "Nothing contradicts what is proved."

@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+import shlex
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from holdfast.cli.folders import usual_jobs
-from holdfast.cli.text import clock, harmless
+from holdfast.cli.progress import Lane, watcher
 from holdfast.errors import RunError
-from holdfast.reports.wording import plural
+from holdfast.wording import harmless, plural
 
 if TYPE_CHECKING:
     from holdfast.sweeps.pool import Pool
-    from holdfast.sweeps.runs.comparison import Comparison, Stage
-    from holdfast.sweeps.runs.ranking import RankedRule
+    from holdfast.sweeps.runs.comparison import Comparison
 
 COMPARISONS = Path("comparisons")
 """The folder that holds the comparisons that were given no other place."""
-SILENCE = 20.0
-"""Seconds between two lines where there is no terminal."""
-WIDTH_OF_FILES = 120
-WIDTH_OF_ALL = 110
-"""Columns of a terminal in which the whole ranking has room."""
 
 
 def compare(
@@ -92,74 +82,18 @@ def _pool(jobs: int | None, ray: str | None) -> Pool:
 
 def _play(comparison: Comparison, pool: Pool, limit: int | None, seconds: float | None) -> int:
     """Play the comparison and show how far it is; return how many cells have failed."""
-    console = Console(stderr=True)
     failed = 0
-    with _shown(console) as shown:
+    with watcher({"": Lane(0, noun="cell")}) as watch:
         for stage in comparison.play(pool, limit=limit, seconds=seconds):
             failed = stage.failed
             if stage.reason is not None and stage.last is not None:
                 what = ", ".join(f"{key} {value}" for key, value in stage.last.settings.items())
-                console.print(f"failed: {harmless(what)}: {harmless(stage.reason)}", markup=False, highlight=False)
-            shown(stage)
-    return failed
-
-
-class _Shown(Protocol):
-    """Takes note of a stage."""
-
-    def __call__(self, stage: Stage) -> None: ...
-
-
-@contextmanager
-def _shown(console: Console) -> Iterator[_Shown]:
-    """Yield what shows stages: a bar in a terminal, lines elsewhere."""
-    pace = _Pace()
-    if not console.is_terminal:
-        yield lambda stage: pace.line(stage, console)
-        return
-    columns = (
-        TextColumn("cells"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[left]}"),
-    )
-    with Progress(*columns, console=console) as progress:
-        task = progress.add_task("cells", total=None, left="")
-
-        def update(stage: Stage) -> None:
+                watch.note(f"failed: {harmless(what, limit=200)}: {harmless(stage.reason, limit=200)}")
             done = stage.finished + stage.failed
-            progress.update(task, total=done + stage.left, completed=done, left=pace.left(stage))
-
-        yield update
-
-
-class _Pace:
-    """How long it will take, from how long it took."""
-
-    def __init__(self) -> None:
-        self._began = self._said = time.monotonic()
-        self._first: int | None = None
-
-    def left(self, stage: Stage) -> str:
-        """Return the time left at the pace so far."""
-        if self._first is None:
-            self._first, self._began = stage.left, time.monotonic()
-        done = self._first - stage.left
-        if not done:
-            return ""
-        return f"{clock((time.monotonic() - self._began) / done * stage.left)} left"
-
-    def line(self, stage: Stage, console: Console) -> None:
-        """Print a line at the beginning, at the end, and once in a while."""
-        now, begun, left = time.monotonic(), self._first is not None, self.left(stage)
-        if begun and stage.left and now - self._said < SILENCE:
-            return
-        self._said = now
-        failed = f", {stage.failed} failed" if stage.failed else ""
-        refused = f", {stage.refused} refused" if stage.refused else ""
-        words = [f"{stage.finished} of {plural(stage.total, 'cell')}{failed}{refused}", f"{stage.left} to play", left]
-        console.print(", ".join(filter(None, words)), highlight=False, soft_wrap=True)
+            told = {"failed": stage.failed, "refused": stage.refused}
+            words = ", ".join(f"{count:,} {what}" for what, count in told.items() if count)
+            watch.count("", done, done + stage.left, words)
+    return failed
 
 
 def _say_how_many(comparison: Comparison) -> None:
@@ -172,37 +106,17 @@ def _say_how_many(comparison: Comparison) -> None:
     )
 
 
-def ranking_table(ranked: list[RankedRule], *, wide: bool) -> Table:
-    """Return the ranking; in a narrow terminal without what there is to say about removals."""
-    table = Table(title="accuracy in the worst case over attacks, mean over settings; best first")
-    table.add_column("rule", overflow="fold", min_width=16)
-    for heading in ("worst case", "lowest"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("under", overflow="fold", min_width=8)
-    numbers = ("without\nattack", "precision", "recall", "honest\nremoved", "settings")
-    for heading in numbers if wide else numbers[:1]:
-        table.add_column(heading, justify="right", no_wrap=True)
-    for each in ranked:
-        words = each.words()
-        table.add_row(*words[: len(table.columns)], style="bold" if each.rule == "rage" else None)
-    return table
-
-
 def _show(comparison: Comparison) -> None:
     """Print the ranking and the commentary on it."""
-    from holdfast.sweeps.runs.commentary import commentary
+    from holdfast.reports.comparison_tables import critical_reading, ranking_table
+    from holdfast.reports.panels import Code
+    from holdfast.reports.render import terminal
     from holdfast.sweeps.runs.ranking import ranking
 
     results = comparison.results()
-    console = Console()
-    if not console.is_terminal:
-        console.width = WIDTH_OF_FILES
-    console.print(ranking_table(ranking(results), wide=console.width >= WIDTH_OF_ALL))
-    for sentence in commentary(results):
-        console.print(sentence, highlight=False, markup=False)
-    console.print(
-        f"results in {comparison.path}; make a page of them with: holdfast report {comparison.path}",
-        highlight=False,
-        markup=False,
-        soft_wrap=True,
+    page = Code(
+        key="page",
+        title=f"results in {comparison.path}; make a page of them with",
+        text=f"holdfast report {shlex.quote(str(comparison.path))}",
     )
+    terminal.show(ranking_table(ranking(results)), critical_reading(results), page)

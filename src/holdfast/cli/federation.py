@@ -14,19 +14,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from holdfast.cli.folders import reserved
 from holdfast.cli.progress import Lane, watcher
-from holdfast.cli.showing import show
-from holdfast.cli.text import NOTHING, harmless
+from holdfast.cli.show import show
 from holdfast.errors import HoldfastError, ParameterError, RunError
-from holdfast.reports.wording import plural
+from holdfast.wording import plural
 
 if TYPE_CHECKING:
     from holdfast.cli.progress import Watcher
     from holdfast.deploy import RunStatus, SubmittedRun
+    from holdfast.deploy.deployment import NodeStatus
+    from holdfast.reports.panels import Value
 
 app = typer.Typer(
     help="Start, use and stop a Flower federation on this machine: a SuperLink and SuperNodes on loopback. "
@@ -166,6 +165,8 @@ def status(folder: Folder = FOLDER) -> None:
     Exit code 0 if the SuperLink runs and every node is online, 1 if not, 2 if there is no federation in the folder.
     """
     from holdfast.deploy import LocalDeployment
+    from holdfast.reports.panels import Column, Table
+    from holdfast.reports.render import terminal
 
     found = LocalDeployment.attach(folder).status()
     console = Console()
@@ -174,20 +175,20 @@ def status(folder: Folder = FOLDER) -> None:
     console.print(f"SuperLink: 127.0.0.1:{found.port}, {mode}, {link}", highlight=False)
     if found.note:
         console.print(found.note, highlight=False, markup=False)
-    table = Table()
-    for heading in ("node", "name", "state", "process", "node id", "told besides"):
-        table.add_column(heading, overflow="fold", no_wrap=heading == "node id")
-    for index, node in enumerate(found.nodes):
-        state = "online" if node.online else "starting or cut off" if node.pid else "does not run"
-        usual = {"partition-id", "num-partitions", "name"}
-        told = ", ".join(f"{key}={value}" for key, value in node.config.items() if key not in usual)
-        cells = (index, node.client, state, node.pid or NOTHING, node.node_id or NOTHING, told)
-        table.add_row(*(Text(harmless(cell)) for cell in cells))
-    console.print(table)
+    titles = ("node", "name", "state", "process", "node id", "told besides")
+    rows = tuple(_status_row(index, node) for index, node in enumerate(found.nodes))
+    terminal.show(Table(key="nodes", title="", columns=tuple(Column(title=title) for title in titles), rows=rows))
     for run_id, state in found.runs.items():
         console.print(f"run {run_id}: {state}", highlight=False)
     if not found.healthy:
         raise typer.Exit(1)
+
+
+def _status_row(index: int, node: NodeStatus) -> tuple[Value, ...]:
+    state = "online" if node.online else "starting or cut off" if node.pid else "does not run"
+    usual = {"partition-id", "num-partitions", "name"}
+    told = ", ".join(f"{key}={value}" for key, value in node.config.items() if key not in usual)
+    return index, str(node.client), state, node.pid or None, str(node.node_id) if node.node_id else None, told
 
 
 @app.command("down")

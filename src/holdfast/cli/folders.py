@@ -5,9 +5,9 @@ from __future__ import annotations
 import multiprocessing
 from pathlib import Path
 
-from holdfast.errors import CorruptRunError, RunError
+from holdfast.errors import RunError
 from holdfast.linalg.threads import num_workers
-from holdfast.reports.wording import plural
+from holdfast.wording import plural
 
 RUNS = Path("runs")
 """The folder that holds the runs that were given no other place."""
@@ -40,26 +40,14 @@ def reserved(stem: str) -> Path:
             return path
 
 
-def runs_in(path: Path) -> list[Path]:
-    """Return the folder itself if it is a run, or else the runs in it and below.
-
-    Raises:
-        CorruptRunError: there is none.
-    """
-    if (path / "config.toml").is_file() or not path.is_dir():
-        return [path]
-    found = sorted(config.parent for config in path.rglob("config.toml"))
-    if not found:
-        raise CorruptRunError(f"there is no run in {str(path)!r} or below; `holdfast run` makes one")
-    return found
-
-
 def one_run(path: Path) -> Path:
     """Return the folder itself; refuse one that is not a run and holds some.
 
     Raises:
         RunError: it is a folder of runs; the message names them.
     """
+    from holdfast.server.folder import runs_in
+
     found = runs_in(path)
     if found == [path]:
         return path

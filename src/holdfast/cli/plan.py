@@ -10,16 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
-from holdfast.cli.running import Settings
+from holdfast.cli.run import Settings
 from holdfast.errors import ParameterError
 
 if TYPE_CHECKING:
     from holdfast.certification import Plan, PlanRequest
-    from holdfast.certification.constants import Constant
-    from holdfast.theory import Guarantee
 
 PROBLEM = {
     "smoothness": "smoothness",
@@ -103,7 +99,10 @@ def plan(
     if as_json:
         typer.echo(json.dumps(found.as_dict(), allow_nan=False))
         return
-    show(found, str(config) if config is not None else "the numbers given")
+    from holdfast.reports.render import terminal
+    from holdfast.reports.sections.theory import plan_panels
+
+    terminal.show(*plan_panels(found, str(config) if config is not None else "the numbers given"))
 
 
 def given_numbers(options: Mapping[str, str], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -179,64 +178,3 @@ def _complete(settings: list[str], given: Mapping[str, Any]) -> None:
         missing.append("--distance or --gap")
     if missing:
         raise ParameterError(f"without CONFIG the numbers must be given; missing: {', '.join(missing)}")
-
-
-def show(plan: Plan, title: str) -> None:
-    """Print a plan."""
-    console = Console()
-    console.print(constants_table(plan.constants, f"problem: {title}"))
-    for each in plan.outside:
-        console.print(
-            f"✗ outside the theorems: {each.name}: {each.because}", style="yellow", highlight=False, markup=False
-        )
-    console.print(plan.slack + ".", highlight=False, markup=False)
-    for guarantee in plan.guarantees:
-        console.print(guarantee_table(guarantee))
-    console.print(_answer_table(plan))
-    console.print("In practice", style="bold")
-    for sentence in (*_caveats(plan), *plan.reading):
-        console.print(f"• {sentence}", highlight=False, markup=False)
-
-
-def guarantee_table(guarantee: Guarantee) -> Table:
-    """Return a guarantee as a table."""
-    return _facts(f"{guarantee.source}: {guarantee.theorem}", guarantee.rows())
-
-
-def _facts(title: str, rows: list[tuple[str, str]]) -> Table:
-    table = Table(title=title, show_header=False, title_justify="left")
-    table.add_column(overflow="fold", max_width=36)
-    table.add_column(overflow="fold")
-    for heading, fact in rows:
-        table.add_row(escape(heading), escape(fact))
-    return table
-
-
-def constants_table(constants: tuple[Constant, ...], title: str) -> Table:
-    """Return the numbers of a problem with where they come from."""
-    table = Table(title=escape(title), title_justify="left")
-    table.add_column("")
-    table.add_column("value", justify="right", no_wrap=True)
-    table.add_column("where from", overflow="fold")
-    for constant in constants:
-        table.add_row(constant.symbol, f"{constant.value:.6g}", escape(constant.origin))
-    return table
-
-
-def _answer_table(plan: Plan) -> Table:
-    return _facts("planner", [(asked.question, asked.text) for asked in plan.answers])
-
-
-def _caveats(plan: Plan) -> list[str]:
-    """Return what must be said before anything else."""
-    said = []
-    if plan.outside:
-        names = ", ".join(each.name for each in plan.outside)
-        said.append(f"No theorem covers this run ({names}); the numbers are those of Algorithm 1 with RAGE.")
-    if not plan.everywhere:
-        measured = ", ".join(each.symbol for each in plan.constants if not each.everywhere)
-        said.append(
-            f"{measured} were measured, and bound nothing elsewhere: they may grow during the run. The guarantees are "
-            f"as good as they are; `holdfast certify` measures again along the run."
-        )
-    return said

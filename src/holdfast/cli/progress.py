@@ -1,4 +1,4 @@
-"""How far a run is: a bar in a terminal, lines elsewhere, nothing if nobody wants to know. All of it goes to stderr."""
+"""How far runs and sweeps are: a bar in a terminal, lines elsewhere, nothing if nobody wants to know; on stderr."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.table import Column
 from rich.text import Text
 
-from holdfast.cli.text import NOTHING, clock, duration, number, percent
+from holdfast.wording import NOTHING, clock, duration, number, percent, plural
 
 if TYPE_CHECKING:
     from holdfast.server.record import RoundRecord
@@ -30,11 +30,11 @@ LONGEST_SILENCE = 60.0
 
 @final
 class Lane:
-    """One run as it is seen from outside."""
+    """One run, or one sweep of many cells, as it is seen from outside."""
 
-    def __init__(self, total: int, done: int = 0) -> None:
-        """Begin where the run begins."""
-        self.total, self.done = total, done
+    def __init__(self, total: int, done: int = 0, *, noun: str = "round") -> None:
+        """Begin where the run begins; `noun` is what is counted."""
+        self.total, self.done, self.noun = total, done, noun
         self.loss: float | None = None
         self.accuracy: float | None = None
         self.verdict = ""
@@ -43,12 +43,16 @@ class Lane:
         self._began = self._before = time.monotonic()
         self._pace: float | None = None
 
+    def count(self, done: int, total: int) -> None:
+        """Take note of how many are done, of how many there are to be now."""
+        now, steps = time.monotonic(), max(1, done - self.done)
+        seconds, self._before = (now - self._before) / steps, now
+        self._pace = seconds if self._pace is None else 0.9 * self._pace + 0.1 * seconds
+        self.done, self.total, self.evaluated = done, total, True
+
     def saw(self, record: RoundRecord) -> None:
         """Take note of a round."""
-        now = time.monotonic()
-        seconds, self._before = now - self._before, now
-        self._pace = seconds if self._pace is None else 0.9 * self._pace + 0.1 * seconds
-        self.done = record.round + 1
+        self.count(record.round + 1, self.total)
         loss = record.train_loss if record.train_loss is not None else record.test_loss
         self.evaluated = loss is not None
         self.loss = self.loss if loss is None else loss
@@ -110,6 +114,12 @@ class Watcher(ABC):
         self.lanes[name].saw(record)
         self.show(name)
 
+    def count(self, name: str, done: int, total: int, verdict: str = "") -> None:
+        """Show how many are done."""
+        self.lanes[name].count(done, total)
+        self.lanes[name].verdict = verdict
+        self.show(name)
+
     @abstractmethod
     def show(self, name: str) -> None:
         """Show where a run is after a round."""
@@ -155,8 +165,10 @@ class Lines(Watcher):
         steps = (lane.done - round_before) * MOST_LINES >= lane.total
         if ends or (lane.evaluated and now - before >= 1.0 and steps) or now - before >= LONGEST_SILENCE:
             self._last[name] = (now, lane.done)
-            width = len(str(lane.total))
-            head = f"{name + '  ' if len(self.lanes) > 1 else ''}round {lane.done:>{width}}/{lane.total}"
+            width = len(f"{lane.total:,}")
+            head = (
+                f"{name + '  ' if len(self.lanes) > 1 else ''}{lane.done:>{width},} of {plural(lane.total, lane.noun)}"
+            )
             left = [f"{duration(lane.time_left() or 0.0)} left"] if lane.done < lane.total else []
             self._print("  ".join([head, *lane.facts(), *left]))
 
@@ -180,12 +192,13 @@ class Bars(Watcher):
         """Draw on the console, which is a terminal."""
         super().__init__(lanes)
         wide, several = console.width >= WIDE, len(lanes) > 1
+        learning = all(lane.noun == "round" for lane in lanes.values())
         cells: list[ProgressColumn] = [
             *([TextColumn("[bold]{task.description}")] if several else []),
             BarColumn(bar_width=24 if wide else 8),
-            _Cell(lambda lane: f"{lane.done}/{lane.total}"),
-            *([_Cell(lambda lane: f"loss {_digits(lane.loss)}")] if wide or not several else []),
-            _Cell(lambda lane: f"{'accuracy' if wide else 'acc.'} {percent(lane.accuracy)}"),
+            _Cell(lambda lane: f"{lane.done}/{lane.total}" + ("" if learning else f" {lane.noun}s")),
+            *([_Cell(lambda lane: f"loss {_digits(lane.loss)}")] if learning and (wide or not several) else []),
+            *([_Cell(lambda lane: f"{'accuracy' if wide else 'acc.'} {percent(lane.accuracy)}")] if learning else []),
             _Cell(lambda lane: lane.verdict if wide else lane.verdict.replace("Byzantine", "Byz."), 28 if wide else 23),
             _Cell(Lane.clock),
         ]
@@ -209,7 +222,8 @@ class Bars(Watcher):
 
     def show(self, name: str) -> None:
         """Move the bar."""
-        self._progress.update(self._tasks[name], completed=self.lanes[name].done)
+        lane = self.lanes[name]
+        self._progress.update(self._tasks[name], completed=lane.done, total=lane.total)
 
     def note(self, text: str) -> None:
         """Print the note above the bars."""

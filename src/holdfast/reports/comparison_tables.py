@@ -6,13 +6,70 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from holdfast.reports.panels import Code, Column, Panel, Section, Table, Unit, Value
-from holdfast.sweeps.ranking import ORACLE, SUBJECT, Label
+from holdfast.reports.panels import Code, Column, Panel, Section, Table, Text, Tone, Unit, Value
+from holdfast.sweeps.ranking import ORACLE, SUBJECT, Label, Verdict
 from holdfast.sweeps.runs.choices import ATTACK, RULE
+from holdfast.sweeps.runs.commentary import commentary
 from holdfast.sweeps.runs.comparison import GRID
 from holdfast.sweeps.runs.grid import Grid
-from holdfast.sweeps.runs.ranking import Case, in_words, mean_figure, was_played
+from holdfast.sweeps.runs.ranking import Case, RankedRule, duels, in_words, mean_figure, was_played
 from holdfast.sweeps.runs.results import Result, State
+
+_PRECISION = "share of removals that hit liars, over runs with any"
+_RECALL = "share of Byzantine updates that were removed"
+_REMOVED = "share of honest updates that were removed"
+
+
+def critical_reading(results: Sequence[Result], note: str = "") -> Text:
+    """Return what a critical reader would say, after what the grid says of itself."""
+    beaten = any(each.verdict is Verdict.BEATEN for each in duels(results))
+    return Text(
+        key="reading",
+        title="A critical reading",
+        paragraphs=tuple(" ".join(each.split()) for each in (note, *commentary(results)) if each),
+        tone=Tone.WARNING if beaten else Tone.PLAIN,
+    )
+
+
+def ranking_table(ranked: Sequence[RankedRule]) -> Table:
+    """Return the rules by their worst case, the best first."""
+    return Table(
+        key="ranking",
+        title="Rules by their worst case",
+        caption="Accuracy is the mean of the last five evaluations. The oracle is the mean of the honest rows, which "
+        "no rule can know. Rules that lack settings stand below those that do not.",
+        columns=(
+            Column(title="rule"),
+            Column(title="worst case", unit=Unit.PERCENT, hint="mean over settings of the worst case over attacks"),
+            Column(title="±", unit=Unit.PERCENT, hint="half of the 95 % interval over seeds"),
+            Column(title="lowest", unit=Unit.PERCENT, hint="the worst of all settings"),
+            Column(title="under", hint="the attack of the lowest"),
+            Column(title="without attack", unit=Unit.PERCENT),
+            Column(title="precision", unit=Unit.PERCENT, hint=_PRECISION, minor=True),
+            Column(title="recall", unit=Unit.PERCENT, hint=_RECALL, minor=True),
+            Column(title="honest removed", unit=Unit.PERCENT, hint=_REMOVED, minor=True),
+            Column(title="settings", hint="in which every attack has a result", minor=True),
+            Column(title="seconds a cell", unit=Unit.SECONDS, minor=True),
+        ),
+        rows=tuple(_ranked(each) for each in ranked),
+        flagged=tuple(place for place, each in enumerate(ranked) if each.rule == SUBJECT),
+    )
+
+
+def _ranked(each: RankedRule) -> tuple[Value, ...]:
+    return (
+        each.rule,
+        each.score.mean if each.score else None,
+        each.score.half_width if each.score else None,
+        each.lowest.value.mean if each.lowest else None,
+        each.lowest.case.attack if each.lowest else None,
+        each.peace,
+        each.precision,
+        each.recall,
+        each.honest_removed,
+        each.coverage,
+        each.seconds,
+    )
 
 
 def filtering(cases: Sequence[Case], keys: frozenset[str]) -> Section | None:
@@ -39,13 +96,9 @@ def filtering(cases: Sequence[Case], keys: frozenset[str]) -> Section | None:
             Column(title="rule"),
             Column(title="attack"),
             Column(title="setting"),
-            Column(
-                title="precision",
-                unit=Unit.PERCENT,
-                hint="share of removals that hit liars, if there were any",
-            ),
-            Column(title="recall", unit=Unit.PERCENT, hint="share of Byzantine updates that were removed"),
-            Column(title="honest removed", unit=Unit.PERCENT, hint="share of honest updates that were removed"),
+            Column(title="precision", unit=Unit.PERCENT, hint=_PRECISION),
+            Column(title="recall", unit=Unit.PERCENT, hint=_RECALL),
+            Column(title="honest removed", unit=Unit.PERCENT, hint=_REMOVED),
         ),
         rows=tuple(rows),
         flagged=tuple(place for place, row in enumerate(rows) if row[0] == SUBJECT),

@@ -13,9 +13,15 @@ import numpy as np
 
 from holdfast import __version__
 from holdfast.errors import HoldfastError
-from holdfast.reports.comparison_tables import configuration, failures, filtering, published
+from holdfast.reports.comparison_tables import (
+    configuration,
+    critical_reading,
+    failures,
+    filtering,
+    published,
+    ranking_table,
+)
 from holdfast.reports.panels import (
-    Column,
     Headline,
     HeatMap,
     Lines,
@@ -24,15 +30,11 @@ from holdfast.reports.panels import (
     Section,
     Series,
     Style,
-    Table,
-    Text,
     Tone,
     Unit,
-    Value,
 )
 from holdfast.sweeps.ranking import NO_ATTACK, ORACLE, SUBJECT, Setting, Verdict, cases, on_common_seeds, worst_cases
 from holdfast.sweeps.runs.choices import FRACTION
-from holdfast.sweeps.runs.commentary import commentary
 from holdfast.sweeps.runs.comparison import GRID, RESULTS
 from holdfast.sweeps.runs.grid import Grid, parse_grid
 from holdfast.sweeps.runs.ranking import (
@@ -151,59 +153,11 @@ class _Comparison:
             yield Headline(title="failed", value=f"{failed:,} cells", tone=Tone.WARNING)
 
     def _verdict(self) -> Section:
-        beaten = any(each.verdict is Verdict.BEATEN for each in duels(self.results))
-        note = (self.grid.note,) if self.grid is not None and self.grid.note else ()
-        words = Text(
-            key="reading",
-            title="A critical reading",
-            paragraphs=tuple(" ".join(each.split()) for each in (*note, *commentary(self.results))),
-            tone=Tone.WARNING if beaten else Tone.PLAIN,
-        )
-        return Section(key="verdict", title="What to make of it", panels=(words,))
+        note = "" if self.grid is None else self.grid.note
+        return Section(key="verdict", title="What to make of it", panels=(critical_reading(self.results, note),))
 
     def _ranking(self) -> Section:
-        columns = (
-            Column(title="rule"),
-            Column(title="worst case", unit=Unit.PERCENT, hint="mean over settings of the worst case over attacks"),
-            Column(title="±", unit=Unit.PERCENT, hint="half of the 95 % interval over seeds"),
-            Column(title="lowest", unit=Unit.PERCENT, hint="the worst of all settings"),
-            Column(title="under", hint="the attack of the lowest"),
-            Column(title="without attack", unit=Unit.PERCENT),
-            Column(
-                title="precision",
-                unit=Unit.PERCENT,
-                hint="share of removals that hit liars, over runs with any",
-            ),
-            Column(title="recall", unit=Unit.PERCENT, hint="share of Byzantine updates that were removed"),
-            Column(title="honest removed", unit=Unit.PERCENT, hint="share of honest updates that were removed"),
-            Column(title="settings", hint="in which every attack has a result"),
-            Column(title="seconds a cell", unit=Unit.SECONDS),
-        )
-        table = Table(
-            key="ranking",
-            title="Rules by their worst case",
-            caption="Accuracy is the mean of the last five evaluations. The oracle is the mean of the honest rows, "
-            "which no rule can know. Rules that lack settings stand below those that do not.",
-            columns=columns,
-            rows=tuple(self._line(each) for each in self.ranking),
-            flagged=tuple(place for place, each in enumerate(self.ranking) if each.rule == SUBJECT),
-        )
-        return Section(key="ranking", title="Ranking", panels=(table,))
-
-    def _line(self, each: RankedRule) -> tuple[Value, ...]:
-        return (
-            each.rule,
-            each.score.mean if each.score else None,
-            each.score.half_width if each.score else None,
-            each.lowest.value.mean if each.lowest else None,
-            each.lowest.case.attack if each.lowest else None,
-            each.peace,
-            each.precision,
-            each.recall,
-            each.honest_removed,
-            each.coverage,
-            each.seconds,
-        )
+        return Section(key="ranking", title="Ranking", panels=(ranking_table(self.ranking),))
 
     def _worst(self) -> Section:
         """Return all rules in all settings, then a map per rule as ByzFL draws them."""

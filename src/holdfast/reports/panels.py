@@ -1,6 +1,6 @@
 """Panels: what there is to see, before anybody decides how to draw it.
 
-    histories ──► sections of panels ──► page (HTML), pictures (PNG, SVG), tables (CSV), live page
+    histories ──► sections of panels ──► render: html (a page, the live page), terminal, image (PNG, SVG), csv
 
 A panel holds plain numbers and plain text. Text may come from clients: whoever draws a panel escapes it.
 """
@@ -8,7 +8,7 @@ A panel holds plain numbers and plain text. Text may come from clients: whoever 
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import final
@@ -144,6 +144,8 @@ class Column:
     unit: Unit = Unit.TEXT
     hint: str = ""
     """What it means, in a few words."""
+    minor: bool = False
+    """Whether it is left out where there is no room for all columns, as on a narrow terminal."""
 
 
 @final
@@ -157,6 +159,12 @@ class Table(Panel):
     """Places of rows that stand out: truly Byzantine clients, what differs between runs, …"""
     shown: int = 0
     """How many rows to show before a reader asks for the others; 0 for all."""
+
+
+def facts_table(key: str, title: str, facts: Iterable[tuple[str, str]], *, caption: str = "") -> Table:
+    """Return a table of facts: what is told, and what is told of it, without headings."""
+    columns = (Column(title=""), Column(title=""))
+    return Table(key=key, title=title, caption=caption, columns=columns, rows=tuple(facts))
 
 
 @final

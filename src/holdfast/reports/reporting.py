@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from holdfast import __version__
 from holdfast.errors import ParameterError
@@ -20,27 +20,37 @@ from holdfast.reports.sections.reproduce import reproduce
 from holdfast.reports.sections.timing import timing
 from holdfast.reports.sections.verdict import headlines, run_by_run, verdict
 from holdfast.reports.thinning import REPORT, Limits
-from holdfast.reports.wording import plural
 from holdfast.server.history import RunHistory
+from holdfast.wording import plural
 
 
-def report_of(histories: Sequence[RunHistory], *, guarantee: bool = True, limits: Limits = REPORT) -> Report:
+def report_of(
+    histories: Sequence[RunHistory],
+    *,
+    guarantee: bool = True,
+    limits: Limits = REPORT,
+    notify: Callable[[str], None] = lambda _: None,
+) -> Report:
     """Return everything that there is to see of one run, or of several side by side.
 
     Args:
         histories: what the runs tell; any of them may be empty, interrupted or damaged.
         guarantee: whether to measure the constants of the theorems, which takes some seconds a run.
         limits: how much there may be to see; longer curves and larger heat maps are thinned.
+        notify: is told what is being looked at, now and then.
 
     Raises:
         ParameterError: there is no run.
     """
     if not histories:
         raise ParameterError("a report needs at least one run, got none")
+    notify(f"who was removed and what was learned in {plural(len(histories), 'run')}")
+    live = live_sections(histories, limits)
+    notify("what is guaranteed, who holds which points, how to do it again")
     return Report(
         title=_title(histories),
         subtitle=_subtitle(histories),
-        sections=(*live_sections(histories, limits), *_others(histories, limits, guarantee=guarantee)),
+        sections=(*live, *_others(histories, limits, guarantee=guarantee)),
         headlines=headlines(histories),
         made_with={"holdfast": __version__, "python": platform.python_version()},
     )

@@ -359,3 +359,17 @@ def _occupied(lock: Path) -> str:
     except (OSError, ValueError):
         holder = "another process"  # it has not written its number yet
     return f"{holder} is working in {str(lock.parent)!r}; wait until it is done, or end it"
+
+
+def runs_in(path: Path) -> list[Path]:
+    """Return the folder itself if it is a run, or else the runs in it and below.
+
+    Raises:
+        CorruptRunError: there is none.
+    """
+    if (path / "config.toml").is_file() or not path.is_dir():
+        return [path]
+    found = sorted(config.parent for config in path.rglob("config.toml"))
+    if not found:
+        raise CorruptRunError(f"there is no run in {str(path)!r} or below; `holdfast run` makes one")
+    return found

@@ -26,7 +26,6 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from holdfast.errors import HoldfastError
-from holdfast.reports.wording import shown
 from holdfast.ui.assets import asset_named
 from holdfast.ui.catalogue import Catalogue
 from holdfast.ui.downloads import Downloads, file_name
@@ -34,6 +33,7 @@ from holdfast.ui.guards import Door
 from holdfast.ui.queries import Query
 from holdfast.ui.streams import Audience, list_changes, page_changes
 from holdfast.ui.views import MOST_COMPARED, Views
+from holdfast.wording import harmless
 
 PAGE = "live.html"
 
@@ -103,7 +103,7 @@ class _Site:
         query = Query.of(request.query_params)
         listing = await run_in_threadpool(self._catalogue.listing)
         answer = await run_in_threadpool(query.answer, listing)
-        return JSONResponse({**answer, "folder": shown(self._catalogue.folder)})
+        return JSONResponse({**answer, "folder": harmless(self._catalogue.folder)})
 
     async def list_events(self, request: Request) -> Response:
         known = request.headers.get("last-event-id")
@@ -149,4 +149,4 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 async def _wrong(request: Request, error: Exception) -> Response:
     del request
-    return JSONResponse({"error": shown(error)}, 400)
+    return JSONResponse({"error": harmless(error)}, 400)

@@ -11,7 +11,7 @@ from typing import final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.reports.page import DRAWING, asset, plotly_script
+from holdfast.reports.render.html import DRAWING, asset, plotly_script
 
 FOLDER = Path(__file__).with_name("page")
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}

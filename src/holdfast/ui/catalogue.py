@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from holdfast.reports.wording import shown
 from holdfast.server.history import RunSummaries, RunSummary
 from holdfast.server.history.files import CONFIG, LOCK, ROUNDS, SUMMARY
 from holdfast.ui.pacing import Paced
+from holdfast.wording import harmless
 
 DEEPEST = 8
 """How far below the folder runs are looked for."""
@@ -45,17 +45,17 @@ class Entry:
         above, _, _ = self.place.rpartition("/")
         return {
             "id": self.id,
-            "name": shown(summary.name, limit=_LETTERS),
-            "above": shown(above, limit=_LETTERS),
+            "name": harmless(summary.name, limit=_LETTERS),
+            "above": harmless(above, limit=_LETTERS),
             "state": summary.state.value,
             "played": summary.rounds_played,
             "planned": summary.rounds_planned,
             "accuracy": summary.last_accuracy,
             "best": summary.best_accuracy,
             "loss": summary.last_loss,
-            "rule": shown(summary.rule, limit=_LETTERS),
-            "attack": shown(summary.attack, limit=_LETTERS),
-            "data": shown(summary.data, limit=_LETTERS),
+            "rule": harmless(summary.rule, limit=_LETTERS),
+            "attack": harmless(summary.attack, limit=_LETTERS),
+            "data": harmless(summary.data, limit=_LETTERS),
             "deployed": summary.deployed,
             "changed": summary.changed,
         }

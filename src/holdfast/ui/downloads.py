@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import final
 
-from holdfast.reports.page import render
+from holdfast.reports.render.html import render
 from holdfast.server.history import RunHistory
 from holdfast.server.history.files import CONFIG, ROUNDS, SUMMARY, stamp_of
 from holdfast.ui.showing import whole_report

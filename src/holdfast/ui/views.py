@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar, final
 
 from holdfast.reports.panels import Headline, Report
-from holdfast.reports.plotting import panel_json
-from holdfast.reports.wording import prose, shown
+from holdfast.reports.render.plotly import panel_json
 from holdfast.server.history import RunHistory
 from holdfast.ui.catalogue import Catalogue
 from holdfast.ui.pacing import Paced
 from holdfast.ui.showing import live_report
+from holdfast.wording import harmless, prose
 
 MOST_COMPARED = 10
 """Runs on one page: there are as many colours."""
@@ -149,8 +149,8 @@ class _View:
         return [
             {
                 "id": run,
-                "name": shown(history.name, limit=120),
-                "place": shown(self._catalogue.place_of(history.path), limit=240),
+                "name": harmless(history.name, limit=120),
+                "place": harmless(self._catalogue.place_of(history.path), limit=240),
                 "state": history.state.value,
                 "played": history.rounds_played,
                 "planned": history.rounds_planned,
@@ -165,14 +165,14 @@ def snapshot_of(report: Report, runs: Sequence[Mapping[str, Any]]) -> Snapshot:
     sections = [
         {
             "key": section.key,
-            "title": shown(section.title),
+            "title": harmless(section.title),
             "intro": prose(section.intro),
             "panels": [panel.key for panel in section.panels],
         }
         for section in report.sections
     ]
     head = {
-        "title": shown(report.title),
+        "title": harmless(report.title),
         "subtitle": prose(report.subtitle),
         "headlines": [_headline(each) for each in report.headlines],
         "runs": list(runs),
@@ -184,9 +184,9 @@ def snapshot_of(report: Report, runs: Sequence[Mapping[str, Any]]) -> Snapshot:
 
 def _headline(headline: Headline) -> dict[str, str]:
     return {
-        "title": shown(headline.title),
-        "value": shown(headline.value),
-        "note": shown(headline.note),
+        "title": harmless(headline.title),
+        "value": harmless(headline.value),
+        "note": harmless(headline.note),
         "tone": headline.tone.value,
     }
 

@@ -251,10 +251,10 @@ def in_page(folder: RunFolder) -> Iterator[tuple[str, Counts]]:
 
 def in_report(folder: RunFolder) -> Iterator[tuple[str, Counts]]:
     """Yield what a report says: the words of its verdict, and its table of suspicion."""
-    from holdfast.cli.reporting import gathered
     from holdfast.reports.panels import Table, Text
+    from holdfast.reports.report import gather
 
-    panels = {panel.key: panel for part in gathered([folder.path], guarantee=False).sections for panel in part.panels}
+    panels = {panel.key: panel for part in gather([folder.path], guarantee=False).sections for panel in part.panels}
     words, table = panels["verdict-1"], panels["suspicion"]
     assert isinstance(words, Text)
     assert isinstance(table, Table)

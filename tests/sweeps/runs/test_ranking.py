@@ -53,20 +53,6 @@ def test_a_ranked_rule_has_the_mean_of_every_figure_in_its_column() -> None:
     assert found.seconds == 1.0
 
 
-def test_the_line_of_a_table_tells_the_mean_worst_case_from_the_lowest() -> None:
-    rows = [
-        *(result("a", "x", 0.6, heterogeneity=kind, precision=0.5) for kind in "pq"),
-        result("a", "y", 0.5, heterogeneity="p", precision=1.0),
-        result("a", "y", 0.9, heterogeneity="q", precision=1.0),
-        *(result("a", "none", 0.95, heterogeneity=kind) for kind in "pq"),
-        result("absent", "x", None, heterogeneity="p", state=State.FAILED),
-    ]
-    found, absent = ranking(rows)
-    words = ("a", "55.0 %", "50.0 %", "y", "95.0 %", "75.0 %", "75.0 %", "6.7 %", "2/2")
-    assert found.words() == words
-    assert absent.words() == ("absent", *["–"] * 7, "0/2")
-
-
 def test_rules_are_compared_on_the_seeds_that_they_have_in_common() -> None:
     rows = [result("ahead", attack, 0.5 + 0.4 * seed, seed=seed) for attack in "xy" for seed in range(2)]
     rows += [result("behind", "x", value, seed=seed) for seed, value in enumerate((0.6, 0.1))]  # one of y is lacking

@@ -11,8 +11,8 @@ from holdfast.reports.panels import Lines, Panel, Section, Series, Style, Text
 from holdfast.reports.sections.learning import attack_marks, curve
 from holdfast.reports.sections.phrases import key_of, run_names, setting_words, title_of
 from holdfast.reports.thinning import REPORT, Limits
-from holdfast.reports.wording import plural
 from holdfast.server.history import RunHistory
+from holdfast.wording import plural
 
 Numbers = NDArray[np.float64]
 _ROUNDING = 1e-5

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
-
-import numpy as np
+from dataclasses import replace
 
 from holdfast.errors import HoldfastError
-from holdfast.reports.panels import Column, Lines, Panel, Section, Series, Style, Table, Text, Tone, Unit
-from holdfast.reports.sections.learning import curve
+from holdfast.reports.panels import Panel, Section, Text, Tone
 from holdfast.reports.sections.phrases import key_of, run_names, setting_words, title_of
+from holdfast.reports.sections.theory import bound_panel, verdict_table
 from holdfast.reports.settings import config_of
 from holdfast.reports.thinning import REPORT, Limits
 from holdfast.server.history import RunHistory
-
-if TYPE_CHECKING:
-    from holdfast.certification import Certification
-    from holdfast.certification.verdicts import Verdict
 
 CLIENTS, POINTS, CURVATURES = 10, 8, 3
 """What is looked at to measure constants: a sample, so that a report takes seconds. `holdfast certify` takes all."""
 _MOST = 3
 """Runs that are certified in one report."""
-_CURVE_POINTS = 200
 
 
 def guarantee(histories: Sequence[RunHistory], limits: Limits = REPORT) -> Section:
@@ -79,7 +72,8 @@ def _certified(history: RunHistory, run: str, place: int, runs: int, limits: Lim
         yield Text(key=key_of("guarantee", place, runs), title=title, paragraphs=(why,))
         return
     if found.models is not None:
-        yield from _bound(found, key_of("bound", place, runs), run, runs, limits)
+        bound = bound_panel(found, limits)
+        yield replace(bound, key=key_of(bound.key, place, runs), title=title_of(bound.title, run, runs))
     if found.contradicted:
         yield Text(
             key=key_of("contradiction", place, runs),
@@ -87,53 +81,12 @@ def _certified(history: RunHistory, run: str, place: int, runs: int, limits: Lim
             paragraphs=("Something that is proved was measured not to be so, although all conditions held.",),
             tone=Tone.WARNING,
         )
-    yield _verdicts(found.verdicts, found.notes, key_of("conditions", place, runs), run, runs)
+    judged = title_of("Assumptions, filter and theorems, judged", run, runs)
+    notes = " ".join(f"{note[:1].upper()}{note[1:]}." for note in found.notes)
+    yield replace(verdict_table(found.verdicts, key=key_of("conditions", place, runs), title=judged), caption=notes)
     if found.plan is not None and found.plan.reading:
         yield Text(
             key=key_of("in-practice", place, runs),
             title=title_of("What that means in practice", run, runs),
             paragraphs=found.plan.reading,
         )
-
-
-def _verdicts(verdicts: Sequence[Verdict], notes: Sequence[str], key: str, run: str, runs: int) -> Table:
-    return Table(
-        key=key,
-        title=title_of("Assumptions, filter and theorems, judged", run, runs),
-        caption=" ".join(f"{note[:1].upper()}{note[1:]}." for note in notes),
-        columns=(Column(title="kind"), Column(title="what"), Column(title="outcome"), Column(title="because")),
-        rows=tuple((str(each.subject), each.name, str(each.outcome), each.because) for each in verdicts),
-        flagged=tuple(place for place, each in enumerate(verdicts) if each.contradiction),
-    )
-
-
-def _bound(found: Certification, key: str, run: str, runs: int, limits: Limits) -> Iterator[Panel]:
-    """Yield the theorems' curves over the measured one; or say why there is none."""
-    rounds, values = found.curve
-    convex = found.is_convex
-    name = "‖x − x*‖², squared distance to the optimum" if convex else "mean of ‖∇F‖² so far"
-    measured = curve("measured", rounds, np.where(values > 0.0, values, np.nan), limits, colour=0)
-    series: list[Series | None] = [measured]
-    where = np.linspace(0 if convex else 1, max(found.played, 1), _CURVE_POINTS)
-    for colour, each in enumerate(found.applicable, start=1):
-        bound = each.bound(where)
-        drawn = np.where(np.isfinite(bound) & (bound > 0.0), bound, np.nan)
-        series.append(curve(f"{each.source}: {each.reading}", where, drawn, limits, colour=colour, style=Style.DASHED))
-    shown = tuple(each for each in series if each is not None)
-    if not shown:
-        why = "The run kept no models (evaluation.measured_rounds), so there is nothing to compare with a bound."
-        yield Text(key=key, title=title_of("Bound", run, runs), paragraphs=(why,))
-        return
-    reasons = [each.because for each in found.verdicts if each.subject == "guarantee"]
-    missing = f"No bound is drawn, because no theorem applies: {reasons[-1] if reasons else 'see below'}."
-    proved = "" if found.everywhere else "The bounds use constants measured along the run, which proves nothing."
-    yield Lines(
-        key=key,
-        title=title_of("What the theorems bound", run, runs),
-        caption=f"{proved if found.applicable else missing} Logarithmic scale.".strip(),
-        series=shown,
-        x_title="rounds",
-        y_title=name,
-        unit=Unit.NUMBER,
-        log_y=True,
-    )

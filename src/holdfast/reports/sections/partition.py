@@ -10,11 +10,12 @@ import numpy as np
 from holdfast.errors import HoldfastError
 from holdfast.reports.panels import Bars, Panel, Section, Text
 from holdfast.reports.sections.clients import chosen_clients
-from holdfast.reports.sections.phrases import floats, percent, run_names
+from holdfast.reports.sections.phrases import floats, run_names
 from holdfast.reports.settings import config_of
 from holdfast.reports.thinning import REPORT, Limits
 from holdfast.server.history import RunHistory
 from holdfast.server.record import Client
+from holdfast.wording import percent
 
 if TYPE_CHECKING:
     from holdfast.data import Dataset

@@ -1,4 +1,4 @@
-"""How sections word numbers, runs and clients."""
+"""How sections name runs, clients and panels."""
 
 from __future__ import annotations
 
@@ -15,26 +15,6 @@ from holdfast.server.record import Client
 
 _LETTERS = 40
 """How many letters of a client's name are shown."""
-
-
-def percent(share: float) -> str:
-    """Return a share in percent; one that is not quite nothing or everything does not look so.
-
-    >>> percent(0.8829), percent(0.0004), percent(0.99996), percent(0.21)
-    ('88.3 %', '< 0.1 %', '> 99.9 %', '21.0 %')
-    """
-    if 0.0 < share < 0.001:
-        return "< 0.1 %"
-    return "> 99.9 %" if 0.999 < share < 1.0 else f"{100 * share:.1f} %"
-
-
-def number(value: float) -> str:
-    """Return a number with four digits.
-
-    >>> number(0.41234), number(1234.56)
-    ('0.4123', '1,235')
-    """
-    return f"{value:,.0f}" if 1_000 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
 def client_names(clients: Sequence[Client]) -> list[str]:
@@ -87,6 +67,13 @@ def title_of(title: str, run: str, number_of_runs: int) -> str:
 def setting_words(history: RunHistory, key: str) -> str:
     """Return what the configuration says under a key, in words; "unknown" if it cannot be read."""
     return in_words(history.raw[key]) if key in history.raw else "unknown"
+
+
+def short_words(histories: Sequence[RunHistory], key: str) -> list[str]:
+    """Return what the configurations of runs say under a key: the bare names, if these tell apart what differs."""
+    words = [setting_words(history, key) for history in histories]
+    names = [each.partition("(")[0] for each in words]
+    return names if len(set(names)) == len(set(words)) else words
 
 
 def floats(values: Any) -> tuple[float, ...]:

@@ -8,10 +8,11 @@ import numpy as np
 
 from holdfast.reports.panels import Column, Headline, Panel, Section, Table, Text, Tone, Unit, Value
 from holdfast.reports.sections.certificate import real_errors
-from holdfast.reports.sections.phrases import number, percent, run_names, setting_words
+from holdfast.reports.sections.overview import faults_text
+from holdfast.reports.sections.phrases import client_names, run_names, setting_words, short_words
 from holdfast.reports.settings import attack_start, problems_of
-from holdfast.reports.wording import plural
 from holdfast.server.history import RunHistory, State, Tally
+from holdfast.wording import number, percent, plural
 
 _FORGOT = 0.05
 """An accuracy this much below its best was lost again."""
@@ -20,12 +21,14 @@ _LEARNED = 0.1
 _MANY = 0.1
 """A share of honest updates removed from which a warning is due."""
 _MOST_PROBLEMS = 8
+_MOST_NAMED = 5
+"""Clients that a sentence names."""
 
 
 def verdict(histories: Sequence[RunHistory]) -> Section:
     """Return the answers: of one run in words, of several in a table."""
     panels: list[Panel] = [*_problems(histories)]
-    panels += [_side_by_side(histories)] if len(histories) > 1 else [_words(histories[0], "verdict-1", "In words")]
+    panels += [side_by_side(histories)] if len(histories) > 1 else [_words(histories[0], "verdict-1", "In words")]
     return Section(key="verdict", title="In short", panels=tuple(panels))
 
 
@@ -90,12 +93,16 @@ def _learning(history: RunHistory) -> str:
     which = "test" if np.isfinite(column).any() else "training"
     column = column if which == "test" else history["train_accuracy"]
     first = float(column[np.flatnonzero(np.isfinite(column))[0]])
-    what, fact = f"{which} accuracy", f"{percent(best)} in round {when} and is {percent(last)} in the end"
+    what, fact = f"{which} accuracy", f"{percent(best)} in round {when} and is {percent(last)} {_so_far(history)}"
     if best - last > _FORGOT:
         learned = best - first > _LEARNED
         return f"It learned and lost it again: {what} was {fact}." if learned else f"It got worse: {what} was {fact}."
     went = f"{what} went from {percent(first)} after the first evaluation to {percent(last)}"
     return f"It learned: {went}." if last - first > _LEARNED else f"It changed little: {went}."
+
+
+def _so_far(history: RunHistory) -> str:
+    return "so far" if history.rounds_played < (history.rounds_planned or 0) else "in the end"
 
 
 def _by_loss(history: RunHistory) -> str:
@@ -142,6 +149,7 @@ def _removals(history: RunHistory, tally: Tally) -> Iterator[str]:
     if tally.byzantine is None:
         share = percent(tally.removed_rate or 0.0)
         yield f"The rule {rule} removed {tally.removed:,} of {tally.judged:,} updates ({share})."
+        yield from _suspects(history)
         return
     if tally.recall is not None:
         caught = f"{tally.byzantine_removed:,} of {tally.byzantine:,} Byzantine updates"
@@ -154,6 +162,20 @@ def _removals(history: RunHistory, tally: Tally) -> Iterator[str]:
     elif history.byzantine:
         yield "No Byzantine update arrived."
     yield _wronged(tally)
+
+
+def _suspects(history: RunHistory) -> Iterator[str]:
+    """Yield who was removed most often, in how many rounds of those that could be judged, and what for."""
+    accused = [line for line in history.clients if line.accused]
+    if not accused:
+        return
+    names = dict(zip(history.client_ids, client_names(history.client_ids), strict=True))
+    told = []
+    for line in accused[:_MOST_NAMED]:
+        faults = f"; {faults_text(line.faults)}" if line.faults else ""
+        told.append(f"{names[line.client]} (in {line.accused} of {plural(line.judged, 'round')}{faults})")
+    more = f", and {plural(len(accused) - _MOST_NAMED, 'other')}" if len(accused) > _MOST_NAMED else ""
+    yield f"Removed or malformed most often: {', '.join(told)}{more}. “holdfast audit” says why, round by round."
 
 
 def _wronged(tally: Tally) -> str:
@@ -185,7 +207,7 @@ def _tone(history: RunHistory, tally: Tally) -> Tone:
 
 def _of_one(history: RunHistory) -> Iterator[Headline]:
     tally = history.tally
-    yield _result(history, "Test accuracy in the end")
+    yield _result(history, f"Test accuracy {_so_far(history)}")
     yield Headline(
         title="Rounds",
         value=f"{history.rounds_played:,}",
@@ -252,7 +274,9 @@ def _problems(histories: Sequence[RunHistory]) -> Iterator[Panel]:
         yield Text(key="problems", title="What cannot be read", paragraphs=paragraphs, tone=Tone.WARNING)
 
 
-def _side_by_side(histories: Sequence[RunHistory]) -> Table:
+def side_by_side(histories: Sequence[RunHistory]) -> Table:
+    """Return a line for every run."""
+    rules, attacks = (short_words(histories, key) for key in ("rule", "attack"))
     return Table(
         key="runs",
         title="The runs side by side",
@@ -260,27 +284,31 @@ def _side_by_side(histories: Sequence[RunHistory]) -> Table:
             Column(title="run"),
             Column(title="rule"),
             Column(title="attack", hint="unknown in a deployment"),
-            Column(title="state"),
+            Column(title="state", minor=True),
             Column(title="rounds", unit=Unit.NUMBER),
-            Column(title="test accuracy", unit=Unit.PERCENT, hint="after the last evaluation"),
-            Column(title="best", unit=Unit.PERCENT),
+            Column(title="loss", unit=Unit.NUMBER, hint="on test points, or training points, when last evaluated"),
+            Column(title="test accuracy", unit=Unit.PERCENT, hint="when last evaluated"),
+            Column(title="best", unit=Unit.PERCENT, hint="test accuracy of any round", minor=True),
             Column(title="Byzantine kept", unit=Unit.PERCENT, hint="share of the Byzantine updates that got weight"),
             Column(title="honest removed", unit=Unit.PERCENT, hint="share of the honest updates that got none"),
         ),
-        rows=tuple(_line(history, name) for history, name in zip(histories, run_names(histories), strict=True)),
+        rows=tuple(map(_line, histories, run_names(histories), rules, attacks)),
     )
 
 
-def _line(history: RunHistory, name: str) -> tuple[Value, ...]:
-    tally, found = history.tally, history.rounds.last_and_best("test_accuracy")
+def _line(history: RunHistory, name: str, rule: str, attack: str) -> tuple[Value, ...]:
+    tally, rounds, played = history.tally, history.rounds, history.rounds_played
+    accuracy = rounds.last_and_best("test_accuracy")
+    loss = rounds.last_and_best("test_loss") or rounds.last_and_best("train_loss")
     return (
         name,
-        setting_words(history, "rule"),
-        None if history.deployed else setting_words(history, "attack"),
+        rule,
+        None if history.deployed else attack,
         str(history.state),
-        history.rounds_played,
-        None if found is None else found[0],
-        None if found is None else found[1],
+        played if history.state is State.COMPLETE else f"{played}/{history.rounds_planned}",
+        None if loss is None else loss[0],
+        None if accuracy is None else accuracy[0],
+        None if accuracy is None else accuracy[1],
         tally.byzantine_kept_rate,
         tally.honest_removed_rate,
     )

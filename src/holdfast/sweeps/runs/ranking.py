@@ -14,7 +14,6 @@ from holdfast.sweeps.ranking import NO_ATTACK, ORACLE, Estimate, Label, Setting,
 from holdfast.sweeps.runs.choices import FRACTION
 from holdfast.sweeps.runs.results import Result, State
 
-NOTHING = "–"
 Case = sweep.Case[Result]
 WorstCase = sweep.WorstCase[Result]
 
@@ -40,19 +39,6 @@ class RankedRule:
     num_wanted: int
     refused: int
     """Cells that the rule refused."""
-
-    def words(self) -> tuple[str, ...]:
-        """Return a line of a table.
-
-        Rule, worst case, lowest, under which attack, without attack, precision, recall, honest removed, settings.
-        """
-        return (
-            self.rule,
-            NOTHING if self.score is None else str(self.score),
-            *((NOTHING, NOTHING) if self.lowest is None else (str(self.lowest.value), self.lowest.case.attack)),
-            *(_percent(each) for each in (self.peace, self.precision, self.recall, self.honest_removed)),
-            self.coverage,
-        )
 
     @property
     def coverage(self) -> str:
@@ -147,7 +133,3 @@ def mean_figure(results: Iterable[Result], figure: str) -> float | None:
     """Return the mean of accuracy, precision, recall, honest_removed or seconds; None if none has it."""
     values: list[Any] = [getattr(row.figures, figure) for row in results if row.figures is not None]
     return mean_of(values)
-
-
-def _percent(share: float | None) -> str:
-    return NOTHING if share is None else f"{100 * share:.1f} %"

@@ -1,0 +1,1 @@
+"""How panels are drawn, one module for every medium."""

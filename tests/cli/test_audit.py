@@ -1,0 +1,98 @@
+"""`holdfast audit`, as an operator meets it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.certification.small import convex, played
+from tests.cli.commands import refused, run
+from tests.deployments import AWAY, BROKEN, LIAR, NASTY, configured, deployment, played_round, remote_config
+
+from holdfast.attacks import FixedMembers, Ones
+from holdfast.reports.sections.clients import suspicion_table
+from holdfast.server.folder import RunFolder
+from holdfast.server.history import open_run
+from holdfast.server.record import DroppedReply
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a deployment; do not change it."""
+    return deployment(tmp_path_factory.mktemp("audit") / "run").path
+
+
+def test_every_event_is_a_line(path: Path) -> None:
+    lines = run("audit", str(path)).splitlines()
+    assert f"round 0  {BROKEN}  malformed  shape: 'weight' must be (3, 2), got (2, 3)" in lines
+    assert f"round 0  {AWAY}  absent  silent: no reply within 60 s" in lines
+    assert "round 2  the round  skipped  nobody answered, so there is nothing to aggregate" in lines
+    assert any(line.startswith(f"round 4  {LIAR}  removed  score ") for line in lines)
+
+
+def test_names_and_details_from_the_network_do_nothing_to_the_terminal(path: Path) -> None:
+    for output in (run("audit", str(path)), run("audit", str(path), "--table"), run("show", str(path), "--clients")):
+        assert all(letter.isprintable() for letter in output.replace("\n", ""))
+        assert "[red]x\\x1b[2J\\u202e" in output
+    assert "[bold]to a message of round 0[/bold]" in run("audit", str(path))
+
+
+def test_long_details_are_cut_except_in_json(tmp_path: Path) -> None:
+    drop = DroppedReply(client="n" * 500, fault="garbage", detail="x" * 5_000)
+    folder = RunFolder.create(tmp_path / "run", configured(remote_config()))
+    folder.append(played_round(remote_config(), 0).model_copy(update={"drops": (drop,)}))
+    line = next(line for line in run("audit", str(folder.path)).splitlines() if "garbage" in line)
+    assert len(line) < 300
+    assert "…" in line
+    assert "x" * 5_000 in run("audit", str(folder.path), "--json")
+
+
+def test_one_client_can_be_followed(path: Path) -> None:
+    lines = run("audit", str(path), "--client", BROKEN).splitlines()
+    assert len(lines) == 5
+    assert all(BROKEN in line for line in lines)
+    assert "not asked" in run("audit", str(path), "--client", NASTY)
+
+
+def test_json_is_one_object_per_line(path: Path) -> None:
+    events = [json.loads(line) for line in run("audit", str(path), "--json").splitlines()]
+    assert {"round": 0, "client": BROKEN, "what": "malformed", "fault": "shape"}.items() <= next(
+        event for event in events if event.get("client") == BROKEN
+    ).items()
+    assert NASTY in {event.get("client") for event in events}
+    lines = [json.loads(line) for line in run("audit", str(path), "--table", "--json").splitlines()]
+    assert {lines[0]["client"], lines[1]["client"]} == {LIAR, BROKEN}
+    assert lines[0]["suspicion"] == pytest.approx(0.5965, abs=1e-3)
+
+
+def test_the_table_has_the_suspicious_first_and_says_what_the_figure_is(path: Path) -> None:
+    output = run("audit", str(path), "--table")
+    rows = [line.split("│")[1].strip() for line in output.splitlines() if line.startswith("│")]
+    assert set(rows[:2]) == {LIAR, BROKEN}
+    faults = [row[-1] for row in suspicion_table(open_run(path)).rows]
+    assert "shape 4×, silent" in faults
+    assert "shape 4×" in output
+    assert "95 % confidence (Wilson" in " ".join(output.split())
+
+
+def test_an_unknown_client_is_refused_with_the_nearest(
+    path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = refused(capsys, monkeypatch, "audit", str(path), "--client", "hospitl-b")
+    assert "no client 'hospitl-b'" in told
+    assert "did you mean 'hospital-b'?" in told
+    assert "\x1b" not in told
+
+
+def test_what_is_no_run_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "does not exist" in refused(capsys, monkeypatch, "audit", str(tmp_path / "nowhere"))
+
+
+def test_simulated_runs_have_a_log_too(tmp_path: Path) -> None:
+    folder = played(tmp_path / "run", convex(attack=Ones(value=50.0), byzantine=FixedMembers(clients=(0, 1))), rounds=2)
+    output = run("audit", str(folder))
+    assert "removed  score" in output
+    assert "Suspicion of each client" in run("audit", str(folder), "--table")
