@@ -285,7 +285,7 @@ def test_cohorts_that_cannot_be_are_refused_with_the_reason() -> None:
         sampled_cohort(PROTOCOL.changed(num_byzantine=300), failure=0.01)
     with pytest.raises(ParameterError, match=r"slack must be above 0 and at most 1/4, got 0\.0"):
         paper_cohort(PROTOCOL.changed(slack=0.0), failure=0.01)
-    with pytest.raises(ParameterError, match=r"slack must be above 0 and below 1, got 0\.0"):
+    with pytest.raises(ParameterError, match=r"slack must be a number strictly between 0 and 1, got 0\.0"):
         binomial_cohort(PROTOCOL.changed(slack=0.0), failure=0.01)
 
 
@@ -312,7 +312,7 @@ def test_bad_searches_are_refused() -> None:
         local_steps_for(CONVEX, PROTOCOL, target=1.0, theorem=expected, most_steps=1, lr_shares=())
     with pytest.raises(ParameterError, match="lr_shares must be a finite number above 0, got -1"):
         local_steps_for(CONVEX, PROTOCOL, target=1.0, theorem=expected, most_steps=1, lr_shares=(-1.0,))
-    with pytest.raises(ParameterError, match=r"outlier_share must be between 0 and 1, got 1\.5"):
+    with pytest.raises(ParameterError, match=r"outlier_share must be a number strictly between 0 and 1, got 1\.5"):
         binomial_cohort(PROTOCOL, failure=0.1, outlier_share=1.5)
 
 

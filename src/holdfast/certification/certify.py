@@ -47,7 +47,7 @@ from holdfast.simulation import RunConfig
 from holdfast.simulation.setting import Setting
 from holdfast.theory import Guarantee, Problem
 from holdfast.theory.estimate import Objective
-from holdfast.theory.ranges import positive
+from holdfast.theory.ranges import check_positive
 
 CURVATURES = 3
 """At how many models the curvature is measured, where it is not known."""
@@ -186,7 +186,7 @@ def certify(
             for a run of which the number of clients is not known.
         MissingDataError: the data are nowhere.
     """
-    asked = None if sigma0 is None else positive("sigma0", sigma0)
+    asked = None if sigma0 is None else check_positive("sigma0", sigma0)
     folder = RunFolder.open(path)
     config, records, seen = config_of(folder), list(folder.records()), not is_deployment(folder)
     if config.data.here or dataset is not None:

@@ -23,7 +23,7 @@ from holdfast.server.record import finite
 from holdfast.simulation import RunConfig
 from holdfast.simulation.setting import Setting
 from holdfast.theory import Guarantee, Problem, Protocol, guarantees
-from holdfast.theory.ranges import positive, probability
+from holdfast.theory.ranges import check_positive, check_probability
 
 FAILURE = 0.01
 """How likely a run may be to leave its guarantee, unless said otherwise."""
@@ -47,9 +47,9 @@ class PlanRequest:
 
     def __post_init__(self) -> None:
         """Refuse what no plan can be made for."""
-        probability("failure", self.failure)
+        check_probability("failure", self.failure)
         if self.target is not None:
-            positive("target", self.target)
+            check_positive("target", self.target)
 
 
 NO_REQUEST = PlanRequest()

@@ -60,11 +60,6 @@ MOST_CURVES = 24
 """How many pairs of a setting and an attack have curves."""
 
 
-def is_comparison(path: Path) -> bool:
-    """Return whether a folder is that of a comparison."""
-    return (path / RESULTS).is_file()
-
-
 def comparison_report(path: Path) -> Report:
     """Return the report of the comparison in a folder.
 

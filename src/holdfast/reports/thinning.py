@@ -62,17 +62,6 @@ def kept_places(y: Numbers, most: int) -> Places:
     return np.flatnonzero(chosen)
 
 
-def thinned(x: Numbers, y: Numbers, most: int) -> tuple[Numbers, Numbers]:
-    """Return a curve with at most so many points; see `kept_places`.
-
-    >>> x, y = thinned(np.arange(10_000.0), np.arange(10_000.0) % 7, most=100)
-    >>> len(x) <= 100, x[0], x[-1], y.min(), y.max()
-    (True, np.float64(0.0), np.float64(9999.0), np.float64(0.0), np.float64(6.0))
-    """
-    places = kept_places(y, most)
-    return x[places], y[places]
-
-
 def _first_best(values: Numbers, starts: Places) -> Places:
     """Return of every bucket the place of its smallest value, the first of equal ones."""
     ends = np.append(starts[1:], len(values))

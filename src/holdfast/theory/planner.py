@@ -21,7 +21,7 @@ from holdfast.theory import sampling
 from holdfast.theory.guarantee import Guarantee
 from holdfast.theory.paper.concentration import concentration_failure
 from holdfast.theory.problem import Problem, Protocol
-from holdfast.theory.ranges import positive, probability, whole, within
+from holdfast.theory.ranges import check_positive, check_probability, check_whole
 from holdfast.theory.search import first_holding, first_of_all, last_holding
 
 Theorem = Callable[[Problem, Protocol], Guarantee]
@@ -82,7 +82,7 @@ def most_byzantine(
     >>> most_byzantine(problem, protocol, theorem=papers, failure=0.01).value
     126
     """
-    goal = math.inf if target is None else positive("target", target)
+    goal = math.inf if target is None else check_positive("target", target)
     quiet = protocol.changed(num_byzantine=0)
     promised = None
     for assumed in range((protocol.cohort_size - 1) // 2, protocol.set_aside - 1, -1):
@@ -146,7 +146,7 @@ def paper_cohort(protocol: Protocol, *, failure: float) -> Answer:
 
     Paper: Theorem 1 (thm:LocalSGD_convergence).
     """
-    allowed, share = probability("failure", failure), protocol.tolerated / protocol.cohort_size
+    allowed, share = check_probability("failure", failure), protocol.tolerated / protocol.cohort_size
 
     def chance(size: int) -> float:
         return protocol.rounds * concentration_failure(slack=protocol.slack, byzantine_fraction=share, cohort_size=size)
@@ -175,9 +175,9 @@ def binomial_cohort(protocol: Protocol, *, failure: float, outlier_share: float 
     """
     from scipy.stats import binom  # takes a second, and most commands need none of it
 
-    allowed = probability("failure", failure)
-    slack = within("slack", protocol.slack, 0.0, 1.0, "above 0 and below 1", open_below=True, open_above=True)
-    part = within("outlier_share", outlier_share, 0.0, 1.0, "between 0 and 1", open_below=True, open_above=True)
+    allowed = check_probability("failure", failure)
+    slack = check_probability("slack", protocol.slack)
+    part = check_probability("outlier_share", outlier_share)
     share = protocol.tolerated / protocol.cohort_size
 
     def chances(sizes: Any) -> Any:
@@ -222,7 +222,7 @@ def rounds_for(problem: Problem, protocol: Protocol, *, target: float, theorem: 
     Let N(M) be the first round for a run of M rounds: it does not fall with M, so M ← N(M) started at 1 climbs to the
     smallest M with N(M) ≤ M, and no shorter run will do.
     """
-    goal = positive("target", target)
+    goal = check_positive("target", target)
     number, promised = _fewest_rounds(problem, protocol, goal, theorem)
     if number is None:
         raise ParameterError(_why_not(promised, goal))
@@ -246,8 +246,8 @@ def local_steps_for(
     Every H is tried with every share of the largest step size that the theorem allows for it (pass `(1.0,)` for that
     one only), and the rounds are those of `rounds_for`; of equals the fewest local steps, then the larger step size.
     """
-    goal, limit = positive("target", target), whole("most_steps", most_steps)
-    shares = [positive("lr_shares", share) for share in lr_shares]
+    goal, limit = check_positive("target", target), check_whole("most_steps", most_steps)
+    shares = [check_positive("lr_shares", share) for share in lr_shares]
     best: tuple[int, int, float] | None = None
     nearest: tuple[Protocol, Guarantee] | None = None
     for steps in range(1, limit + 1):
@@ -274,7 +274,7 @@ def batch_size_for(problem: Problem, protocol: Protocol, *, target: float, theor
 
     The variance of a mini-batch falls with b, and the floor with it: bisection, up to the points that a client holds.
     """
-    goal = positive("target", target)
+    goal = check_positive("target", target)
     most = protocol.num_points or _MOST_POINTS
 
     def promised(points: int) -> Guarantee:

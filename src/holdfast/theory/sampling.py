@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.errors import ParameterError
-from holdfast.theory.ranges import probability, whole, within
+from holdfast.theory.ranges import check_probability, check_share, check_whole
 from holdfast.theory.search import first_of_all, last_holding
 
 _MOST_CLIENTS = 1_000_000_000
@@ -36,7 +36,7 @@ def excess_probability(*, num_clients: int, num_byzantine: int, cohort_size: int
     0.166666666667
     """
     clients, liars, cohort = _population(num_clients, num_byzantine, cohort_size)
-    return float(_tail(whole("tolerated", tolerated, 0, cohort), clients, liars, cohort))
+    return float(_tail(check_whole("tolerated", tolerated, 0, cohort), clients, liars, cohort))
 
 
 def log_excess_probability(*, num_clients: int, num_byzantine: int, cohort_size: int, tolerated: int) -> float:
@@ -49,7 +49,7 @@ def log_excess_probability(*, num_clients: int, num_byzantine: int, cohort_size:
     -2804.909301
     """
     clients, liars, cohort = _population(num_clients, num_byzantine, cohort_size)
-    bound = whole("tolerated", tolerated, 0, cohort)
+    bound = check_whole("tolerated", tolerated, 0, cohort)
     chance = float(_tail(bound, clients, liars, cohort))
     if chance > 1e-300:
         return math.log(chance)
@@ -75,7 +75,7 @@ def run_excess_probability(
     chance = excess_probability(
         num_clients=num_clients, num_byzantine=num_byzantine, cohort_size=cohort_size, tolerated=tolerated
     )
-    return float(_any_of(chance, whole("rounds", rounds, 0)))
+    return float(_any_of(chance, check_whole("rounds", rounds, 0)))
 
 
 def tolerated_of(*, cohort_size: int, fraction: float) -> int:
@@ -87,7 +87,7 @@ def tolerated_of(*, cohort_size: int, fraction: float) -> int:
     >>> tolerated_of(cohort_size=40, fraction=0.25), tolerated_of(cohort_size=100, fraction=0.29)
     (10, 29)
     """
-    return int(_floor(_share(fraction), whole("cohort_size", cohort_size)))
+    return int(_floor(check_share("fraction", fraction), check_whole("cohort_size", cohort_size)))
 
 
 def fraction_excess_probability(
@@ -100,7 +100,7 @@ def fraction_excess_probability(
     """
     clients, liars, cohort = _population(num_clients, num_byzantine, cohort_size)
     bound = tolerated_of(cohort_size=cohort, fraction=fraction)
-    return float(_any_of(_tail(bound, clients, liars, cohort), whole("rounds", rounds, 0)))
+    return float(_any_of(_tail(bound, clients, liars, cohort), check_whole("rounds", rounds, 0)))
 
 
 def smallest_cohort(
@@ -120,9 +120,10 @@ def smallest_cohort(
     >>> smallest_cohort(num_clients=10_000, num_byzantine=1_000, fraction=0.25, rounds=1_000, failure=0.01)
     92
     """
-    clients = whole("num_clients", num_clients, most=_MOST_CLIENTS)
-    liars = whole("num_byzantine", num_byzantine, 0, clients)
-    alpha, number, allowed = _share(fraction), whole("rounds", rounds, 0), probability("failure", failure)
+    clients = check_whole("num_clients", num_clients, most=_MOST_CLIENTS)
+    liars = check_whole("num_byzantine", num_byzantine, 0, clients)
+    alpha, number = check_share("fraction", fraction), check_whole("rounds", rounds, 0)
+    allowed = check_probability("failure", failure)
 
     def fulfilled(sizes: Any) -> Any:
         bounds = _floor(alpha, sizes)
@@ -148,8 +149,8 @@ def most_byzantine(
     1058
     """
     clients, _, cohort = _population(num_clients, 0, cohort_size)
-    bound, number = whole("tolerated", tolerated, 0, cohort), whole("rounds", rounds, 0)
-    allowed = probability("failure", failure)
+    bound, number = check_whole("tolerated", tolerated, 0, cohort), check_whole("rounds", rounds, 0)
+    allowed = check_probability("failure", failure)
 
     def fulfilled(liars: int) -> bool:
         return bool(_any_of(_tail(bound, clients, liars, cohort), number) <= allowed)
@@ -168,7 +169,7 @@ def tolerated_for(
     25
     """
     clients, liars, cohort = _population(num_clients, num_byzantine, cohort_size)
-    number, allowed = whole("rounds", rounds, 0), probability("failure", failure)
+    number, allowed = check_whole("rounds", rounds, 0), check_probability("failure", failure)
     most = min(liars, cohort)
 
     def fulfilled(below_most: int) -> bool:
@@ -179,13 +180,9 @@ def tolerated_for(
 
 def _population(num_clients: Any, num_byzantine: Any, cohort_size: Any) -> tuple[int, int, int]:
     """Return R, B and K with 0 ≤ B ≤ R and 1 ≤ K ≤ R."""
-    clients = whole("num_clients", num_clients, most=_MOST_CLIENTS)
-    liars = whole("num_byzantine", num_byzantine, 0, clients)
-    return clients, liars, whole("cohort_size", cohort_size, most=clients)
-
-
-def _share(fraction: Any) -> float:
-    return within("fraction", fraction, 0.0, 1.0, "a number from 0 to 1")
+    clients = check_whole("num_clients", num_clients, most=_MOST_CLIENTS)
+    liars = check_whole("num_byzantine", num_byzantine, 0, clients)
+    return clients, liars, check_whole("cohort_size", cohort_size, most=clients)
 
 
 def _floor(fraction: float, sizes: Any) -> Any:

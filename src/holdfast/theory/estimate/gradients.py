@@ -18,7 +18,7 @@ from holdfast.partitions.base import Shares
 from holdfast.rng import stream, stream_keys, stream_words
 from holdfast.theory.estimate.estimates import Estimate, Looked
 from holdfast.theory.estimate.objective import Indices, Located, Objective, batches, by_size
-from holdfast.theory.ranges import whole, within
+from holdfast.theory.ranges import check_whole
 
 Vector = NDArray[np.float64]
 Clients = Indices | Sequence[int] | int | Literal["all"]
@@ -56,14 +56,6 @@ class GradientStatistics:
     def gradient_norm(self) -> float:
         """‖∇F(x)‖."""
         return float(self.gradient.norm())
-
-    def dissimilarity_quantile(self, share: float) -> float:
-        """Return what ‖∇F_r(x) − ∇F(x)‖² does not exceed for this share of the clients looked at."""
-        return float(np.quantile(self.dissimilarities, _share(share)))
-
-    def gradient_variance_quantile(self, share: float) -> float:
-        """Return what σ_r² does not exceed for this share of the clients looked at."""
-        return float(np.quantile(self.variances, _share(share)))
 
 
 @one_torch_thread()  # on a busy machine threads of torch wait for each other
@@ -110,7 +102,7 @@ def gradient_statistics(
     """
     located = objective.at(model, buffers)
     chosen = _chosen(objective.shares, clients, seed)
-    number = None if samples == "all" else whole("samples", samples, least=2)
+    number = None if samples == "all" else check_whole("samples", samples, least=2)
     loss, gradient = located.mean_loss_and_gradient()
     apart, variances, errors = _differences(located, gradient, chosen, number, seed)
     sizes = objective.shares.sizes[chosen]
@@ -200,7 +192,7 @@ def _chosen(shares: Shares, clients: Clients, seed: int) -> Indices:
     if isinstance(clients, str) and clients == "all":
         return np.arange(everybody)
     if isinstance(clients, (int, np.integer)):
-        number = whole("clients", clients, most=everybody)
+        number = check_whole("clients", clients, most=everybody)
         return np.sort(stream(seed, "estimate", "clients").choice(everybody, number, replace=False))
     chosen = np.unique(np.asarray(clients))
     if chosen.dtype.kind not in "iu" or len(chosen) == 0 or chosen[0] < 0 or chosen[-1] >= everybody:
@@ -208,7 +200,3 @@ def _chosen(shares: Shares, clients: Clients, seed: int) -> Indices:
             f'clients must be "all", how many to draw, or indices from 0 to {everybody - 1}, got {clients!r}'
         )
     return chosen.astype(np.int64)
-
-
-def _share(share: float) -> float:
-    return within("share", share, 0.0, 1.0, "a number from 0 to 1")
