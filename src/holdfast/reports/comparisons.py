@@ -33,7 +33,17 @@ from holdfast.reports.panels import (
     Tone,
     Unit,
 )
-from holdfast.sweeps.ranking import NO_ATTACK, ORACLE, SUBJECT, Setting, Verdict, cases, on_common_seeds, worst_cases
+from holdfast.sweeps.ranking import (
+    NO_ATTACK,
+    ORACLE,
+    SUBJECT,
+    Estimate,
+    Setting,
+    Verdict,
+    cases,
+    on_common_seeds,
+    worst_cases,
+)
 from holdfast.sweeps.runs.choices import FRACTION
 from holdfast.sweeps.runs.comparison import GRID, RESULTS
 from holdfast.sweeps.runs.grid import Grid, parse_grid
@@ -49,6 +59,7 @@ from holdfast.sweeps.runs.ranking import (
     was_played,
 )
 from holdfast.sweeps.runs.results import Result, State, read_results
+from holdfast.wording import plural
 
 MOST_MAPS = 12
 """How many settings have a map of rules and attacks."""
@@ -163,16 +174,14 @@ class _Comparison:
         if 1 < len(self.settings) <= MOST_COLUMNS:
             grid = [[found.get((rule, setting)) for rule in self.rules] for setting in self.settings]
             down = [_briefly(setting, self.keys) for setting in self.settings]
-            title = "All settings, all rules"
-            maps.append(_worst_map("overview", title, (down, "setting"), (self.rules, "rule"), grid))
+            maps.append(_worst_map("overview", "All settings, all rules", down, ("rule", self.rules), grid))
+        down = [in_words(row, self.keys) for row in rows]
+        across = [f"{100 * float(fraction):.4g} %" for fraction in fractions]
         for rule in self.rules:
             grid = [
                 [found.get((rule, _sorted((*row, (FRACTION, fraction))))) for fraction in fractions] for row in rows
             ]
-            down = [in_words(row, self.keys) for row in rows]
-            across = [f"{100 * float(fraction):.4g} %" for fraction in fractions]
-            key = f"worst-{_slug(rule)}"
-            maps.append(_worst_map(key, rule, (down, "setting"), (across, "Byzantine clients"), grid))
+            maps.append(_worst_map(f"worst-{_slug(rule)}", rule, down, ("Byzantine clients", across), grid))
         return Section(
             key="worst-cases",
             title="Worst case over attacks",
@@ -198,20 +207,13 @@ class _Comparison:
         attacks = list(dict.fromkeys(attack for rule, attack in here if rule != ORACLE))
         rules = [rule for rule in self.rules if any(key[0] == rule for key in here)]
         grid = [[_case_of(here, rule, attack) for attack in attacks] for rule in rules]
-        means = [[case.value if case else None for case in line] for line in grid]
-        return HeatMap(
+        return _accuracy_map(
+            [[case.value if case else None for case in line] for line in grid],
+            [[_hover(case) for case in line] for line in grid],
             key=f"attacks-{number + 1}",
             title=in_words(setting, self.keys),
-            rows=tuple(rules),
-            columns=tuple(attacks),
-            values=tuple(tuple(each.mean if each else None for each in line) for line in means),
-            hover=tuple(tuple(_hover(case) for case in line) for line in grid),
-            row_title="rule",
-            column_title="attack",
-            value_title="accuracy",
-            unit=Unit.PERCENT,
-            low=0.0,
-            high=1.0,
+            down=("rule", rules),
+            across=("attack", attacks),
             written=len(attacks) <= 12,
         )
 
@@ -242,13 +244,12 @@ class _Comparison:
                 x, y = curve
                 style = Style.DOTTED if rule == ORACLE else Style.LINE
                 series.append(Series(name=rule, x=x, y=y, colour=place, style=style))
-        where = in_words(setting, self.keys)
         return Lines(
             key=f"curves-{number + 1}",
-            title=f"{attack}: {where}",
+            title=f"{attack}: {in_words(setting, self.keys)}",
             caption="Mean over seeds.",
             series=tuple(series),
-            x_title="rounds played",
+            x_title="rounds",
             y_title="test accuracy",
             unit=Unit.PERCENT,
         )
@@ -266,8 +267,7 @@ def _hover(case: Case | None) -> str:
         return "not in the grid"
     if case.value is None:
         return "no result"
-    seeds = f"{len(case.by_seed)} seeds" if len(case.by_seed) > 1 else "1 seed"
-    return f"{case.value}, {seeds}"
+    return f"{case.value}, {plural(len(case.by_seed), 'seed')}"
 
 
 def _curve(case: Case) -> tuple[tuple[float, ...], tuple[float | None, ...]] | None:
@@ -297,29 +297,45 @@ def _limited(what: str, shown: int, total: int) -> str:
 
 
 def _worst_map(
+    key: str, title: str, settings: list[str], across: tuple[str, list[str]], grid: list[list[WorstCase | None]]
+) -> HeatMap:
+    """Return a map of worst cases; `across` is what the columns are, and their names."""
+    return _accuracy_map(
+        [[each.value if each else None for each in line] for line in grid],
+        [[f"{each.value}, under {each.case.attack}" if each else "no result" for each in line] for line in grid],
+        key=key,
+        title=title,
+        down=("setting", settings),
+        across=across,
+        written=len(settings) * len(across[1]) <= MOST_WRITTEN,
+    )
+
+
+def _accuracy_map(
+    values: list[list[Estimate | None]],
+    hover: list[list[str]],
+    *,
     key: str,
     title: str,
-    down: tuple[list[str], str],
-    across: tuple[list[str], str],
-    grid: list[list[WorstCase | None]],
+    down: tuple[str, list[str]],
+    across: tuple[str, list[str]],
+    written: bool,
 ) -> HeatMap:
-    """Return a map of worst cases; `down` and `across` are the names of the rows and columns, and what they are."""
+    """Return a map of accuracies; `down` and `across` are what the rows and columns are, and their names."""
     return HeatMap(
         key=key,
         title=title,
-        rows=tuple(down[0]),
-        columns=tuple(across[0]),
-        values=tuple(tuple(each.value.mean if each else None for each in line) for line in grid),
-        hover=tuple(
-            tuple(f"{each.value}, under {each.case.attack}" if each else "no result" for each in line) for line in grid
-        ),
-        row_title=down[1],
-        column_title=across[1],
+        rows=tuple(down[1]),
+        columns=tuple(across[1]),
+        values=tuple(tuple(each.mean if each else None for each in line) for line in values),
+        hover=tuple(map(tuple, hover)),
+        row_title=down[0],
+        column_title=across[0],
         value_title="accuracy",
         unit=Unit.PERCENT,
         low=0.0,
         high=1.0,
-        written=len(down[0]) * len(across[0]) <= MOST_WRITTEN,
+        written=written,
     )
 
 

@@ -41,7 +41,7 @@ def partition(histories: Sequence[RunHistory], limits: Limits = REPORT) -> Secti
     return Section(
         key="partition",
         title="Who holds which data?",
-        intro="The more the clients differ, the harder it is to tell an unusual client from one that lies.",
+        intro="The more the clients differ, the harder it is to tell an unusual client from a Byzantine one.",
         panels=tuple(panels),
     )
 
