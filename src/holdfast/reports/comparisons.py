@@ -98,9 +98,13 @@ class _Comparison:
     def report(self) -> Report:
         title = self.grid.title if self.grid is not None else self.path.name
         done = sum(row.state is State.FINISHED for row in self.results)
-        makers = (self._verdict, self._ranking, self._worst, self._attacks, self._curves)
+        note = "" if self.grid is None else self.grid.note
         sections = [
-            *(make() for make in makers),
+            Section(key="verdict", title="What to make of it", panels=(critical_reading(self.results, note),)),
+            Section(key="ranking", title="Ranking", panels=(ranking_table(self.ranking),)),
+            self._worst(),
+            self._attacks(),
+            self._curves(),
             filtering(self.cases, self.keys),
             published(self.grid, cases(self.results), self.keys),
             failures(self.results, self.keys),
@@ -157,13 +161,6 @@ class _Comparison:
         failed = sum(row.state is State.FAILED for row in self.results)
         if failed:
             yield Headline(title="failed", value=f"{failed:,} cells", tone=Tone.WARNING)
-
-    def _verdict(self) -> Section:
-        note = "" if self.grid is None else self.grid.note
-        return Section(key="verdict", title="What to make of it", panels=(critical_reading(self.results, note),))
-
-    def _ranking(self) -> Section:
-        return Section(key="ranking", title="Ranking", panels=(ranking_table(self.ranking),))
 
     def _worst(self) -> Section:
         """Return all rules in all settings, then a map per rule as ByzFL draws them."""

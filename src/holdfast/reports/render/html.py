@@ -27,7 +27,6 @@ from holdfast.reports.panels import Report
 from holdfast.reports.render.plotly import panel_json
 from holdfast.wording import harmless, prose
 
-INSTALL = "pip install 'holdfast[report]'"
 TEMPLATES, PLOTS = "jinja2", "plotly"
 """The packages of the extra."""
 FOLDER = Path(__file__).with_name("page")
@@ -99,9 +98,9 @@ def plotly_script() -> bytes:
     return scripts[0].read_bytes()
 
 
-def missing(what: str) -> RunError:
-    """Return the error that says how to install what a page needs."""
-    return RunError(f"{what} is not installed, and a report needs it: {INSTALL}")
+def missing(package: str, extra: str = "report") -> RunError:
+    """Return the error that says how to install what a report needs."""
+    return RunError(f"{package} is not installed, and a report needs it: pip install 'holdfast[{extra}]'")
 
 
 def embedded(value: Any) -> str:

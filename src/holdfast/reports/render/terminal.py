@@ -61,21 +61,17 @@ def _body(panel: Panel, width: int) -> Iterable[RenderableType]:
 
 
 @_body.register
-def _(panel: Text, width: int) -> Iterable[RenderableType]:  # noqa: ARG001  words are wrapped by the console
-    if panel.title:
-        yield Words(harmless(panel.title), style="bold")
-    for paragraph in panel.paragraphs:
-        start = "• " if len(panel.paragraphs) > 1 else ""
-        yield Words(f"{start}{prose(paragraph)}", style=_STYLES[panel.tone])
+def _(panel: Text, _width: int) -> Iterable[RenderableType]:
+    start = "• " if len(panel.paragraphs) > 1 else ""
+    yield from _title(panel.title)
+    yield from (Words(f"{start}{prose(paragraph)}", style=_STYLES[panel.tone]) for paragraph in panel.paragraphs)
     yield from _caption(panel.caption)
 
 
 @_body.register
-def _(panel: Code, width: int) -> Iterable[RenderableType]:  # noqa: ARG001  lines to copy are not wrapped
-    if panel.title:
-        yield Words(harmless(panel.title), style="bold")
-    for line in panel.text.splitlines():
-        yield Words(f"  {prose(line)}")
+def _(panel: Code, _width: int) -> Iterable[RenderableType]:
+    yield from _title(panel.title)
+    yield from (Words(f"  {prose(line)}") for line in panel.text.splitlines())
     yield from _caption(panel.caption)
 
 
@@ -109,6 +105,11 @@ def _notes(panel: Table, columns: Sequence[Column], shown: int) -> Iterable[str]
     missing = [column.title for column in panel.columns if column not in columns]
     if missing:
         yield f"No room for: {', '.join(missing)}."
+
+
+def _title(text: str) -> Iterable[RenderableType]:
+    if text:
+        yield Words(harmless(text), style="bold")
 
 
 def _caption(text: str) -> Iterable[RenderableType]:
