@@ -70,10 +70,10 @@ def test_a_deployment_is_judged_by_its_records(tmp_path: Path) -> None:
     found = certify(deployment(tmp_path / "run").path)
     assert (found.played, found.rounds, found.skipped, found.plan) == (5, 5, 1, None)
     assert "1 round changed nothing" in named(found, Subject.ASSUMPTION, "Algorithm 1").because
-    seen = named(found, Subject.ASSUMPTION, "Byzantine rows")
+    seen = named(found, Subject.ASSUMPTION, "Byzantine updates")
     assert seen.outcome is Outcome.UNKNOWN
     assert "at most 1 malformed replies in a round; the rule assumes 2, which no round disproves" in seen.because
-    missing = named(found, Subject.ASSUMPTION, "all K rows")
+    missing = named(found, Subject.ASSUMPTION, "all K updates")
     assert missing.outcome is Outcome.FAILED
     assert "12 of 40 replies missing, in 5 of 5 rounds (silent 12×)" in missing.because
     proved = named(found, Subject.FILTER, "error")
@@ -182,8 +182,8 @@ def test_with_a_twin_a_deployment_is_measured_like_a_simulated_run(convex_run: P
     assert plan_of(found).constants == plan_of(truth).constants
     assert named(found, Subject.GUARANTEE, "expectation").outcome is Outcome.HELD
     assert "who was Byzantine is not known" in named(found, Subject.GUARANTEE, "expectation").because
-    assert named(found, Subject.ASSUMPTION, "Byzantine rows").outcome is Outcome.UNKNOWN
-    assert named(found, Subject.ASSUMPTION, "all K rows").outcome is Outcome.HELD
+    assert named(found, Subject.ASSUMPTION, "Byzantine updates").outcome is Outcome.UNKNOWN
+    assert named(found, Subject.ASSUMPTION, "all K updates").outcome is Outcome.HELD
     assert "twin" in found.notes[-1]
 
 

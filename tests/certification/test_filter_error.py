@@ -42,7 +42,7 @@ def judged(rounds: list[RoundFacts]) -> Verdict:
 def test_a_certificate_whose_spread_was_mostly_exceeded_says_nothing(wide: int, outcome: Outcome) -> None:
     verdict = judged([a_round(number, spread=4.0 if number < wide else 0.9) for number in range(50)])
     assert verdict.outcome is outcome
-    assert f"which honest rows exceeded in {wide} of 50 measured rounds" in verdict.because
+    assert f"which honest updates exceeded in {wide} of 50 measured rounds" in verdict.because
     assert ("of which it says nothing" in verdict.because) == (outcome is Outcome.VACUOUS)
     assert not verdict.contradiction
 

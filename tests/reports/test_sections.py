@@ -358,7 +358,7 @@ def test_rounds_without_a_bound_say_why(tmp_path: Path) -> None:
     folder(tmp_path / "run", records)
     caption = panel_of(certificate([RunHistory(tmp_path / "run")]), "certificate", Lines).caption
     assert "In 1 round that spread contradicts the updates" in caption
-    assert "no bound in 1 round that changed nothing or broke the promise" in caption
+    assert "no bound in 1 round that changed nothing or violated the assumption" in caption
 
 
 def test_a_client_that_changes_sides_is_judged_on_each(tmp_path: Path) -> None:

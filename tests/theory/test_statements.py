@@ -159,7 +159,7 @@ def test_the_papers_floor_is_its_formula() -> None:
     assert stated.sigma0**2 == pytest.approx(spread)
     assert stated.filter_error**2 == pytest.approx(error)
     assert stated.floor == pytest.approx(13 / 0.25 * gamma)
-    assert stated.failures["honest rows spread more than reckoned with"] == pytest.approx(
+    assert stated.failures["honest updates spread more than reckoned with"] == pytest.approx(
         paper.failure_probability(total_steps=500, local_steps=5, slack=0.05, byzantine_fraction=0.15, cohort_size=K)
     )
 

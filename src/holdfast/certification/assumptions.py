@@ -1,4 +1,4 @@
-"""Judging the theorems' assumptions: what was played, the constants, who was in the cohorts, how honest rows spread."""
+"""Judging the theorems' assumptions: what was run, the constants, who was in the cohorts, how honest updates spread."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from holdfast.certification.path import ModelPath
 from holdfast.certification.plan import Plan
 from holdfast.certification.protocol import Outside
 from holdfast.certification.rounds import ROUNDING, RoundFacts
-from holdfast.certification.verdicts import Outcome, Verdict, held, on_assumption
+from holdfast.certification.verdicts import Outcome, Verdict, on_assumption, outcome_of
 from holdfast.server.history import Fate, Tally, fate_of_fault
 from holdfast.server.record import RoundRecord
 from holdfast.theory.statements.shared import EXPECTED
+from holdfast.wording import plural
 
 AWAY = "the points are with the clients, so it cannot be measured here"
-COHORTS = "Byzantine rows in a cohort"
+COHORTS = "Byzantine updates in a cohort"
 _DOUBLE = 1e-18
 """By which part of ‖∇F‖² rounding may move squared distances of gradients."""
 
@@ -31,12 +32,12 @@ def algorithm(outside: Sequence[Outside], skipped: int) -> Verdict:
     reasons = [f"{each.name}: {each.because}" for each in outside]
     reasons += [unchanged(skipped)] if skipped else []
     because = "; ".join(reasons) or "nothing in the configuration goes beyond it"
-    return on_assumption("Algorithm 1 with RAGE", held(not reasons), because)
+    return on_assumption("Algorithm 1 with RAGE", outcome_of(held=not reasons), because)
 
 
 def unchanged(skipped: int) -> str:
     """Say how many rounds were skipped."""
-    return f"{skipped} round{'' if skipped == 1 else 's'} changed nothing, as rows could not be aggregated"
+    return f"{plural(skipped, 'round')} changed nothing, as updates could not be aggregated"
 
 
 def constants_away(given: Mapping[str, float]) -> Iterator[Verdict]:
@@ -73,8 +74,8 @@ def _bounded(symbol: str, limit: float, values: dict[int, float], *, rounding: f
         return on_assumption(symbol, Outcome.HELD, f"{limit:.4g} is proved for all x")
     top = max(values.values())
     broken = top > limit * (1.0 + ROUNDING) + rounding
-    because = f"at most {top:.4g} at {_models(len(values))} of the run; {limit:.4g} is proved for all x"
-    return on_assumption(symbol, held(not broken), because, contradiction=broken)
+    because = f"at most {top:.4g} at {plural(len(values), 'model')} of the run; {limit:.4g} is proved for all x"
+    return on_assumption(symbol, outcome_of(held=not broken), because, contradiction=broken)
 
 
 def _as_planned(symbol: str, values: dict[int, float]) -> Verdict:
@@ -84,21 +85,21 @@ def _as_planned(symbol: str, values: dict[int, float]) -> Verdict:
     kept = top <= first * (1.0 + ROUNDING)
     grown = f"{top / first:.3g} times" if first else "more than"
     because = (
-        f"largest at the start, {first:.4g}, of {_models(len(values))} looked at"
+        f"largest at the start, {first:.4g}, of {plural(len(values), 'model')} looked at"
         if kept
         else f"{top:.4g} in round {where}, {grown} the {first:.4g} at the start, with which a plan reckons"
     )
-    return on_assumption(f"{symbol} as at the start", held(kept), because)
+    return on_assumption(f"{symbol} as at the start", outcome_of(held=kept), because)
 
 
 def cohorts(plan: Plan, rounds: Sequence[RoundFacts]) -> Verdict:
-    """Judge the assumed number of Byzantine rows, where it is known who was Byzantine."""
+    """Judge the assumed number of Byzantine updates, where it is known who was Byzantine."""
     if not rounds:
-        return on_assumption(COHORTS, Outcome.UNKNOWN, "no round was played")
+        return on_assumption(COHORTS, Outcome.UNKNOWN, "no round was run")
     most = max(each.byzantine for each in rounds)
     worst = max(each.byzantine / each.received for each in rounds)
     broken = [each for each in rounds if not each.promise_kept]
-    share = f"at most {most} ({100 * worst:.1f} % of the rows)"
+    share = f"at most {most} ({100 * worst:.1f} % of the updates)"
     if not broken:
         aside = plan.protocol.tolerated
         left = "" if aside == plan.protocol.assumed_byzantine else f", of which {aside} are left for Byzantine ones"
@@ -129,18 +130,18 @@ def spreads(plan: Plan, rounds: Sequence[RoundFacts]) -> Iterator[Verdict]:
             f"{found:.4g} {what} in {len(squares)} measured rounds; the theorem reckons with {guarantee.sigma0:.4g}"
         )
         if not kept:
-            because += "; the best subset of the rows, of which it speaks, may still keep to it"
-        yield on_assumption(name, held(kept), because)
+            because += "; the best subset of the updates, of which it speaks, may still keep to it"
+        yield on_assumption(name, outcome_of(held=kept), because)
 
 
 def disproved_cohorts(records: Sequence[RoundRecord], sigma0: float | None = None) -> Verdict:
-    """Judge the assumed number of Byzantine rows of a deployment, whose server does not know who was Byzantine.
+    """Judge the assumed number of Byzantine updates of a deployment, whose server does not know who was Byzantine.
 
-    Malformed replies and contradictions to the promise disprove it; nothing proves it.
+    Malformed replies and contradictions to the assumption disprove it; nothing proves it.
     """
     rounds = [record for record in records if record.received or _malformed_rows(record)]
     if not rounds:
-        return on_assumption(COHORTS, Outcome.UNKNOWN, "no round with a reply was played")
+        return on_assumption(COHORTS, Outcome.UNKNOWN, "no round with a reply was run")
     most = max(_malformed_rows(record) for record in rounds)
     broken = [(record.round, why) for record in rounds if (why := _disproof(record, sigma0))]
     seen = f"at most {most} malformed replies in a round"
@@ -150,15 +151,15 @@ def disproved_cohorts(records: Sequence[RoundRecord], sigma0: float | None = Non
         return on_assumption(COHORTS, Outcome.FAILED, because)
     assumed = [record.num_byzantine for record in rounds if record.num_byzantine is not None]
     told = f"; the rule assumes {max(assumed)}" if assumed else ""
-    because = f"{seen}{told}, which no round disproves; how many well-formed rows lied is not known"
+    because = f"{seen}{told}, which no round disproves; how many well-formed updates were Byzantine is not known"
     return on_assumption(COHORTS, Outcome.UNKNOWN, because)
 
 
 def arrivals(records: Sequence[RoundRecord]) -> Verdict:
     """Judge whether every client that was asked replied, as in Algorithm 1."""
-    name = "all K rows arrive"
+    name = "all K updates arrive"
     if not records:
-        return on_assumption(name, Outcome.UNKNOWN, "no round was played")
+        return on_assumption(name, Outcome.UNKNOWN, "no round was run")
     tallies = [Tally.of(record) for record in records]
     asked, missing = sum(tally.asked for tally in tallies), sum(tally.absent for tally in tallies)
     if not missing:
@@ -179,23 +180,19 @@ def _malformed_rows(record: RoundRecord) -> int:
 
 
 def _disproof(record: RoundRecord, sigma0: float | None) -> str:
-    """Return why a round cannot have kept to the assumed number of Byzantine rows; nothing if it may have."""
+    """Return why a round cannot have kept to the assumed number of Byzantine updates; nothing if it may have."""
     bad = _malformed_rows(record)
     if record.num_byzantine is not None and bad > record.num_byzantine:
         return f"{bad} malformed replies, {record.num_byzantine} assumed"
     if record.promise_broken:
-        return record.reason or "the rule found its promise broken"
+        return record.reason or "the rule found its assumption violated"
     if not record.certificate or _fits(record.certificate, sigma0):
         return ""
-    return "the rows cannot have so few Byzantine ones and honest ones that spread no more than σ₀"
+    return "the updates cannot have so few Byzantine ones and honest ones that spread no more than σ₀"
 
 
 def _fits(proof: Mapping[str, Any], sigma0: float | None) -> bool:
-    """Tell whether the rows of a certificate may have kept to its promise, at its own σ₀ or at the given one."""
+    """Tell whether the updates of a certificate may have kept to its assumption, at its own σ₀ or at the given one."""
     if sigma0 is None:
         return bool(proof.get("consistent", True))
     return Certificate.from_evidence(proof).is_consistent(sigma0)
-
-
-def _models(count: int) -> str:
-    return "1 model" if count == 1 else f"{count} models"

@@ -67,11 +67,11 @@ class Certification:
     rounds: int
     """How many there are to be."""
     plan: Plan | None
-    """What the theorems promise with the constants that are exact, measured along the run or given; None without."""
+    """What the theorems guarantee with the constants that are exact, measured along the run or given; None without."""
     models: ModelPath | None
     """The models on the way; None if the points are with the clients, so that nothing can be measured."""
     facts: tuple[RoundFacts, ...]
-    """Every round in which rows were aggregated."""
+    """Every round in which updates were aggregated."""
     skipped: int
     """How many rounds changed nothing."""
     verdicts: tuple[Verdict, ...]
@@ -84,13 +84,8 @@ class Certification:
         return any(verdict.contradiction for verdict in self.verdicts)
 
     @property
-    def guarantees(self) -> tuple[Guarantee, ...]:
-        """What the theorems promise, if it is known."""
-        return () if self.plan is None else self.plan.guarantees
-
-    @property
     def applicable(self) -> tuple[Guarantee, ...]:
-        """The guarantees that speak of the run as it was played."""
+        """The guarantees that speak of the run as it went."""
         plan = self.plan
         if plan is None:
             return ()
@@ -135,17 +130,17 @@ class Certification:
         return shown
 
     def _measurements(self) -> dict[str, Any]:
-        if self.models is None:
+        if self.plan is None or self.models is None:
             return {}
         rounds, values = self.curve
         return {
             "curve": {
-                "quantity": self.guarantees[0].quantity,
+                "quantity": self.plan.guarantees[0].quantity,
                 "rounds": rounds.tolist(),
                 "measured": values.tolist(),
                 "bounds": {f"{each.source}, {each.reading}": each.bound(rounds).tolist() for each in self.applicable},
             },
-            "models": [place.as_dict() for place in self.models.places],
+            "models": [dict(vars(place)) for place in self.models.places],
             "diverged": self.models.diverged,
         }
 
@@ -163,7 +158,7 @@ def certify(
     """Judge assumptions, filter and theorems of a run: along its kept models, or by its records alone.
 
     Where the data are here, the constants are the exact ones if they are known; else the largest along the run, which
-    are no bounds over all x. Runs that were interrupted are judged as far as they were played.
+    are no bounds over all x. Runs that were interrupted are judged as far as they went.
 
     Of a deployment nobody knows who was Byzantine, so there a bound that is exceeded contradicts nothing. One without a
     twin has its points with its clients and is judged by its records: cohorts, replies, skipped rounds, certificates.
@@ -176,7 +171,7 @@ def certify(
         clients: how many clients to look at for σ² and κ²; all, where that is affordable, if left out.
         points: how many points of a client, for σ²; likewise.
         curvatures: at how many models to measure L where it is not known.
-        sigma0: the σ₀ to ask certificates about; what the rule was told or found, if left out.
+        sigma0: the σ₀ to ask certificates about; what the rule was given or found, if left out.
         dataset: the data, if they are not to be loaded from the configuration.
 
     Raises:

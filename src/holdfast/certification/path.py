@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import numpy as np
 import torch
@@ -38,10 +38,6 @@ class MeasuredModel:
     """κ² at x, likewise."""
     smoothness: float | None = None
     """The largest curvature at x in absolute value, if it was measured."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it as plain values."""
-        return dict(vars(self))
 
 
 @final

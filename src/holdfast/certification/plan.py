@@ -1,4 +1,4 @@
-"""Before a run: what the theorems promise of it, under which conditions, and what that means in practice."""
+"""Before a run: what the theorems guarantee of it, under which conditions, and what that means in practice."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, final
 
-from holdfast.certification.answers import PlannerAnswer, answers
+from holdfast.certification.answers import answers
 from holdfast.certification.constants import (
     Constant,
     KnownConstants,
@@ -23,6 +23,7 @@ from holdfast.server.record import finite
 from holdfast.simulation import RunConfig
 from holdfast.simulation.setting import Setting
 from holdfast.theory import Guarantee, Problem, Protocol, guarantees
+from holdfast.theory.planner import Answer
 from holdfast.theory.ranges import check_positive, check_probability
 
 FAILURE = 0.01
@@ -58,19 +59,20 @@ NO_REQUEST = PlanRequest()
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Plan:
-    """What is promised of a run before it runs."""
+    """What is guaranteed of a run before it runs."""
 
     constants: tuple[Constant, ...]
     """The problem, each number with where it comes from."""
     problem: Problem
     protocol: Protocol
     slack: str
-    """How many rows are set aside and why, as a sentence."""
+    """How many updates are set aside and why, as a sentence."""
     guarantees: tuple[Guarantee, ...]
     """The paper's, then holdfast's own."""
     outside: tuple[Outside, ...] = ()
-    """What the run does that no theorem covers; if there is anything, nothing is promised."""
-    answers: tuple[PlannerAnswer, ...] = ()
+    """What the run does that no theorem covers; if there is anything, nothing is guaranteed."""
+    answers: Mapping[str, Answer | str] = field(default_factory=dict)
+    """The planner's, by question; in words where there is none."""
     reading: tuple[str, ...] = ()
     """What it means in practice, in plain sentences."""
 
@@ -81,7 +83,7 @@ class Plan:
 
     @property
     def applies(self) -> bool:
-        """Whether some theorem promises anything of the run."""
+        """Whether some theorem guarantees anything of the run."""
         return not self.outside and not all(guarantee.is_vacuous for guarantee in self.guarantees)
 
     def as_dict(self) -> dict[str, Any]:
@@ -96,7 +98,7 @@ class Plan:
             "slack": self.slack,
             "outside": {each.name: each.because for each in self.outside},
             "guarantees": [guarantee_table(each, self.protocol.rounds) for each in self.guarantees],
-            "answers": {each.question: _answer(each) for each in self.answers},
+            "answers": {question: _answer_table(answer) for question, answer in self.answers.items()},
             "reading": list(self.reading),
         }
         shown: dict[str, Any] = finite(table)
@@ -104,7 +106,7 @@ class Plan:
 
 
 def plan(config: RunConfig, request: PlanRequest = NO_REQUEST, *, dataset: Dataset | None = None) -> Plan:
-    """Return what is promised of a run, from its configuration.
+    """Return what is guaranteed of a run, from its configuration.
 
     The constants are exact or proved bounds for the quadratic problem, logistic and softmax regression with l2 > 0; for
     other models they are measured at the start of the run, which bounds nothing later, and are labelled so.
@@ -120,7 +122,7 @@ def plan(config: RunConfig, request: PlanRequest = NO_REQUEST, *, dataset: Datas
 
 
 def plan_numbers(request: PlanRequest) -> Plan:
-    """Return what is promised of a run that is given by numbers alone.
+    """Return what is guaranteed of a run that is given by numbers alone.
 
     Raises:
         ParameterError: some are missing or out of range; the message names them.
@@ -148,48 +150,37 @@ def make_plan(
     known = known.changed(dict(request.problem))
     problem = known.problem()
     chosen, why = with_slack(protocol.changed(**request.protocol), slack=request.slack, failure=request.failure)
-    promised = guarantees(problem, chosen)
+    stated = guarantees(problem, chosen)
     return Plan(
         constants=known.constants,
         problem=problem,
         protocol=chosen,
         slack=why,
-        guarantees=promised,
+        guarantees=stated,
         outside=beyond,
-        answers=answers(problem, chosen, failure=request.failure, target=request.target) if ask_planner else (),
-        reading=interpret(problem, chosen, promised, failure=request.failure),
+        answers=answers(problem, chosen, failure=request.failure, target=request.target) if ask_planner else {},
+        reading=interpret(problem, chosen, stated, failure=request.failure),
     )
+
+
+_GUARANTEE = (
+    *("source", "theorem", "quantity", "reading", "holds", "lr_limit"),
+    *("sigma0", "filter_error", "floor", "floors", "failure", "failures"),
+)
+_CONDITION = ("name", "requirement", "value", "limit", "passed", "margin")
 
 
 def guarantee_table(guarantee: Guarantee, rounds: int) -> dict[str, Any]:
     """Return a guarantee as plain values."""
-    numbers = ("name", "requirement", "value", "limit", "passed", "margin")
     return {
-        "source": guarantee.source,
-        "theorem": guarantee.theorem,
-        "quantity": guarantee.quantity,
-        "reading": guarantee.reading,
-        "holds": guarantee.holds,
+        **{name: getattr(guarantee, name) for name in _GUARANTEE},
         "vacuous": guarantee.is_vacuous,
-        "conditions": [{name: getattr(each, name) for name in numbers} for each in guarantee.conditions],
-        "lr_limit": guarantee.lr_limit,
-        "sigma0": guarantee.sigma0,
-        "filter_error": guarantee.filter_error,
+        "conditions": [{name: getattr(each, name) for name in _CONDITION} for each in guarantee.conditions],
         "bound": float(guarantee.bound(rounds)),
-        "floor": guarantee.floor,
-        "floors": dict(guarantee.floors),
-        "failure": guarantee.failure,
-        "failures": dict(guarantee.failures),
     }
 
 
-def _answer(asked: PlannerAnswer) -> dict[str, Any]:
-    if asked.answer is None:
-        return {"value": None, "why_not": asked.why_not}
-    answer = asked.answer
-    return {
-        "value": answer.value,
-        "source": answer.source,
-        "because": answer.because,
-        "details": dict(answer.details),
-    }
+def _answer_table(found: Answer | str) -> dict[str, Any]:
+    if isinstance(found, str):
+        return {"value": None, "why_not": found}
+    return {name: value for name, value in vars(found).items() if name != "question"}

@@ -54,18 +54,18 @@ def protocol_from(config: RunConfig, *, num_clients: int, num_points: int | None
 
 
 def with_slack(protocol: Protocol, *, slack: float | None, failure: float) -> tuple[Protocol, str]:
-    """Return the protocol with rows set aside for unlucky honest ones, and how many and why, as a sentence.
+    """Return the protocol with updates set aside for unlucky honest ones, and how many and why, as a sentence.
 
     Half of the allowed failure probability is that of cohorts with too many Byzantine clients, half that of batches.
-    Unless `slack` is given, of the f rows that the rule distrusts as many are set aside as the cohorts do not need:
+    Unless `slack` is given, of the f updates that the rule distrusts as many are set aside as the cohorts do not need:
     f minus the smallest f′ that all of them keep to but with probability `failure`/2.
     """
     half = failure / 2.0
     if slack is not None:
         chosen = protocol.changed(slack=slack, failure=half)
-        return chosen, f"ε′ = {slack:g} was given: {chosen.set_aside} of the f = {chosen.assumed_byzantine} rows"
+        return chosen, f"ε′ = {slack:g} was given: {chosen.set_aside} of the f = {chosen.assumed_byzantine} updates"
     if protocol.batch_size == "full":
-        return protocol.changed(failure=half), "Full batches: no row need be set aside for honest clients"
+        return protocol.changed(failure=half), "Full batches: no update need be set aside for honest clients"
     needed = min(protocol.num_byzantine, protocol.cohort_size)
     if protocol.uniform:
         needed = sampling.tolerated_for(
@@ -78,10 +78,10 @@ def with_slack(protocol: Protocol, *, slack: float | None, failure: float) -> tu
     aside = max(0, protocol.assumed_byzantine - needed)
     chosen = protocol.changed(slack=aside / protocol.cohort_size, failure=half)
     sure = f"with probability {1.0 - half:.4g}" if protocol.uniform else "even in the worst case"
-    said = f"None of {protocol.rounds:,} cohorts has more than {needed} Byzantine rows {sure}"
+    said = f"None of {protocol.rounds:,} cohorts has more than {needed} Byzantine updates {sure}"
     if not aside:
         return chosen, f"{said}; the rule distrusts f = {chosen.assumed_byzantine}, so none can be set aside: ε′ = 0"
-    return chosen, f"{said}, so {aside} of the f = {chosen.assumed_byzantine} distrusted rows are set aside: ε′K"
+    return chosen, f"{said}, so {aside} of the f = {chosen.assumed_byzantine} distrusted updates are set aside: ε′K"
 
 
 def outside(setting: Setting) -> tuple[Outside, ...]:
@@ -129,6 +129,6 @@ def _options(config: RunConfig) -> Iterator[tuple[str, str]]:
     if client.clip is not None:
         yield "clipping", f"gradients are cut to {client.clip:g}, so they are biased"
     if client.erasure_rate:
-        yield "erasures", f"{client.erasure_rate:g} of the rows are lost, so a cohort has fewer than K"
+        yield "erasures", f"{client.erasure_rate:g} of the updates are lost, so a cohort has fewer than K"
     if not isinstance(config.schedule, ConstantSchedule):
         yield "schedule", f"{config.schedule!r}; the theorems have one step size"

@@ -15,7 +15,7 @@ from holdfast.server.history import RunHistory
 from holdfast.wording import plural
 
 _ROUNDING = 1e-5
-"""Errors below this part of the updates' size are rounding, of rounds without Byzantine rows."""
+"""Errors below this part of the updates' size are rounding, of rounds without Byzantine updates."""
 
 
 def certificate(histories: Sequence[RunHistory], limits: Limits = REPORT) -> Section:
@@ -39,7 +39,7 @@ def certificate(histories: Sequence[RunHistory], limits: Limits = REPORT) -> Sec
 
 
 def broken_rounds(history: RunHistory) -> Places:
-    """Return the rounds with more Byzantine rows than the rule assumed, as far as the records know."""
+    """Return the rounds with more Byzantine updates than the rule assumed, as far as the records know."""
     return np.flatnonzero(history["byzantine"] > history["num_byzantine"])  # not where one of them is unknown
 
 
@@ -111,7 +111,7 @@ def _unbounded(history: RunHistory) -> str:
     if contradicted:
         said += f"In {plural(contradicted, 'round')} that spread contradicts the updates, so nothing follows from it. "
     if without:
-        said += f"There is no bound in {plural(without, 'round')} that changed nothing or broke the promise. "
+        said += f"There is no bound in {plural(without, 'round')} that changed nothing or violated the assumption. "
     return said
 
 

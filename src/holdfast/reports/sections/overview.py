@@ -1,4 +1,4 @@
-"""A run at one glance: how far it is, what it was told, what came of it, where its time went."""
+"""A run at one glance: how far it is, what it was given, what came of it, where its time went."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _verdicts(history: RunHistory) -> Iterator[tuple[str, str]]:
     if tally.skipped:
         yield "skipped", f"{plural(tally.skipped, 'round')}: {_reasons(rounds.skips)}"
     if tally.promise_broken:
-        yield "promise broken", f"in {plural(tally.promise_broken, 'round')}"
+        yield "assumption violated", f"in {plural(tally.promise_broken, 'round')}"
     if rounds.faults:
         yield "dropped replies", f"{faults_text(rounds.fault_counts)}; see `holdfast audit`"
     if tally.absent:

@@ -36,7 +36,7 @@ MARKS = {"held": "✓", "did not hold": "✗", "says nothing": "○", "not measu
 _MODELS_SHOWN = 6
 _CURVE_POINTS = 200
 _DEEPEST = 1e-3
-"""The error of a round without Byzantine rows is rounding: beside the largest it is not shown."""
+"""The error of a round without Byzantine updates is rounding: beside the largest it is not shown."""
 
 
 def plan_panels(plan: Plan, title: str) -> Iterator[Panel]:
@@ -48,7 +48,11 @@ def plan_panels(plan: Plan, title: str) -> Iterator[Panel]:
     yield Text(key="slack", title="", paragraphs=(f"{plan.slack}.",))
     for place, each in enumerate(plan.guarantees, 1):
         yield facts_table(f"guarantee-{place}", f"{each.source}: {each.theorem}", each.rows())
-    yield facts_table("planner", "planner", [(asked.question, asked.text) for asked in plan.answers])
+    planned = [
+        (question, f"none: {found}" if isinstance(found, str) else f"{found.value:,} ({found.source}; {found.because})")
+        for question, found in plan.answers.items()
+    ]
+    yield facts_table("planner", "planner", planned)
     yield Text(key="in-practice", title="In practice", paragraphs=(*_caveats(plan), *plan.reading))
 
 

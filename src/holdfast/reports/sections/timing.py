@@ -48,7 +48,7 @@ def _totals(histories: Sequence[RunHistory]) -> Bars:
     return Bars(
         key="seconds",
         title="Seconds of each run",
-        caption="All rounds together. Runs that were played side by side slowed each other down.",
+        caption="All rounds together. Runs that ran side by side slowed each other down.",
         categories=tuple(run_names(histories)),
         parts={
             name.replace("_", " "): tuple(history.summary["seconds"].get(name, 0.0) for history in histories)
