@@ -37,7 +37,6 @@ from holdfast.sweeps.ranking import (
     NO_ATTACK,
     ORACLE,
     SUBJECT,
-    Estimate,
     Setting,
     Verdict,
     cases,
@@ -61,6 +60,10 @@ from holdfast.sweeps.runs.ranking import (
 from holdfast.sweeps.runs.results import Result, State, read_results
 from holdfast.wording import plural
 
+_Axis = tuple[str, list[str]]
+"""What stands along an axis of a map, and the names there."""
+_Cell = tuple[float | None, str]
+"""An accuracy, and what to say of it."""
 MOST_MAPS = 12
 """How many settings have a map of rules and attacks."""
 MOST_WRITTEN = 150
@@ -169,16 +172,17 @@ class _Comparison:
         rows = list(dict.fromkeys(_without(setting, FRACTION) for setting in self.settings))
         maps: list[Panel] = []
         if 1 < len(self.settings) <= MOST_COLUMNS:
-            grid = [[found.get((rule, setting)) for rule in self.rules] for setting in self.settings]
-            down = [_briefly(setting, self.keys) for setting in self.settings]
-            maps.append(_worst_map("overview", "All settings, all rules", down, ("rule", self.rules), grid))
-        down = [in_words(row, self.keys) for row in rows]
+            cells = [[_worst_cell(found.get((rule, setting))) for rule in self.rules] for setting in self.settings]
+            settings = [_briefly(setting, self.keys) for setting in self.settings]
+            maps.append(_worst_map("overview", "All settings, all rules", settings, ("rule", self.rules), cells))
+        settings = [in_words(row, self.keys) for row in rows]
         across = [f"{100 * float(fraction):.4g} %" for fraction in fractions]
         for rule in self.rules:
-            grid = [
-                [found.get((rule, _sorted((*row, (FRACTION, fraction))))) for fraction in fractions] for row in rows
+            cells = [
+                [_worst_cell(found.get((rule, _sorted((*row, (FRACTION, fraction)))))) for fraction in fractions]
+                for row in rows
             ]
-            maps.append(_worst_map(f"worst-{_slug(rule)}", rule, down, ("Byzantine clients", across), grid))
+            maps.append(_worst_map(f"worst-{_slug(rule)}", rule, settings, ("Byzantine clients", across), cells))
         return Section(
             key="worst-cases",
             title="Worst case over attacks",
@@ -203,16 +207,10 @@ class _Comparison:
         here = {(case.rule, case.attack): case for case in self.cases if case.setting == setting}
         attacks = list(dict.fromkeys(attack for rule, attack in here if rule != ORACLE))
         rules = [rule for rule in self.rules if any(key[0] == rule for key in here)]
-        grid = [[_case_of(here, rule, attack) for attack in attacks] for rule in rules]
-        return _accuracy_map(
-            [[case.value if case else None for case in line] for line in grid],
-            [[_hover(case) for case in line] for line in grid],
-            key=f"attacks-{number + 1}",
-            title=in_words(setting, self.keys),
-            down=("rule", rules),
-            across=("attack", attacks),
-            written=len(attacks) <= 12,
-        )
+        cells = [[_case_cell(_case_of(here, rule, attack)) for attack in attacks] for rule in rules]
+        title, written = in_words(setting, self.keys), len(attacks) <= 12
+        down, across = ("rule", rules), ("attack", attacks)
+        return _accuracy_map(f"attacks-{number + 1}", title, down, across, cells, written=written)
 
     def _curves(self) -> Section:
         contested = {setting: place for place, setting in enumerate(self._contested)}
@@ -259,12 +257,15 @@ def _case_of(here: Mapping[tuple[str, str], Case], rule: str, attack: str) -> Ca
     return here.get((rule, attack))
 
 
-def _hover(case: Case | None) -> str:
-    if case is None:
-        return "not in the grid"
-    if case.value is None:
-        return "no result"
-    return f"{case.value}, {plural(len(case.by_seed), 'seed')}"
+def _case_cell(case: Case | None) -> _Cell:
+    """Return the accuracy of a case, and what to say of it."""
+    if case is None or case.value is None:
+        return None, "not in the grid" if case is None else "no result"
+    return case.value.mean, f"{case.value}, {plural(len(case.by_seed), 'seed')}"
+
+
+def _worst_cell(worst: WorstCase | None) -> _Cell:
+    return (worst.value.mean, f"{worst.value}, under {worst.case.attack}") if worst else (None, "no result")
 
 
 def _curve(case: Case) -> tuple[tuple[float, ...], tuple[float | None, ...]] | None:
@@ -293,39 +294,21 @@ def _limited(what: str, shown: int, total: int) -> str:
     return f"The first {shown} of {total} {what}; all are in results.parquet." if shown < total else ""
 
 
-def _worst_map(
-    key: str, title: str, settings: list[str], across: tuple[str, list[str]], grid: list[list[WorstCase | None]]
-) -> HeatMap:
-    """Return a map of worst cases; `across` is what the columns are, and their names."""
-    return _accuracy_map(
-        [[each.value if each else None for each in line] for line in grid],
-        [[f"{each.value}, under {each.case.attack}" if each else "no result" for each in line] for line in grid],
-        key=key,
-        title=title,
-        down=("setting", settings),
-        across=across,
-        written=len(settings) * len(across[1]) <= MOST_WRITTEN,
-    )
+def _worst_map(key: str, title: str, settings: list[str], across: _Axis, cells: list[list[_Cell]]) -> HeatMap:
+    written = len(settings) * len(across[1]) <= MOST_WRITTEN
+    return _accuracy_map(key, title, ("setting", settings), across, cells, written=written)
 
 
 def _accuracy_map(
-    values: list[list[Estimate | None]],
-    hover: list[list[str]],
-    *,
-    key: str,
-    title: str,
-    down: tuple[str, list[str]],
-    across: tuple[str, list[str]],
-    written: bool,
+    key: str, title: str, down: _Axis, across: _Axis, cells: list[list[_Cell]], *, written: bool
 ) -> HeatMap:
-    """Return a map of accuracies; `down` and `across` are what the rows and columns are, and their names."""
     return HeatMap(
         key=key,
         title=title,
         rows=tuple(down[1]),
         columns=tuple(across[1]),
-        values=tuple(tuple(each.mean if each else None for each in line) for line in values),
-        hover=tuple(map(tuple, hover)),
+        values=tuple(tuple(value for value, _ in line) for line in cells),
+        hover=tuple(tuple(text for _, text in line) for line in cells),
         row_title=down[0],
         column_title=across[0],
         value_title="accuracy",
