@@ -203,7 +203,7 @@ def test_a_step_size_that_nobody_knows_keeps_the_theorems_away(tmp_path: Path) -
     config.write_text(config.read_text() + f'{OWN_STEPS} = "chosen by the clients"\n')
     judged = certify(folder.path, request=PlanRequest(problem=CONSTANTS))
     assert judged.plan is not None
-    assert "step size" in [each.name for each in judged.plan.outside]
+    assert "step size" in judged.plan.outside
     assert all(
         verdict.outcome is Outcome.INAPPLICABLE for verdict in judged.verdicts if verdict.subject is Subject.GUARANTEE
     )

@@ -115,7 +115,7 @@ def test_numbers_that_are_given_replace_those_of_the_configuration() -> None:
 )
 def test_what_no_theorem_covers_is_named(changes: dict[str, Any], name: str) -> None:
     found = plan(convex(**changes))
-    assert [each.name for each in found.outside] == [name]
+    assert [*found.outside] == [name]
     assert not found.applies
 
 
@@ -226,7 +226,7 @@ def test_nothing_is_promised_if_too_many_clients_lie() -> None:
 def test_steps_with_dropout_are_outside() -> None:
     model = ImportedModel(factory="tests.simulation.modules:dropping")
     found = plan(convex(model=model), dataset=classes(140))
-    assert [each.name for each in found.outside] == ["dropout"]
+    assert [*found.outside] == ["dropout"]
 
 
 def test_a_minimiser_that_is_known_to_few_digits_is_said_to_be() -> None:

@@ -31,7 +31,7 @@ def answers(problem: Problem, protocol: Protocol, *, failure: float, target: flo
 def paper_cohort(protocol: Protocol, *, failure: float) -> int | None:
     """Return the cohort that the paper's failure probability asks for, even if there are not so many clients."""
     try:
-        return planner.paper_cohort(protocol.changed(num_clients=_UNLIMITED), failure=failure).value
+        return planner.paper_cohort(protocol.with_changes(num_clients=_UNLIMITED), failure=failure).value
     except ParameterError:
         return None
 

@@ -13,7 +13,6 @@ from holdfast.aggregators.rage.certificate import Certificate
 from holdfast.certification.constants import SYMBOLS
 from holdfast.certification.path import ModelPath
 from holdfast.certification.plan import Plan
-from holdfast.certification.protocol import Outside
 from holdfast.certification.rounds import ROUNDING, RoundFacts
 from holdfast.certification.verdicts import Outcome, Verdict, on_assumption, outcome_of
 from holdfast.server.history import Fate, Tally, fate_of_fault
@@ -27,9 +26,9 @@ _DOUBLE = 1e-18
 """By which part of ‖∇F‖² rounding may move squared distances of gradients."""
 
 
-def algorithm(outside: Sequence[Outside], skipped: int) -> Verdict:
+def algorithm(outside: Mapping[str, str], skipped: int) -> Verdict:
     """Judge whether the run was Algorithm 1 with RAGE and nothing else."""
-    reasons = [f"{each.name}: {each.because}" for each in outside]
+    reasons = [f"{name}: {because}" for name, because in outside.items()]
     reasons += [unchanged(skipped)] if skipped else []
     because = "; ".join(reasons) or "nothing in the configuration goes beyond it"
     return on_assumption("Algorithm 1 with RAGE", outcome_of(held=not reasons), because)

@@ -25,7 +25,6 @@ from holdfast.certification.guarantees import judge_guarantee, measured_curve, o
 from holdfast.certification.path import ModelPath, measure_path
 from holdfast.certification.plan import NO_REQUEST, Plan, PlanRequest, make_plan, missing_fields
 from holdfast.certification.protocol import (
-    Outside,
     outside,
     outside_by_choice,
     outside_by_deployment,
@@ -212,7 +211,7 @@ class _Basis:
 
     plan: Plan | None
     models: ModelPath | None
-    outside: tuple[Outside, ...]
+    outside: Mapping[str, str]
     given: Mapping[str, float]
     notes: tuple[str, ...]
 
@@ -225,7 +224,7 @@ def _measured(run: Run, request: PlanRequest, budget: MeasurementBudget, curvatu
         known = proved_constants(setting, objective)
         models = measure_path(run.folder, objective, known, budget, curvatures)
         known = known or _along(setting, objective, models, run.folder.path)
-    beyond = (*outside(setting), *outside_by_deployment(run.folder))
+    beyond = outside(setting) | outside_by_deployment(run.folder)
     plan = make_plan(known, protocol_of(setting), request, beyond=beyond, ask_planner=False)
     notes = (*run.notes, *(() if seen else (TWIN,)))
     return _Basis(plan=plan, models=models, outside=beyond, given={}, notes=notes)
@@ -233,7 +232,7 @@ def _measured(run: Run, request: PlanRequest, budget: MeasurementBudget, curvatu
 
 def _recorded(folder: RunFolder, config: RunConfig, request: PlanRequest) -> _Basis:
     """Return what was given of a run whose points are with its clients."""
-    beyond = (*outside_by_choice(config), *outside_by_deployment(folder))
+    beyond = outside_by_choice(config) | outside_by_deployment(folder)
     if not request.problem:
         return _Basis(plan=None, models=None, outside=beyond, given={}, notes=(RECORDS_ALONE,))
     plan = _plan_from_constants(config, request, beyond)
@@ -242,7 +241,7 @@ def _recorded(folder: RunFolder, config: RunConfig, request: PlanRequest) -> _Ba
     return _Basis(plan=plan, models=None, outside=beyond, given=request.problem, notes=(RECORDS_ALONE, reckoning))
 
 
-def _plan_from_constants(config: RunConfig, request: PlanRequest, beyond: tuple[Outside, ...]) -> Plan:
+def _plan_from_constants(config: RunConfig, request: PlanRequest, beyond: Mapping[str, str]) -> Plan:
     given = dict(request.problem)
     missing = [SYMBOLS[name] for name in missing_fields(Problem, given)]
     missing += [] if {"distance", "gap"} & given.keys() else [f"{SYMBOLS['distance']} or {SYMBOLS['gap']}"]

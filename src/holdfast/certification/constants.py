@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, final
 
 import numpy as np
@@ -129,13 +129,11 @@ class KnownConstants:
     minimiser: Vector | None = None
     """x*, if it is known."""
 
-    def changed(self, changes: dict[str, float]) -> KnownConstants:
+    def with_given(self, given: dict[str, float]) -> KnownConstants:
         """Return the constants with some of them given."""
-        kept = [constant for constant in self.constants if constant.name not in changes]
-        given = [Constant(name, float(value), "given") for name, value in changes.items()]
-        order = list(SYMBOLS)
-        together = sorted([*kept, *given], key=lambda each: order.index(each.name))
-        return KnownConstants(constants=tuple(together), minimiser=self.minimiser)
+        found = {constant.name: constant for constant in self.constants}
+        found |= {name: Constant(name, float(value), "given") for name, value in given.items()}
+        return replace(self, constants=tuple(found[name] for name in {**SYMBOLS, **found} if name in found))
 
     def problem(self) -> Problem:
         """Return the constants as the theorems ask for them.

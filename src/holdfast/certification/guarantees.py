@@ -24,7 +24,7 @@ _GUARANTEES_NOTHING = "its failure probability is 1, so nothing was guaranteed"
 
 def obstacles(plan: Plan, rounds: Sequence[RoundFacts], guarantee: Guarantee, *, skipped: int) -> tuple[str, ...]:
     """Return why a guarantee does not speak of the run that was made; nothing if it does."""
-    found = [f"outside the theorems: {each.name}" for each in plan.outside]
+    found = [f"outside the theorems: {name}" for name in plan.outside]
     if skipped:
         found.append(unchanged(skipped))
     if not math.isfinite(guarantee.floor):

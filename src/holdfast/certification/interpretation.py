@@ -79,12 +79,11 @@ def _cohorts(protocol: Protocol) -> Iterator[str]:
     if min(number, size) <= protocol.tolerated:
         yield f"{who}, no cohort can have more than the {protocol.tolerated} Byzantine updates that are tolerated."
         return
-    law = {"num_clients": clients, "num_byzantine": number, "cohort_size": size}
     for bound, what in dict.fromkeys(
         [(protocol.assumed_byzantine, "that the rule assumes"), (protocol.tolerated, "that are left for them")]
     ):
-        once = sampling.excess_probability(**law, tolerated=bound)
-        ever = sampling.run_excess_probability(**law, tolerated=bound, rounds=protocol.rounds)
+        once = sampling.excess_probability(**protocol.population, tolerated=bound)
+        ever = sampling.run_excess_probability(**protocol.population, tolerated=bound, rounds=protocol.rounds)
         yield (
             f"{who}, more than the {bound} Byzantine updates {what} occur in a round with probability {once:.3g} "
             f"and in some of {protocol.rounds:,} rounds with probability {ever:.3g} (hypergeometric, exact)."

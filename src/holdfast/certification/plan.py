@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, final
 
 from holdfast.certification.answers import answers
@@ -15,7 +16,7 @@ from holdfast.certification.constants import (
     proved_constants,
 )
 from holdfast.certification.interpretation import interpret
-from holdfast.certification.protocol import Outside, outside, protocol_of, with_slack
+from holdfast.certification.protocol import outside, protocol_of, with_slack
 from holdfast.data import Dataset
 from holdfast.errors import ParameterError
 from holdfast.linalg.threads import one_torch_thread
@@ -69,8 +70,8 @@ class Plan:
     """How many updates are set aside and why, as a sentence."""
     guarantees: tuple[Guarantee, ...]
     """The paper's, then holdfast's own."""
-    outside: tuple[Outside, ...] = ()
-    """What the run does that no theorem covers; if there is anything, nothing is guaranteed."""
+    outside: Mapping[str, str] = field(default_factory=dict)
+    """What the run does that no theorem covers, and why; if there is anything, nothing is guaranteed."""
     answers: Mapping[str, Answer | str] = field(default_factory=dict)
     """The planner's, by question; in words where there is none."""
     reading: tuple[str, ...] = ()
@@ -96,7 +97,7 @@ class Plan:
             },
             "protocol": self.protocol.model_dump(),
             "slack": self.slack,
-            "outside": {each.name: each.because for each in self.outside},
+            "outside": dict(self.outside),
             "guarantees": [guarantee_table(each, self.protocol.rounds) for each in self.guarantees],
             "answers": {question: _answer_table(answer) for question, answer in self.answers.items()},
             "reading": list(self.reading),
@@ -143,13 +144,13 @@ def make_plan(
     protocol: Protocol,
     request: PlanRequest,
     *,
-    beyond: tuple[Outside, ...] = (),
+    beyond: Mapping[str, str] = MappingProxyType({}),
     ask_planner: bool = True,
 ) -> Plan:
     """Return the plan for a problem and a protocol, changed as requested; and the planner's answers, if it is asked."""
-    known = known.changed(dict(request.problem))
+    known = known.with_given(dict(request.problem))
     problem = known.problem()
-    chosen, why = with_slack(protocol.changed(**request.protocol), slack=request.slack, failure=request.failure)
+    chosen, why = with_slack(protocol.with_changes(**request.protocol), slack=request.slack, failure=request.failure)
     stated = guarantees(problem, chosen)
     return Plan(
         constants=known.constants,

@@ -83,10 +83,10 @@ def most_byzantine(
     126
     """
     goal = math.inf if target is None else check_positive("target", target)
-    quiet = protocol.changed(num_byzantine=0)
+    quiet = protocol.with_changes(num_byzantine=0)
     guarantee = None
     for assumed in range((protocol.cohort_size - 1) // 2, protocol.set_aside - 1, -1):
-        told = quiet.changed(assumed_byzantine=assumed)
+        told = quiet.with_changes(assumed_byzantine=assumed)
         guarantee = theorem(problem, told)
         if math.isfinite(guarantee.floor) and guarantee.floor <= goal:
             return _worst_case(problem, told, theorem) if failure is None else _sampled(told, guarantee, failure)
@@ -103,7 +103,7 @@ def _worst_case(problem: Problem, protocol: Protocol, theorem: Theorem) -> Answe
     rows = protocol.tolerated
 
     def guarantee_of(byzantine: int) -> Guarantee:
-        return theorem(problem, protocol.changed(num_byzantine=byzantine))
+        return theorem(problem, protocol.with_changes(num_byzantine=byzantine))
 
     if not guarantee_of(0).holds:
         raise ParameterError(_why_not(guarantee_of(0), math.inf))
@@ -251,9 +251,9 @@ def local_steps_for(
     best: tuple[int, int, float] | None = None
     nearest: tuple[Protocol, Guarantee] | None = None
     for steps in range(1, limit + 1):
-        largest = theorem(problem, protocol.changed(local_steps=steps)).lr_limit
+        largest = theorem(problem, protocol.with_changes(local_steps=steps)).lr_limit
         for share in shares:
-            tried = protocol.changed(local_steps=steps, lr=share * largest)
+            tried = protocol.with_changes(local_steps=steps, lr=share * largest)
             number, guarantee = _fewest_rounds(problem, tried, goal, theorem, best[0] if best else _MOST_ROUNDS)
             if number is not None and (best is None or (number, steps, -tried.lr) < best):
                 best = number, steps, -tried.lr
@@ -278,7 +278,7 @@ def batch_size_for(problem: Problem, protocol: Protocol, *, target: float, theor
     most = protocol.num_points or _MOST_POINTS
 
     def guarantee_of(points: int) -> Guarantee:
-        return theorem(problem, protocol.changed(batch_size=points))
+        return theorem(problem, protocol.with_changes(batch_size=points))
 
     if _floor(guarantee_of(most)) > goal:
         raise ParameterError(f"not even batch_size = {most} will do: {_why_not(guarantee_of(most), goal)}")
@@ -307,7 +307,7 @@ def _fewest_rounds(
     """Return the least fixed point of `rounds_for` and the guarantee of a run so long; None if it is above `most`."""
     length = 1
     while True:
-        guarantee = theorem(problem, protocol.changed(rounds=length))
+        guarantee = theorem(problem, protocol.with_changes(rounds=length))
         needed = _first_round(guarantee, goal, most)
         if needed is None:
             return None, guarantee

@@ -125,6 +125,11 @@ class Protocol(ValueObject):
         return self
 
     @property
+    def population(self) -> dict[str, int]:
+        """R, B and K, as the functions of `holdfast.theory.sampling` ask for them."""
+        return self.model_dump(include={"num_clients", "num_byzantine", "cohort_size"})
+
+    @property
     def fraction(self) -> float:
         """ε̃ = f/K, the share of a cohort that the rule distrusts."""
         return self.assumed_byzantine / self.cohort_size
@@ -154,7 +159,7 @@ class Protocol(ValueObject):
             gradient_variance=gradient_variance, batch_size=self.batch_size, num_points=self.num_points
         )
 
-    def changed(self, **parameters: object) -> Protocol:
+    def with_changes(self, **parameters: object) -> Protocol:
         """Return the protocol with some of its numbers changed, checked like a new one."""
         unknown = parameters.keys() - type(self).model_fields.keys()
         if unknown:

@@ -42,7 +42,7 @@ _DEEPEST = 1e-3
 def plan_panels(plan: Plan, title: str) -> Iterator[Panel]:
     """Yield what the theorems guarantee of a run before it runs, and what that means."""
     yield constants_table(plan.constants, f"problem: {title}")
-    outside = tuple(f"✗ outside the theorems: {each.name}: {each.because}" for each in plan.outside)
+    outside = tuple(f"✗ outside the theorems: {name}: {because}" for name, because in plan.outside.items())
     if outside:
         yield Text(key="outside", title="", paragraphs=outside, tone=Tone.WARNING)
     yield Text(key="slack", title="", paragraphs=(f"{plan.slack}.",))
@@ -211,8 +211,7 @@ def _sample(models: ModelPath) -> str:
 def _caveats(plan: Plan) -> Iterator[str]:
     """Yield what must be said before anything else."""
     if plan.outside:
-        names = ", ".join(each.name for each in plan.outside)
-        yield f"No theorem covers this run ({names}); the numbers are those of Algorithm 1 with RAGE."
+        yield f"No theorem covers this run ({', '.join(plan.outside)}); the numbers are those of Algorithm 1 with RAGE."
     if not plan.everywhere:
         measured = ", ".join(each.symbol for each in plan.constants if not each.everywhere)
         yield (

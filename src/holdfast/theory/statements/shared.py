@@ -44,15 +44,8 @@ def cohort_failure(protocol: Protocol, tolerated: int) -> dict[str, float]:
     """Return how likely some cohort of the run has more Byzantine updates than tolerated."""
     if not protocol.uniform:
         return {COHORTS: float(min(protocol.num_byzantine, protocol.cohort_size) > tolerated)}
-    return {
-        COHORTS: run_excess_probability(
-            num_clients=protocol.num_clients,
-            num_byzantine=protocol.num_byzantine,
-            cohort_size=protocol.cohort_size,
-            tolerated=tolerated,
-            rounds=protocol.rounds,
-        )
-    }
+    chance = run_excess_probability(**protocol.population, tolerated=tolerated, rounds=protocol.rounds)
+    return {COHORTS: chance}
 
 
 def floors_without(
