@@ -13,7 +13,7 @@ from tests.deployments import configured, deployment, played_round, remote_confi
 
 from holdfast.aggregators import Median
 from holdfast.certification import Outcome, PlanRequest, Subject, certify
-from holdfast.certification.assumptions import arrivals, disproved_cohorts
+from holdfast.certification.assumptions import judge_arrivals, judge_unseen_cohorts
 from holdfast.errors import ParameterError, RunError
 from holdfast.partitions import IidPartition
 from holdfast.runs.deployments import OWN_STEPS
@@ -129,7 +129,7 @@ def test_more_malformed_replies_than_assumed_disprove_the_assumption() -> None:
     record = RoundRecord(
         round=3, step=1, lr=0.1, cohort=(1, 2, 3), received=(1, 2, 3), unusable=(1, 2), drops=drops, num_byzantine=1
     )
-    verdict = disproved_cohorts([record])
+    verdict = judge_unseen_cohorts([record])
     assert verdict.outcome is Outcome.FAILED
     assert "disproved in 1 of 1 rounds, first in round 3: 2 malformed replies, 1 assumed" in verdict.because
     assert not verdict.contradiction
@@ -138,15 +138,15 @@ def test_more_malformed_replies_than_assumed_disprove_the_assumption() -> None:
 def test_a_broken_promise_disproves_it_too(tmp_path: Path) -> None:
     record = played_round(remote_config(), 0)
     broken = record.model_copy(update={"promise_broken": True, "reason": "the spread stays large"})
-    assert "first in round 0: the spread stays large" in disproved_cohorts([broken]).because
-    assert disproved_cohorts([record]).outcome is Outcome.UNKNOWN
-    assert disproved_cohorts([record], sigma0=1e-6).outcome is Outcome.FAILED
+    assert "first in round 0: the spread stays large" in judge_unseen_cohorts([broken]).because
+    assert judge_unseen_cohorts([record]).outcome is Outcome.UNKNOWN
+    assert judge_unseen_cohorts([record], sigma0=1e-6).outcome is Outcome.FAILED
 
 
 def test_where_all_arrive_it_held() -> None:
     record = RoundRecord(round=0, step=1, lr=0.1, cohort=(1, 2), received=(1, 2))
-    assert arrivals([record]).outcome is Outcome.HELD
-    assert arrivals([]).outcome is disproved_cohorts([]).outcome is Outcome.UNKNOWN
+    assert judge_arrivals([record]).outcome is Outcome.HELD
+    assert judge_arrivals([]).outcome is judge_unseen_cohorts([]).outcome is Outcome.UNKNOWN
 
 
 def test_other_rules_have_no_certificate(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from holdfast.reports.sections.phrases import client_names, run_names
 from holdfast.reports.sections.reproduce import reproduce
 from holdfast.reports.sections.timing import timing
 from holdfast.reports.sections.verdict import headlines, side_by_side, verdict
-from holdfast.reports.thinning import Limits
+from holdfast.reports.thinning import PanelLimits
 from holdfast.server.history import RunHistory
 from holdfast.server.record import RoundRecord
 from holdfast.simulation import Evaluation
@@ -179,7 +179,7 @@ def test_many_rounds_and_clients_fit_into_the_limits(tmp_path: Path) -> None:
 
     folder(tmp_path / "run", map(record, range(1_000)), rounds=1_000)
     history = RunHistory(tmp_path / "run")
-    weights = panel_of(clients([history], Limits(rows=20, columns=100, cells=1_000)), "weights", HeatMap)
+    weights = panel_of(clients([history], PanelLimits(rows=20, columns=100, cells=1_000)), "weights", HeatMap)
     assert len(weights.rows) == 20
     assert len(weights.columns) == 50
     assert {weights.rows[row] for row in weights.flagged} == {"client 5", "client 49"}

@@ -26,27 +26,27 @@ _DOUBLE = 1e-18
 """By which part of ‖∇F‖² rounding may move squared distances of gradients."""
 
 
-def algorithm(outside: Mapping[str, str], skipped: int) -> Verdict:
+def judge_algorithm(outside: Mapping[str, str], skipped: int) -> Verdict:
     """Judge whether the run was Algorithm 1 with RAGE and nothing else."""
     reasons = [f"{name}: {because}" for name, because in outside.items()]
-    reasons += [unchanged(skipped)] if skipped else []
+    reasons += [skipped_text(skipped)] if skipped else []
     because = "; ".join(reasons) or "nothing in the configuration goes beyond it"
     return on_assumption("Algorithm 1 with RAGE", outcome_of(held=not reasons), because)
 
 
-def unchanged(skipped: int) -> str:
+def skipped_text(skipped: int) -> str:
     """Say how many rounds were skipped."""
     return f"{plural(skipped, 'round')} changed nothing, as updates could not be aggregated"
 
 
-def constants_away(given: Mapping[str, float]) -> Iterator[Verdict]:
+def judge_absent_constants(given: Mapping[str, float]) -> Iterator[Verdict]:
     """Say that nothing can be measured where the points are not here."""
     for name in ("gradient_variance", "dissimilarity", "smoothness", "strong_convexity"):
         told = f"{given[name]:.4g} was given; " if name in given else ""
         yield on_assumption(SYMBOLS[name], Outcome.UNKNOWN, f"{told}{AWAY}")
 
 
-def constants(plan: Plan, path: ModelPath) -> Iterator[Verdict]:
+def judge_constants(plan: Plan, path: ModelPath) -> Iterator[Verdict]:
     """Judge the constants that a plan reckons with by what was measured along the run."""
     for name in ("gradient_variance", "dissimilarity", "smoothness"):
         constant = next(each for each in plan.constants if each.name == name)
@@ -60,14 +60,14 @@ def constants(plan: Plan, path: ModelPath) -> Iterator[Verdict]:
             yield on_assumption(symbol, Outcome.HELD, because)
         elif constant.everywhere:
             steep = max((place.gradient for place in path.places), default=0.0)
-            yield _bounded(symbol, constant.value, values, rounding=_DOUBLE * steep)
+            yield _judge_bound(symbol, constant.value, values, rounding=_DOUBLE * steep)
         elif not values:
             yield on_assumption(symbol, Outcome.UNKNOWN, "the run kept no models; set evaluation.measured_rounds")
         else:
-            yield _as_planned(symbol, values)
+            yield _judge_start(symbol, values)
 
 
-def _bounded(symbol: str, limit: float, values: dict[int, float], *, rounding: float) -> Verdict:
+def _judge_bound(symbol: str, limit: float, values: dict[int, float], *, rounding: float) -> Verdict:
     """Judge a constant that is proved for all x."""
     if not values:
         return on_assumption(symbol, Outcome.HELD, f"{limit:.4g} is proved for all x")
@@ -77,7 +77,7 @@ def _bounded(symbol: str, limit: float, values: dict[int, float], *, rounding: f
     return on_assumption(symbol, outcome_of(held=not broken), because, contradiction=broken)
 
 
-def _as_planned(symbol: str, values: dict[int, float]) -> Verdict:
+def _judge_start(symbol: str, values: dict[int, float]) -> Verdict:
     """Judge a constant that a plan could only measure at the start."""
     where, top = max(values.items(), key=lambda item: item[1])
     first = values[min(values)]
@@ -91,7 +91,7 @@ def _as_planned(symbol: str, values: dict[int, float]) -> Verdict:
     return on_assumption(f"{symbol} as at the start", outcome_of(held=kept), because)
 
 
-def cohorts(plan: Plan, rounds: Sequence[RoundFacts]) -> Verdict:
+def judge_cohorts(plan: Plan, rounds: Sequence[RoundFacts]) -> Verdict:
     """Judge the assumed number of Byzantine updates, where it is known who was Byzantine."""
     if not rounds:
         return on_assumption(COHORTS, Outcome.UNKNOWN, "no round was run")
@@ -111,7 +111,7 @@ def cohorts(plan: Plan, rounds: Sequence[RoundFacts]) -> Verdict:
     return on_assumption(COHORTS, Outcome.FAILED, because)
 
 
-def spreads(plan: Plan, rounds: Sequence[RoundFacts]) -> Iterator[Verdict]:
+def judge_spreads(plan: Plan, rounds: Sequence[RoundFacts]) -> Iterator[Verdict]:
     """Judge the honest spread against each theorem's; a theorem in expectation speaks of the mean."""
     squares = [each.spread for each in rounds if each.spread is not None]
     for guarantee in plan.guarantees:
@@ -133,7 +133,7 @@ def spreads(plan: Plan, rounds: Sequence[RoundFacts]) -> Iterator[Verdict]:
         yield on_assumption(name, outcome_of(held=kept), because)
 
 
-def disproved_cohorts(records: Sequence[RoundRecord], sigma0: float | None = None) -> Verdict:
+def judge_unseen_cohorts(records: Sequence[RoundRecord], sigma0: float | None = None) -> Verdict:
     """Judge the assumed number of Byzantine updates of a deployment, whose server does not know who was Byzantine.
 
     Malformed replies and contradictions to the assumption disprove it; nothing proves it.
@@ -154,7 +154,7 @@ def disproved_cohorts(records: Sequence[RoundRecord], sigma0: float | None = Non
     return on_assumption(COHORTS, Outcome.UNKNOWN, because)
 
 
-def arrivals(records: Sequence[RoundRecord]) -> Verdict:
+def judge_arrivals(records: Sequence[RoundRecord]) -> Verdict:
     """Judge whether every client that was asked replied, as in Algorithm 1."""
     name = "all K updates arrive"
     if not records:

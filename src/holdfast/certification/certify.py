@@ -186,9 +186,9 @@ def certify(
     if config.data.here or dataset is not None:
         run = Run.opened(path, dataset=dataset)
         budget = _budget(run.federation.setting, clients, points)
-        basis = _measured(run, request, budget, curvatures, seen=seen)
+        basis = _measure(run, request, budget, curvatures, seen=seen)
     else:
-        basis = _recorded(folder, config, request)
+        basis = _read_records(folder, config, request)
     facts = facts_of(records, kappa=config.rule.kappa if isinstance(config.rule, Rage) else KAPPA, sigma0=asked)
     skipped = tally_of(records).skipped
     return Certification(
@@ -216,21 +216,21 @@ class _Basis:
     notes: tuple[str, ...]
 
 
-def _measured(run: Run, request: PlanRequest, budget: MeasurementBudget, curvatures: int, *, seen: bool) -> _Basis:
+def _measure(run: Run, request: PlanRequest, budget: MeasurementBudget, curvatures: int, *, seen: bool) -> _Basis:
     """Return the constants and models of a run whose data are here."""
     setting = run.federation.setting
     with one_torch_thread():
         objective = objective_of(setting)
         known = proved_constants(setting, objective)
         models = measure_path(run.folder, objective, known, budget, curvatures)
-        known = known or _along(setting, objective, models, run.folder.path)
+        known = known or _constants_along(setting, objective, models, run.folder.path)
     beyond = outside(setting) | outside_by_deployment(run.folder)
     plan = make_plan(known, protocol_of(setting), request, beyond=beyond, ask_planner=False)
     notes = (*run.notes, *(() if seen else (TWIN,)))
     return _Basis(plan=plan, models=models, outside=beyond, given={}, notes=notes)
 
 
-def _recorded(folder: RunFolder, config: RunConfig, request: PlanRequest) -> _Basis:
+def _read_records(folder: RunFolder, config: RunConfig, request: PlanRequest) -> _Basis:
     """Return what was given of a run whose points are with its clients."""
     beyond = outside_by_choice(config) | outside_by_deployment(folder)
     if not request.problem:
@@ -270,20 +270,20 @@ def _judge(
 ) -> Iterator[Verdict]:
     """Yield all judgements of a run, the assumptions first; `seen` tells that it is known who was Byzantine."""
     plan, models = basis.plan, basis.models
-    yield assumptions.algorithm(basis.outside, skipped)
+    yield assumptions.judge_algorithm(basis.outside, skipped)
     if plan is None or models is None:
-        yield from assumptions.constants_away(basis.given)
+        yield from assumptions.judge_absent_constants(basis.given)
     else:
-        yield from assumptions.constants(plan, models)
+        yield from assumptions.judge_constants(plan, models)
         if seen:
-            yield assumptions.cohorts(plan, facts)
-        yield from assumptions.spreads(plan, facts)
+            yield assumptions.judge_cohorts(plan, facts)
+        yield from assumptions.judge_spreads(plan, facts)
     if seen:
-        yield from filter_error.errors(facts)
+        yield from filter_error.judge_errors(facts)
     else:
-        yield assumptions.disproved_cohorts(records, sigma0)
-        yield assumptions.arrivals(records)
-        yield filter_error.certified_errors(facts)
+        yield assumptions.judge_unseen_cohorts(records, sigma0)
+        yield assumptions.judge_arrivals(records)
+        yield filter_error.judge_certificates(facts)
     if plan is None:
         because = "they need L, σ², κ² and where the run starts; give these numbers if you know them"
         yield on_guarantee("theorems", Outcome.UNKNOWN, because)
@@ -301,7 +301,7 @@ def _budget(setting: Setting, clients: int | None, points: int | None) -> Measur
     )
 
 
-def _along(setting: Setting, objective: Objective, models: ModelPath, path: Path) -> KnownConstants:
+def _constants_along(setting: Setting, objective: Objective, models: ModelPath, path: Path) -> KnownConstants:
     """Return the largest constants along the run; those at its start if it kept no models."""
     if models.trajectory is not None:
         return local_constants(setting, objective, models.trajectory)

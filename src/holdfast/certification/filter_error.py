@@ -13,18 +13,18 @@ _MOSTLY = 0.5
 """A certificate whose σ₀ honest updates exceeded in a larger share of the measured rounds says nothing."""
 
 
-def errors(rounds: Sequence[RoundFacts]) -> tuple[Verdict, ...]:
+def judge_errors(rounds: Sequence[RoundFacts]) -> tuple[Verdict, ...]:
     """Judge the measured error, where it is known who was honest."""
-    if not _certifies(rounds):
+    if not _has_certificates(rounds):
         because = "the rule gives no certificate" if rounds else "no round was run"
         return (on_filter("error", Outcome.INAPPLICABLE, because),)
-    return _proved_error(rounds), _certified_error(rounds)
+    return _judge_proved_error(rounds), _judge_certified_error(rounds)
 
 
-def certified_errors(rounds: Sequence[RoundFacts]) -> Verdict:
+def judge_certificates(rounds: Sequence[RoundFacts]) -> Verdict:
     """Say what the certificates prove of the error, which nobody can measure without the honest updates."""
     bounds = [each.certificate for each in rounds if each.certificate is not None]
-    if not _certifies(rounds):
+    if not _has_certificates(rounds):
         because = "the rule gives no certificate" if rounds else "no round was aggregated"
         return on_filter(CERTIFIED, Outcome.INAPPLICABLE, because)
     if not bounds:
@@ -37,11 +37,11 @@ def certified_errors(rounds: Sequence[RoundFacts]) -> Verdict:
     return on_filter(CERTIFIED, Outcome.UNKNOWN, because)
 
 
-def _certifies(rounds: Sequence[RoundFacts]) -> bool:
+def _has_certificates(rounds: Sequence[RoundFacts]) -> bool:
     return any(each.constant is not None for each in rounds)
 
 
-def _certified_error(rounds: Sequence[RoundFacts]) -> Verdict:
+def _judge_certified_error(rounds: Sequence[RoundFacts]) -> Verdict:
     """Judge the certificate as the server sees it: it is about honest updates that spread no more than some σ₀."""
     certified = [each for each in rounds if each.certificate is not None and each.error is not None]
     if not certified:
@@ -59,7 +59,7 @@ def _certified_error(rounds: Sequence[RoundFacts]) -> Verdict:
     return on_filter(CERTIFIED, outcome, because, contradiction=wrong)
 
 
-def _proved_error(rounds: Sequence[RoundFacts]) -> Verdict:
+def _judge_proved_error(rounds: Sequence[RoundFacts]) -> Verdict:
     """Judge what is proved without any estimate: the certificate at the true honest spread."""
     name = f"{CERTIFIED} at the true σ₀"
     judged = [each for each in rounds if each.honest_bound is not None and each.error is not None]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from holdfast.certification.assumptions import AWAY, unchanged
+from holdfast.certification.assumptions import AWAY, skipped_text
 from holdfast.certification.constants import Vector
 from holdfast.certification.path import ModelPath
 from holdfast.certification.plan import Plan
@@ -26,7 +26,7 @@ def obstacles(plan: Plan, rounds: Sequence[RoundFacts], guarantee: Guarantee, *,
     """Return why a guarantee does not speak of the run that was made; nothing if it does."""
     found = [f"outside the theorems: {name}" for name in plan.outside]
     if skipped:
-        found.append(unchanged(skipped))
+        found.append(skipped_text(skipped))
     if not math.isfinite(guarantee.floor):
         failed = [each for each in guarantee.conditions if not each.passed]
         found += [f"{each.name}: {each}" for each in failed]
@@ -34,10 +34,10 @@ def obstacles(plan: Plan, rounds: Sequence[RoundFacts], guarantee: Guarantee, *,
             found.append("no constant is proved for this share of distrusted updates")
     likely = guarantee.reading == LIKELY  # some of the f updates are set aside for unlucky honest ones
     tolerated = plan.protocol.tolerated if likely else plan.protocol.assumed_byzantine
-    return (*found, *_unlike(plan.protocol, rounds, tolerated))
+    return (*found, *_excesses(plan.protocol, rounds, tolerated))
 
 
-def _unlike(protocol: Protocol, rounds: Sequence[RoundFacts], bound: int) -> Iterator[str]:
+def _excesses(protocol: Protocol, rounds: Sequence[RoundFacts], bound: int) -> Iterator[str]:
     """Yield in how many rounds more updates were Byzantine than reckoned, or a larger share distrusted."""
     aside = protocol.assumed_byzantine - bound
     limits = [(each.byzantine, min(bound, each.assumed - aside)) for each in rounds]
@@ -67,10 +67,10 @@ def judge_guarantee(
     why_not = obstacles(plan, rounds, guarantee, skipped=skipped)
     if why_not:
         return on_guarantee(_name(guarantee), Outcome.INAPPLICABLE, "; ".join(why_not))
-    return _state(plan, guarantee) if path is None else _comparison(plan, path, guarantee, seen=seen)
+    return _statement(plan, guarantee) if path is None else _comparison(plan, path, guarantee, seen=seen)
 
 
-def _state(plan: Plan, guarantee: Guarantee) -> Verdict:
+def _statement(plan: Plan, guarantee: Guarantee) -> Verdict:
     name, rounds = _name(guarantee), plan.protocol.rounds
     if _is_vacuous(guarantee):
         return on_guarantee(name, Outcome.VACUOUS, f"{_GUARANTEES_NOTHING}; {AWAY}")
@@ -83,7 +83,7 @@ def _state(plan: Plan, guarantee: Guarantee) -> Verdict:
 
 def _comparison(plan: Plan, path: ModelPath, guarantee: Guarantee, *, seen: bool) -> Verdict:
     name = _name(guarantee)
-    numbers, values = _judged(plan, path)
+    numbers, values = _judged_curve(plan, path)
     if not np.any(numbers > 0):
         kept = "no models to measure" if not path.places else "no model after its start"
         return on_guarantee(name, Outcome.UNKNOWN, f"the run kept {kept}; set evaluation.measured_rounds")
@@ -92,7 +92,7 @@ def _comparison(plan: Plan, path: ModelPath, guarantee: Guarantee, *, seen: bool
     beyond = np.flatnonzero(values > allowed)
     chance = _chance(guarantee, float(np.max(values[beyond] / allowed[beyond]))) if len(beyond) else 1.0
     partly = not plan.problem.strong_convexity and len(numbers) < numbers[-1]
-    because = _compared(guarantee, numbers, values, bounds)
+    because = _comparison_text(guarantee, numbers, values, bounds)
     if len(beyond):
         first = f"first in round {numbers[beyond[0]]:.0f}"
         because = f"above the bound at {len(beyond)} of {len(numbers)} models, {first}; {because}"
@@ -113,7 +113,7 @@ def _is_vacuous(guarantee: Guarantee) -> bool:
     return guarantee.failures.get(SPREAD, 0.0) >= 1.0
 
 
-def _compared(guarantee: Guarantee, numbers: Vector, values: Vector, bounds: Vector) -> str:
+def _comparison_text(guarantee: Guarantee, numbers: Vector, values: Vector, bounds: Vector) -> str:
     shares = np.divide(values, bounds, out=np.zeros_like(values), where=(numbers > 0) & (bounds > 0.0))
     closest = int(np.argmax(shares))
     return (
@@ -122,7 +122,7 @@ def _compared(guarantee: Guarantee, numbers: Vector, values: Vector, bounds: Vec
     )
 
 
-def _judged(plan: Plan, path: ModelPath) -> tuple[Vector, Vector]:
+def _judged_curve(plan: Plan, path: ModelPath) -> tuple[Vector, Vector]:
     """Return the measured curve, which goes to infinity where the run left the finite numbers."""
     numbers, values = measured_curve(plan, path)
     if path.diverged is None:

@@ -93,15 +93,15 @@ def _cohorts(protocol: Protocol) -> Iterator[str]:
 
 
 def _step_size(protocol: Protocol, papers: Guarantee, own: Guarantee) -> Iterator[str]:
-    def compared(guarantee: Guarantee) -> str:
+    def limit_text(guarantee: Guarantee) -> str:
         limit = guarantee.lr_limit
         if guarantee.conditions[0].passed or not limit:
             return f"{limit:.4g}"
         return f"{limit:.4g} (this is {protocol.lr / limit:.3g} times too large)"
 
     yield (
-        f"The step size is {protocol.lr:.4g}; the paper allows up to {compared(papers)}, holdfast's theorem up to "
-        f"{compared(own)}."
+        f"The step size is {protocol.lr:.4g}; the paper allows up to {limit_text(papers)}, holdfast's theorem up to "
+        f"{limit_text(own)}."
     )
 
 

@@ -96,7 +96,7 @@ def measure_path(
         largest = found[-1].smoothness if number in steep else None
         rounding = max(rounding, float(torch.finfo(point.model.dtype).eps * point.model.norm()))
         statistics.append(here)
-        places.append(_measured(number, point, here, known, largest))
+        places.append(_measured_model(number, point, here, known, largest))
     trajectory = Trajectory(statistics=tuple(statistics), curvatures=tuple(found)) if statistics else None
     return ModelPath(places=tuple(places), trajectory=trajectory, diverged=diverged, rounding=rounding)
 
@@ -108,7 +108,7 @@ def _points(folder: RunFolder, numbers: list[int]) -> Iterator[tuple[int, Point]
         yield number, Point(where, snapshot.model, snapshot.buffers)
 
 
-def _measured(
+def _measured_model(
     number: int, point: Point, here: GradientStatistics, known: KnownConstants | None, smoothness: float | None
 ) -> MeasuredModel:
     distance = None

@@ -103,7 +103,7 @@ def _facts(record: RoundRecord, kappa: float, sigma0: float | None) -> RoundFact
         assumed=assumed,
         update_norm=record.update_norm,
         error=record.error,
-        certificate=_certified(proof, sigma0),
+        certificate=_certified_bound(proof, sigma0),
         honest_bound=record.honest_error_bound,
         sigma0=record.sigma0 if sigma0 is None else sigma0,
         own_sigma0=sigma0 is None,
@@ -113,7 +113,7 @@ def _facts(record: RoundRecord, kappa: float, sigma0: float | None) -> RoundFact
     )
 
 
-def _certified(proof: Mapping[str, Any], sigma0: float | None) -> float | None:
+def _certified_bound(proof: Mapping[str, Any], sigma0: float | None) -> float | None:
     """Return what a certificate proves of the error; None if nothing."""
     if sigma0 is None or not proof:
         return proof.get("error_bound")

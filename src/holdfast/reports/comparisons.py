@@ -173,13 +173,13 @@ class _Comparison:
         maps: list[Panel] = []
         if 1 < len(self.settings) <= MOST_COLUMNS:
             cells = [[_worst_cell(found.get((rule, setting))) for rule in self.rules] for setting in self.settings]
-            settings = [_briefly(setting, self.keys) for setting in self.settings]
+            settings = [_short_setting(setting, self.keys) for setting in self.settings]
             maps.append(_worst_map("overview", "All settings, all rules", settings, ("rule", self.rules), cells))
         settings = [in_words(row, self.keys) for row in rows]
         across = [f"{100 * float(fraction):.4g} %" for fraction in fractions]
         for rule in self.rules:
             cells = [
-                [_worst_cell(found.get((rule, _sorted((*row, (FRACTION, fraction)))))) for fraction in fractions]
+                [_worst_cell(found.get((rule, _sort_keys((*row, (FRACTION, fraction)))))) for fraction in fractions]
                 for row in rows
             ]
             maps.append(_worst_map(f"worst-{_slug(rule)}", rule, settings, ("Byzantine clients", across), cells))
@@ -196,7 +196,7 @@ class _Comparison:
             key="attacks",
             title="Rules under attacks",
             panels=tuple(maps),
-            intro=_limited("settings", len(maps), len(self._contested)),
+            intro=_limit_note("settings", len(maps), len(self._contested)),
         )
 
     @cached_property
@@ -227,7 +227,7 @@ class _Comparison:
             key="curves",
             title="Accuracy over rounds",
             panels=tuple(panels),
-            intro=_limited("pairs of a setting and an attack", len(panels), len(pairs)),
+            intro=_limit_note("pairs of a setting and an attack", len(panels), len(pairs)),
         )
 
     def _lines(self, number: int, setting: Setting, attack: str) -> Panel:
@@ -282,7 +282,7 @@ def _without(setting: Setting, key: str) -> Setting:
     return tuple(pair for pair in setting if pair[0] != key)
 
 
-def _sorted(setting: Setting) -> Setting:
+def _sort_keys(setting: Setting) -> Setting:
     return tuple(sorted(setting, key=lambda pair: pair[0]))
 
 
@@ -290,7 +290,7 @@ def _slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
-def _limited(what: str, shown: int, total: int) -> str:
+def _limit_note(what: str, shown: int, total: int) -> str:
     return f"The first {shown} of {total} {what}; all are in results.parquet." if shown < total else ""
 
 
@@ -319,7 +319,7 @@ def _accuracy_map(
     )
 
 
-def _briefly(setting: Setting, keys: frozenset[str]) -> str:
+def _short_setting(setting: Setting, keys: frozenset[str]) -> str:
     """Return a setting in few words, the share of Byzantine clients first, as a percentage."""
     rest, share = _without(setting, FRACTION), dict(setting).get(FRACTION)
     words = [f"{100 * float(share):.4g} %"] if share is not None and FRACTION in keys else []

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.errors import CorruptRunError, ParameterError
-from holdfast.reports.render.html import missing, write_page
+from holdfast.reports.render.html import missing_package, write_page
 
 if TYPE_CHECKING:
     from holdfast.reports.panels import Report
@@ -116,7 +116,7 @@ def check_installed(kind: Format) -> None:
     packages, extra = _NEEDED.get(kind, ((), ""))
     for package in packages:
         if find_spec(package) is None:
-            raise missing(package, extra)
+            raise missing_package(package, extra)
 
 
 def _report_of_runs(paths: Sequence[Path], *, guarantee: bool, whole: bool, notify: Callable[[str], None]) -> Report:
@@ -154,4 +154,4 @@ def _report_of_comparison(path: Path) -> Report:
 
         return comparison_report(path)
     except ImportError as error:
-        raise missing(str(error.name), "compare") from None
+        raise missing_package(str(error.name), "compare") from None

@@ -19,7 +19,7 @@ from holdfast.reports.sections.phrases import run_names, setting_words
 from holdfast.reports.sections.reproduce import reproduce
 from holdfast.reports.sections.timing import timing
 from holdfast.reports.sections.verdict import headlines, run_by_run, verdict
-from holdfast.reports.thinning import REPORT, Limits
+from holdfast.reports.thinning import REPORT, PanelLimits
 from holdfast.server.history import RunHistory
 from holdfast.wording import plural
 
@@ -28,7 +28,7 @@ def report_of(
     histories: Sequence[RunHistory],
     *,
     guarantee: bool = True,
-    limits: Limits = REPORT,
+    limits: PanelLimits = REPORT,
     notify: Callable[[str], None] = lambda _: None,
 ) -> Report:
     """Return everything that there is to see of one run, or of several side by side.
@@ -59,7 +59,7 @@ def report_of(
     )
 
 
-def live_sections(histories: Sequence[RunHistory], limits: Limits = REPORT) -> tuple[Section, ...]:
+def live_sections(histories: Sequence[RunHistory], limits: PanelLimits = REPORT) -> tuple[Section, ...]:
     """Return the sections that change while a run is going on, and are cheap enough to be made again and again."""
     return (
         verdict(histories),

@@ -14,7 +14,7 @@ Places = NDArray[np.int64]
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class PanelLimits:
     """How much there may be to see."""
 
     points: int = 2_000
@@ -29,11 +29,11 @@ class Limits:
     """Clients whose data are shown."""
 
 
-REPORT = Limits()
+REPORT = PanelLimits()
 """For a page that is written once."""
-FULL = Limits(points=10**9, cells=2_000_000, rows=10**6, columns=10**6, bars=10**6)
+FULL = PanelLimits(points=10**9, cells=2_000_000, rows=10**6, columns=10**6, bars=10**6)
 """For other programs, which want every number; only the largest heat maps are thinned."""
-LIVE = Limits(points=600, cells=20_000, rows=100, columns=300)
+LIVE = PanelLimits(points=600, cells=20_000, rows=100, columns=300)
 """For a page that is sent again and again."""
 
 

@@ -89,7 +89,7 @@ def most_byzantine(
         told = quiet.with_changes(assumed_byzantine=assumed)
         guarantee = theorem(problem, told)
         if math.isfinite(guarantee.floor) and guarantee.floor <= goal:
-            return _worst_case(problem, told, theorem) if failure is None else _sampled(told, guarantee, failure)
+            return _worst_case(problem, told, theorem) if failure is None else _sampled_case(told, guarantee, failure)
     if guarantee is None:
         raise ParameterError(
             f"slack must be below 1/2, got {protocol.slack:g}, which sets aside half of the cohort or more"
@@ -114,7 +114,7 @@ def _worst_case(problem: Problem, protocol: Protocol, theorem: Theorem) -> Answe
     return _byzantine_answer(protocol, number, guarantee_of(number), because)
 
 
-def _sampled(protocol: Protocol, guarantee: Guarantee, failure: float) -> Answer:
+def _sampled_case(protocol: Protocol, guarantee: Guarantee, failure: float) -> Answer:
     law = {"num_clients": protocol.num_clients, "cohort_size": protocol.cohort_size, "tolerated": protocol.tolerated}
     number = sampling.most_byzantine(**law, rounds=protocol.rounds, failure=failure)
     because = (

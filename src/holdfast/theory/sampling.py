@@ -125,14 +125,14 @@ def smallest_cohort(
     alpha, number = check_share("fraction", fraction), check_whole("rounds", rounds, 0)
     allowed = check_probability("failure", failure)
 
-    def fulfilled(sizes: Any) -> Any:
+    def holds(sizes: Any) -> Any:
         bounds = _floor(alpha, sizes)
         first = (bounds > _floor(alpha, sizes - 1)) | (sizes == 1)
         good = np.zeros(sizes.shape, dtype=bool)
         good[first] = _any_of(_tail(bounds[first], clients, byzantine, sizes[first]), number) <= allowed
         return good
 
-    size = first_of_all(fulfilled, _last_worth_looking_at(clients, byzantine, alpha, number, allowed))
+    size = first_of_all(holds, _last_worth_looking_at(clients, byzantine, alpha, number, allowed))
     if size is None:
         raise ParameterError(_impossible(clients, byzantine, alpha, number, allowed))
     return size
@@ -152,10 +152,10 @@ def most_byzantine(
     bound, number = check_whole("tolerated", tolerated, 0, cohort), check_whole("rounds", rounds, 0)
     allowed = check_probability("failure", failure)
 
-    def fulfilled(byzantine: int) -> bool:
+    def holds(byzantine: int) -> bool:
         return bool(_any_of(_tail(bound, clients, byzantine, cohort), number) <= allowed)
 
-    return last_holding(fulfilled, bound, clients)
+    return last_holding(holds, bound, clients)
 
 
 def tolerated_for(
@@ -172,10 +172,10 @@ def tolerated_for(
     number, allowed = check_whole("rounds", rounds, 0), check_probability("failure", failure)
     most = min(byzantine, cohort)
 
-    def fulfilled(below_most: int) -> bool:
+    def holds(below_most: int) -> bool:
         return bool(_any_of(_tail(most - below_most, clients, byzantine, cohort), number) <= allowed)
 
-    return most - last_holding(fulfilled, 0, most)
+    return most - last_holding(holds, 0, most)
 
 
 def _population(num_clients: Any, num_byzantine: Any, cohort_size: Any) -> tuple[int, int, int]:

@@ -79,7 +79,7 @@ def _(panel: Code, _width: int) -> Iterable[RenderableType]:
 def _(panel: Table, width: int) -> Iterable[RenderableType]:
     shown = panel.rows[: panel.shown or None]
     cells = [[_cell(value, column.unit) for value, column in zip(row, panel.columns, strict=True)] for row in shown]
-    chosen = _fitting(panel.columns, cells, width)
+    chosen = _fitting_places(panel.columns, cells, width)
     columns = [panel.columns[place] for place in chosen]
     headed = any(column.title for column in panel.columns)
     grid = Grid(title=Words(harmless(panel.title)), title_justify="left", show_header=headed, box=box.HEAVY_HEAD)
@@ -117,9 +117,9 @@ def _caption(text: str) -> Iterable[RenderableType]:
         yield Padding(Words(prose(text), style="dim"), (0, 0, 0, 1))
 
 
-def _fitting(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int) -> list[int]:
+def _fitting_places(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int) -> list[int]:
     """Return the places of the columns that are shown: all, or without the last of the minor ones, until they fit."""
-    needed = [_needed(column, [row[place] for row in cells]) for place, column in enumerate(columns)]
+    needed = [_least_width(column, [row[place] for row in cells]) for place, column in enumerate(columns)]
     chosen = list(range(len(columns)))
     minor = [place for place in chosen if columns[place].minor]
     while minor and sum(needed[place] + _FRAME for place in chosen) + 1 > width:
@@ -131,7 +131,7 @@ def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: in
     """Return how wide columns are: as wide as they like, or what there is room for; words give way, numbers do not."""
     lists = [[row[place] for row in cells] for place in range(len(columns))]
     liked = [_longest((column.title, *texts)) for column, texts in zip(columns, lists, strict=True)]
-    found = [_needed(column, texts) for column, texts in zip(columns, lists, strict=True)]
+    found = [_least_width(column, texts) for column, texts in zip(columns, lists, strict=True)]
     room = width - 1 - _FRAME * len(columns)
     while sum(found) > room and (words := [place for place, each in enumerate(columns) if each.unit is Unit.TEXT]):
         widest = max(words, key=lambda place: found[place])
@@ -143,7 +143,7 @@ def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: in
     return found
 
 
-def _needed(column: Column, cells: Sequence[str]) -> int:
+def _least_width(column: Column, cells: Sequence[str]) -> int:
     """Return how narrow a column may become: numbers and short names stay whole, words are wrapped."""
     if column.unit is not Unit.TEXT:
         return max(_longest(column.title.split()), _longest(cells))

@@ -10,7 +10,7 @@ import numpy as np
 from holdfast.reports.panels import Lines, Panel, Section, Style, Text
 from holdfast.reports.sections.learning import attack_marks, curve, positive_only
 from holdfast.reports.sections.phrases import per_run, run_names, setting_words
-from holdfast.reports.thinning import REPORT, Limits, Numbers, Places
+from holdfast.reports.thinning import REPORT, Numbers, PanelLimits, Places
 from holdfast.server.history import RunHistory
 from holdfast.wording import plural
 
@@ -18,7 +18,7 @@ _ROUNDING = 1e-5
 """Errors below this part of the updates' size are rounding, of rounds without Byzantine updates."""
 
 
-def certificate(histories: Sequence[RunHistory], limits: Limits = REPORT) -> Section:
+def certificate(histories: Sequence[RunHistory], limits: PanelLimits = REPORT) -> Section:
     """Return for every run with certificates what they prove; and the true errors of all runs in one plot."""
     alone = len(histories) == 1
     panels = per_run(histories, lambda history: _bounds(history, limits, alone=alone))
@@ -50,7 +50,7 @@ def real_errors(history: RunHistory) -> Numbers:
     return np.where(error > _ROUNDING * np.fmax(np.nan_to_num(size), scatter), error, np.nan)
 
 
-def _bounds(history: RunHistory, limits: Limits, *, alone: bool) -> Iterator[Panel]:
+def _bounds(history: RunHistory, limits: PanelLimits, *, alone: bool) -> Iterator[Panel]:
     proved, error = positive_only(history["certificate.error_bound"]), real_errors(history)
     at_truth = positive_only(history["honest_error_bound"])
     certified = bool(np.isfinite(proved).any())
@@ -81,16 +81,16 @@ def _caption(history: RunHistory, *, certified: bool) -> str:
             "The bound is proved if the honest updates spread no more than the rule found; the true error is not known "
             "in a deployment. Logarithmic scale."
         )
-    proved = _exceeded(history, "honest_error_bound", broken_rounds(history))
+    proved = _excess_text(history, "honest_error_bound", broken_rounds(history))
     return (
         "With the true spread of the honest updates (known in some rounds of a simulation) the bound is proved"
         f"{proved}; with the spread that the rule found by itself it may fail"
-        f"{_exceeded(history, 'certificate.error_bound')}. {_unbounded(history)}Mere rounding is not drawn. "
+        f"{_excess_text(history, 'certificate.error_bound')}. {_unbounded_text(history)}Mere rounding is not drawn. "
         "Logarithmic scale."
     )
 
 
-def _exceeded(history: RunHistory, name: str, besides: Places | None = None) -> str:
+def _excess_text(history: RunHistory, name: str, besides: Places | None = None) -> str:
     """Say how often the error was above a bound by more than rounding, besides rounds that the bound is not about."""
     bound = history[name]
     known = np.isfinite(bound) & np.isfinite(history["error"])
@@ -102,7 +102,7 @@ def _exceeded(history: RunHistory, name: str, besides: Places | None = None) -> 
     return f" (the error was above it in {above} of {plural(int(known.sum()), 'round')})"
 
 
-def _unbounded(history: RunHistory) -> str:
+def _unbounded_text(history: RunHistory) -> str:
     """Say in how many rounds there is no bound, and why."""
     missing = np.isnan(history["certificate.error_bound"])
     void = (history["skipped"] > 0) | (history["promise_broken"] > 0)
@@ -115,7 +115,7 @@ def _unbounded(history: RunHistory) -> str:
     return said
 
 
-def _errors(histories: Sequence[RunHistory], limits: Limits) -> Lines:
+def _errors(histories: Sequence[RunHistory], limits: PanelLimits) -> Lines:
     """Return the true errors of all runs."""
     curves = (
         curve(run, real_errors(history), limits, colour=place)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from holdfast.reports.panels import Column, HeatMap, Panel, Section, Table, Text, Unit, Value, tabulate
 from holdfast.reports.sections.overview import faults_text
 from holdfast.reports.sections.phrases import client_names, figures, per_run
-from holdfast.reports.thinning import REPORT, Bins, Limits, Numbers, Places, grid_largest, grid_means
+from holdfast.reports.thinning import REPORT, Bins, Numbers, PanelLimits, Places, grid_largest, grid_means
 from holdfast.server.history import ClientSummary, Entries, Fate, RunHistory
 from holdfast.server.history.clients import in_order, mid_ranks
 from holdfast.wording import percent, plural
@@ -37,7 +37,7 @@ _FEW = 3
 """A share of a few rounds says little: the client with most false positives was judged at least so often."""
 
 
-def clients(histories: Sequence[RunHistory], limits: Limits = REPORT) -> Section:
+def clients(histories: Sequence[RunHistory], limits: PanelLimits = REPORT) -> Section:
     """Return for every run its false positives, its heat maps, and its table of suspicion."""
     few = replace(limits, cells=max(1, limits.cells // max(1, len(histories))))
     panels = per_run(histories, lambda history: _panels(history, few))
@@ -52,7 +52,7 @@ def clients(histories: Sequence[RunHistory], limits: Limits = REPORT) -> Section
     )
 
 
-def _panels(history: RunHistory, limits: Limits) -> Iterator[Panel]:
+def _panels(history: RunHistory, limits: PanelLimits) -> Iterator[Panel]:
     if len(history.entries):
         grid = _ClientGrid.of(history, limits)
         yield from _false_positives(history)
@@ -174,7 +174,7 @@ class _ClientGrid:
     bins: Bins
 
     @classmethod
-    def of(cls, history: RunHistory, limits: Limits) -> _ClientGrid:
+    def of(cls, history: RunHistory, limits: PanelLimits) -> _ClientGrid:
         chosen = chosen_clients(history, min(limits.rows, limits.cells))
         columns = min(limits.columns, max(1, limits.cells // len(chosen)))
         return cls(history=history, chosen=chosen, bins=Bins.of(history.rounds_played, columns))

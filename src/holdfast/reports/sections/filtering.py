@@ -9,14 +9,14 @@ import numpy as np
 from holdfast.reports.panels import Lines, Panel, Section, Series, Style, Text, Unit
 from holdfast.reports.sections.learning import attack_marks, curve, positive_only
 from holdfast.reports.sections.phrases import per_run, run_names, setting_words
-from holdfast.reports.thinning import REPORT, Limits, Numbers
+from holdfast.reports.thinning import REPORT, Numbers, PanelLimits
 from holdfast.server.history import RunHistory
 
 _WIDEST = 50
 """How many rounds are looked at together, at most."""
 
 
-def filtering(histories: Sequence[RunHistory], limits: Limits = REPORT) -> Section:
+def filtering(histories: Sequence[RunHistory], limits: PanelLimits = REPORT) -> Section:
     """Return the curves of all runs, as far as they know who was Byzantine and what the rule measured."""
     plots = (_precision(histories, limits), _false_alarms(histories, limits))
     panels: list[Panel] = [plot for plot in plots if plot.series]
@@ -54,7 +54,7 @@ def moving_share(part: Numbers, whole: Numbers, window: int) -> Numbers:
     return share
 
 
-def _precision(histories: Sequence[RunHistory], limits: Limits) -> Lines:
+def _precision(histories: Sequence[RunHistory], limits: PanelLimits) -> Lines:
     """Return precision and recall of the runs that know who was Byzantine, and had somebody who was."""
     series: list[Series] = []
     width = window_of(max((history.rounds_played for history in histories), default=0))
@@ -69,7 +69,7 @@ def _precision(histories: Sequence[RunHistory], limits: Limits) -> Lines:
         key="precision-recall",
         title="Precision and recall of the removals",
         caption="Precision: which share of the removed updates was Byzantine; undefined where nothing was removed. "
-        f"Recall: which share of the Byzantine updates was removed. {_moving(width)}",
+        f"Recall: which share of the Byzantine updates was removed. {_window_text(width)}",
         series=tuple(series),
         y_title="share",
         unit=Unit.PERCENT,
@@ -77,7 +77,7 @@ def _precision(histories: Sequence[RunHistory], limits: Limits) -> Lines:
     )
 
 
-def _false_alarms(histories: Sequence[RunHistory], limits: Limits) -> Lines:
+def _false_alarms(histories: Sequence[RunHistory], limits: PanelLimits) -> Lines:
     """Return which share of the honest updates was removed; of all, where nobody knows who is honest."""
     series: list[Series] = []
     width = window_of(max((history.rounds_played for history in histories), default=0))
@@ -95,7 +95,7 @@ def _false_alarms(histories: Sequence[RunHistory], limits: Limits) -> Lines:
     return Lines(
         key="false-alarms",
         title="Removed updates" if blind else "Honest updates that were removed",
-        caption=f"{said} {_moving(width)}",
+        caption=f"{said} {_window_text(width)}",
         series=tuple(series),
         y_title="share removed",
         unit=Unit.PERCENT,
@@ -103,11 +103,11 @@ def _false_alarms(histories: Sequence[RunHistory], limits: Limits) -> Lines:
     )
 
 
-def _moving(width: int) -> str:
+def _window_text(width: int) -> str:
     return "" if width == 1 else f"Each point is about the last {width} rounds."
 
 
-def _spread(history: RunHistory, limits: Limits, *, alone: bool) -> Iterator[Panel]:
+def _spread(history: RunHistory, limits: PanelLimits, *, alone: bool) -> Iterator[Panel]:
     """Yield λ_max before and after filtering against the threshold; or say that the rule does not measure it."""
     before, after, threshold = (positive_only(history[name]) for name in ("spread_before", "spread", "threshold"))
     title = "Spread of the updates, before and after"

@@ -10,7 +10,7 @@ from holdfast.reports.panels import Panel, Section, Text, Tone
 from holdfast.reports.sections.phrases import per_run, setting_words
 from holdfast.reports.sections.theory import bound_panel, verdict_table
 from holdfast.reports.settings import config_of
-from holdfast.reports.thinning import REPORT, Limits
+from holdfast.reports.thinning import REPORT, PanelLimits
 from holdfast.server.history import RunHistory
 
 CLIENTS, POINTS, CURVATURES = 10, 8, 3
@@ -19,14 +19,14 @@ _MOST = 3
 """Runs that are certified in one report."""
 
 
-def guarantee(histories: Sequence[RunHistory], limits: Limits = REPORT) -> Section:
+def guarantee(histories: Sequence[RunHistory], limits: PanelLimits = REPORT) -> Section:
     """Return for every run that a theorem may speak of its verdicts and bounds; for others, why not."""
     certifiable = [history for history in histories if _refusal(history) is None]
 
     def panels_of(history: RunHistory) -> Iterable[Panel]:
         why_not = _refusal(history)
         if why_not is None and history in certifiable[:_MOST]:
-            return _certified(history, limits)
+            return _certify(history, limits)
         other = f"Only the first {_MOST} runs are certified here; “holdfast certify {history.path}” does this one."
         return [Text(key="guarantee", title="Guarantee", paragraphs=(why_not or other,))]
 
@@ -51,7 +51,7 @@ def _refusal(history: RunHistory) -> str | None:
     return None if history.rounds_played else "No round has been run yet."
 
 
-def _certified(history: RunHistory, limits: Limits) -> Iterator[Panel]:
+def _certify(history: RunHistory, limits: PanelLimits) -> Iterator[Panel]:
     from holdfast.certification import certify
 
     try:

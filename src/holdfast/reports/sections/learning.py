@@ -9,7 +9,7 @@ import numpy as np
 from holdfast.reports.panels import Lines, Mark, Panel, Section, Series, Style, Text, Unit
 from holdfast.reports.sections.phrases import figures, floats, run_names
 from holdfast.reports.settings import attack_start
-from holdfast.reports.thinning import REPORT, Limits, Numbers, Places, kept_places
+from holdfast.reports.thinning import REPORT, Numbers, PanelLimits, Places, kept_places
 from holdfast.server.history import RunHistory
 
 _LOGARITHMIC = 30.0
@@ -17,7 +17,7 @@ _LOGARITHMIC = 30.0
 _MOST_METRICS = 6
 
 
-def learning(histories: Sequence[RunHistory], limits: Limits = REPORT) -> Section:
+def learning(histories: Sequence[RunHistory], limits: PanelLimits = REPORT) -> Section:
     """Return the curves of all runs in common plots."""
     plots = (_accuracies(histories, limits), _losses(histories, limits), _costs(histories, limits))
     panels: list[Panel] = [plot for plot in plots if plot.series]
@@ -52,7 +52,13 @@ def attack_marks(histories: Sequence[RunHistory]) -> tuple[Mark, ...]:
 
 
 def curve(
-    name: str, y: Numbers, limits: Limits, *, colour: int, style: Style = Style.LINE, x: Numbers | Places | None = None
+    name: str,
+    y: Numbers,
+    limits: PanelLimits,
+    *,
+    colour: int,
+    style: Style = Style.LINE,
+    x: Numbers | Places | None = None,
 ) -> tuple[Series, ...]:
     """Return a thinned curve, over the rounds unless x is given; nothing if there is no number in it."""
     if not np.isfinite(y).any():
@@ -67,7 +73,7 @@ def positive_only(values: Numbers) -> Numbers:
     return np.where(values > 0.0, values, np.nan)
 
 
-def _evaluated(histories: Sequence[RunHistory], figure: str, limits: Limits) -> tuple[Series, ...]:
+def _evaluation_curves(histories: Sequence[RunHistory], figure: str, limits: PanelLimits) -> tuple[Series, ...]:
     """Return a figure on test and on training points in the rounds that were evaluated; gaps where it is not finite."""
     kinds = {"test": ("test points", Style.LINE), "train": ("training points", Style.DOTTED)}
     series: list[Series] = []
@@ -79,20 +85,20 @@ def _evaluated(histories: Sequence[RunHistory], figure: str, limits: Limits) -> 
     return tuple(series)
 
 
-def _accuracies(histories: Sequence[RunHistory], limits: Limits) -> Lines:
+def _accuracies(histories: Sequence[RunHistory], limits: PanelLimits) -> Lines:
     return Lines(
         key="accuracy",
         title="Accuracy over the rounds",
         caption="Share of points that the model classifies correctly; higher is better.",
-        series=_evaluated(histories, "accuracy", limits),
+        series=_evaluation_curves(histories, "accuracy", limits),
         y_title="accuracy",
         unit=Unit.PERCENT,
         marks=attack_marks(histories),
     )
 
 
-def _losses(histories: Sequence[RunHistory], limits: Limits) -> Lines:
-    series = _evaluated(histories, "loss", limits)
+def _losses(histories: Sequence[RunHistory], limits: PanelLimits) -> Lines:
+    series = _evaluation_curves(histories, "loss", limits)
     values = [value for each in series for value in each.y if value is not None]
     steep = bool(values) and min(values) > 0.0 and max(values) > _LOGARITHMIC * min(values)
     gaps = any(value is None for each in series for value in each.y)
@@ -109,7 +115,7 @@ def _losses(histories: Sequence[RunHistory], limits: Limits) -> Lines:
     )
 
 
-def _costs(histories: Sequence[RunHistory], limits: Limits) -> Lines:
+def _costs(histories: Sequence[RunHistory], limits: PanelLimits) -> Lines:
     """Return accuracy (or else loss) against all bytes sent and received so far."""
     kinds = ("test_accuracy", "test_loss", "train_accuracy", "train_loss")
     column = next((kind for kind in kinds if any(np.isfinite(history[kind]).any() for history in histories)), kinds[0])
@@ -143,7 +149,7 @@ def sent_so_far(history: RunHistory) -> Numbers | None:
     return total
 
 
-def _metrics(histories: Sequence[RunHistory], limits: Limits) -> Iterator[Panel]:
+def _metrics(histories: Sequence[RunHistory], limits: PanelLimits) -> Iterator[Panel]:
     """Yield what clients report of themselves."""
     names = list(dict.fromkeys(name for history in histories for name in history.rounds.names_below("metrics")))
     for place, name in enumerate(names[:_MOST_METRICS], 1):

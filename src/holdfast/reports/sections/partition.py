@@ -12,7 +12,7 @@ from holdfast.reports.panels import Bars, Panel, Section, Text
 from holdfast.reports.sections.clients import chosen_clients
 from holdfast.reports.sections.phrases import floats, run_names
 from holdfast.reports.settings import config_of
-from holdfast.reports.thinning import REPORT, Limits
+from holdfast.reports.thinning import REPORT, PanelLimits
 from holdfast.server.history import RunHistory
 from holdfast.server.record import Client
 from holdfast.wording import percent
@@ -25,7 +25,7 @@ _MOST_CLASSES = 20
 """Classes that are shown one by one; the rarest others are put together."""
 
 
-def partition(histories: Sequence[RunHistory], limits: Limits = REPORT) -> Section:
+def partition(histories: Sequence[RunHistory], limits: PanelLimits = REPORT) -> Section:
     """Return the data of the clients, once for all runs that deal the same data the same way."""
     groups: dict[str, list[int]] = {}
     for place, history in enumerate(histories):
@@ -45,7 +45,7 @@ def partition(histories: Sequence[RunHistory], limits: Limits = REPORT) -> Secti
     )
 
 
-def _panel(history: RunHistory, key: str, whose: str, limits: Limits) -> Panel:
+def _panel(history: RunHistory, key: str, whose: str, limits: PanelLimits) -> Panel:
     """Return the bars, or why there are none."""
     title = f"{whose}Data of the clients"
     try:
@@ -79,7 +79,7 @@ def _deal(history: RunHistory) -> tuple[Dataset, Shares] | str:
     return dataset, Shares(shares.order[: offsets[-1]], offsets)
 
 
-def _bars(history: RunHistory, dataset: Dataset, shares: Shares, key: str, title: str, limits: Limits) -> Bars:
+def _bars(history: RunHistory, dataset: Dataset, shares: Shares, key: str, title: str, limits: PanelLimits) -> Bars:
     from holdfast.partitions import heterogeneity
 
     byzantine = _byzantine(history, shares.num_clients)

@@ -22,7 +22,7 @@ from holdfast.reports.panels import (
     tabulate,
 )
 from holdfast.reports.sections.learning import curve, positive_only
-from holdfast.reports.thinning import REPORT, Limits
+from holdfast.reports.thinning import REPORT, PanelLimits
 from holdfast.wording import NOTHING, plural
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def certification_panels(found: Certification) -> Iterator[Panel]:
     yield Text(key="summary", title=summary(found), paragraphs=())
 
 
-def bound_panel(found: Certification, limits: Limits = REPORT) -> Lines | Text:
+def bound_panel(found: Certification, limits: PanelLimits = REPORT) -> Lines | Text:
     """Return the theorems' curves over the measured one, with their floors; or say why there is none."""
     rounds, values = found.curve
     convex, title = found.is_convex, "What the theorems bound"
@@ -107,7 +107,7 @@ def bound_panel(found: Certification, limits: Limits = REPORT) -> Lines | Text:
     )
 
 
-def filter_panel(found: Certification, limits: Limits = REPORT) -> Lines:
+def filter_panel(found: Certification, limits: PanelLimits = REPORT) -> Lines:
     """Return the filter's true error, its certificate, and the certificate at the true spread, round by round."""
     rounds = np.array([each.round for each in found.facts], dtype=np.float64)
     named = {"certificate": "certificate, σ₀ as the rule found it", "honest_bound": "certificate at the true σ₀"}

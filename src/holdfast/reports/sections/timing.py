@@ -8,11 +8,11 @@ import numpy as np
 
 from holdfast.reports.panels import Bars, Panel, Section, Text, Unit
 from holdfast.reports.sections.phrases import floats, run_names
-from holdfast.reports.thinning import REPORT, Bins, Limits
+from holdfast.reports.thinning import REPORT, Bins, PanelLimits
 from holdfast.server.history import RunHistory
 
 
-def timing(histories: Sequence[RunHistory], limits: Limits = REPORT) -> Section:
+def timing(histories: Sequence[RunHistory], limits: PanelLimits = REPORT) -> Section:
     """Return the seconds of each part of the rounds: of whole runs, and over the rounds of a single one."""
     panel: Panel = Text(key="no-times", title="Nothing was timed", paragraphs=("The records hold no times.",))
     timed = [history for history in histories if history.rounds.names_below("seconds")]
@@ -21,7 +21,7 @@ def timing(histories: Sequence[RunHistory], limits: Limits = REPORT) -> Section:
     return Section(key="timing", title="Where did the time go?", panels=(panel,))
 
 
-def _over_rounds(history: RunHistory, limits: Limits) -> Bars:
+def _over_rounds(history: RunHistory, limits: PanelLimits) -> Bars:
     bins = Bins.of(history.rounds_played, limits.bars)
     where = np.arange(history.rounds_played) // bins.width
     counts = np.bincount(where, minlength=bins.number)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from holdfast.errors import ParameterError
 from holdfast.theory.estimate.curvature import STEPS, Curvature, curvature
-from holdfast.theory.estimate.estimates import Estimate
+from holdfast.theory.estimate.estimates import Measurement
 from holdfast.theory.estimate.gradients import Clients, GradientStatistics, Samples, gradient_statistics
 from holdfast.theory.estimate.objective import Objective, Point
 from holdfast.theory.ranges import check_whole
@@ -17,7 +17,7 @@ from holdfast.theory.ranges import check_whole
 class Peak:
     """The largest of some measurements, and where it was."""
 
-    estimate: Estimate
+    estimate: Measurement
     where: str
 
 
