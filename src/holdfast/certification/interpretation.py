@@ -10,15 +10,14 @@ from holdfast.theory import Guarantee, Problem, Protocol, paper, sampling
 
 _LARGEST = paper.LARGEST_FRACTION
 _CAUSES = {
-    "if clients were alike": "heterogeneity",
-    "with full batches": "the sampling of batches",
-    "if nobody were distrusted": "distrust of Byzantine updates",
+    "if clients were alike": ("heterogeneity", "clients that are more alike (a smaller κ)"),
+    "with full batches": ("the sampling of batches", "larger batches"),
+    "if nobody were distrusted": (
+        "distrust of Byzantine updates",
+        "assuming fewer Byzantine updates, as far as the adversary allows",
+    ),
 }
-_REMEDIES = {
-    "if clients were alike": "clients that are more alike (a smaller κ)",
-    "with full batches": "larger batches",
-    "if nobody were distrusted": "assuming fewer Byzantine updates, as far as the adversary allows",
-}
+"""What a floor without one of its causes is called, that cause, and what helps against it."""
 
 
 def interpret(
@@ -137,9 +136,10 @@ def _progress(problem: Problem, protocol: Protocol, own: Guarantee) -> Iterator[
 def _floor(own: Guarantee) -> Iterator[str]:
     if not own.floors or not math.isfinite(own.floor) or own.floor == 0.0:
         return
-    cause, left = min(own.floors.items(), key=lambda item: item[1])
+    without, left = min(own.floors.items(), key=lambda item: item[1])
+    cause, remedy = _CAUSES[without]
     share = 1.0 - left / own.floor
     yield (
-        f"The largest cause of the floor is {_CAUSES.get(cause, cause)}: {cause} it would be {left:.3g} instead of "
-        f"{own.floor:.3g} ({100 * share:.0f} % less). What would help most: {_REMEDIES.get(cause, cause)}."
+        f"The largest cause of the floor is {cause}: {without} it would be {left:.3g} instead of "
+        f"{own.floor:.3g} ({100 * share:.0f} % less). What would help most: {remedy}."
     )
