@@ -78,17 +78,15 @@ def _cohorts(protocol: Protocol) -> Iterator[str]:
     if min(number, size) <= protocol.tolerated:
         yield f"{who}, no cohort can have more than the {protocol.tolerated} Byzantine updates that are tolerated."
         return
-    for bound, what in dict.fromkeys(
-        [(protocol.assumed_byzantine, "that the rule assumes"), (protocol.tolerated, "that are left for them")]
-    ):
+    bounds = {protocol.assumed_byzantine: "that the rule assumes"}
+    bounds.setdefault(protocol.tolerated, "that are left for them")
+    for bound, what in bounds.items():
         once = sampling.excess_probability(**protocol.population, tolerated=bound)
         ever = sampling.run_excess_probability(**protocol.population, tolerated=bound, rounds=protocol.rounds)
         yield (
             f"{who}, more than the {bound} Byzantine updates {what} occur in a round with probability {once:.3g} "
             f"and in some of {protocol.rounds:,} rounds with probability {ever:.3g} (hypergeometric, exact)."
         )
-        if protocol.tolerated == protocol.assumed_byzantine:
-            return
 
 
 def _step_size(protocol: Protocol, papers: Guarantee, own: Guarantee) -> Iterator[str]:
