@@ -25,7 +25,7 @@ from holdfast.theory.estimate import (
     exact_smoothness,
     gradient_statistics,
 )
-from holdfast.theory.estimate.along import Peak
+from holdfast.theory.estimate.estimates import Measurement
 from holdfast.theory.estimate.objective import POINTS_AT_ONCE
 
 Vector = NDArray[np.float64]
@@ -191,12 +191,12 @@ def local_constants(setting: Setting, objective: Objective, trajectory: Trajecto
 
     Losses are not negative, so F* ≥ 0 and F(x_0) − F* ≤ F(x_0). μ = 0: nothing is claimed about convexity.
     """
-    first = trajectory.statistics[0]
+    first, noisiest, apart = trajectory.statistics[0], trajectory.noisiest, trajectory.most_dissimilar
     constants = (
         _smoothness(setting, trajectory.steepest),
         Constant("strong_convexity", 0.0, "not known to be strongly convex"),
-        _measured_constant("gradient_variance", trajectory.gradient_variance),
-        _measured_constant("dissimilarity", trajectory.dissimilarity),
+        _measured_constant("gradient_variance", noisiest.where, noisiest.gradient_variance),
+        _measured_constant("dissimilarity", apart.where, apart.dissimilarity),
         Constant("gap", max(0.0, first.value), _height(first), everywhere=not first.gradient_error),
         _dim(objective),
     )
@@ -245,8 +245,7 @@ def _height(first: GradientStatistics) -> str:
     return "bound: F(x_0), as F* ≥ 0" + (", from a sample of points" if first.gradient_error else "")
 
 
-def _measured_constant(name: str, largest: Peak) -> Constant:
-    estimate = largest.estimate
-    error = f" ± {estimate.standard_error:.2g}" if estimate.standard_error else ""
-    note = "" if estimate.exact else f" ({estimate.note})"
-    return Constant(name, estimate.value, f"local, at {largest.where}{error}{note}", everywhere=False)
+def _measured_constant(name: str, where: str, found: Measurement) -> Constant:
+    error = f" ± {found.standard_error:.2g}" if found.standard_error else ""
+    note = "" if found.exact else f" ({found.note})"
+    return Constant(name, found.value, f"local, at {where}{error}{note}", everywhere=False)

@@ -19,11 +19,9 @@ def test_the_largest_of_everything_is_found_with_its_place() -> None:
     each = [gradient_statistics(problem, point.model, where=point.where) for point in POINTS]
     variance = max(each, key=lambda one: one.gradient_variance.value)
     apart = max(each, key=lambda one: one.dissimilarity.value)
-    assert (found.gradient_variance.estimate, found.gradient_variance.where) == (
-        variance.gradient_variance,
-        variance.where,
-    )
-    assert (found.dissimilarity.estimate, found.dissimilarity.where) == (apart.dissimilarity, apart.where)
+    noisiest, farthest = found.noisiest, found.most_dissimilar
+    assert (noisiest.gradient_variance, noisiest.where) == (variance.gradient_variance, variance.where)
+    assert (farthest.dissimilarity, farthest.where) == (apart.dissimilarity, apart.where)
     assert found.steepest == curvature(problem, torch.zeros(5), where="round 1")
     assert found.flattest is not None
     assert found.flattest.smallest == min(one.smallest for one in found.curvatures)

@@ -1,6 +1,6 @@
 """Measuring the constants: exactly where they are known, locally with their sampling error elsewhere."""
 
-from holdfast.theory.estimate.along import Peak, Trajectory, along
+from holdfast.theory.estimate.along import Trajectory, along
 from holdfast.theory.estimate.curvature import Curvature, curvature, relative_gap, segment
 from holdfast.theory.estimate.estimates import Measurement
 from holdfast.theory.estimate.exact import exact_constants, exact_smoothness
@@ -14,7 +14,6 @@ __all__ = [
     "HonestSpread",
     "Measurement",
     "Objective",
-    "Peak",
     "Point",
     "Trajectory",
     "along",

@@ -7,18 +7,9 @@ from dataclasses import dataclass
 
 from holdfast.errors import ParameterError
 from holdfast.theory.estimate.curvature import STEPS, Curvature, curvature
-from holdfast.theory.estimate.estimates import Measurement
 from holdfast.theory.estimate.gradients import Clients, GradientStatistics, Samples, gradient_statistics
 from holdfast.theory.estimate.objective import Objective, Point
 from holdfast.theory.ranges import check_whole
-
-
-@dataclass(frozen=True, kw_only=True)
-class Peak:
-    """The largest of some measurements, and where it was."""
-
-    estimate: Measurement
-    where: str
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -30,16 +21,14 @@ class Trajectory:
     """In the order of the statistics; empty if not asked for."""
 
     @property
-    def gradient_variance(self) -> Peak:
-        """The largest σ²."""
-        top = max(self.statistics, key=lambda each: each.gradient_variance.value)
-        return Peak(estimate=top.gradient_variance, where=top.where)
+    def noisiest(self) -> GradientStatistics:
+        """The statistics where σ² is largest."""
+        return max(self.statistics, key=lambda each: each.gradient_variance.value)
 
     @property
-    def dissimilarity(self) -> Peak:
-        """The largest κ²."""
-        top = max(self.statistics, key=lambda each: each.dissimilarity.value)
-        return Peak(estimate=top.dissimilarity, where=top.where)
+    def most_dissimilar(self) -> GradientStatistics:
+        """The statistics where κ² is largest."""
+        return max(self.statistics, key=lambda each: each.dissimilarity.value)
 
     @property
     def steepest(self) -> Curvature | None:

@@ -21,7 +21,7 @@ def guarantees(problem: Problem, protocol: Protocol) -> tuple[Guarantee, ...]:
     holdfast: Theorem 1 of convergence.md, strongly convex
       bounds                              ‖x_k − x*‖² after k rounds, surely
       ✓ step size                         η ≤ 2/(L + μ): 0.1 ≤ 1.818, with a factor of 18.2 to spare
-      ✓ distrusted updates                   ε̃ = f/K < 0.5: 0.2 < 0.5, with a factor of 2.5 to spare
+      ✓ distrusted updates                ε̃ = f/K < 0.5: 0.2 < 0.5, with a factor of 2.5 to spare
       step size at most                   1.818
       honest spread σ₀, filter's error Υ  0.3162, 0.7594
       bound after 400 rounds              66.13
