@@ -134,7 +134,7 @@ def test_a_deployment_is_shown_without_claims_that_nobody_can_make(tmp_path: Pat
     for words in (
         "complete, 5 rounds",
         "remote(num_clients=8)",
-        "dropped replies",
+        "faults",
         "shape 4×",
         "1 round: round 2, nobody answered",
         "train-loss 0.2",

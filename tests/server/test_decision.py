@@ -121,4 +121,4 @@ def test_a_record_has_all_of_the_evidence_it_has_a_field_for() -> None:
     assert fields["unusable"] == ("a", "b")
     assert set(fields["kept"]) <= set(NAMES[2:])
     assert fields["update_norm"] == pytest.approx(float(outcome.update.norm()))
-    assert decision_fields(Skipped("why"), NAMES) == {"skipped": True, "reason": "why"}
+    assert decision_fields(Skipped("why", ("c",)), NAMES) == {"skipped": True, "reason": "why", "unusable": ("c",)}

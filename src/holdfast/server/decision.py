@@ -12,7 +12,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from holdfast.aggregators import Aggregation, Aggregator, ServerView
-from holdfast.errors import InputError
+from holdfast.errors import InputError, NoUsableRowError
+from holdfast.linalg.columns import DenseColumns
+from holdfast.linalg.gram import squared_norms, usable_rows
 from holdfast.server.record import Client, RoundRecord
 
 
@@ -23,6 +25,8 @@ class Skipped:
 
     reason: str
     """Why, as a sentence."""
+    unusable: tuple[Client, ...] = ()
+    """Whose updates hold NaN, Inf or numbers whose squares overflow."""
 
 
 def decide(
@@ -71,13 +75,25 @@ def divergence(view: ServerView) -> str | None:
     return None
 
 
+def unusable_clients(rows: Float[Tensor, "n d"], clients: Sequence[Client]) -> tuple[Client, ...]:
+    """Return whose updates hold NaN, Inf or numbers whose squares overflow, whatever rule was to aggregate them."""
+    if not clients:
+        return ()
+    columns = DenseColumns(rows)
+    try:
+        usable = usable_rows(columns, squared_norms(columns))
+    except NoUsableRowError:
+        return tuple(clients)
+    return tuple(compress(clients, (~usable).tolist()))
+
+
 def decision_fields(outcome: Aggregation | Skipped, clients: Sequence[Client]) -> dict[str, Any]:
     """Return what was decided about the rows of these clients, by the names of a `RoundRecord`.
 
     Of the evidence it is all that a record has a field for; who was kept and whose row was unusable is said by name.
     """
     if isinstance(outcome, Skipped):
-        return {"skipped": True, "reason": outcome.reason}
+        return {"skipped": True, "reason": outcome.reason, "unusable": outcome.unusable}
     return {
         **{name: value for name, value in outcome.evidence().items() if name in RoundRecord.model_fields},
         "unusable": tuple(compress(clients, (~outcome.usable).tolist())),

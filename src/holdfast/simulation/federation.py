@@ -44,10 +44,8 @@ class Cohort:
     """The adversary's clients that send something."""
     honest: Indices
     """The honest clients that send something."""
-    erased: Indices
-    """The clients whose update is lost on the way; they take no steps."""
     adversarial: Indices
-    """All of the adversary's clients that were sampled, the erased ones among them."""
+    """All of the adversary's clients that were sampled, those whose update is lost on the way among them."""
 
 
 class Federation:
@@ -163,7 +161,6 @@ class Federation:
             sampled,
             byzantine=self._arranged(sampled[~lost & liars]),
             honest=self._arranged(sampled[~lost & ~liars]),
-            erased=sampled[lost],
             adversarial=sampled[liars],
         )
 

@@ -70,8 +70,8 @@ def suspicion_table(history: RunHistory, lines: Sequence[ClientSummary] | None =
     names = dict(zip(history.client_ids, client_names(history.client_ids), strict=True))
     chosen = history.clients if lines is None else lines
     cells: dict[Column, list[Value]] = {
-        _ABSENT: [line.erased for line in chosen],
-        _FAULTS: [_faults(line) for line in chosen],
+        _ABSENT: [line.absent for line in chosen],
+        _FAULTS: [faults_text(line.faults) or None for line in chosen],
     }
     found = [column for column, values in cells.items() if any(values)]
     return Table(
@@ -118,20 +118,15 @@ def _row(line: ClientSummary, name: str, *, known: bool, more: tuple[Value, ...]
         line.judged,
         line.mean_weight,
         line.mean_rank,
-        line.sampled,
+        line.asked,
         *more,
     )
 
 
-def _faults(line: ClientSummary) -> str | None:
-    """Return what was wrong with a client's replies; a simulation only knows of unusable numbers."""
-    return faults_text(line.faults or ({"unusable": line.unusable} if line.unusable else {})) or None
-
-
 def _membership(line: ClientSummary) -> str:
     """Return whether a client was Byzantine; who is may change from round to round."""
-    if 0 < line.byzantine < line.sampled:
-        return f"in {line.byzantine} of {line.sampled} rounds"
+    if 0 < line.byzantine < line.asked:
+        return f"in {line.byzantine} of {line.asked} rounds"
     return "yes" if line.byzantine else "no"
 
 
@@ -253,7 +248,7 @@ class _View:
 def chosen_clients(history: RunHistory, most: int) -> list[int]:
     """Return the places of at most so many clients that were asked: Byzantine ones, then the most suspicious."""
     places = {client: place for place, client in enumerate(history.client_ids)}
-    order = [places[line.client] for line in history.clients if line.sampled]
+    order = [places[line.client] for line in history.clients if line.asked]
     if len(order) <= most:
         return order
     liars = history.byzantine

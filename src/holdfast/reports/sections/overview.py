@@ -83,7 +83,7 @@ def _verdicts(history: RunHistory) -> Iterator[tuple[str, str]]:
     if tally.promise_broken:
         yield "promise broken", f"in {plural(tally.promise_broken, 'round')}"
     if rounds.faults:
-        yield "dropped replies", f"{faults_text(rounds.fault_counts)}; see `holdfast audit`"
+        yield "faults", f"{faults_text(rounds.fault_counts)}; see `holdfast audit`"
     if tally.absent:
         yield "sent nothing", plural(tally.absent, "update")
 

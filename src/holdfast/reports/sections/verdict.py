@@ -133,7 +133,7 @@ def _attackers(history: RunHistory) -> str:
         return "Nobody attacked."
     seen = len({*history.entries.client.tolist()})
     start = attack_start(history)
-    changing = any(0 < line.byzantine < line.sampled for line in history.clients)
+    changing = any(0 < line.byzantine < line.asked for line in history.clients)
     who = f"{liars} of the {seen} clients that took part were Byzantine{' in some rounds' if changing else ''}"
     if start is None:
         return f"{who}, but did nothing that differs from honest clients so far ({setting_words(history, 'attack')})."

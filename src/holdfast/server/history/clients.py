@@ -21,11 +21,11 @@ class ClientSummary:
     """One client over all rounds."""
 
     client: Client
-    sampled: int
+    asked: int
     """In how many rounds it was in the cohort."""
     received: int
     """How often its update arrived."""
-    erased: int
+    absent: int
     """How often it sent nothing."""
     unusable: int
     """How often its update was a model with NaN, Inf or numbers whose squares overflow."""
@@ -45,7 +45,8 @@ class ClientSummary:
     accused: int = 0
     """How often that went against it: weight 0, or a malformed reply; both at once count once."""
     faults: Mapping[str, int] = field(default_factory=dict)
-    """What was wrong with its replies, or why there were none, and how often; replies nobody asked for among them."""
+    """What was wrong with its replies, or why there were none, and how often; unusable updates and replies nobody asked
+    for among them."""
 
     @property
     def suspicion(self) -> float | None:
@@ -77,9 +78,9 @@ def client_table(
     number = len(places)
     malformed = entries.fate == Fate.MALFORMED
     counted = {
-        "sampled": np.ones(len(entries), dtype=np.bool_),
+        "asked": np.ones(len(entries), dtype=np.bool_),
         "received": entries.received,
-        "erased": entries.fate == Fate.ABSENT,
+        "absent": entries.fate == Fate.ABSENT,
         "unusable": entries.fate == Fate.UNUSABLE,
         "malformed": malformed,
         "removed": entries.removed,
