@@ -256,7 +256,7 @@ def test_federations_in_threads_do_not_disturb_each_other(jobs: int) -> None:
 
 
 def test_workers_do_not_wait_for_a_lock_that_a_thread_held() -> None:
-    with threads._lock, ThreadPoolExecutor(1) as executor:  # noqa: SLF001  as another federation may at any moment
+    with threads._blas_limit.lock, ThreadPoolExecutor(1) as executor:  # noqa: SLF001  as another federation may at any moment
         reader, writer = multiprocessing.Pipe(duplex=False)
         process = multiprocessing.get_context("fork").Process(target=_work, args=(reader, [], None, None), daemon=True)
         executor.submit(process.start).result()

@@ -77,10 +77,10 @@ class ClientData:
     def poisoned_labels(self, client: int) -> Tensor:
         """Return the labels that an attacking client trains on, the same in every round."""
         if client not in self._poisoned:
-            assert self.poison is not None  # noqa: S101  a chunk has poisoned clients only if there is a poison
-            honest = self.labels[self.order[self.shares.offsets[client] : self.shares.offsets[client + 1]]]
-            generator = stream(self.seed, "poison", client)
-            self._poisoned[client] = self.poison.corrupt(honest, self.num_classes or 0, generator)
+            labels = self.labels[self.order[self.shares.offsets[client] : self.shares.offsets[client + 1]]]
+            if self.poison is not None:
+                labels = self.poison.corrupt(labels, self.num_classes or 0, stream(self.seed, "poison", client))
+            self._poisoned[client] = labels
         return self._poisoned[client]
 
 

@@ -83,8 +83,9 @@ class WorkerPool:
                 f"a daemonic process, such as one of a pool, may not start others; use jobs = 1, got {self._jobs}"
             )
         with one_blas_thread():  # the workers inherit it; the lock behind it may be held by a thread they do not have
+            near_ends: list[Connection] = []
             for worker in self._workers:
-                worker.start(self._engine, self._memory, self._workers)
+                worker.start(self._engine, self._memory, near_ends)
         return self
 
     def __exit__(
@@ -182,8 +183,8 @@ class WorkerPool:
                 busy[worker.pipe] = worker
         seconds = dict.fromkeys(busy, 0.0)
         while busy:
-            for pipe in wait(list(busy)):
-                assert isinstance(pipe, Connection)  # noqa: S101  these were put in
+            ready = wait(list(busy))
+            for pipe in [each for each in busy if each in ready]:
                 seconds[pipe] += busy[pipe].receive()
                 if orders:
                     busy[pipe].send(orders.popleft())
@@ -228,10 +229,13 @@ class _Worker:
             raise RunError("no worker process is running; enter the `with` block of the federation (again) first")
         return self._pipe
 
-    def start(self, engine: Engine, memory: _Memory, pool: list[_Worker]) -> None:
-        """Fork. The pipe is made only now: a sibling that was forked before must not hold its far end open."""
+    def start(self, engine: Engine, memory: _Memory, near_ends: list[Connection]) -> None:
+        """Fork, and add the near end of the pipe to those of the siblings, which the process does not keep open.
+
+        The pipe is made only now: a sibling that was forked before must not hold its far end open.
+        """
         self._pipe, far_end = multiprocessing.Pipe()
-        near_ends = [worker.pipe for worker in pool if worker._pipe is not None]  # noqa: SLF001  of the same class
+        near_ends.append(self._pipe)
         process = multiprocessing.get_context("fork").Process(
             target=_work, args=(far_end, near_ends, engine, memory), daemon=True
         )

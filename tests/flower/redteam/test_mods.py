@@ -31,7 +31,7 @@ from holdfast.errors import ParameterError, UnknownNameError
 from holdfast.flower.redteam import (
     BEHAVIOURS,
     MALFORMED,
-    SilenceKept,
+    SilentClientError,
     attacking,
     byzantine,
     crashing,
@@ -149,7 +149,7 @@ def test_mimic_remembers_as_it_does_in_the_simulator() -> None:
 
 
 def test_a_client_that_keeps_silent_sends_nothing() -> None:
-    with pytest.raises(SilenceKept, match=r"Silence\(\) sends nothing in round 3"):
+    with pytest.raises(SilentClientError, match=r"Silence\(\) sends nothing in round 3"):
         answer([byzantine("silence")])
 
 

@@ -14,7 +14,7 @@ from holdfast.aggregators.registry import RULES
 from holdfast.aggregators.selection.subsets import pair_distances
 from holdfast.aggregators.selection.vertex_cover import (
     Nodes,
-    NodesExhausted,
+    NodesExhaustedError,
     Partial,
     branches,
     degrees,
@@ -84,7 +84,7 @@ class MinimumDiameter(BoundedAggregator):
         nodes = Nodes(granted)
         try:
             diameter = smallest_diameter(squared, bound, nodes)
-        except NodesExhausted:
+        except NodesExhaustedError:
             raise TooManySubsetsError(_too_many(self, granted, len(squared), bound)) from None
         kept = tightest(squared, _edges(gram, squared, diameter, columns.dtype), bound)
         scores = np.sqrt(squared[:, kept].max(axis=1))

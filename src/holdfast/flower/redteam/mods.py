@@ -39,7 +39,7 @@ MEMORY = "holdfast-attack-memory"
 _GRANTED = frozenset({Knowledge.OWN})
 
 
-class SilenceKept(HoldfastError):  # noqa: N818  not an error of the client: it chooses to send nothing
+class SilentClientError(HoldfastError):
     """A Byzantine client sends no update, on purpose."""
 
 
@@ -55,7 +55,7 @@ def attacking(attack: Attack, *, seed: int = 0) -> Mod:
     choose their strength by the size (`ALittleIsEnough`, `Hidra`) multiply it with the spread of the rows they know,
     which is 0 for one row, so the size changes nothing.
 
-    What an attack remembers is kept in the client's state. A client that keeps silent raises `SilenceKept`, which
+    What an attack remembers is kept in the client's state. A client that keeps silent raises `SilentClientError`, which
     the server is told as an error; either way no update comes.
 
     Args:
@@ -100,7 +100,7 @@ class _Attacking:
         return reply
 
     def _forged(self, update: Float[Tensor, " d"], round: int, context: Context) -> Float[Tensor, " d"]:
-        """Return the row that is sent in the place of the client's own; raise `SilenceKept` if there is none."""
+        """Return the row that is sent in the place of the client's own; raise `SilentClientError` if there is none."""
         view = AdversaryView(
             num_byzantine=1,
             cohort_size=1,
@@ -113,7 +113,7 @@ class _Attacking:
         forged = self.attack(view)
         _remember(context, forged)
         if bool(forged.silent[0]):
-            raise SilenceKept(f"{self.attack!r} sends nothing in round {round}")
+            raise SilentClientError(f"{self.attack!r} sends nothing in round {round}")
         return forged.rows[0]
 
 
@@ -237,18 +237,15 @@ def _is_training(message: Message) -> bool:
 
 
 def _arrays(content: RecordDict) -> ArrayRecord:
-    record = content[arrays_key(content)]
-    assert isinstance(record, ArrayRecord)  # noqa: S101  arrays_key said so
-    return record
+    return content.array_records[arrays_key(content)]
 
 
 def _lr_and_round(content: RecordDict) -> tuple[float, int]:
     """Return η and the round that the server says, 1 and 0 if it does not."""
     for record in content.values():
         if isinstance(record, ConfigRecord):
-            lr, server_round = record.get("lr", 1.0), record.get("server-round", 1)
-            round = record.get("round", int(server_round) - 1)  # type: ignore[arg-type]
-            return float(lr), int(round)  # type: ignore[arg-type]
+            said = {key: value for key, value in record.items() if isinstance(value, (int, float))}
+            return float(said.get("lr", 1.0)), int(said.get("round", said.get("server-round", 1) - 1))
     return 1.0, 0
 
 

@@ -219,7 +219,7 @@ class _MeteredChunks(dict[str, Any]):
 
 
 def _metered_inflate(meter: _Meter) -> Any:
-    original = Array.inflate.__func__  # type: ignore[attr-defined]
+    original = vars(Array)["inflate"].__func__
 
     def inflate(cls: type[Array], object_content: bytes, children: Mapping[str, Any] | None = None) -> Array:
         array: Array = original(cls, object_content, _MeteredChunks(children or {}, meter))

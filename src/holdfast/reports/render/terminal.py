@@ -61,7 +61,7 @@ def _body(panel: Panel, width: int) -> Iterable[RenderableType]:
 
 
 @_body.register
-def _(panel: Text, width: int) -> Iterable[RenderableType]:  # noqa: ARG001  words are wrapped by the console
+def _(panel: Text, _width: int) -> Iterable[RenderableType]:
     if panel.title:
         yield Words(harmless(panel.title), style="bold")
     for paragraph in panel.paragraphs:
@@ -71,7 +71,7 @@ def _(panel: Text, width: int) -> Iterable[RenderableType]:  # noqa: ARG001  wor
 
 
 @_body.register
-def _(panel: Code, width: int) -> Iterable[RenderableType]:  # noqa: ARG001  lines to copy are not wrapped
+def _(panel: Code, _width: int) -> Iterable[RenderableType]:
     if panel.title:
         yield Words(harmless(panel.title), style="bold")
     for line in panel.text.splitlines():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import final
@@ -327,9 +328,9 @@ def _say_rounds(view: _View, texts: list[list[str]], *, weights: bool) -> None:
     columns = (entries.client, entries.round, entries.weight, entries.score, entries.fate, view.rows)
     for client, number, weight, score, fate, row in zip(*(each.tolist() for each in columns), strict=True):
         said = words[fate]
-        if weights and weight == weight:  # noqa: PLR0124  NaN is not itself
+        if weights and not math.isnan(weight):
             said += f"; weight {weight:.3g} (1 = equal share)"
-        if score == score:  # noqa: PLR0124  NaN is not itself
+        if not math.isnan(score):
             said += f"; score {score:.4g}, median of the round {medians[number]:.4g}"
         told = reasons.get((number, client)) or (view.history.rounds.said[number] if fate in _EXPLAINED else "")
         if told:

@@ -26,7 +26,7 @@ class Engine(ABC):
     """How many clients it likes to take at a time."""
 
     def __init__(self, task: Task) -> None:
-        """Prepare for a task; raises `EngineRefusal` if the engine cannot do it."""
+        """Prepare for a task; raises `EngineRefusalError` if the engine cannot do it."""
         self.task = task
 
     def kinds(self, clients: Indices) -> Indices:
@@ -52,5 +52,5 @@ class Engine(ABC):
         """
 
 
-class EngineRefusal(Exception):  # noqa: N818  not an error: the next engine is asked
-    """Why an engine cannot do a task, in one line."""
+class EngineRefusalError(Exception):
+    """Why an engine cannot do a task, in one line; the next engine is asked."""

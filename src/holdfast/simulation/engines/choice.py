@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from torch import nn
 
 from holdfast.errors import ParameterError, find
-from holdfast.simulation.engines.base import Engine, EngineRefusal
+from holdfast.simulation.engines.base import Engine, EngineRefusalError
 from holdfast.simulation.engines.loop import LoopEngine
 from holdfast.simulation.engines.stacked import StackedEngine
 from holdfast.simulation.engines.vmapped import VmapEngine
@@ -45,7 +45,7 @@ def choose(name: str, task: Task) -> tuple[Engine, str]:
         return _fastest(task)
     try:
         return find("engine", name, ENGINES)(task), "as configured"
-    except EngineRefusal as refusal:
+    except EngineRefusalError as refusal:
         raise ParameterError(
             f"engine {name!r} cannot train this model: {refusal}; use engine = 'auto' or 'loop'"
         ) from None
@@ -55,14 +55,14 @@ def _fastest(task: Task) -> tuple[Engine, str]:
     """Ask the engines in the order of their speed."""
     try:
         return StackedEngine(task), "the model is a stack of Linear and ReLU layers"
-    except EngineRefusal as refusal:
+    except EngineRefusalError as refusal:
         no_stack = str(refusal)
     slow = _slow_under_vmap(task)
     if slow is not None:
         return LoopEngine(task), f"on a CPU a loop is faster than vmap for {slow}"
     try:
         return VmapEngine(task), f"vmap, as {no_stack}"
-    except EngineRefusal as refusal:
+    except EngineRefusalError as refusal:
         return LoopEngine(task), f"a loop, as {refusal}"
 
 

@@ -14,7 +14,8 @@ from holdfast.simulation.engines.base import Engine
 from holdfast.simulation.engines.points import Drawn, Scratch
 from holdfast.simulation.local import Chunk, Task
 
-_DRAWING = (nn.modules.dropout._DropoutNd, nn.RReLU, nn.FractionalMaxPool2d, nn.FractionalMaxPool3d)  # noqa: SLF001
+_DROPOUT = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
+_DRAWING = (*_DROPOUT, nn.RReLU, nn.FractionalMaxPool2d, nn.FractionalMaxPool3d)
 _DRAWING_AT_A_RATE = (nn.RNNBase, nn.MultiheadAttention)
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from holdfast.models.elementwise import sigmoid
 from holdfast.models.losses import CrossEntropy, HalfSquares, Logistic, Loss
-from holdfast.simulation.engines.base import Engine, EngineRefusal
+from holdfast.simulation.engines.base import Engine, EngineRefusalError
 from holdfast.simulation.engines.dense import Bound, Descent, dense_layers
 from holdfast.simulation.engines.first_layer import FirstLayer, Gathered, Grams, SampleSpace, Space
 from holdfast.simulation.engines.points import ALIGNED, Drawn, Scratch
@@ -65,10 +65,10 @@ class StackedEngine(Engine):
         super().__init__(task)
         self._layers = dense_layers(task)
         if type(task.loss) not in GRADIENTS:
-            raise EngineRefusal(f"the loss {type(task.loss).__name__} has no hand-written gradient here")
+            raise EngineRefusalError(f"the loss {type(task.loss).__name__} has no hand-written gradient here")
         self._gradient = GRADIENTS[type(task.loss)]
         if type(task.loss) is CrossEntropy and task.data.labels.dim() != 1:
-            raise EngineRefusal("the points have more than one label each")
+            raise EngineRefusalError("the points have more than one label each")
         self._features = task.data.features.flatten(1)
         first = self._layers[0]
         grams = Grams.of(task, self._features, first.weight.shape[0], biased=first.bias is not None)

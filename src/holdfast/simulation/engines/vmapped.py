@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.func import functional_call, grad, vmap
 
-from holdfast.simulation.engines.base import Engine, EngineRefusal
+from holdfast.simulation.engines.base import Engine, EngineRefusalError
 from holdfast.simulation.engines.points import Drawn, Scratch
 from holdfast.simulation.local import Chunk, Task
 
@@ -99,13 +99,13 @@ class VmapEngine(Engine):
                 warnings.simplefilter("error")
                 self._take(1, rows, chunk, momentum, buffers)
         except Exception as error:  # noqa: BLE001  whatever a module does that vmap cannot take
-            raise EngineRefusal(f"vmap cannot take the model: {_one_line(error)}") from None
+            raise EngineRefusalError(f"vmap cannot take the model: {_one_line(error)}") from None
         finally:
             changed = [not torch.equal(*pair) for pair in zip(self._module.buffers(), module_own, strict=True)]
             for buffer, before in zip(self._module.buffers(), module_own, strict=True):
                 buffer.copy_(before)
         if any(changed) or not torch.equal(own, buffers):
-            raise EngineRefusal("vmap cannot take the model: it changes its buffers, such as running means")
+            raise EngineRefusalError("vmap cannot take the model: it changes its buffers, such as running means")
 
 
 def _one_line(error: Exception) -> str:
