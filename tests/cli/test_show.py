@@ -87,7 +87,7 @@ def test_runs_that_are_not_complete_say_so(tmp_path: Path) -> None:
     half = Run.start(config, tmp_path / "half")
     rounds = half.play()
     next(rounds)
-    assert "being played, 1 of 6 rounds" in run("show", str(half.folder.path))
+    assert "running, 1 of 6 rounds" in run("show", str(half.folder.path))
     del rounds
     assert "interrupted after 1 of 6 rounds" in run("show", str(half.folder.path))
     with (half.folder.path / "rounds.jsonl").open("ab") as file:

@@ -234,7 +234,7 @@ def test_two_malformed_replies_refute_the_assumption_of_one_and_the_model_stays(
     assert new is None
     assert record.skipped
     assert record.reason is not None
-    assert "2 of 10 rows are unusable, more than the 1" in record.reason
+    assert "2 of 10 updates are unusable, more than the 1" in record.reason
     assert record.kept == ()
     assert torch.equal(strategy.state.model, ModelLayout.of(model()).parameters_of(model()))
 

@@ -184,7 +184,7 @@ def _disproof(record: RoundRecord, sigma0: float | None) -> str:
     if record.num_byzantine is not None and bad > record.num_byzantine:
         return f"{bad} malformed replies, {record.num_byzantine} assumed"
     if record.promise_broken:
-        return record.reason or "the rule found its promise broken"
+        return record.reason or "the rule found its assumption violated"
     if not record.certificate or _fits(record.certificate, sigma0):
         return ""
     return "the rows cannot have so few Byzantine ones and honest ones that spread no more than σ₀"

@@ -33,10 +33,10 @@ from holdfast.server.state import ServerState
 class GuardedStrategy(Strategy):
     """One of Flower's strategies that sees only replies which are models, all with the same num-examples.
 
-    What the strategy itself does with well-formed lies is its own affair: behind this front FedAvg is not stopped by
-    anything, and still led anywhere by one client. A model it returns that has another shape or dtype than the one
-    before, or is not finite, is not taken, and neither is whatever it raises. What it remembers is its own affair too:
-    one reply of 1e30 makes the second moment of FedAdam infinite, and the model never moves again.
+    What the strategy itself does with well-formed Byzantine updates is its own affair: behind this front FedAvg is not
+    stopped by anything, and still led anywhere by one client. A model it returns that has another shape or dtype than
+    the one before, or is not finite, is not taken, and neither is whatever it raises. What it remembers is its own
+    affair too: one reply of 1e30 makes the second moment of FedAdam infinite, and the model never moves again.
 
     Args:
         strategy: FedAvg or one of its kind.
@@ -131,7 +131,7 @@ class GuardedStrategy(Strategy):
         evaluate_config: ConfigRecord | None = None,
         evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
     ) -> Result:
-        """Play the rounds as Flower does, with replies that are received one at a time."""
+        """Run the rounds as Flower does, with replies that are received one at a time."""
         self._layout, self.drops = ModelLayout.of(initial_arrays, self._buffers), []
         front = OneAtATime(grid, largest_reply(self._layout), most_objects(self._layout))
         result = super().start(front, initial_arrays, num_rounds, timeout, train_config, evaluate_config, evaluate_fn)

@@ -255,7 +255,7 @@ class HoldfastStrategy(Strategy, ABC):
         evaluate_config: ConfigRecord | None = None,
         evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
     ) -> Result:
-        """Play the rounds; or those that are left, if the run folder holds a run that was interrupted.
+        """Run the rounds; or those that are left, if the run folder holds a run that was interrupted.
 
         Replies are read one at a time as they come, so that the matrix is all that is held of them. The arguments are
         those of Flower's `Strategy.start`; a reply that takes longer than `timeout` seconds is an erasure.
@@ -296,9 +296,9 @@ class HoldfastStrategy(Strategy, ABC):
         named = self._directory.names
         num_clients = max(1, online if named is None else len(named))
         size = max(1, min(self._cohort_size(online), num_clients))
-        told = self._client_config
-        config = told.to_run_config(self.layout, num_clients=num_clients, cohort_size=size, twin=self.twin)
-        return open_run_folder(config, self.layout, self.run_folder, own_steps=not told.sends_lr)
+        settings = self._client_config
+        config = settings.to_run_config(self.layout, num_clients=num_clients, cohort_size=size, twin=self.twin)
+        return open_run_folder(config, self.layout, self.run_folder, own_steps=not settings.sends_lr)
 
     def _close_round(self, writer: RunWriter | None, server_round: int, found: Evaluated) -> None:
         """Complete the record of a round by what was found out after it, and write it down."""
@@ -380,9 +380,9 @@ class RageStrategy(HoldfastStrategy):
     """
 
     num_malicious_nodes: int | None = None
-    """How many of the nodes asked in a round may lie."""
+    """How many of the nodes asked in a round may be Byzantine."""
     byzantine_fraction: float | None = None
-    """Which share of the nodes asked in a round may lie."""
+    """Which share of the nodes asked in a round may be Byzantine."""
 
     def the_rule(self) -> Aggregator:
         """Return the filter."""

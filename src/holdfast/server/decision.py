@@ -52,18 +52,18 @@ def decide(
 def distrust(outcome: Aggregation, rule: Aggregator, assumed: int) -> str | None:
     """Return why an aggregation cannot be relied on, as a sentence; None if it can.
 
-    Every unusable row counts as one of the Byzantine ones. More of them than are assumed refute the assumption, and
-    whatever the rule promises rests on it; where none is assumed, nothing is promised. What is left of the rows must be
+    Every unusable update counts as one of the Byzantine ones. More of them than are assumed refute the assumption, on
+    which every guarantee of the rule rests; where none is assumed, nothing is guaranteed. What is left must be
     enough for what is left of the assumption.
     """
     number = len(outcome.usable)
     usable = int(outcome.usable.sum())
     unusable = number - usable
     if unusable > assumed > 0:
-        return f"{unusable} of {number} rows are unusable, more than the {assumed} clients assumed to be Byzantine"
+        return f"{unusable} of {number} updates are unusable, more than the {assumed} clients assumed to be Byzantine"
     needed = rule.smallest_cohort(max(0, assumed - unusable))
     if usable < needed:
-        return f"{usable} of {number} rows are usable, and {rule!r} needs at least {needed}"
+        return f"{usable} of {number} updates are usable, and {rule!r} needs at least {needed}"
     return None if bool(torch.isfinite(outcome.update).all()) else "the update is not finite"
 
 

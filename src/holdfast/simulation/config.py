@@ -59,7 +59,7 @@ class Evaluation(ValueObject):
 
 
 class RunConfig(ValueObject):
-    """Algorithm 1 with everything it leaves open: who holds which data, which model, who lies and how, which rule.
+    """Algorithm 1 with everything it leaves open: who holds which data, which model, which rule, who is Byzantine.
 
     >>> RunConfig(rounds=10, local_steps=5).total_steps
     50
@@ -86,7 +86,7 @@ class RunConfig(ValueObject):
     model: InstanceOf[Architecture] = MultilayerPerceptron(hidden=(64,))
     """What is trained."""
     rule: InstanceOf[Aggregator] = Rage(byzantine_fraction=0.25)
-    """How the server aggregates; it is told the assumed bound, never who is Byzantine."""
+    """How the server aggregates; it knows the assumed bound, never who is Byzantine."""
     byzantine: InstanceOf[Membership] = FractionMembers(fraction=0.0)
     """Who is Byzantine."""
     attack: InstanceOf[Attack] = Honest()

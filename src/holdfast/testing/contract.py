@@ -212,7 +212,7 @@ def check_bad_rows(rule: Aggregator, updates: Tensor) -> None:
             expect(bool(result.usable[others].all()), f"{value} must not spoil other rows", result.usable)
 
 
-def check_broken_promise(rule: Aggregator, updates: Tensor) -> None:
+def check_violated_assumption(rule: Aggregator, updates: Tensor) -> None:
     """More unusable rows than assumed: the result says so, and is finite."""
     rows = updates.clone()
     number = rule.assumed_byzantine(len(rows)) + 1
@@ -220,7 +220,7 @@ def check_broken_promise(rule: Aggregator, updates: Tensor) -> None:
         return  # a rule that stands any number of bad rows
     rows[:number] = float("nan")
     result = run(rule, rows)
-    expect(result.promise_broken, "more bad rows than assumed must break the promise", result.stop)
+    expect(result.promise_broken, "more bad rows than assumed must violate the assumption", result.stop)
     expect(bool(result.update.isfinite().all()), "the update must be finite all the same", result.update)
 
 
@@ -284,7 +284,7 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
         "memory": check_memory,
         "dtypes and containers": check_dtypes_and_containers,
         "bad rows": check_bad_rows,
-        "broken promise": check_broken_promise,
+        "violated assumption": check_violated_assumption,
         "equal rows": check_equal_rows,
         "smallest cohorts": check_smallest_cohorts,
         "wrong input": check_wrong_input,

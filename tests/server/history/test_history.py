@@ -135,7 +135,7 @@ def test_a_run_that_a_process_plays_is_running(tmp_path: Path) -> None:
     history = RunHistory(tmp_path / "run")
     with made.locked():
         assert history.refresh()
-        assert history.state.value == "being played"
+        assert history.state.value == "running"
     assert history.refresh()
     assert history.state.value == "interrupted"
     assert not list(tmp_path.glob("run/*.unfinished"))

@@ -1,4 +1,4 @@
-"""Clients and servers that lie, for tests and drills.
+"""Byzantine clients and servers, for tests and drills.
 
 `Omniscient` is imported when it is asked for: it needs the simulator, which clients should not wait for.
 """

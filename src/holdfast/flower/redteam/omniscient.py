@@ -24,7 +24,7 @@ from holdfast.simulation.adversary import Adversary, AttackContext
 class Omniscient:
     """Byzantine clients that collude and know all that there is to know, as in the simulator.
 
-    Real clients cannot know what the others send in the same round. A rule that promises something against every
+    Real clients cannot know what the others send in the same round. A rule that guarantees something against every
     adversary is tested against this one: the server hands it the matrix, and the rows of its clients are replaced.
     A row of NaN stands for a client that sends nothing.
 

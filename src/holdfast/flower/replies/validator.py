@@ -58,7 +58,7 @@ class ReplyValidator:
         except ReplyError:
             raise
         # The safety net. Everything known to go wrong is refused by name below and in `npy`. What is left are objects
-        # that do not keep the promises of their class (a record whose keys cannot be compared, an array without its
+        # that do not behave as their class says (a record whose keys cannot be compared, an array without its
         # fields) and failures of the parsers that nobody has seen yet. All of it is one client's doing, and one client
         # must not end the round of all others; the fault and the error are on record. It stands here and not further
         # in because this is where the last thing that a client sent is touched. What is not an `Exception` passes: an

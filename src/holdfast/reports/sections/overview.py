@@ -81,7 +81,7 @@ def _verdicts(history: RunHistory) -> Iterator[tuple[str, str]]:
     if tally.skipped:
         yield "skipped", f"{plural(tally.skipped, 'round')}: {_reasons(rounds.skips)}"
     if tally.promise_broken:
-        yield "promise broken", f"in {plural(tally.promise_broken, 'round')}"
+        yield "assumption violated", f"in {plural(tally.promise_broken, 'round')}"
     if rounds.faults:
         yield "faults", f"{faults_text(rounds.fault_counts)}; see `holdfast audit`"
     if tally.absent:

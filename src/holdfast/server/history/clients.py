@@ -32,9 +32,9 @@ class ClientSummary:
     removed: int
     """How often its update arrived and got weight 0 in a round that aggregated."""
     mean_weight: float | None
-    """Its weight times the number of rows, on average: 1 is an equal share. None if it was never weighed."""
+    """Its weight times the number of updates, on average: 1 is an equal share. None if it was never weighed."""
     mean_rank: float | None
-    """Which share of the rows of its round looked less suspicious than its own, on average; equal ones, itself among
+    """Which share of the updates of its round looked less suspicious than its own, on average; equal ones, itself among
     them, count half. 1/2 is nothing special. None if it was never scored."""
     byzantine: int
     """In how many rounds it was Byzantine, as far as the records know."""
@@ -54,9 +54,9 @@ class ClientSummary:
 
         Accused of judged, as Wilson's lower bound with 95 % confidence: 0.27 after one removal in one round, 0.53 after
         three in three, near the plain share after many. It is a bound on how often the rule turns against the client,
-        no probability that it lies: a rule that always drops most rows, such as Krum, suspects everybody, so compare
-        clients with each other. Absence does not count, nor does a reply nobody asked for, whose sender may be somebody
-        else.
+        no probability that it is Byzantine: a rule that always drops most updates, such as Krum, suspects everybody, so
+        compare clients with each other. Absence does not count, nor does a reply nobody asked for, whose sender may be
+        somebody else.
         """
         return wilson_lower_bound(self.accused, self.judged) if self.judged else None
 

@@ -41,10 +41,10 @@ class State(StrEnum):
 
     EMPTY = "not begun"
     """There is a configuration, and no round."""
-    RUNNING = "being played"
+    RUNNING = "running"
     """A process holds its lock."""
     INTERRUPTED = "interrupted"
-    """Rounds are missing, and nobody plays them."""
+    """Rounds are missing, and no process runs them."""
     COMPLETE = "complete"
     DAMAGED = "damaged"
     """Its configuration or a line of its rounds cannot be read."""
@@ -134,7 +134,7 @@ def in_words(value: Any) -> str:
 
 
 def at_work(path: Path) -> bool:
-    """Tell whether a process plays the run in a folder, without standing in the way of one that is about to.
+    """Tell whether a process runs the run in a folder, without standing in the way of one that is about to.
 
     The lock is only tried if the process that held it last is alive, and then as a reader.
     """

@@ -43,7 +43,7 @@ _REMEMBERED = 4096
 
 
 def open_run(path: str | os.PathLike[str]) -> RunHistory:
-    """Return the history of a run in a folder, which may be complete, being played, or interrupted.
+    """Return the history of a run in a folder, which may be complete, running, or interrupted.
 
     Raises:
         CorruptRunError: there is no run in it, or something in it cannot be read: the message says what.
@@ -123,7 +123,7 @@ class RunHistory:
 
     @property
     def deployed(self) -> bool:
-        """Whether a server app played the run, so that nobody knows who is Byzantine."""
+        """Whether a server app ran it, so that nobody knows who is Byzantine."""
         return self.rounds.deployed
 
     @property
@@ -190,7 +190,7 @@ class RunHistory:
 
         Raises:
             UnknownNameError: no round has this client.
-            ParameterError: the round has not been played.
+            ParameterError: there is no such round yet.
         """
         place = self.rounds.places.get(client)
         if place is None:

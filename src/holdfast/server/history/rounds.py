@@ -58,7 +58,7 @@ class Rounds:
 
     def __init__(self, *, deployed: bool = False) -> None:
         self.deployed = deployed
-        """Whether a server app played the run, so that nobody knows who is Byzantine."""
+        """Whether a server app ran it, so that nobody knows who is Byzantine."""
         self.tally = tally_of((), deployed=deployed)
         self.places: dict[Client, int] = {}
         """Every client that was asked or sent something, in the order in which they turned up."""
