@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from flwr.app import ArrayRecord, ConfigRecord
-from tests.flower.federations import NODES, clocked, honest, model
-from tests.flower.grids import Clock, ScriptedGrid, identify
+from tests.flower.federations import NODES, honest, model
+from tests.flower.grids import ScriptedGrid
 
 from holdfast.aggregators import FlTrust, Mean, Rage, Zeno
 from holdfast.errors import HoldfastError, ParameterError
@@ -55,10 +55,7 @@ ABSURD: dict[str, tuple[Any, ...]] = {
 CASES = [(name, value) for name, values in ABSURD.items() for value in values]
 
 
-@pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    identify()
-    return clocked(monkeypatch)
+pytestmark = pytest.mark.usefixtures("clock")
 
 
 @pytest.mark.parametrize(("name", "value"), CASES, ids=[f"{name}-{value!r:.20}" for name, value in CASES])

@@ -15,7 +15,6 @@ from tests.flower.federations import (
     NODES,
     assert_a_model_like,
     assert_the_same_model,
-    clocked,
     everyone,
     forged,
     forged_once,
@@ -27,7 +26,7 @@ from tests.flower.federations import (
     silent_grid,
     update_of,
 )
-from tests.flower.grids import Clock, ScriptedGrid, identify
+from tests.flower.grids import Clock, ScriptedGrid
 from torch import Tensor
 
 from holdfast.aggregators import Aggregator, Krum, Mean, Median, Rage, ServerView
@@ -61,10 +60,7 @@ BAD = [name for name, each in MALFORMED.items() if not each.harmless]
 HARMLESS = [name for name, each in MALFORMED.items() if each.harmless]
 
 
-@pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    identify()
-    return clocked(monkeypatch)
+pytestmark = pytest.mark.usefixtures("clock")
 
 
 def with_liar(name: str, place: int) -> Callable[[list[Message]], list[Message]]:

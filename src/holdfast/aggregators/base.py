@@ -166,6 +166,10 @@ class LooselyBoundedAggregator(Aggregator, ABC):
             return math.ceil(Fraction(self.byzantine_fraction).limit_denominator(10**6) * cohort_size)
         return self.default_byzantine(cohort_size)
 
+    def smallest_cohort(self, num_byzantine: int) -> int:
+        """Return 2f + 1, an honest majority, for rules that need no more."""
+        return 2 * num_byzantine + 1
+
 
 class MinorityAggregator(LooselyBoundedAggregator, ABC):
     """A rule that stands any minority: told nothing, it assumes that fewer than half of the rows are Byzantine."""
@@ -173,10 +177,6 @@ class MinorityAggregator(LooselyBoundedAggregator, ABC):
     def default_byzantine(self, cohort_size: int) -> int:
         """Return the largest number below half of the rows."""
         return (cohort_size - 1) // 2
-
-    def smallest_cohort(self, num_byzantine: int) -> int:
-        """Return 2f + 1."""
-        return 2 * num_byzantine + 1
 
 
 class BoundedAggregator(LooselyBoundedAggregator, ABC):

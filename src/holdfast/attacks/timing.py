@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, InstanceOf, model_validator
 from holdfast.attacks.base import Attack, Forged
 from holdfast.attacks.registry import ATTACKS
 from holdfast.attacks.simple import Honest
-from holdfast.attacks.view import AdversaryView, Knowledge
+from holdfast.attacks.view import AdversaryView
 from holdfast.values import whole_number
 
 Round = Annotated[int, Field(ge=0), BeforeValidator(whole_number)]
@@ -23,8 +23,6 @@ class TimedAttack(Attack, ABC):
 
     What the attack inside remembers is kept for it while it sleeps.
     """
-
-    needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.OWN})
 
     attack: Annotated[InstanceOf[Attack], Field(examples=["sign-flip"])]
     """What is done in the rounds that count."""

@@ -14,6 +14,7 @@ from flwr.serverapp import Grid
 
 from holdfast.errors import ParameterError
 from holdfast.rng import stream
+from holdfast.server.history.clients import in_order
 from holdfast.server.record import Client
 from holdfast.simulation.cohorts import Cohorts
 from holdfast.values import whole_number
@@ -72,7 +73,7 @@ class NodeDirectory:
     def members(self, online: Iterable[int]) -> list[Member]:
         """Return those of the nodes online that belong to the federation, in the order of their names."""
         nodes = {node for node in online if self.names is None or node in self.names}
-        return sorted((Member(self.name(node), node) for node in nodes), key=_order)
+        return sorted((Member(self.name(node), node) for node in nodes), key=lambda member: in_order(member.name))
 
 
 @final
@@ -138,9 +139,3 @@ def _name(name: Any) -> Client:
     if isinstance(name, bool) or not isinstance(name, (int, str)) or name == "":
         raise ParameterError(f"nodes: a node's name must be a whole number or a word, got {name!r}")
     return name
-
-
-def _order(member: Member) -> tuple[bool, int, str]:
-    """Numbers first, in their order, then words."""
-    name = member.name
-    return (True, 0, name) if isinstance(name, str) else (False, name, "")

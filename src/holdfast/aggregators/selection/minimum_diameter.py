@@ -71,10 +71,6 @@ class MinimumDiameter(BoundedAggregator):
 
     citation: ClassVar[str] = "Rousseeuw 1985; El Mhamdi et al. 2020"
 
-    def smallest_cohort(self, num_byzantine: int) -> int:
-        """Return 2f + 1."""
-        return 2 * num_byzantine + 1
-
     def aggregate(self, columns: Columns, num_byzantine: int, view: ServerView) -> Aggregation:
         """Search in the Gram matrix and average the subset found."""
         gram = pivoted_gram(columns)

@@ -71,7 +71,11 @@ def attacking(attack: Attack, *, seed: int = 0) -> Mod:
     holdfast.errors.ParameterError: Optimal(attack=ALittleIsEnough()) must know RULE, and a client knows OWN only; use \
 Omniscient at the server of a test
     """
-    _refuse(attack)
+    refuse_data_attack(attack)
+    missing = sorted(each.name for each in attack.all_needs() - _GRANTED)
+    if missing:
+        known = f"must know {', '.join(missing)}, and a client knows OWN only"
+        raise ParameterError(f"{attack!r} {known}; use Omniscient at the server of a test")
     return _Attacking(attack, seed)
 
 
@@ -220,16 +224,12 @@ def poisoned_labels(
     return attack.corrupt(labels, num_classes, stream(seed, "poison", client))
 
 
-def _refuse(attack: Attack) -> None:
-    """Raise unless a client can do the attack by changing what it sends."""
+def refuse_data_attack(attack: Attack) -> None:
+    """Raise `ParameterError` if the attack is done in the client's data, which no reply shows."""
     if any(isinstance(each, DataAttack) for each in attack.chain()):
         raise ParameterError(
             f"{attack!r} is done in the client's data, not in its reply; train on poisoned_labels(...) instead"
         )
-    missing = sorted(each.name for each in attack.all_needs() - _GRANTED)
-    if missing:
-        known = f"must know {', '.join(missing)}, and a client knows OWN only"
-        raise ParameterError(f"{attack!r} {known}; use Omniscient at the server of a test")
 
 
 def _is_training(message: Message) -> bool:

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from holdfast.aggregators import Aggregator, ServerView
 from holdfast.attacks import EVERYTHING, Attack
-from holdfast.attacks.labels import DataAttack
 from holdfast.errors import ParameterError
+from holdfast.flower.redteam.mods import refuse_data_attack
 from holdfast.simulation.adversary import Adversary, AttackContext
 
 
@@ -46,10 +46,7 @@ class Omniscient:
 
     def __init__(self, attack: Attack, *, byzantine: Collection[int | str], seed: int = 0) -> None:
         """Take over the clients; raises `ParameterError` for attacks on data, which no row shows."""
-        if any(isinstance(each, DataAttack) for each in attack.chain()):
-            raise ParameterError(
-                f"{attack!r} is done in the client's data, not in its reply; train on poisoned_labels(...) instead"
-            )
+        refuse_data_attack(attack)
         if isinstance(byzantine, str):
             raise ParameterError(f"byzantine must be a set of names, got {byzantine!r}; use {{{byzantine!r}}}")
         self.attack, self.byzantine = attack, frozenset(map(str, byzantine))

@@ -86,7 +86,9 @@ def replies_to(
     deadline = math.inf if timeout is None else time.monotonic() + timeout
     delivered = {message_id for message_id in grid.push_messages(messages) if message_id}
     asked = {message.metadata.message_id: message.metadata.dst_node_id for message in messages}
-    yield from (_undelivered(message_id, node) for message_id, node in asked.items() if message_id not in delivered)
+    for message_id, node in asked.items():
+        if message_id not in delivered:
+            yield Unreadable(message_id, node, f"the message to node {node} could not be sent", Fault.UNDELIVERED)
     waiting = [message_id for message_id in asked if message_id in delivered]
     while waiting:
         for message_id in list(waiting):
@@ -103,10 +105,6 @@ def replies_to(
             return
         if waiting:
             time.sleep(min(poll, left))
-
-
-def _undelivered(message_id: str, node_id: int) -> Unreadable:
-    return Unreadable(message_id, node_id, f"the message to node {node_id} could not be sent", Fault.UNDELIVERED)
 
 
 def _pulled(
