@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from holdfast.errors import ParameterError
 from holdfast.flower.client import (
-    Limits,
+    ClientLimits,
     SeededBatches,
     evaluate_reply,
     largest_is_right,
@@ -164,7 +164,7 @@ def test_a_refusal_leaves_the_model_as_it_was() -> None:
 
 
 def test_the_operator_of_a_client_sets_its_limits() -> None:
-    limits = Limits(steps=4, lr=0.01)
+    limits = ClientLimits(steps=4, lr=0.01)
     with pytest.raises(ParameterError, match=r"1 \.\. 4, got 5"):
         local_steps(nn.Linear(4, 4), [points()], CONFIG, limits=limits)
     with pytest.raises(ParameterError, match=r"at most 0.01, got 0.05"):

@@ -199,7 +199,7 @@ def usable_bound(num_byzantine: int, usable: NDArray[np.bool_]) -> int:
     return max(0, num_byzantine - int((~usable).sum()))
 
 
-def scattered(values: Vector, usable: NDArray[np.bool_], elsewhere: float) -> Tensor:
+def scatter_usable(values: Vector, usable: NDArray[np.bool_], elsewhere: float) -> Tensor:
     """Return values of the usable rows in their places among all K rows."""
     everywhere = np.full(len(usable), elsewhere)
     everywhere[usable] = values
@@ -210,13 +210,13 @@ def aggregation_of(
     columns: Columns, gram: Gram, weights: Vector, *, scores: Vector, stop: Stop, num_byzantine: int, **evidence: Any
 ) -> Aggregation:
     """Return the aggregation of a rule that gave weights and scores to the usable rows of a Gram matrix."""
-    share = columns.agree(scattered(weights, gram.usable, 0.0).numpy())
+    share = columns.agree(scatter_usable(weights, gram.usable, 0.0).numpy())
     return Aggregation(
         update=columns.combine(share),
         weights=torch.from_numpy(share),
         kept=torch.from_numpy(share > 0.0),
         usable=torch.from_numpy(gram.usable),
-        scores=scattered(scores, gram.usable, np.inf),
+        scores=scatter_usable(scores, gram.usable, np.inf),
         stop=stop_or_too_many(stop, num_byzantine, gram.usable),
         num_byzantine=num_byzantine,
         **evidence,

@@ -99,13 +99,13 @@ class Alternating(TimedAttack):
         return round % self.period < self.active
 
 
-def acting(attack: Attack, round: int) -> Attack:
+def acting_attack(attack: Attack, round: int) -> Attack:
     """Return the attack that acts in a round, inside however many timers; `Honest()` while it sleeps.
 
     Whoever trains the clients asks this for a `DataAttack`, to know whose labels to corrupt in which round.
 
     >>> from holdfast.attacks.labels import LabelFlip
-    >>> acting(Sleeper(attack=LabelFlip(), start=5), 4), acting(Sleeper(attack=LabelFlip(), start=5), 5)
+    >>> acting_attack(Sleeper(attack=LabelFlip(), start=5), 4), acting_attack(Sleeper(attack=LabelFlip(), start=5), 5)
     (Honest(), LabelFlip())
     """
     while isinstance(attack, TimedAttack):

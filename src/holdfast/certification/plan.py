@@ -19,7 +19,7 @@ from holdfast.certification.protocol import Outside, outside, protocol_of, with_
 from holdfast.data import Dataset
 from holdfast.errors import ParameterError
 from holdfast.linalg.threads import one_torch_thread
-from holdfast.server.record import finite
+from holdfast.server.record import finite_or_none
 from holdfast.simulation import RunConfig
 from holdfast.simulation.setting import Setting
 from holdfast.theory import Guarantee, Problem, Protocol, guarantees
@@ -99,7 +99,7 @@ class Plan:
             "answers": {each.question: _answer(each) for each in self.answers},
             "reading": list(self.reading),
         }
-        shown: dict[str, Any] = finite(table)
+        shown: dict[str, Any] = finite_or_none(table)
         return shown
 
 

@@ -25,15 +25,15 @@ from holdfast.flower.layout import BUFFERS, ModelLayout
 from holdfast.flower.loop import Evaluated, Loop
 from holdfast.flower.metrics import scalars_of
 from holdfast.flower.nodes import Member, NodeDirectory, NodeNames, NodeWaiter, cohort_of, evaluators_of
-from holdfast.flower.replies.matcher import ReplyMatcher, secret, written
+from holdfast.flower.replies.matcher import ReplyMatcher, escape_detail, secret
 from holdfast.flower.replies.matrix import ReplyMatrix
 from holdfast.flower.replies.stream import Unreadable
 from holdfast.flower.replies.validator import ReplyValidator
-from holdfast.flower.reports import MetricsFn, common_record, figures, say, scores_of, with_counts
+from holdfast.flower.reports import MetricsFn, common_record, figures, log_round, scores_of, with_counts
 from holdfast.flower.run_folder import open_run_folder, resume_run, run_exists
 from holdfast.flower.settings import Tampering, check_seconds, check_settings, check_whole, require_known
 from holdfast.runs.writer import RunWriter
-from holdfast.server.record import RoundRecord, finite
+from holdfast.server.record import RoundRecord, finite_or_none
 from holdfast.server.round import Server, round_record
 from holdfast.server.state import ServerState
 from holdfast.server.timer import Timer
@@ -202,9 +202,9 @@ class HoldfastStrategy(Strategy, ABC):
         metrics = common_record(
             training.reports, training.metric_records, self.train_metrics_aggr_fn, self.weighted_by_key
         )
-        more = {"metrics": finite(figures(metrics, "train/")), "seconds": self._timer.rounded()}
+        more = {"metrics": finite_or_none(figures(metrics, "train/")), "seconds": self._timer.rounded()}
         self.records.append(record.model_copy(update=more))
-        say(record)
+        log_round(record)
         return None if record.skipped else self.layout.arrays_of(self.state), with_counts(metrics, record)
 
     def configure_evaluate(
@@ -232,7 +232,9 @@ class HoldfastStrategy(Strategy, ABC):
             try:
                 contents.append(RecordDict(dict(self._evaluators.content(place, reply).metric_records)))
             except ReplyError as error:
-                log(INFO, "\t> no evaluation from %r: %s", self._evaluators.asked[place].name, written(str(error)))
+                log(
+                    INFO, "\t> no evaluation from %r: %s", self._evaluators.asked[place].name, escape_detail(str(error))
+                )
         if not contents:
             return None
         reports = [scalars_of(content) for content in contents]
@@ -311,7 +313,7 @@ class HoldfastStrategy(Strategy, ABC):
             **({} if by_server is None else figures(by_server, "server/")),
         }
         more = {**scores_of(by_server), "metrics": metrics, "seconds": {**last.seconds, **found.seconds}}
-        self.records[-1] = last.model_copy(update=finite(more))
+        self.records[-1] = last.model_copy(update=finite_or_none(more))
         if writer is not None:
             writer.write(require_known(self._before), self.records[-1], self.state)
 

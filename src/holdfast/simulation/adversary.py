@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.aggregators import Aggregator, ServerView
-from holdfast.attacks import AdversaryView, Attack, Forged, Knowledge, acting
+from holdfast.attacks import AdversaryView, Attack, Forged, Knowledge, acting_attack
 from holdfast.attacks.base import sent_by_all
 from holdfast.attacks.labels import DataAttack
 from holdfast.errors import CohortTooSmallError, NoUsableRowError
@@ -33,7 +33,7 @@ class Adversary:
 
     def poisons(self, round: int) -> bool:
         """Tell whether the Byzantine clients train on wrong labels in a round."""
-        return isinstance(acting(self.attack, round), DataAttack)
+        return isinstance(acting_attack(self.attack, round), DataAttack)
 
     def trains(self, num_honest: int) -> bool:
         """Tell whether what its clients would honestly send is needed at all, in a cohort of so many honest clients."""
@@ -64,11 +64,11 @@ class Adversary:
         )
         blind = Knowledge.HONEST in self.granted and not view.may(Knowledge.HONEST)
         if (blind and Knowledge.HONEST in self.attack.all_needs()) or divergence(context.server_view) is not None:
-            return _honest(view)
+            return _send_honestly(view)
         try:
             return self.attack(view)
         except (CohortTooSmallError, NoUsableRowError):
-            return _honest(view)
+            return _send_honestly(view)
 
     def _senders(self, context: AttackContext, finite: Bool[Tensor, " n"]) -> list[int] | None:
         """Return who sends the rows that the adversary tries the rule on; None if it has seen no honest row."""
@@ -92,6 +92,6 @@ class AttackContext:
     """What the attack asked to remember."""
 
 
-def _honest(view: AdversaryView) -> Forged:
+def _send_honestly(view: AdversaryView) -> Forged:
     """Return the own rows; what the attack remembers is kept for it."""
     return sent_by_all(view.own_rows.clone(), view.memory)

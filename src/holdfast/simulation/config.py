@@ -14,7 +14,7 @@ from holdfast.models import Architecture, MultilayerPerceptron
 from holdfast.partitions import DirichletPartition, Partition
 from holdfast.simulation.cohorts import Cohorts, UniformCohorts
 from holdfast.simulation.local import LocalSteps
-from holdfast.simulation.measuring import measured
+from holdfast.simulation.measuring import is_measured
 from holdfast.simulation.schedules import ConstantSchedule, Schedule
 from holdfast.values import ValueObject, real_number, whole_number
 
@@ -151,4 +151,4 @@ class RunConfig(ValueObject):
 
     def measures(self, round: int) -> bool:
         """Return whether a round is measured, and the model it starts from is kept."""
-        return measured(round, self.rounds, self.evaluation.measured_rounds)
+        return is_measured(round, self.rounds, self.evaluation.measured_rounds)

@@ -159,12 +159,12 @@ class Federation:
             round_number,
             config.lr_of(round_number),
             sampled,
-            byzantine=self._arranged(sampled[~lost & adversarial]),
-            honest=self._arranged(sampled[~lost & ~adversarial]),
+            byzantine=self._sort_by_kind(sampled[~lost & adversarial]),
+            honest=self._sort_by_kind(sampled[~lost & ~adversarial]),
             adversarial=sampled[adversarial],
         )
 
-    def _arranged(self, clients: Indices) -> Indices:
+    def _sort_by_kind(self, clients: Indices) -> Indices:
         """Return the clients with those adjacent that the engine can take together."""
         return clients[np.argsort(self.setting.engine.kinds(clients), kind="stable")]
 

@@ -119,7 +119,7 @@ class Clock:
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class TrainingTask:
     """All that engines need to know to take steps for any client."""
 
     module: nn.Module

@@ -11,14 +11,14 @@ from holdfast.aggregators.rage.certificate import LARGEST_SIGMA0, Certificate
 from holdfast.errors import InputError
 
 
-def measured(round: int, rounds: int, number: int) -> bool:
+def is_measured(round: int, rounds: int, number: int) -> bool:
     """Tell whether a round is one of `number` that are evenly spread over all `rounds`, the first among them.
 
     They are ⌈i · rounds / number⌉ for i = 0 … number − 1. Round r is one of them iff some multiple of rounds / number
     lies in (r − 1, r], that is iff r · number leaves less than `number` when divided by `rounds`. All are measured if
     `number` is at least `rounds`, none if it is 0.
 
-    >>> [round for round in range(10) if measured(round, 10, 4)]
+    >>> [round for round in range(10) if is_measured(round, 10, 4)]
     [0, 3, 5, 8]
     """
     return round * number % rounds < number

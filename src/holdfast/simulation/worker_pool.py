@@ -138,7 +138,7 @@ class WorkerPool:
         orders = deque(
             _ORDER.pack(cohort.round, cohort.lr, first_row + first, first_row + last) for first, last in chunks
         )
-        self.sampling_seconds = self._share_out(orders) if self._workers else self._do_all(orders)
+        self.sampling_seconds = self._run_in_workers(orders) if self._workers else self._run_here(orders)
 
     def _chunks(self, clients: Indices) -> Iterator[tuple[int, int]]:
         """Yield the first and last row of chunks of one kind each, small enough that every worker gets two.
@@ -156,7 +156,7 @@ class WorkerPool:
             for start in range(first, last, size):
                 yield start, min(start + size, last)
 
-    def _do_all(self, orders: deque[bytes]) -> float:
+    def _run_here(self, orders: deque[bytes]) -> float:
         with one_torch_thread():
             try:
                 return sum(_carry_out(order, self._engine, self._memory) for order in orders)
@@ -165,16 +165,16 @@ class WorkerPool:
             except Exception as error:
                 raise RunError(f"a client's local steps failed: {type(error).__name__}: {error}") from error
 
-    def _share_out(self, orders: deque[bytes]) -> float:
+    def _run_in_workers(self, orders: deque[bytes]) -> float:
         """Let the workers do all chunks. After a failure none is left running: its reply might be taken for another."""
         try:
-            return self._handed_out(orders)
+            return self._hand_out(orders)
         except BaseException:
             for worker in self._workers:
                 worker.stop()
             raise
 
-    def _handed_out(self, orders: deque[bytes]) -> float:
+    def _hand_out(self, orders: deque[bytes]) -> float:
         """Hand out chunks, the next to whoever is done, until all are done."""
         busy: dict[Connection, _Worker] = {}
         for worker in self._workers:

@@ -25,7 +25,7 @@ from holdfast.simulation.engines.base import EngineRefusalError
 from holdfast.simulation.engines.choice import choose
 from holdfast.simulation.engines.loop import LoopEngine, may_draw
 from holdfast.simulation.engines.vmapped import VmapEngine
-from holdfast.simulation.local import Task
+from holdfast.simulation.local import TrainingTask
 
 
 class Branching(nn.Module):
@@ -58,7 +58,7 @@ def dropping() -> nn.Module:
         (lambda: task_of(Branching()), "loop", "vmap cannot take"),
     ],
 )
-def test_auto_takes_the_fastest_engine_that_can(make: Callable[[], Task], name: str, why: str) -> None:
+def test_auto_takes_the_fastest_engine_that_can(make: Callable[[], TrainingTask], name: str, why: str) -> None:
     engine, reason = choose("auto", make())
     assert engine.name == name
     assert why in reason

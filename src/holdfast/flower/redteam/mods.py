@@ -97,13 +97,13 @@ class _Attacking:
         layout = ModelLayout.of(sent)
         x = layout.parameters_of(sent)
         update = (x - layout.parameters_of(own)) / lr
-        row = self._forged(update, round, context)
+        row = self._forge(update, round, context)
         if not torch.equal(row, update):  # what is sent honestly keeps its bits
             arrays = _with_parameters(own, layout, x - lr * row)
             reply.content = with_arrays(reply.content, arrays)
         return reply
 
-    def _forged(self, update: Float[Tensor, " d"], round: int, context: Context) -> Float[Tensor, " d"]:
+    def _forge(self, update: Float[Tensor, " d"], round: int, context: Context) -> Float[Tensor, " d"]:
         """Return the row that is sent in the place of the client's own; raise `SilentClientError` if there is none."""
         view = AdversaryView(
             num_byzantine=1,
@@ -112,7 +112,7 @@ class _Attacking:
             granted=_GRANTED,
             round=round,
             seed=self.seed,
-            memory=_remembered(context),
+            memory=_recall(context),
         )
         forged = self.attack(view)
         _remember(context, forged)
@@ -198,11 +198,11 @@ def byzantine(name: str, *, seed: int = 0, **parameters: Any) -> Mod:
     find("Byzantine behaviour", name.partition("+")[0], dict.fromkeys(BEHAVIOURS))
     made = partial(malformed, name) if name in MALFORMED else _FAILURES.get(name)
     if made is not None:
-        return _made(name, made, parameters)
+        return _build(name, made, parameters)
     return attacking(ATTACKS.build(name, **parameters), seed=seed)
 
 
-def _made(name: str, made: Callable[..., Mod], parameters: Mapping[str, Any]) -> Mod:
+def _build(name: str, made: Callable[..., Mod], parameters: Mapping[str, Any]) -> Mod:
     try:
         return made(**parameters)
     except TypeError:
@@ -249,7 +249,7 @@ def _lr_and_round(content: RecordDict) -> tuple[float, int]:
     return 1.0, 0
 
 
-def _remembered(context: Context) -> dict[str, Tensor]:
+def _recall(context: Context) -> dict[str, Tensor]:
     record = context.state.get(MEMORY)
     if not isinstance(record, ArrayRecord):
         return {}

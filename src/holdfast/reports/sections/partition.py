@@ -70,10 +70,10 @@ def _panel(history: RunHistory, key: str, whose: str, limits: Limits) -> Panel:
 def _dealt(config: RunConfig) -> tuple[Dataset, Shares]:
     """Return the data and who holds which points, the server's own left out."""
     from holdfast.partitions import Shares
-    from holdfast.simulation.setting import dealt
+    from holdfast.simulation.setting import deal_out
 
     dataset = config.data.load()
-    shares, own = dealt(config, dataset)
+    shares, own = deal_out(config, dataset)
     if own is None:
         return dataset, shares
     offsets = shares.offsets[:-1]

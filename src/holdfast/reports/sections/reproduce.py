@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from holdfast.reports.panels import Code, Panel, Section, Text
 from holdfast.reports.sections.phrases import key_of, run_names, title_of
 from holdfast.server.history import RunHistory
-from holdfast.server.history.files import State
+from holdfast.server.history.files import RunState
 
 _MOST = 3
 """Whole configurations that are shown."""
@@ -51,6 +51,6 @@ def reproduce(histories: Sequence[RunHistory]) -> Section:
 def _commands(history: RunHistory) -> list[str]:
     path = shlex.quote(str(history.path))
     lines = [f"holdfast run {shlex.quote(str(history.path / 'config.toml'))}"]
-    if history.state in {State.INTERRUPTED, State.EMPTY}:
+    if history.state in {RunState.INTERRUPTED, RunState.EMPTY}:
         lines.append(f"holdfast resume {path}")
     return [*lines, f"holdfast show {path}", f"holdfast certify {path}"]

@@ -69,13 +69,13 @@ def events_of(records: Iterable[RoundRecord]) -> Iterator[Event]:
     a | malformed | shape: 'w' has 3 rows, not 4
     """
     for record in records:
-        yield from _of_the_round(record)
-        yield from _dropped(record)
-        yield from _undocumented(record)
-        yield from _removed(record)
+        yield from _round_events(record)
+        yield from _drop_events(record)
+        yield from _absence_events(record)
+        yield from _removal_events(record)
 
 
-def _of_the_round(record: RoundRecord) -> Iterator[Event]:
+def _round_events(record: RoundRecord) -> Iterator[Event]:
     reason = record.reason or ""
     if record.skipped:
         yield Event(round=record.round, what=RoundOutcome.SKIPPED, why=reason or "the updates could not be aggregated")
@@ -86,14 +86,14 @@ def _of_the_round(record: RoundRecord) -> Iterator[Event]:
         yield Event(round=record.round, what=RoundOutcome.ASSUMPTION_VIOLATED, why=f"{reason}{assumed}".strip())
 
 
-def _dropped(record: RoundRecord) -> Iterator[Event]:
+def _drop_events(record: RoundRecord) -> Iterator[Event]:
     asked = set(record.cohort)
     for drop in record.drops:
         what = fate_of_drop(drop, asked)
         yield Event(round=record.round, what=what, client=drop.client, why=drop.why, fault=drop.fault)
 
 
-def _undocumented(record: RoundRecord) -> Iterator[Event]:
+def _absence_events(record: RoundRecord) -> Iterator[Event]:
     """Yield those that sent nothing, or nothing usable, and no dropped reply that says why: as in a simulation."""
     documented = {drop.client for drop in record.drops if fate_of_fault(drop.fault) is not Fate.UNASKED}
     fates = fates_of(record)
@@ -103,7 +103,7 @@ def _undocumented(record: RoundRecord) -> Iterator[Event]:
                 yield Event(round=record.round, what=what, client=client, why=why)
 
 
-def _removed(record: RoundRecord) -> Iterator[Event]:
+def _removal_events(record: RoundRecord) -> Iterator[Event]:
     """Yield every usable update that the rule gave no weight, with its score and what the rule and its proof say."""
     scores = record.by_client(record.scores)
     known = [score for score in record.scores if score is not None]

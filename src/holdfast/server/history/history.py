@@ -25,7 +25,7 @@ from holdfast.server.history.files import (
     PROVENANCE,
     ROUNDS,
     SUMMARY,
-    State,
+    RunState,
     is_deployed,
     raw_table,
     small_text,
@@ -83,7 +83,7 @@ class RunHistory:
         self._last_line = b""
         self._damage: str | None = None
         self._unreadable: str | None = None
-        self.state = State.EMPTY
+        self.state = RunState.EMPTY
         self.raw: dict[str, Any] = {}
         """The tables of config.toml as they stand there; empty if they cannot be read."""
         self._read_config()

@@ -93,7 +93,7 @@ class Rounds:
         tally = Tally.of(record, deployed=self.deployed)
         counts = tally.counts()
         for name, value in {**_figures_of(record), **{name: counts[name] for name in COUNTS if name in counts}}.items():
-            self._put(name, _real(value))
+            self._put(name, _to_float(value))
         self._add_lines(record)
         for drop, place in zip(record.drops, self._places(drop.client for drop in record.drops), strict=True):
             self.reasons[len(self), place] = drop.why
@@ -210,7 +210,7 @@ def _figures_of(record: RoundRecord) -> dict[str, float]:
     return {name: value for name, value in found.items() if isinstance(value, int | float)}
 
 
-def _real(value: float) -> float:
+def _to_float(value: float) -> float:
     """Return a number as what a column holds; JSON has whole numbers that are larger."""
     try:
         return float(value)

@@ -80,7 +80,7 @@ class Tally:
             removed=len(removed),
             byzantine=len(known.intersection(judged)),
             byzantine_removed=len(known.intersection(removed)),
-            **({} if record.skipped else _weighed(record, known)),
+            **({} if record.skipped else _weight_counts(record, known)),
         )
         return replace(counts, **_UNKNOWN) if deployed else counts
 
@@ -169,7 +169,7 @@ def tally_of(records: Iterable[RoundRecord], *, deployed: bool = False) -> Tally
     return sum((Tally.of(record, deployed=deployed) for record in records), start=nothing)
 
 
-def _weighed(record: RoundRecord, known: set[Client]) -> dict[str, Any]:
+def _weight_counts(record: RoundRecord, known: set[Client]) -> dict[str, Any]:
     """Return what the weights of a round say; nothing if it has none."""
     weights = record.by_client(record.weights)
     total = sum(weights.values())

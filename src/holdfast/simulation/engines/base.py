@@ -8,7 +8,7 @@ from typing import ClassVar
 from jaxtyping import Float
 from torch import Tensor
 
-from holdfast.simulation.local import Chunk, Indices, Task
+from holdfast.simulation.local import Chunk, Indices, TrainingTask
 
 
 class Engine(ABC):
@@ -25,7 +25,7 @@ class Engine(ABC):
     chunk_size: int
     """How many clients it likes to take at a time."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: TrainingTask) -> None:
         """Prepare for a task; raises `EngineRefusalError` if the engine cannot do it."""
         self.task = task
 

@@ -11,7 +11,7 @@ from holdfast.simulation.engines.base import Engine, EngineRefusalError
 from holdfast.simulation.engines.loop import LoopEngine
 from holdfast.simulation.engines.stacked import StackedEngine
 from holdfast.simulation.engines.vmapped import VmapEngine
-from holdfast.simulation.local import Task
+from holdfast.simulation.local import TrainingTask
 
 ENGINES: Mapping[str, type[Engine]] = {
     StackedEngine.name: StackedEngine,
@@ -30,7 +30,7 @@ _LOOPED: tuple[type[nn.Module], ...] = (
 """Layers that vmap makes slower on a CPU: its grouped convolutions take 1.1 to 1.6 times as long as a loop."""
 
 
-def choose(name: str, task: Task) -> tuple[Engine, str]:
+def choose(name: str, task: TrainingTask) -> tuple[Engine, str]:
     """Return the engine for a task and one line that says why it is this one.
 
     Args:
@@ -51,7 +51,7 @@ def choose(name: str, task: Task) -> tuple[Engine, str]:
         ) from None
 
 
-def _fastest(task: Task) -> tuple[Engine, str]:
+def _fastest(task: TrainingTask) -> tuple[Engine, str]:
     """Ask the engines in the order of their speed."""
     try:
         return StackedEngine(task), "the model is a stack of Linear and ReLU layers"
@@ -66,7 +66,7 @@ def _fastest(task: Task) -> tuple[Engine, str]:
         return LoopEngine(task), f"a loop, as {refusal}"
 
 
-def _slow_under_vmap(task: Task) -> str | None:
+def _slow_under_vmap(task: TrainingTask) -> str | None:
     """Return the kind of a layer of the model for which vmap is slower than a loop, if there is one."""
     if next(task.module.parameters()).device.type != "cpu":
         return None

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from holdfast.models.layout import Place
 from holdfast.simulation.engines.base import EngineRefusalError
-from holdfast.simulation.local import Task
+from holdfast.simulation.local import TrainingTask
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Bound:
         self.into_bias.add_(delta.sum(2), alpha=by.scale)
 
 
-def dense_layers(task: Task) -> list[Dense]:
+def dense_layers(task: TrainingTask) -> list[Dense]:
     """Return the layers of a stack; raises `EngineRefusalError` if the model is anything else."""
     module, places = task.module, {place.name: place for place in task.layout.parameters}
     if type(module) is not nn.Sequential:
@@ -102,7 +102,7 @@ def dense_layers(task: Task) -> list[Dense]:
     return layers
 
 
-def _check_points(task: Task, module: nn.Sequential) -> None:
+def _check_points(task: TrainingTask, module: nn.Sequential) -> None:
     """Refuse inputs that are no vectors, and modules that stand in two places."""
     features = task.data.features
     if not features.is_floating_point():
