@@ -54,6 +54,11 @@ class DataAttack(Attack, ABC):
         return sent_by_all(view.own.clone())
 
 
+def data_attack_of(attack: Attack) -> DataAttack | None:
+    """Return the attack on labels that may act in some round, inside however many others; None if there is none."""
+    return next((each for each in attack.chain() if isinstance(each, DataAttack)), None)
+
+
 @ATTACKS.register("label-flip")
 @final
 class LabelFlip(DataAttack):

@@ -21,6 +21,8 @@ from holdfast.values import whole_number
 
 NodeNames = Mapping[int, Client] | str | os.PathLike[str] | None
 """Names of nodes, or the JSON file with them, or none."""
+POLL = 1.0
+"""Seconds between two looks at who is online."""
 
 
 @final
@@ -84,8 +86,8 @@ class NodeWaiter:
     or are needed. So a node that comes for a round and goes again does not cost a whole wait every time.
     """
 
-    def __init__(self, directory: NodeDirectory, *, patience: float, poll: float = 1.0) -> None:
-        self._directory, self._patience, self._poll = directory, patience, poll
+    def __init__(self, directory: NodeDirectory, *, patience: float) -> None:
+        self._directory, self._patience = directory, patience
         self._came: int | None = None
 
     def wait_for_nodes(self, grid: Grid, *, least: int, wanted: int) -> list[Member]:
@@ -93,7 +95,7 @@ class NodeWaiter:
         target = max(least, wanted if self._came is None else min(wanted, self._came))
         deadline = time.monotonic() + self._patience
         while len(members := self._directory.members(grid.get_node_ids())) < target and time.monotonic() < deadline:
-            time.sleep(self._poll)
+            time.sleep(POLL)
         if len(members) < target:
             self._came = len(members)
         return members

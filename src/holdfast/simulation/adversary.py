@@ -14,7 +14,7 @@ from torch import Tensor
 from holdfast.aggregators import Aggregator, ServerView
 from holdfast.attacks import AdversaryView, Attack, Forged, Knowledge, acting_attack
 from holdfast.attacks.base import sent_by_all
-from holdfast.attacks.labels import DataAttack
+from holdfast.attacks.labels import DataAttack, data_attack_of
 from holdfast.errors import CohortTooSmallError, NoUsableRowError
 from holdfast.server.decision import divergence
 
@@ -27,10 +27,6 @@ class Adversary:
     granted: frozenset[Knowledge]
     seed: int
 
-    def poison(self) -> DataAttack | None:
-        """Return the attack on labels that may act in some round."""
-        return next((attack for attack in self.attack.chain() if isinstance(attack, DataAttack)), None)
-
     def poisons(self, round: int) -> bool:
         """Tell whether the Byzantine clients train on wrong labels in a round."""
         return isinstance(acting_attack(self.attack, round), DataAttack)
@@ -39,7 +35,7 @@ class Adversary:
         """Tell whether what its clients would honestly send is needed at all, in a cohort of so many honest clients."""
         known = {knowledge for attack in self.attack.chain() for knowledge in attack.needs | attack.uses}
         sees = Knowledge.HONEST in self.granted and num_honest > 0
-        return Knowledge.OWN in known or not sees or self.poison() is not None
+        return Knowledge.OWN in known or not sees or data_attack_of(self.attack) is not None
 
     def forge(
         self, own: Float[Tensor, "f d"], honest: Float[Tensor, "n d"], rule: Aggregator, context: AttackContext
@@ -58,7 +54,7 @@ class Adversary:
             server_rule=rule,
             server_view=replace(context.server_view, clients=self._senders(context, finite)),
             granted=self.granted,
-            round=context.round,
+            round=context.server_view.round,
             seed=self.seed,
             memory=context.memory,
         )
@@ -84,7 +80,6 @@ class Adversary:
 class AttackContext:
     """What goes with one round."""
 
-    round: int
     server_view: ServerView
     clients: NDArray[np.int64]
     """Who is at work: the adversary's clients first."""

@@ -207,7 +207,7 @@ class Federation:
         num_byzantine, number = len(cohort.byzantine), len(cohort.byzantine) + len(cohort.honest)
         own, honest = self._pool.matrix[:num_byzantine], self._pool.matrix[num_byzantine:number]
         clients = np.concatenate([cohort.byzantine, cohort.honest])
-        context = AttackContext(cohort.round, view, clients, below(_ATTACK, state.extra))
+        context = AttackContext(view, clients, below(_ATTACK, state.extra))
         forged = self._adversary.forge(own, honest, self.config.rule, context)
         first = int(forged.silent.sum())  # silent ones are left out at the front, so nothing is copied behind it
         self._pool.matrix[first:num_byzantine] = forged.sent

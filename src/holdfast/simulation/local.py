@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
@@ -20,6 +17,7 @@ from holdfast.models.layout import Layout
 from holdfast.models.losses import Loss
 from holdfast.partitions.base import Shares
 from holdfast.rng import stream
+from holdfast.server.timer import Timer
 from holdfast.simulation.batches import batches
 from holdfast.values import ValueObject, real_number, whole_number
 
@@ -103,21 +101,6 @@ class Chunk:
         return Chunk(self.round, self.lr, self.clients[start:stop], self.poisoned[start:stop])
 
 
-class Clock:
-    """Adds up seconds spent."""
-
-    seconds: float = 0.0
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Count the time inside."""
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds += time.perf_counter() - start
-
-
 @dataclass(frozen=True, eq=False)
 class TrainingTask:
     """All that engines need to know to take steps for any client."""
@@ -130,7 +113,7 @@ class TrainingTask:
     local: LocalSteps
     data: ClientData
     seed: int
-    clock: Clock = field(default_factory=Clock)
+    timer: Timer = field(default_factory=Timer)
     """Time spent on drawing batches."""
 
     @property
@@ -147,7 +130,7 @@ class TrainingTask:
         number = int(self.local.batch_sizes(sizes)[0]) if len(chunk) else 0
         if self.local.batch_size == "full":
             return np.broadcast_to(np.arange(number), (len(chunk), 1, number))
-        with self.clock.running():
+        with self.timer.part("batches"):
             return batches(self.seed, chunk.round, chunk.clients, sizes, steps=self.local.steps, batch_size=number)
 
     @torch.no_grad()

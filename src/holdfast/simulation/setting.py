@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.aggregators import Need
+from holdfast.attacks.labels import data_attack_of
 from holdfast.data import Dataset
 from holdfast.errors import ParameterError
 from holdfast.models.layout import Layout
 from holdfast.partitions import Shares
 from holdfast.rng import stream
-from holdfast.simulation.adversary import Adversary
 from holdfast.simulation.config import RunConfig
 from holdfast.simulation.engines.base import Engine
 from holdfast.simulation.engines.choice import choose
@@ -123,7 +123,7 @@ def check_attack(config: RunConfig, dataset: Dataset) -> None:
             f"{config.attack!r} must know {', '.join(map(repr, missing))}; adversary_knows must hold "
             f"{', '.join(map(repr, needed))}, got {list(config.adversary_knows)}"
         )
-    poison = Adversary(config.attack, config.granted(), config.seed).poison()
+    poison = data_attack_of(config.attack)
     if poison is None:
         return
     if dataset.num_classes is None:
@@ -172,7 +172,7 @@ def _task(config: RunConfig, dataset: Dataset, shares: Shares) -> TrainingTask:
         num_classes=dataset.num_classes,
         shares=shares,
         order=torch.from_numpy(shares.order).to(config.device),
-        poison=Adversary(config.attack, config.granted(), config.seed).poison(),
+        poison=data_attack_of(config.attack),
         seed=config.seed,
     )
     return TrainingTask(

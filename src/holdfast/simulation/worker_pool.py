@@ -318,7 +318,7 @@ def take_steps(
     engine: Engine, chunk: Chunk, start: Start, rows: Float[Tensor, "c d"], buffer_rows: Float[Tensor, "c m"]
 ) -> float:
     """Leave (x − x_r)/η of every client in its row (line 15 of Algorithm 1, with the sign that descends)."""
-    before = engine.task.clock.seconds
+    before = engine.task.timer.seconds("batches")
     rows.copy_(start.model.expand_as(rows))
     buffer_rows.copy_(start.buffers.expand_as(buffer_rows))
     buffers = buffer_rows if buffer_rows.shape[1] else None
@@ -331,7 +331,7 @@ def take_steps(
             engine.train(rows, chunk, momentum=own, buffers=buffers)
             start.momentum[places] = own
     torch.sub(start.model, rows, out=rows).div_(chunk.lr)
-    return engine.task.clock.seconds - before
+    return engine.task.timer.seconds("batches") - before
 
 
 def _shared(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:

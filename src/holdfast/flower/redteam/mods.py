@@ -24,7 +24,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from holdfast.attacks import ATTACKS, AdversaryView, Attack, Forged, Knowledge
-from holdfast.attacks.labels import DataAttack
+from holdfast.attacks.labels import DataAttack, data_attack_of
 from holdfast.errors import HoldfastError, ParameterError, find
 from holdfast.flower.layout import ModelLayout
 from holdfast.flower.redteam.forging import arrays_key, with_arrays
@@ -226,7 +226,7 @@ def poisoned_labels(
 
 def refuse_data_attack(attack: Attack) -> None:
     """Raise `ParameterError` if the attack is done in the client's data, which no reply shows."""
-    if any(isinstance(each, DataAttack) for each in attack.chain()):
+    if data_attack_of(attack) is not None:
         raise ParameterError(
             f"{attack!r} is done in the client's data, not in its reply; train on poisoned_labels(...) instead"
         )

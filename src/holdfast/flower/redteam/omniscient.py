@@ -73,7 +73,7 @@ class Omniscient:
             return
         order = np.array([*np.flatnonzero(forged), *np.flatnonzero(~forged)])
         senders = np.array(clients, dtype=object)[order]
-        context = AttackContext(view.round, view, senders, self._memory)
+        context = AttackContext(view, senders, self._memory)
         outcome = self._adversary.forge(updates[forged], updates[~forged], rule, context)
         updates[forged] = torch.where(outcome.silent[:, None].to(updates.device), torch.nan, outcome.rows)
         self._memory = outcome.memory

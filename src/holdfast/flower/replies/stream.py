@@ -28,6 +28,8 @@ CHUNK = b"ArrayChunk "
 """How an object begins that holds numbers of an array."""
 MOST_OBJECTS = 10_000
 """Most objects of a reply besides the chunks of its arrays, if nothing is said; each is one call to the SuperLink."""
+POLL = 1.0
+"""Seconds between two rounds of asking for replies."""
 TRIES = 3
 """How often a SuperLink is asked that fails over one reply while it is there for others."""
 LONGEST_WAIT = 180.0
@@ -59,7 +61,6 @@ def replies_to(
     timeout: float | None,
     limit: int,
     objects: int = MOST_OBJECTS,
-    poll: float = 1.0,
 ) -> Iterator[Message | Unreadable]:
     """Send the messages and yield the replies as they come, until all have come or the time is over.
 
@@ -81,7 +82,6 @@ def replies_to(
         timeout: seconds from now; None waits for all. A round of asking that has begun is finished.
         limit: most bytes of numbers that one reply may hold.
         objects: most objects that one reply may consist of, besides the chunks of its arrays.
-        poll: seconds between two rounds of asking.
     """
     deadline = math.inf if timeout is None else time.monotonic() + timeout
     delivered = {message_id for message_id in grid.push_messages(messages) if message_id}
@@ -104,7 +104,7 @@ def replies_to(
         if left <= 0:
             return
         if waiting:
-            time.sleep(min(poll, left))
+            time.sleep(min(POLL, left))
 
 
 def _pull(
