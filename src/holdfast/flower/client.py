@@ -162,10 +162,10 @@ def train_reply(
     return Message(RecordDict({"arrays": arrays, "metrics": _record(num_examples, metrics or {})}), reply_to=message)
 
 
-def largest_is_right(outputs: Tensor, labels: Tensor) -> int:
+def count_correct(outputs: Tensor, labels: Tensor) -> int:
     """Count the labels that are the place of the largest output; a single output means class 1 if it is above 0.
 
-    >>> largest_is_right(torch.tensor([[0.1, 0.9], [0.8, 0.2]]), torch.tensor([1, 1]))
+    >>> count_correct(torch.tensor([[0.1, 0.9], [0.8, 0.2]]), torch.tensor([1, 1]))
     1
     """
     guesses = (outputs.squeeze(-1) > 0).long() if outputs.shape[-1] == 1 else outputs.argmax(-1)
@@ -178,7 +178,7 @@ def evaluate_reply(
     model: nn.Module,
     batches: Iterable[Batch],
     loss: LossFunction = functional.cross_entropy,
-    num_correct: Callable[[Tensor, Tensor], int] | None = largest_is_right,
+    num_correct: Callable[[Tensor, Tensor], int] | None = count_correct,
 ) -> Message:
     """Return the reply to a message that asks how good the model is: "loss", "accuracy" and "num-examples".
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -78,11 +77,9 @@ class Federation:
         self._pool.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """End the worker processes."""
-        self._pool.__exit__(kind, error, trace)
+        self._pool.stop()
 
     @property
     def client_momentum(self) -> Float[Tensor, "R d"] | None:

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
-from types import TracebackType
 from typing import Self
 
 import numpy as np
@@ -88,9 +87,11 @@ class WorkerPool:
                 worker.start(self._engine, self._memory, near_ends)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
+        """End the workers."""
+        self.stop()
+
+    def stop(self) -> None:
         """End the workers, whatever they are doing."""
         for worker in self._workers:
             worker.stop()
@@ -170,8 +171,7 @@ class WorkerPool:
         try:
             return self._hand_out(orders)
         except BaseException:
-            for worker in self._workers:
-                worker.stop()
+            self.stop()
             raise
 
     def _hand_out(self, orders: deque[bytes]) -> float:

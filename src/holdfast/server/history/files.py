@@ -94,7 +94,7 @@ def small_text(path: Path) -> str | None:
         return None
 
 
-def whole_lines(path: Path, offset: int, before: int) -> Iterator[bytes]:
+def new_lines(path: Path, offset: int, before: int) -> Iterator[bytes]:
     """Yield the lines of a file after its first bytes, without one at the end that is still being written.
 
     Args:

@@ -27,11 +27,11 @@ from holdfast.server.history.files import (
     SUMMARY,
     RunState,
     is_deployed,
+    new_lines,
     raw_table,
     small_text,
     stamp_of,
     state_of,
-    whole_lines,
 )
 from holdfast.server.history.rounds import Rounds
 from holdfast.server.history.summary import summary_of
@@ -238,7 +238,7 @@ class RunHistory:
     def _read_rounds(self) -> None:
         self._damage = None
         try:
-            for line in whole_lines(self.path / ROUNDS, self._offset, self.rounds_played):
+            for line in new_lines(self.path / ROUNDS, self._offset, self.rounds_played):
                 self.rounds.add(record_at(self.rounds_played, line, self.path / ROUNDS))
                 self._offset += len(line)
                 self._last_line = line[-_REMEMBERED:]

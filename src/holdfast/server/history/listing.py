@@ -23,11 +23,11 @@ from holdfast.server.history.files import (
     RunState,
     in_words,
     is_deployed,
+    new_lines,
     raw_table,
     small_text,
     stamp_of,
     state_of,
-    whole_lines,
 )
 
 _SCORES = re.compile(rb'"((?:train|test)_(?:loss|accuracy))":(-?[0-9.]+(?:[eE][-+]?[0-9]+)?)')
@@ -136,7 +136,7 @@ class _Seen:
     def _from_rounds(self, path: Path) -> None:
         """Read the whole lines that are new."""
         try:
-            for line in whole_lines(path, self._offset, self._played):
+            for line in new_lines(path, self._offset, self._played):
                 self._offset += len(line)
                 self._played += 1
                 scores = dict(_SCORES.findall(line.partition(_METRICS)[0]))
