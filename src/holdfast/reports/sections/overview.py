@@ -1,4 +1,4 @@
-"""A run at one glance: how far it is, what it was told, what came of it, where its time went."""
+"""A run at one glance: how far it is, what it was given, what came of it, where its time went."""
 
 from __future__ import annotations
 

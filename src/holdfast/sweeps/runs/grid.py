@@ -26,7 +26,7 @@ from holdfast.sweeps.runs.choices import (
     place_choices,
 )
 from holdfast.sweeps.runs.published_figures import PublishedFigure, published_figures
-from holdfast.theory.ranges import probability
+from holdfast.theory.ranges import check_probability
 
 _KEYS = ("title", "note", "told", "reference", "base", "grid", "published")
 _ENDING = ".toml"
@@ -123,7 +123,7 @@ def parse_grid(text: str) -> Grid:
         products=tuple({key: _choices(key, values, base) for key, values in each.items()} for each in tables),
         title=_word("title", document.get("title", "Comparison")),
         note=_word("note", document.get("note", "")),
-        told=probability("told", document.get("told", 0.99)),
+        told=check_probability("told", document.get("told", 0.99)),
         reference=_switch("reference", document.get("reference", True)),
         published=published_figures(document.get("published", [])),
     )
