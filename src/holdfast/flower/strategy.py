@@ -31,7 +31,7 @@ from holdfast.flower.replies.stream import Unreadable
 from holdfast.flower.replies.validator import ReplyValidator
 from holdfast.flower.reports import MetricsFn, common_record, figures, log_round, scores_of, with_counts
 from holdfast.flower.run_folder import open_run_folder, resume_run, run_exists
-from holdfast.flower.settings import Tampering, check_seconds, check_settings, check_whole, require_known
+from holdfast.flower.settings import Tampering, check_seconds, check_settings, require_known
 from holdfast.runs.writer import RunWriter
 from holdfast.server.record import RoundRecord, finite_or_none
 from holdfast.server.round import Server, round_record
@@ -41,6 +41,7 @@ from holdfast.simulation import RunConfig
 from holdfast.simulation.cohorts import Cohorts, UniformCohorts
 from holdfast.simulation.config import ServerOptions
 from holdfast.simulation.schedules import ConstantSchedule, Schedule
+from holdfast.theory.ranges import check_whole
 
 
 @dataclass(kw_only=True, eq=False)
@@ -268,7 +269,7 @@ class HoldfastStrategy(Strategy, ABC):
         """
         if timeout is not None:
             check_seconds("timeout", timeout)
-        self._client_config = self._client_config.with_rounds(check_whole("num_rounds", num_rounds, least=1))
+        self._client_config = self._client_config.with_rounds(check_whole("num_rounds", num_rounds))
         self.ttl, self._layout, self._state = timeout, None, None
         self.records.clear()
         log(INFO, "Starting %s: %s rounds", type(self).__name__, num_rounds)
