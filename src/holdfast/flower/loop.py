@@ -52,7 +52,7 @@ class Loop:
     evaluate_config: ConfigRecord
     evaluate_fn: EvaluateFn | None
 
-    def play(self, arrays: ArrayRecord, rounds: range, close: Callable[[int, Evaluated], None]) -> Result:
+    def run(self, arrays: ArrayRecord, rounds: range, close: Callable[[int, Evaluated], None]) -> Result:
         """Run rounds of these numbers, Flower's, from 1; call `close` after each, before the next one begins."""
         result = Result()
         result.arrays = arrays
