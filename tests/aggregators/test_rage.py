@@ -328,7 +328,7 @@ def test_evidence_is_plain_json() -> None:
     evidence = json.loads(json.dumps(Rage(num_byzantine=2)(rows).evidence(), allow_nan=False))
     assert evidence["scores"][0] is None
     assert evidence["certificate"]["mode"] == "auto"
-    assert evidence["reason"].startswith("the spread of the kept rows")
+    assert evidence["reason"].startswith("the spread of the kept updates")
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def test_the_facts_of_a_round_are_those_of_its_record(complete: Path) -> None:
     found = certify(complete)
     for facts, record in zip(found.facts, RunFolder.open(complete).records(), strict=True):
         assert (facts.error, facts.spread, facts.sigma0) == (record.error, record.honest_spread, record.sigma0)
-        assert facts.byzantine == len(record.byzantine)
+        assert facts.known_byzantine == len(record.byzantine)
         assert (facts.received, facts.assumed) == (12, 3)
         assert (facts.honest_bound is None) == (record.round % 3 != 0)
 

@@ -16,7 +16,7 @@ def a_round(number: int, **changes: Any) -> RoundFacts:
     facts: dict[str, Any] = {
         "round": number,
         "received": 10,
-        "byzantine": 1,
+        "known_byzantine": 1,
         "assumed": 2,
         "update_norm": 1.0,
         "error": 0.5,

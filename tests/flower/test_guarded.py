@@ -15,7 +15,6 @@ from tests.flower.federations import (
     LR,
     NODES,
     assert_a_model_like,
-    clocked,
     either,
     everyone,
     flower_array,
@@ -26,17 +25,13 @@ from tests.flower.federations import (
     silent_grid,
     update_of,
 )
-from tests.flower.grids import Clock, Reply, ScriptedGrid, identify
+from tests.flower.grids import Clock, Reply, ScriptedGrid
 
 from holdfast.errors import ParameterError
 from holdfast.flower.guarded import GuardedStrategy, OneAtATime
 from holdfast.flower.layout import ModelLayout
 
-
-@pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    identify()
-    return clocked(monkeypatch)
+pytestmark = pytest.mark.usefixtures("clock")
 
 
 class Returning(FedAvg):
@@ -192,7 +187,7 @@ def test_before_the_first_round_nothing_is_known() -> None:
 
 def test_the_front_of_a_grid_passes_everything_on() -> None:
     grid = ScriptedGrid(honest, NODES)
-    front = OneAtATime(grid, 10**6, 100)
+    front = OneAtATime(grid, ModelLayout.of(model()))
     front.set_run(grid.run)
     assert front.run.run_id == grid.run.run_id
     assert list(front.get_node_ids()) == list(NODES)

@@ -95,8 +95,8 @@ def judge_cohorts(plan: Plan, rounds: Sequence[RoundFacts]) -> Verdict:
     """Judge the assumed number of Byzantine updates, where it is known who was Byzantine."""
     if not rounds:
         return on_assumption(COHORTS, Outcome.UNKNOWN, "no round was run")
-    most = max(each.byzantine for each in rounds)
-    worst = max(each.byzantine / each.received for each in rounds)
+    most = max(each.known_byzantine for each in rounds)
+    worst = max(each.known_byzantine / each.received for each in rounds)
     broken = [each for each in rounds if not each.promise_kept]
     share = f"at most {most} ({100 * worst:.1f} % of the updates)"
     if not broken:
@@ -106,7 +106,7 @@ def judge_cohorts(plan: Plan, rounds: Sequence[RoundFacts]) -> Verdict:
         return on_assumption(COHORTS, Outcome.HELD, because)
     because = (
         f"{share}; more than the rule assumed in {len(broken)} of {len(rounds)} rounds, first in round "
-        f"{broken[0].round} with {broken[0].byzantine} instead of {broken[0].assumed}"
+        f"{broken[0].round} with {broken[0].known_byzantine} instead of {broken[0].assumed}"
     )
     return on_assumption(COHORTS, Outcome.FAILED, because)
 

@@ -41,7 +41,7 @@ from holdfast.partitions import RemotePartition
 from holdfast.runs import Run, config_of, is_deployment
 from holdfast.server.folder import RunFolder
 from holdfast.server.history import tally_of
-from holdfast.server.record import RoundRecord, finite
+from holdfast.server.record import RoundRecord, finite_or_none
 from holdfast.simulation import RunConfig
 from holdfast.simulation.setting import Setting
 from holdfast.theory import Guarantee, Problem
@@ -125,7 +125,7 @@ class Certification:
             "plan": None if self.plan is None else self.plan.as_dict(),
             "notes": list(self.notes),
         }
-        shown: dict[str, Any] = finite(table)
+        shown: dict[str, Any] = finite_or_none(table)
         return shown
 
     def _measurements(self) -> dict[str, Any]:

@@ -40,7 +40,7 @@ def obstacles(plan: Plan, rounds: Sequence[RoundFacts], guarantee: Guarantee, *,
 def _excesses(protocol: Protocol, rounds: Sequence[RoundFacts], bound: int) -> Iterator[str]:
     """Yield in how many rounds more updates were Byzantine than reckoned, or a larger share distrusted."""
     aside = protocol.assumed_byzantine - bound
-    limits = [(each.byzantine, min(bound, each.assumed - aside)) for each in rounds]
+    limits = [(each.known_byzantine, min(bound, each.assumed - aside)) for each in rounds]
     full = [limit for byzantine, limit in limits if byzantine > limit]
     if full:
         fewest = max(0, min(full))

@@ -20,7 +20,7 @@ from holdfast.certification.protocol import outside, protocol_of, with_slack
 from holdfast.data import Dataset
 from holdfast.errors import ParameterError
 from holdfast.linalg.threads import one_torch_thread
-from holdfast.server.record import finite
+from holdfast.server.record import finite_or_none
 from holdfast.simulation import RunConfig
 from holdfast.simulation.setting import Setting
 from holdfast.theory import Guarantee, Problem, Protocol, guarantees
@@ -102,7 +102,7 @@ class Plan:
             "answers": {question: _answer_table(answer) for question, answer in self.answers.items()},
             "reading": list(self.reading),
         }
-        shown: dict[str, Any] = finite(table)
+        shown: dict[str, Any] = finite_or_none(table)
         return shown
 
 

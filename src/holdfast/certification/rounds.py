@@ -24,7 +24,7 @@ class RoundFacts:
     round: int
     received: int
     """How many updates arrived."""
-    byzantine: int
+    known_byzantine: int
     """How many of them were Byzantine, as far as the records know: malformed replies are."""
     assumed: int
     """How many the rule assumed."""
@@ -49,7 +49,7 @@ class RoundFacts:
     @property
     def promise_kept(self) -> bool:
         """Whether no more updates were Byzantine than the rule assumed."""
-        return self.byzantine <= self.assumed
+        return self.known_byzantine <= self.assumed
 
     @property
     def spread_kept(self) -> bool | None:
@@ -99,7 +99,7 @@ def _facts(record: RoundRecord, kappa: float, sigma0: float | None) -> RoundFact
     return RoundFacts(
         round=record.round,
         received=received,
-        byzantine=len({*record.byzantine, *malformed}.intersection(record.received)),
+        known_byzantine=len({*record.byzantine, *malformed}.intersection(record.received)),
         assumed=assumed,
         update_norm=record.update_norm,
         error=record.error,

@@ -47,9 +47,9 @@ def attack_start_of(config: RunConfig, rounds: Iterable[int]) -> int | None:
     (7, 9, None)
     """
     from holdfast.attacks import Honest
-    from holdfast.attacks.timing import acting
+    from holdfast.attacks.timing import acting_attack
 
-    return next((number for number in rounds if not isinstance(acting(config.attack, number), Honest)), None)
+    return next((number for number in rounds if not isinstance(acting_attack(config.attack, number), Honest)), None)
 
 
 @lru_cache(maxsize=64)

@@ -13,13 +13,10 @@ from holdfast.data import DataSource, Digits
 from holdfast.models import Architecture, MultilayerPerceptron
 from holdfast.partitions import DirichletPartition, Partition
 from holdfast.simulation.cohorts import Cohorts, UniformCohorts
-from holdfast.simulation.local import LocalSteps
-from holdfast.simulation.measuring import measured
+from holdfast.simulation.local import LocalSteps, Number, Share
+from holdfast.simulation.measuring import is_measured
 from holdfast.simulation.schedules import ConstantSchedule, Schedule
 from holdfast.values import ValueObject, real_number, whole_number
-
-Number = Annotated[int, Field(ge=1), BeforeValidator(whole_number)]
-Share = Annotated[float, Field(ge=0.0, lt=1.0), BeforeValidator(real_number)]
 
 
 class ClientOptions(ValueObject):
@@ -59,7 +56,7 @@ class Evaluation(ValueObject):
 
 
 class RunConfig(ValueObject):
-    """Algorithm 1 with everything it leaves open: who holds which data, which model, who lies and how, which rule.
+    """Algorithm 1 with everything it leaves open: who holds which data, which model, which rule, who is Byzantine.
 
     >>> RunConfig(rounds=10, local_steps=5).total_steps
     50
@@ -86,7 +83,7 @@ class RunConfig(ValueObject):
     model: InstanceOf[Architecture] = MultilayerPerceptron(hidden=(64,))
     """What is trained."""
     rule: InstanceOf[Aggregator] = Rage(byzantine_fraction=0.25)
-    """How the server aggregates; it is told the assumed bound, never who is Byzantine."""
+    """How the server aggregates; it knows the assumed bound, never who is Byzantine."""
     byzantine: InstanceOf[Membership] = FractionMembers(fraction=0.0)
     """Who is Byzantine."""
     attack: InstanceOf[Attack] = Honest()
@@ -133,13 +130,8 @@ class RunConfig(ValueObject):
 
     def local(self) -> LocalSteps:
         """Return what a client does in a round."""
-        return LocalSteps(
-            steps=self.local_steps,
-            batch_size=self.batch_size,
-            momentum=self.client.momentum,
-            weight_decay=self.client.weight_decay,
-            clip=self.client.clip,
-        )
+        options = self.client.model_dump(exclude={"erasure_rate"})
+        return LocalSteps(steps=self.local_steps, batch_size=self.batch_size, **options)
 
     def granted(self) -> frozenset[Knowledge]:
         """Return what the adversary may know."""
@@ -151,4 +143,4 @@ class RunConfig(ValueObject):
 
     def measures(self, round: int) -> bool:
         """Return whether a round is measured, and the model it starts from is kept."""
-        return measured(round, self.rounds, self.evaluation.measured_rounds)
+        return is_measured(round, self.rounds, self.evaluation.measured_rounds)

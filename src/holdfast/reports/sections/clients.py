@@ -85,15 +85,10 @@ def suspicion_table(history: RunHistory, lines: Sequence[ClientSummary] | None =
     )
 
 
-def _faults(line: ClientSummary) -> str | None:
-    """Return what was wrong with a client's replies; a simulation only knows of unusable numbers."""
-    return faults_text(line.faults or ({"unusable": line.unusable} if line.unusable else {})) or None
-
-
 def _membership(line: ClientSummary) -> str:
     """Return whether a client was Byzantine; who is may change from round to round."""
-    if 0 < line.byzantine < line.sampled:
-        return f"in {line.byzantine} of {line.sampled} rounds"
+    if 0 < line.byzantine < line.asked:
+        return f"in {line.byzantine} of {line.asked} rounds"
     return "yes" if line.byzantine else "no"
 
 
@@ -110,11 +105,11 @@ _JUDGED: Mapping[Column, Callable[[ClientSummary], Value]] = {
     Column("judged", _NUMBER, "how often there was something to judge"): lambda line: line.judged,
     Column("mean weight", _NUMBER, "1 is an equal share", minor=True): lambda line: line.mean_weight,
     Column("mean rank", _NUMBER, _LESS, minor=True): lambda line: line.mean_rank,
-    Column("asked", _NUMBER, "in how many cohorts it was", minor=True): lambda line: line.sampled,
+    Column("asked", _NUMBER, "in how many cohorts it was", minor=True): lambda line: line.asked,
 }
 _IF_ANY: Mapping[Column, Callable[[ClientSummary], Value]] = {
-    Column("absent", _NUMBER, "how often it sent nothing"): lambda line: line.erased,
-    Column("faults", hint="what was wrong with its replies"): _faults,
+    Column("absent", _NUMBER, "how often it sent nothing"): lambda line: line.absent,
+    Column("faults", hint="what was wrong with its replies"): lambda line: faults_text(line.faults) or None,
 }
 """Columns that are left out if they have nothing to tell."""
 
@@ -236,7 +231,7 @@ class _ClientGrid:
 def chosen_clients(history: RunHistory, most: int) -> list[int]:
     """Return the places of at most so many clients that were asked: Byzantine ones, then the most suspicious."""
     places = {client: place for place, client in enumerate(history.client_ids)}
-    order = [places[line.client] for line in history.clients if line.sampled]
+    order = [places[line.client] for line in history.clients if line.asked]
     if len(order) <= most:
         return order
     first = set(sorted(order, key=lambda place: place not in history.byzantine)[:most])
@@ -306,7 +301,7 @@ def _hover(grid: _ClientGrid, *, weights: bool) -> tuple[tuple[str, ...], ...]:
 
 
 def _say_rounds(grid: _ClientGrid, texts: list[list[str]], *, weights: bool) -> None:
-    entries, reasons = grid.entries, grid.history.rounds.reasons
+    entries, reasons = grid.entries, grid.history.rounds.drop_reasons
     medians = grid.history["median_score"].tolist()
     words = {int(fate): text for fate, text in _WORDS.items()}
     columns = (entries.client, entries.round, entries.weight, entries.score, entries.fate, grid.rows)
@@ -316,7 +311,9 @@ def _say_rounds(grid: _ClientGrid, texts: list[list[str]], *, weights: bool) -> 
             said += f"; weight {weight:.3g} (1 = equal share)"
         if not math.isnan(score):
             said += f"; score {score:.4g}, median of the round {medians[number]:.4g}"
-        told = reasons.get((number, client)) or (grid.history.rounds.said[number] if fate in _EXPLAINED else "")
+        told = reasons.get((number, client)) or (
+            grid.history.rounds.round_reasons[number] if fate in _EXPLAINED else ""
+        )
         if told:
             said += f"\n{told}"
         texts[row][number] = said

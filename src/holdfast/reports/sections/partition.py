@@ -62,7 +62,7 @@ def _panel(history: RunHistory, key: str, whose: str, limits: PanelLimits) -> Pa
 def _deal(history: RunHistory) -> tuple[Dataset, Shares] | str:
     """Return the data and who holds which points, the server's own left out; or why they are not shown."""
     from holdfast.partitions import Shares
-    from holdfast.simulation.setting import dealt
+    from holdfast.simulation.setting import deal_out
 
     config = config_of(history)
     if config is None:
@@ -70,7 +70,7 @@ def _deal(history: RunHistory) -> tuple[Dataset, Shares] | str:
     if not config.data.here:
         return "The data are with the clients of the deployment, not here."
     dataset = config.data.load()
-    shares, own = dealt(config, dataset)
+    shares, own = deal_out(config, dataset)
     if history.provenance.get("data_sha256", dataset.checksum) != dataset.checksum:
         return "The data found here are not those of the run: their checksum is another."
     if own is None:

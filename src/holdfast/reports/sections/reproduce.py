@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from holdfast.reports.panels import Code, Panel, Section, Text
 from holdfast.reports.sections.phrases import per_run
 from holdfast.server.history import RunHistory
-from holdfast.server.history.files import State
+from holdfast.server.history.files import RunState
 
 _MOST = 3
 """Whole configurations that are shown."""
@@ -47,6 +47,6 @@ def _configuration(history: RunHistory) -> list[Panel]:
 def _commands(history: RunHistory) -> list[str]:
     path = shlex.quote(str(history.path))
     lines = [f"holdfast run {shlex.quote(str(history.path / 'config.toml'))}"]
-    if history.state in {State.INTERRUPTED, State.EMPTY}:
+    if history.state in {RunState.INTERRUPTED, RunState.EMPTY}:
         lines.append(f"holdfast resume {path}")
     return [*lines, f"holdfast show {path}", f"holdfast certify {path}"]

@@ -11,7 +11,7 @@ from holdfast.reports.sections.certificate import real_errors
 from holdfast.reports.sections.overview import faults_text
 from holdfast.reports.sections.phrases import client_names, run_names, setting_words, short_words
 from holdfast.reports.settings import attack_start, problems_of
-from holdfast.server.history import RunHistory, State, Tally
+from holdfast.server.history import RunHistory, RunState, Tally
 from holdfast.wording import number, percent, plural
 
 _FORGOT = 0.05
@@ -77,7 +77,7 @@ def sentences(history: RunHistory, tally: Tally) -> Iterator[str]:
 def _progress(history: RunHistory) -> str:
     planned = "an unknown number of" if history.rounds_planned is None else f"{history.rounds_planned:,}"
     kind = "deployment" if history.deployed else "simulation"
-    if history.state is State.COMPLETE:
+    if history.state is RunState.COMPLETE:
         return f"A {kind} of {plural(history.rounds_played, 'round')}, complete."
     if not history.rounds_played:
         return f"A {kind} of {planned} rounds: none of them can be shown yet ({history.state})."
@@ -131,7 +131,7 @@ def _attackers(history: RunHistory) -> str:
         return "Nobody attacked."
     seen = len({*history.entries.client.tolist()})
     start = attack_start(history)
-    changing = any(0 < line.byzantine < line.sampled for line in history.clients)
+    changing = any(0 < line.byzantine < line.asked for line in history.clients)
     number, some = len(history.byzantine), " in some rounds" if changing else ""
     who = f"{number} of the {seen} clients that took part were Byzantine{some}"
     if start is None:
@@ -190,9 +190,9 @@ def _false_positives(tally: Tally) -> str:
 def _tone(history: RunHistory, tally: Tally) -> Tone:
     found = history.rounds.last_and_best("test_accuracy")
     lost = found is not None and found[1] - found[0] > _FORGOT
-    if history.state is State.DAMAGED or lost or tally.promise_broken or tally.skipped:
+    if history.state is RunState.DAMAGED or lost or tally.promise_broken or tally.skipped:
         return Tone.WARNING
-    if found is None or history.state is not State.COMPLETE:
+    if found is None or history.state is not RunState.COMPLETE:
         return Tone.PLAIN
     return Tone.PLAIN if (tally.honest_removed_rate or 0.0) > _MANY else Tone.GOOD
 
@@ -204,7 +204,7 @@ def _of_one(history: RunHistory) -> Iterator[Headline]:
         title="Rounds",
         value=f"{history.rounds_played:,}",
         note=f"of {history.rounds_planned:,}, {history.state}" if history.rounds_planned else str(history.state),
-        tone=Tone.WARNING if history.state is State.DAMAGED else Tone.PLAIN,
+        tone=Tone.WARNING if history.state is RunState.DAMAGED else Tone.PLAIN,
     )
     if tally.byzantine is None and (share := tally.removed_rate) is not None:
         note = f"{tally.removed:,} of {tally.judged:,}; who was Byzantine is not known"
@@ -289,7 +289,7 @@ def _line(history: RunHistory, name: str, rule: str, attack: str) -> tuple[Value
         rule,
         None if history.deployed else attack,
         str(history.state),
-        played if history.state is State.COMPLETE else f"{played}/{history.rounds_planned}",
+        played if history.state is RunState.COMPLETE else f"{played}/{history.rounds_planned}",
         _last_loss(history),
         None if accuracy is None else accuracy[0],
         None if accuracy is None else accuracy[1],
