@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, closing
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Self, final
 
 if TYPE_CHECKING:
@@ -38,9 +38,7 @@ class Stopper:
             self._before[each] = signal.signal(each, self._heard)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Leave the signals to those who had them before."""
         for each, handler in self._before.items():
             signal.signal(each, handler)
@@ -70,7 +68,7 @@ def follow(runs: Mapping[str, Run], watcher: Watcher) -> int | None:
     with Stopper(watcher.stopping) as stopper:
         try:
             with watcher, ExitStack() as stack:
-                playing = {name: stack.enter_context(closing(_closable(run.play()))) for name, run in runs.items()}
+                playing = {name: stack.enter_context(closing(run.play())) for name, run in runs.items()}
                 return _in_turn(runs, playing, watcher, stopper)
         except KeyboardInterrupt:
             return stopper.signal
@@ -97,8 +95,3 @@ def _in_turn(
             if stopper.signal is not None and not watcher.complete:
                 return stopper.signal
     return None
-
-
-def _closable(rounds: Iterator[RoundRecord]) -> Generator[RoundRecord, None, None]:
-    """Yield the rounds; whoever closes this closes them, which ends the workers and unlocks the folder."""
-    yield from rounds

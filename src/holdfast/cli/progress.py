@@ -6,7 +6,6 @@ import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, Self, final
 
 from rich.console import Console, RenderableType
@@ -99,9 +98,7 @@ class Watcher(ABC):
         """Begin to show."""
         return self
 
-    def __exit__(  # noqa: B027  most have nothing to end
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:  # noqa: B027  most have nothing to end
         """End it."""
 
     @property
@@ -213,9 +210,7 @@ class Bars(Watcher):
         self._progress.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Leave the bars as they are."""
         self._progress.warning = ""
         self._progress.stop()

@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Self, final
 
 from holdfast.deploy.certificates import make_certificates, make_node_key, private_folder, write_new
@@ -166,9 +165,7 @@ class LocalDeployment:
         """Be taken down at the end."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Take it down."""
         self.down()
 

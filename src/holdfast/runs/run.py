@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import final
 
@@ -91,8 +91,10 @@ class Run:
         notes = _compared(provenance(text), made_with(dataset), folder)
         return cls(config, folder, Federation(config, dataset=dataset, jobs=jobs), notes)
 
-    def play(self) -> Iterator[RoundRecord]:
+    def play(self) -> Generator[RoundRecord, None, None]:
         """Play the rounds that are left, and yield the record of each when it is on disk.
+
+        Whoever closes this early ends the workers and unlocks the folder.
 
         Raises:
             RunError: the folder cannot be written, another process works in it, a worker died, or it is a deployment.
