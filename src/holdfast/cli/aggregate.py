@@ -110,10 +110,10 @@ def _rule(name: str, bounds: dict[str, Any], settings: list[str], config: Path |
 
 def _table(config: Path) -> dict[str, Any]:
     """Return the one table [rule] of a TOML file."""
-    from holdfast.runs.files import parsed
+    from holdfast.runs.files import parse_toml
 
     try:
-        document = parsed(config.read_text(encoding="utf-8"))
+        document = parse_toml(config.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise ParameterError(f"cannot read {str(config)!r} as text: {error}") from None
     table = document.get("rule")

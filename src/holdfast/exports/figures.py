@@ -10,7 +10,7 @@ from typing import Any, final
 
 from holdfast.errors import CorruptRunError, ParameterError
 from holdfast.runs import is_deployment
-from holdfast.runs.files import parsed
+from holdfast.runs.files import parse_toml
 from holdfast.server.folder import RunFolder
 from holdfast.server.history import Tally
 from holdfast.server.history.rounds import NUMBERS
@@ -77,7 +77,7 @@ class Exported:
     def settings(self) -> dict[str, Setting]:
         """Return the configuration, and what it was made with, as dotted names and plain values."""
         try:
-            return dict(_flat(parsed(self.folder().config_text())))
+            return dict(_flat(parse_toml(self.folder().config_text())))
         except ParameterError as error:
             raise CorruptRunError(f"the config.toml of {str(self.path)!r} cannot be read: {error}") from None
 

@@ -41,7 +41,7 @@ def checksum(text: str) -> str:
 
 def config_from_toml(text: str, settings: Iterable[str] = ()) -> RunConfig:
     """Return the configuration that a TOML text describes, changed by settings such as "lr=0.5" or "rule.kappa=2.8"."""
-    return _config(parsed(text), settings)
+    return _config(parse_toml(text), settings)
 
 
 def _config(table: dict[str, Any], settings: Iterable[str]) -> RunConfig:
@@ -53,7 +53,7 @@ def _config(table: dict[str, Any], settings: Iterable[str]) -> RunConfig:
 
 def provenance(text: str) -> dict[str, str]:
     """Return what the configuration of a run says it was made with."""
-    found = parsed(text).get(PROVENANCE, {})
+    found = parse_toml(text).get(PROVENANCE, {})
     return {key: str(value) for key, value in found.items()} if isinstance(found, Mapping) else {}
 
 
@@ -77,13 +77,13 @@ def read_config(path: str | os.PathLike[str], settings: Iterable[str] = ()) -> R
             f"cannot read the configuration {str(path)!r}: {error}; `holdfast init` writes one to start from"
         ) from None
     try:
-        table = parsed(text)
+        table = parse_toml(text)
     except ParameterError as error:
         raise ParameterError(f"cannot read the configuration {str(path)!r}: {error}") from None
     return _config(table, settings)
 
 
-def parsed(text: str) -> dict[str, Any]:
+def parse_toml(text: str) -> dict[str, Any]:
     """Return the table that a TOML text holds."""
     try:
         return tomllib.loads(text)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from holdfast.sweeps import ranking as sweep
 from holdfast.sweeps.matrices.record import Record
-from holdfast.sweeps.ranking import NO_ATTACK, Duel, Setting, mean_of
+from holdfast.sweeps.ranking import NO_ATTACK, Duel, mean_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,19 +37,6 @@ class RankedRule:
         return float("inf") if self.worst is None or self.worst.error is None else self.worst.error
 
 
-@dataclass(frozen=True, kw_only=True)
-class Draw:
-    """A record as a trial: what is drawn is the adversary's choice too, as a worst case is the worst of all draws."""
-
-    setting: Setting
-    """K, d, f and the model of honest rows."""
-    rule: str
-    attack: str
-    value: float | None
-    """The error, negative; None if the rule refused."""
-    seed: int = 0
-
-
 def ranking(records: Iterable[Record]) -> list[RankedRule]:
     """Return every rule, the smallest worst case first."""
     by_rule: dict[str, list[Record]] = defaultdict(list)
@@ -58,23 +45,18 @@ def ranking(records: Iterable[Record]) -> list[RankedRule]:
     return sorted((_ranked(rule, each) for rule, each in by_rule.items()), key=lambda each: each.worst_error)
 
 
-def lost_duels(records: Iterable[Record], subject: str = sweep.SUBJECT) -> list[Duel[Draw]]:
+def lost_duels(records: Iterable[Record], subject: str = sweep.SUBJECT) -> list[Duel[Record]]:
     """Return every (K, d, f, model) in which another rule has a smaller worst case over all attacks, and which one.
 
-    Only rules that met every attack there take part: one that refuses has no worst case.
+    Only rules that met every attack there take part: one that refuses has no worst case. What is drawn is the
+    adversary's choice too, as a worst case is the worst of all draws.
     """
-    draws = (_draw(record) for record in records if record.attack != NO_ATTACK)
-    return [duel for duel in sweep.duels(draws, subject) if duel.difference.mean < 0.0]
-
-
-def _draw(record: Record) -> Draw:
-    keys = ("cohort_size", "dim", "num_byzantine", "model")
-    return Draw(
-        setting=tuple((key, getattr(record, key)) for key in keys),
-        rule=record.rule,
-        attack=f"{record.attack}, draw {record.seed}",
-        value=None if record.error is None else -record.error,
+    draws = (
+        replace(record, attack=f"{record.attack}, draw {record.seed}", seed=0)
+        for record in records
+        if record.attack != NO_ATTACK
     )
+    return [duel for duel in sweep.duels(draws, subject) if duel.difference.mean < 0.0]
 
 
 def _ranked(rule: str, records: Sequence[Record]) -> RankedRule:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from holdfast.errors import ParameterError
 from holdfast.sweeps.matrices.grid import Cell
+from holdfast.sweeps.ranking import Setting
 from holdfast.sweeps.store import Row, key_of, read_rows
 
 
@@ -38,6 +39,16 @@ class Record:
     def key(self) -> str:
         """The identity of the cell and the rule."""
         return record_key(self.rule, Cell(**{field.name: getattr(self, field.name) for field in fields(Cell)}))
+
+    @property
+    def setting(self) -> Setting:
+        """K, d, f and the model of honest rows."""
+        return tuple((key, getattr(self, key)) for key in ("cohort_size", "dim", "num_byzantine", "model"))
+
+    @property
+    def value(self) -> float | None:
+        """The error, negative: the larger the better."""
+        return None if self.error is None else -self.error
 
     def row(self) -> Row:
         """Return what there is of the record, as a line of the result."""

@@ -9,7 +9,7 @@ from typing import Any, final
 
 from holdfast.aggregators import Mean
 from holdfast.aggregators.registry import RULES
-from holdfast.attacks import ATTACKS, FixedMembers, FractionMembers, Honest, Silence
+from holdfast.attacks import ATTACKS, FixedMembers, FractionMembers, Honest, Membership, Silence
 from holdfast.data import DATASETS, Dataset, DataSource
 from holdfast.errors import CohortTooSmallError, HoldfastError, ParameterError
 from holdfast.partitions import PARTITIONS
@@ -64,7 +64,6 @@ class Plan:
     grid: Grid
     _data: dict[str, Dataset] = field(default_factory=dict)
     _clients: dict[tuple[str, str, int, int], int] = field(default_factory=dict)
-    _liars: dict[tuple[str, int, int], int] = field(default_factory=dict)
     _seen: set[tuple[tuple[str, str], ...]] = field(default_factory=set)
     """Points that were looked at, without what does not matter in them."""
 
@@ -115,7 +114,7 @@ class Plan:
             cohort_size = max(1, round(point[PARTICIPATION].value * num_clients))
             config = config.model_copy(update={"cohort_size": cohort_size})
         config.cohorts.check(num_clients, config.cohort_size)
-        liars = self._num_byzantine(config, num_clients)
+        liars = _num_byzantine(config.byzantine, num_clients, config.seed)
         bound = _bound(num_clients, liars, config.cohort_size, self.grid.told)
         config = config.model_copy(update={"rule": RULES.from_table(with_bound(rule, bound))})
         config = _canonical(config, liars, num_clients)
@@ -143,12 +142,11 @@ class Plan:
             self._clients[name] = shares.num_clients - (own is not None)
         return self._clients[name]
 
-    def _num_byzantine(self, config: RunConfig, num_clients: int) -> int:
-        """Return B, how many clients are Byzantine in a round."""
-        name = (repr(config.byzantine), num_clients, config.seed)
-        if name not in self._liars:
-            self._liars[name] = int(config.byzantine.members(0, num_clients, config.seed).sum())
-        return self._liars[name]
+
+@lru_cache(maxsize=1000)
+def _num_byzantine(membership: Membership, num_clients: int, seed: int) -> int:
+    """Return B, how many clients are Byzantine in a round."""
+    return int(membership.members(0, num_clients, seed).sum())
 
 
 @lru_cache(maxsize=1000)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from itertools import product
 from pathlib import Path
-from typing import Any, final
+from typing import Any, TypeVar, final
 
 from holdfast.errors import HoldfastError, ParameterError, UnknownNameError, nearest
-from holdfast.runs.files import change
+from holdfast.runs.files import change, parse_toml
 from holdfast.simulation import config_from_table
 from holdfast.sweeps.matrices.catalogue import with_bound
 from holdfast.sweeps.ranking import Label
@@ -30,6 +29,7 @@ from holdfast.theory.ranges import probability
 
 _KEYS = ("title", "note", "told", "reference", "base", "grid", "published")
 _ENDING = ".toml"
+Kind = TypeVar("Kind")
 
 
 @final
@@ -103,14 +103,11 @@ def read_grid(name: str) -> Grid:
 
 def parse_grid(text: str) -> Grid:
     """Return the grid that a text holds; an error names the key, the value and what is allowed."""
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ParameterError(f"not valid TOML: {error}") from None
+    document = parse_toml(text)
     for key in document:
         if key not in _KEYS:
             raise ParameterError(f"no key {key!r} in a grid{nearest(key, _KEYS)}; known: {', '.join(_KEYS)}")
-    base = _base(_table("base", document.get("base", {})))
+    base = _base(_checked("base", document.get("base", {}), dict, "a table [base]"))
     given = document.get("grid", {})
     tables = given if isinstance(given, list) else [given]
     if not tables or not all(isinstance(each, Mapping) and each for each in tables):
@@ -121,10 +118,10 @@ def parse_grid(text: str) -> Grid:
         text=text,
         base=base,
         products=tuple({key: _choices(key, values, base) for key, values in each.items()} for each in tables),
-        title=_word("title", document.get("title", "Comparison")),
-        note=_word("note", document.get("note", "")),
+        title=_checked("title", document.get("title", "Comparison"), str, "a text").strip(),
+        note=_checked("note", document.get("note", ""), str, "a text").strip(),
         told=probability("told", document.get("told", 0.99)),
-        reference=_switch("reference", document.get("reference", True)),
+        reference=_checked("reference", document.get("reference", True), bool, "true or false"),
         published=published_figures(document.get("published", [])),
     )
     _check_rules(grid)
@@ -185,19 +182,7 @@ def _check_places(axes: Mapping[str, Any]) -> None:
             raise ParameterError(f"grid.{one} and grid.{other} decide the same; give one of them")
 
 
-def _table(key: str, value: Any) -> Mapping[str, Any]:
-    if isinstance(value, Mapping):
+def _checked(key: str, value: Any, kind: type[Kind], allowed: str) -> Kind:
+    if isinstance(value, kind):
         return value
-    raise ParameterError(f"{key} must be a table [{key}], got {value!r}")
-
-
-def _word(key: str, value: Any) -> str:
-    if isinstance(value, str):
-        return value.strip()
-    raise ParameterError(f"{key} must be a text, got {value!r}")
-
-
-def _switch(key: str, value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    raise ParameterError(f"{key} must be true or false, got {value!r}")
+    raise ParameterError(f"{key} must be {allowed}, got {value!r}")
