@@ -86,16 +86,8 @@ class HeartDisease(DataSource):
         if self.intercept:
             features = np.column_stack([features, np.ones(len(features))])
         points, targets = torch.from_numpy(features.astype(np.float32)), torch.from_numpy(labels)
-        return Dataset(
-            name="heart-disease",
-            features=points[train],
-            labels=targets[train],
-            test_features=points[test],
-            test_labels=targets[test],
-            num_classes=2,
-            groups=owners[train],
-            group_names=HOSPITALS,
-        )
+        groups = {"groups": owners[train], "group_names": HOSPITALS}
+        return Dataset.from_split(points, targets, train, test, name="heart-disease", num_classes=2, **groups)
 
 
 def parse_patients(content: bytes, name: str) -> Table:

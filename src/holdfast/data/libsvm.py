@@ -22,21 +22,16 @@ LARGEST = 1 << 33
 """Bytes of features beyond which a dense matrix is refused, and of a file beyond which it is not read."""
 _URL = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary/"
 
+
+def _file(name: str, size: int, sha256: str) -> DataFile:
+    return DataFile(name=name, size=size, sha256=sha256, url=f"{_URL}{name}")
+
+
 A9A_FILES = FileSet(
     name="a9a",
     files=(
-        DataFile(
-            name="a9a",
-            size=2329875,
-            sha256="f5d5ffd8d865ff41328e7ee043e4b020816914ff6843ff15b98905ddbedce906",
-            url=f"{_URL}a9a",
-        ),
-        DataFile(
-            name="a9a.t",
-            size=1164628,
-            sha256="1f448a153f0320399a7e40836eb207655b0bde0f21fc941cc472193daa9f5de9",
-            url=f"{_URL}a9a.t",
-        ),
+        _file("a9a", 2329875, "f5d5ffd8d865ff41328e7ee043e4b020816914ff6843ff15b98905ddbedce906"),
+        _file("a9a.t", 1164628, "1f448a153f0320399a7e40836eb207655b0bde0f21fc941cc472193daa9f5de9"),
     ),
     folders=("a9a", "libsvm"),
 )

@@ -87,9 +87,10 @@ def array_of(values: Any, what: str) -> NDArray[Any]:
 def _features(values: Any, name: str) -> Tensor:
     array = array_of(values, f"{name}: the points")
     if array.ndim < 2 or array.dtype.kind == "U":
-        msg = f"{name}: points must be arrays of numbers with a first dimension that counts them, got {array.dtype} of "
-        msg += f"shape {array.shape}"
-        raise DataError(msg)
+        raise DataError(
+            f"{name}: points must be arrays of numbers with a first dimension that counts them, got {array.dtype} of "
+            f"shape {array.shape}"
+        )
     if array.dtype == np.uint8:
         return scaled(array)
     kind = _kind(array)
