@@ -13,8 +13,9 @@ from holdfast.reports.panels import Report
 from holdfast.server.history import RunHistory
 from holdfast.ui import views
 from holdfast.ui.catalogue import Catalogue, id_of
+from holdfast.ui.recent import Recent
 from holdfast.ui.showing import live_report
-from holdfast.ui.views import Recent, Snapshot, Views
+from holdfast.ui.views import Snapshot, Views
 
 
 def watched(folder: Path) -> Views:

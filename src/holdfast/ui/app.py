@@ -52,9 +52,9 @@ def create_app(
     catalogue = Catalogue(folder, patience=patience)
     site = _Site(catalogue, patience)
     routes = [
-        Route("/", site.page),
-        Route("/run/{runs}", site.page),
-        Route("/compare", site.page),
+        Route("/", site.static),
+        Route("/run/{runs}", site.static),
+        Route("/compare", site.static),
         Route("/api/runs", site.runs),
         Route("/api/runs/{runs}/panels", site.panels),
         Route("/api/runs/{runs}/events", site.events),
@@ -82,14 +82,8 @@ class _Site:
         self._audience = Audience()
         self._pause = max(patience, 0.05)
 
-    async def page(self, request: Request) -> Response:
-        found = asset_named(PAGE)
-        if found is None:  # pragma: no cover  it is shipped
-            raise HTTPException(404)
-        return found.response(request)
-
     async def static(self, request: Request) -> Response:
-        found = await run_in_threadpool(asset_named, request.path_params["name"])
+        found = await run_in_threadpool(asset_named, request.path_params.get("name", PAGE))
         if found is None:
             raise HTTPException(404, "there is no such file")
         return found.response(request)

@@ -8,28 +8,25 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar, final
+from typing import Any, final
 
 from holdfast.reports.panels import Headline, Report
 from holdfast.reports.render.plotly import panel_json
 from holdfast.server.history import RunHistory
 from holdfast.ui.catalogue import Catalogue
 from holdfast.ui.pacing import Paced
+from holdfast.ui.recent import Recent
 from holdfast.ui.showing import live_report
 from holdfast.wording import harmless, prose
 
 MOST_COMPARED = 10
 """Runs on one page: there are as many colours."""
-_STORIES = 24
+_READERS = 24
 _VIEWS = 24
-
-Key = TypeVar("Key", bound=Hashable)
-Value = TypeVar("Value")
 
 
 @final
@@ -61,27 +58,6 @@ class Snapshot:
 
 
 @final
-class Recent(Generic[Key, Value]):
-    """The last few things that were asked for; the others are forgotten."""
-
-    def __init__(self, make: Callable[[Key], Value], *, most: int) -> None:
-        self._make = make
-        self._most = most
-        self._kept: OrderedDict[Key, Value] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, key: Key) -> Value:
-        """Return the thing of a key; made if it is not there (any more)."""
-        with self._lock:
-            if key not in self._kept:
-                self._kept[key] = self._make(key)
-            self._kept.move_to_end(key)
-            while len(self._kept) > self._most:
-                self._kept.popitem(last=False)
-            return self._kept[key]
-
-
-@final
 class Reader:
     """A history that threads share: who holds its lock may read on and look at it."""
 
@@ -109,7 +85,7 @@ class Views:
     def __init__(self, catalogue: Catalogue, *, patience: float = 1.0) -> None:
         self._catalogue = catalogue
         self._patience = patience
-        self._readers: Recent[Path, Reader] = Recent(Reader, most=_STORIES)
+        self._readers: Recent[Path, Reader] = Recent(Reader, most=_READERS)
         self._views: Recent[tuple[str, ...], Paced[Snapshot | None]] = Recent(self._paced, most=_VIEWS)
 
     def snapshot(self, runs: tuple[str, ...]) -> Snapshot | None:
