@@ -18,14 +18,14 @@ from rich.console import Console
 from holdfast.cli.folders import reserved
 from holdfast.cli.progress import Lane, watcher
 from holdfast.cli.show import show
-from holdfast.errors import HoldfastError, ParameterError, RunError
+from holdfast.errors import HoldfastError, ParameterError
 from holdfast.wording import plural
 
 if TYPE_CHECKING:
-    from holdfast.cli.progress import Watcher
     from holdfast.deploy import RunStatus, SubmittedRun
     from holdfast.deploy.deployment import NodeStatus
     from holdfast.reports.panels import Value
+    from holdfast.server.record import RoundRecord
 
 app = typer.Typer(
     help="Start, use and stop a Flower federation on this machine: a SuperLink and SuperNodes on loopback. "
@@ -154,7 +154,7 @@ def run(
     with _interruptible(), _unless_empty(place):
         submitted = deployment.submit(application, settings)
         _say(f"run {submitted.run_id}: {place or application}", quiet=quiet)
-        status = _watched(submitted, place, _rounds({**known, **settings}), timeout, quiet=quiet)
+        status = _watch(submitted, place, _rounds({**known, **settings}), timeout, quiet=quiet)
         _report(submitted, status, place, quiet=quiet)
 
 
@@ -256,22 +256,23 @@ def _run_folder(application: Path, known: dict[str, Any], settings: dict[str, An
     return place
 
 
-def _watched(
+def _watch(
     submitted: SubmittedRun, place: Path | None, rounds: int, timeout: float | None, *, quiet: bool
 ) -> RunStatus:
     """Follow a run to its end; stop it if somebody wishes so, or the time is over."""
-    shown = watcher({"": Lane(rounds, _rounds_done(place))}, quiet=quiet or place is None)
+    lane = Lane(rounds, len(list(_records(place, 0))))
+    shown = watcher({"": lane}, quiet=quiet or place is None)
+
+    def show_new_rounds() -> None:
+        for record in _records(place, lane.done):
+            shown.saw("", record)
+
     try:
         with shown:
-            for status in submitted.follow(timeout):
-                if place is not None:
-                    _show_new(shown, place)
-                if status is not None:
-                    return status
+            return submitted.wait(timeout, look=show_new_rounds)
     except (KeyboardInterrupt, HoldfastError):
         submitted.stop()
         raise
-    raise RunError(f"run {submitted.run_id} was not followed to its end")
 
 
 @contextmanager
@@ -291,21 +292,12 @@ def _rounds(settings: dict[str, Any]) -> int:
     return rounds if isinstance(rounds, int) and rounds > 0 else 1
 
 
-def _rounds_done(place: Path | None) -> int:
+def _records(place: Path | None, done: int) -> Iterator[RoundRecord]:
+    """Yield the rounds of a run that are written down, but for those that were done before."""
     from holdfast.server.folder import RunFolder
 
-    if place is None or not (place / "rounds.jsonl").is_file():
-        return 0
-    return RunFolder(place).num_rounds()
-
-
-def _show_new(shown: Watcher, place: Path) -> None:
-    """Show the rounds that were written down since."""
-    from holdfast.server.folder import RunFolder
-
-    if (place / "rounds.jsonl").is_file():
-        for record in islice(RunFolder(place).records(), shown.lanes[""].done, None):
-            shown.saw("", record)
+    if place is not None and (place / "rounds.jsonl").is_file():
+        yield from islice(RunFolder(place).records(), done, None)
 
 
 def _report(submitted: SubmittedRun, status: RunStatus, place: Path | None, *, quiet: bool) -> None:

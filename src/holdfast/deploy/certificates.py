@@ -10,7 +10,6 @@ import ipaddress
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import final
@@ -33,31 +32,19 @@ LONGEST = 3650
 
 
 @final
-@dataclass(frozen=True)
 class Certificates:
     """The files of an authority and of the server certificate that it signed."""
 
-    folder: Path
-
-    @property
-    def authority(self) -> Path:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.authority = folder / "ca.crt"
         """The certificate of the authority: what every node and every user of the federation must have."""
-        return self.folder / "ca.crt"
-
-    @property
-    def authority_key(self) -> Path:
+        self.authority_key = folder / "ca.key"
         """The private key of the authority; whoever has it can pretend to be the server."""
-        return self.folder / "ca.key"
-
-    @property
-    def server(self) -> Path:
+        self.server = folder / "server.pem"
         """The certificate that the SuperLink shows."""
-        return self.folder / "server.pem"
-
-    @property
-    def server_key(self) -> Path:
+        self.server_key = folder / "server.key"
         """The private key of the SuperLink."""
-        return self.folder / "server.key"
 
     @property
     def exist(self) -> bool:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 from holdfast.errors import CorruptRunError, ParameterError
 from holdfast.runs import is_deployment
@@ -15,6 +15,7 @@ from holdfast.server.folder import RunFolder
 from holdfast.server.history import Tally
 from holdfast.server.history.rounds import NUMBERS
 from holdfast.server.record import RoundRecord
+from holdfast.values import dotted_table
 
 Setting = bool | int | float | str
 
@@ -77,9 +78,11 @@ class Exported:
     def settings(self) -> dict[str, Setting]:
         """Return the configuration, and what it was made with, as dotted names and plain values."""
         try:
-            return dict(_flat(parse_toml(self.folder().config_text())))
+            table = parse_toml(self.folder().config_text())
         except ParameterError as error:
             raise CorruptRunError(f"the config.toml of {str(self.path)!r} cannot be read: {error}") from None
+        plain = (bool, int, float, str)
+        return {key: each if isinstance(each, plain) else str(each) for key, each in dotted_table(table).items()}
 
     def rounds(self) -> Iterator[Round]:
         """Yield the rounds that are written down, in their order."""
@@ -114,13 +117,3 @@ def figures(record: RoundRecord, *, byzantine_known: bool) -> dict[str, float]:
     found |= {f"seconds/{part}": seconds for part, seconds in record.seconds.items()}
     found |= {f"metrics/{name}": value for name, value in record.metrics.items()}
     return {name: float(value) for name, value in found.items() if value is not None and math.isfinite(value)}
-
-
-def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Setting]]:
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
-        elif isinstance(value, (bool, int, float, str)):
-            yield prefix + key, value
-        else:
-            yield prefix + key, str(value)
