@@ -78,7 +78,7 @@ def test_bad_grids_are_one_line_and_exit_code_2(
 def test_a_missing_extra_names_the_command_that_installs_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compare, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "polars", None)
     assert "pip install 'holdfast[compare]'" in refused(capsys, monkeypatch, "compare", "quick")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +11,6 @@ from rich.console import Console
 
 from holdfast.cli.folders import usual_jobs
 from holdfast.cli.progress import Lane, watcher
-from holdfast.errors import RunError
 from holdfast.wording import harmless, plural
 
 if TYPE_CHECKING:
@@ -45,10 +43,11 @@ def compare(
 
     Exit code 0, or 2 if the grid cannot be compared, or 1 if cells failed, or 130 if it was stopped by Ctrl-C.
     """
-    _check_extra()
     from holdfast.sweeps.runs.comparison import Comparison
     from holdfast.sweeps.runs.grid import read_grid
+    from holdfast.sweeps.runs.results import require_polars
 
+    require_polars()
     folder = out if out is not None else COMPARISONS / Path(grid).stem
     comparison = Comparison(read_grid(grid), folder)
     if dry_run:
@@ -66,11 +65,6 @@ def compare(
         raise typer.Exit(130)
     if failed:
         raise typer.Exit(1)
-
-
-def _check_extra() -> None:
-    if find_spec("polars") is None:
-        raise RunError("polars is not installed, and a comparison needs it: pip install 'holdfast[compare]'")
 
 
 def _pool(jobs: int | None, ray: str | None) -> Pool:

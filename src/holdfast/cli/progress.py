@@ -131,20 +131,6 @@ class Watcher(ABC):
 
 
 @final
-class Silent(Watcher):
-    """Shows nothing."""
-
-    def show(self, name: str) -> None:
-        """Show nothing."""
-
-    def note(self, text: str) -> None:
-        """Show nothing."""
-
-    def stopping(self) -> None:
-        """Show nothing."""
-
-
-@final
 class Lines(Watcher):
     """Prints a line now and then: at most one a second and about twenty in all, and at least one a minute."""
 
@@ -175,7 +161,8 @@ class Lines(Watcher):
 
     def stopping(self) -> None:
         """Write past all buffers: the signal may have come in the middle of a print."""
-        os.write(2, f"{STOPPING}\n".encode())
+        if not self._console.quiet:
+            os.write(2, f"{STOPPING}\n".encode())
 
     def _print(self, text: str) -> None:
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)
@@ -262,7 +249,5 @@ def _digits(loss: float | None) -> str:
 
 def watcher(lanes: Mapping[str, Lane], *, quiet: bool = False) -> Watcher:
     """Return who shows these runs: bars if stderr is a terminal, lines if not."""
-    if quiet:
-        return Silent(lanes)
-    console = Console(stderr=True)
-    return Bars(lanes, console) if console.is_terminal else Lines(lanes, console)
+    console = Console(stderr=True, quiet=quiet)
+    return Bars(lanes, console) if console.is_terminal and not quiet else Lines(lanes, console)

@@ -37,6 +37,6 @@ def standardized(dataset: Dataset) -> Dataset:
     return replace(dataset, features=features, test_features=tests)
 
 
-def classes(labels: NDArray[np.integer]) -> Tensor:
+def classes(labels: NDArray[np.integer | np.bool_]) -> Tensor:
     """Return class numbers as int64."""
     return torch.from_numpy(labels.astype(np.int64))

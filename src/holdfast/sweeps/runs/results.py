@@ -101,7 +101,7 @@ _OWN = ("state", "reason", "assumed", "num_byzantine", "key", "config")
 _FIGURES = tuple(field.name for field in fields(Figures))
 
 
-def polars() -> Any:
+def require_polars() -> Any:
     """Return the library that reads and writes Parquet.
 
     Raises:
@@ -120,7 +120,7 @@ def write_results(path: Path, results: Iterable[Result]) -> None:
     Raises:
         RunError: it cannot be written; what was there before is still there.
     """
-    pl = polars()
+    pl = require_polars()
     rows = list(results)
     keys = list(dict.fromkeys(key for row in rows for key in row.settings))
     columns: dict[str, Any] = {key: _column(pl, [row.settings.get(key) for row in rows]) for key in keys}
@@ -155,7 +155,7 @@ def read_results(path: Path) -> list[Result]:
     Raises:
         CorruptRunError: it is not there, or not what a comparison writes.
     """
-    pl = polars()
+    pl = require_polars()
     try:
         rows = pl.read_parquet(path).to_dicts()
         return [_result(row) for row in rows]
