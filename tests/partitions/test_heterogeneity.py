@@ -17,7 +17,7 @@ from holdfast.partitions import (
     UnequalPartition,
     heterogeneity,
 )
-from holdfast.partitions.dealing import apportioned, ranks, with_at_least
+from holdfast.partitions.dealing import apportion, ranks, with_at_least
 from holdfast.rng import stream
 
 
@@ -78,7 +78,7 @@ def test_apportioned_numbers_sum_up_and_stay_within_one_of_their_quota() -> None
     for _ in range(50):
         weights = generator.integers(0, 9, 12)
         total = int(generator.integers(0, weights.sum() + 1))
-        counts = apportioned(total, weights)
+        counts = apportion(total, weights)
         assert counts.sum() == total
         assert (counts <= weights).all()
         assert (np.abs(counts - total * weights / weights.sum()) < 1).all()

@@ -93,7 +93,7 @@ def _write(out: Path, result: Aggregation) -> None:
 def _rule(name: str, bounds: dict[str, Any], settings: list[str], config: Path | None) -> Aggregator:
     """Return the rule that the options describe."""
     from holdfast.aggregators import RULES
-    from holdfast.runs.files import assignment
+    from holdfast.runs.files import parse_assignment
 
     if config is not None:
         if bounds or settings or name != "rage":
@@ -101,7 +101,7 @@ def _rule(name: str, bounds: dict[str, Any], settings: list[str], config: Path |
                 f"--config {str(config)!r} describes the whole rule; leave out the other options of the rule"
             )
         return RULES.from_table(_table(config))
-    parameters = dict(assignment(text) for text in settings)
+    parameters = dict(parse_assignment(text) for text in settings)
     for key, value in bounds.items():
         if parameters.setdefault(key, value) != value:
             raise ParameterError(f"--{key.replace('_', '-')} {value} contradicts --set {key}={parameters[key]}")

@@ -96,7 +96,7 @@ def certify(
     request = PlanRequest(problem=problem, protocol=protocol, slack=slack, failure=failure)
     with Console(stderr=True).status("looking at the run"):
         found = judge(path, request=request, clients=clients, points=points, curvatures=curvatures, sigma0=sigma0)
-    where = None if found.models is None else _drawn(found, plot)
+    where = None if found.models is None else _write_plot(found, plot)
     if as_json:
         typer.echo(json.dumps(found.as_dict(), allow_nan=False))
     else:
@@ -122,7 +122,7 @@ def _check_options(path: Path, given: list[str], plot: Path | None) -> None:
         )
 
 
-def _drawn(found: Certification, plot: Path | None) -> str:
+def _write_plot(found: Certification, plot: Path | None) -> str:
     """Write the plot and say where; or say why there is none, unless it was asked for and cannot be written."""
     from holdfast.reports.render.image import write_picture
     from holdfast.reports.sections.theory import bound_panel, filter_panel

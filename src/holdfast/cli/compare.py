@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from holdfast.cli.folders import usual_jobs
+from holdfast.cli.folders import default_jobs
 from holdfast.cli.progress import Lane, watcher
 from holdfast.wording import harmless, plural
 
@@ -71,7 +71,7 @@ def _pool(jobs: int | None, ray: str | None) -> Pool:
     from holdfast.sweeps.pool import WorkerProcesses
     from holdfast.sweeps.ray import RayCluster
 
-    return WorkerProcesses(jobs=jobs or usual_jobs()) if ray is None else RayCluster(address=ray)
+    return WorkerProcesses(jobs=jobs or default_jobs()) if ray is None else RayCluster(address=ray)
 
 
 def _play(comparison: Comparison, pool: Pool, limit: int | None, seconds: float | None) -> int:

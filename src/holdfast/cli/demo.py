@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from holdfast.cli.folders import reserved, usual_jobs
+from holdfast.cli.folders import default_jobs, reserve_folder
 from holdfast.cli.following import follow
 from holdfast.cli.progress import Lane, watcher
 from holdfast.cli.run import Jobs
@@ -40,8 +40,8 @@ def demo(
     from holdfast.reports.render import terminal
     from holdfast.server.history import open_run
 
-    folder = reserved("demo")
-    runs = program.start(folder, seed=seed, rounds=rounds, jobs=jobs or usual_jobs())
+    folder = reserve_folder("demo")
+    runs = program.start(folder, seed=seed, rounds=rounds, jobs=jobs or default_jobs())
     console.print(
         "100 clients hold the digits, 20 of them lie (a little is enough, z = 1.5); 40 take part in a round.\n"
         "Three servers: one takes the mean, one RAGE; the oracle knows who lies and takes the mean of the others.",

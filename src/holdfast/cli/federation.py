@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from holdfast.cli.folders import reserved
+from holdfast.cli.folders import reserve_folder
 from holdfast.cli.progress import Lane, watcher
 from holdfast.cli.show import show
 from holdfast.errors import HoldfastError, ParameterError
@@ -151,7 +151,7 @@ def run(
     place = _run_folder(application, known, settings, out)
     if "nodes" in known:
         settings.setdefault("nodes", str(deployment.folder.roster))
-    with _interruptible(), _unless_empty(place):
+    with _interruptible(), _removed_if_empty(place):
         submitted = deployment.submit(application, settings)
         _say(f"run {submitted.run_id}: {place or application}", quiet=quiet)
         status = _watch(submitted, place, _rounds({**known, **settings}), timeout, quiet=quiet)
@@ -240,9 +240,9 @@ def _node_configs(byzantine: list[str], settings: list[str]) -> dict[int, dict[s
 
 
 def _settings(texts: list[str]) -> dict[str, Any]:
-    from holdfast.runs.files import assignment
+    from holdfast.runs.files import parse_assignment
 
-    return dict(assignment(text) for text in texts)
+    return dict(parse_assignment(text) for text in texts)
 
 
 def _run_folder(application: Path, known: dict[str, Any], settings: dict[str, Any], out: Path | None) -> Path | None:
@@ -251,7 +251,7 @@ def _run_folder(application: Path, known: dict[str, Any], settings: dict[str, An
         return None
     if out is None and settings.get("run-folder"):
         out = Path(settings["run-folder"])
-    place = out if out is not None else reserved(application.resolve().name)
+    place = out if out is not None else reserve_folder(application.resolve().name)
     settings["run-folder"] = str(place.absolute())
     return place
 
@@ -276,7 +276,7 @@ def _watch(
 
 
 @contextmanager
-def _unless_empty(place: Path | None) -> Iterator[None]:
+def _removed_if_empty(place: Path | None) -> Iterator[None]:
     """Keep the folder that was made for a run, unless nothing came of it."""
     try:
         yield

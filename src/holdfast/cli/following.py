@@ -35,7 +35,7 @@ class Stopper:
     def __enter__(self) -> Self:
         """Listen."""
         for each in SIGNALS:
-            self._before[each] = signal.signal(each, self._heard)
+            self._before[each] = signal.signal(each, self._on_signal)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -43,7 +43,7 @@ class Stopper:
         for each, handler in self._before.items():
             signal.signal(each, handler)
 
-    def _heard(self, number: int, frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
         del frame
         if os.getpid() != self._process:
             return

@@ -58,10 +58,10 @@ def starting_text(**names: str) -> str:
     """Return a configuration to start from, with these parts in place of the demonstration's."""
     from holdfast.runs import template
 
-    return template(_chosen(names))
+    return template(_starting_config(names))
 
 
-def _chosen(names: Mapping[str, str]) -> RunConfig:
+def _starting_config(names: Mapping[str, str]) -> RunConfig:
     """Return the demonstration's configuration with other parts, as far as they were named."""
     from holdfast.aggregators import Need
     from holdfast.attacks import FractionMembers, Honest
@@ -71,7 +71,7 @@ def _chosen(names: Mapping[str, str]) -> RunConfig:
 
     config, usual = configs(rounds=100)["rage"], RunConfig()
     changes: dict[str, Any] = {
-        key: _built(key, name) for key, name in names.items() if name != NAMED[key].name(getattr(config, key))
+        key: _build_part(key, name) for key, name in names.items() if name != NAMED[key].name(getattr(config, key))
     }
     if "data" in changes:  # the demonstration's are for clients with a handful of points
         changes |= {"lr": usual.lr, "batch_size": usual.batch_size}
@@ -82,7 +82,7 @@ def _chosen(names: Mapping[str, str]) -> RunConfig:
     return config.model_copy(update={"checkpoint_every": usual.checkpoint_every, **changes})
 
 
-def _built(key: str, name: str) -> Any:
+def _build_part(key: str, name: str) -> Any:
     """Return the named part; a rule that must be told a bound is told one."""
     from holdfast.simulation.tables import NAMED
 

@@ -49,9 +49,9 @@ def list_(
 
     Rules and attacks that take another inside are written before it with a plus, such as nnm+krum or sleeper+sign-flip.
     """
-    from holdfast.importing import imported
+    from holdfast.importing import import_object
 
-    registry: Registry[Any] = imported(KINDS[kind], "a registry")
+    registry: Registry[Any] = import_object(KINDS[kind], "a registry")
     chosen = registry if name is None else {part: registry[part] for part in name.split("+")}
     if long or name is not None:
         facts = _FACTS.get(kind, _citation)

@@ -95,7 +95,7 @@ def plan(
         "failure": failure,
         "target": target,
     }
-    found = _planned(config, set_ or [], numbers)
+    found = _plan_run(config, set_ or [], numbers)
     if as_json:
         typer.echo(json.dumps(found.as_dict(), allow_nan=False))
         return
@@ -120,9 +120,9 @@ def _batch(text: str | None) -> int | str | None:
         raise ParameterError(f'--batch must be a whole number of at least 1 or "full", got {text!r}') from None
 
 
-def _planned(config: Path | None, settings: list[str], numbers: dict[str, Any]) -> Plan:
+def _plan_run(config: Path | None, settings: list[str], numbers: dict[str, Any]) -> Plan:
     if config is None:
-        _complete(settings, {**numbers["problem"], **numbers["protocol"]})
+        _require_numbers(settings, {**numbers["problem"], **numbers["protocol"]})
     from holdfast.certification import PlanRequest, plan_numbers
     from holdfast.certification import plan as look
 
@@ -168,7 +168,7 @@ def _with_lr(request: PlanRequest) -> PlanRequest:
     return replace(request, protocol=protocol)
 
 
-def _complete(settings: list[str], given: Mapping[str, Any]) -> None:
+def _require_numbers(settings: list[str], given: Mapping[str, Any]) -> None:
     """Refuse numbers that are not enough without a configuration."""
     if settings:
         raise ParameterError(f"--set changes a configuration, and none was given; got --set {settings[0]}")

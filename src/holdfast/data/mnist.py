@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from holdfast.data.base import Dataset, DataSource
 from holdfast.data.files import DataFile
 from holdfast.data.idx import parse_idx
-from holdfast.data.pixels import classes, scaled, standardized
+from holdfast.data.pixels import classes, scale_pixels, standardize
 from holdfast.data.places import FileSet, Location, read_files
 from holdfast.data.registry import DATASETS
 from holdfast.errors import CorruptDataError
@@ -157,13 +157,13 @@ def _images_and_labels(wanted: FileSet, path: str | None, *, standard: bool = Fa
     test_features = _pixels(test_images, names[2])
     dataset = Dataset(
         name=wanted.name,
-        features=scaled(features),
+        features=scale_pixels(features),
         labels=classes(parse_idx(train_labels, (len(features),), names[1])),
-        test_features=scaled(test_features),
+        test_features=scale_pixels(test_features),
         test_labels=classes(parse_idx(test_labels, (len(test_features),), names[3])),
         num_classes=10,
     )
-    return standardized(dataset) if standard else dataset
+    return standardize(dataset) if standard else dataset
 
 
 def _pixels(content: bytes, name: str) -> NDArray[np.uint8]:

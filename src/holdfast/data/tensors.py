@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.data.base import Dataset
-from holdfast.data.pixels import scaled
+from holdfast.data.pixels import scale_pixels
 from holdfast.errors import DataError
 
 
@@ -92,7 +92,7 @@ def _features(values: Any, name: str) -> Tensor:
             f"shape {array.shape}"
         )
     if array.dtype == np.uint8:
-        return scaled(array)
+        return scale_pixels(array)
     kind = _kind(array)
     largest = float(np.finfo(np.float32).max)
     if kind is np.float64 and bool((np.isfinite(array) & (np.abs(array) > largest)).any()):

@@ -97,9 +97,9 @@ def make_certificates(folder: Path, hosts: Sequence[str] = (), days: int = 365) 
     private_folder(folder)
     authority_key, server_key = (ec.generate_private_key(ec.SECP384R1()) for _ in range(2))
     authority_name = _subject("holdfast federation")
-    authority = _signed(_authority(authority_key), authority_name, authority_name, authority_key, days)
+    authority = _sign(_authority(authority_key), authority_name, authority_name, authority_key, days)
     served = _server(server_key, authority_key, names)
-    server = _signed(served, _subject("SuperLink"), authority_name, authority_key, days)
+    server = _sign(served, _subject("SuperLink"), authority_name, authority_key, days)
     write_new(files.authority_key, _pkcs8(authority_key))
     write_new(files.server_key, _pkcs8(server_key))
     write_new(files.authority, authority.public_bytes(serialization.Encoding.PEM), mode=0o644)
@@ -213,7 +213,7 @@ def _server(
     )
 
 
-def _signed(
+def _sign(
     builder: x509.CertificateBuilder, subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, days: int
 ) -> x509.Certificate:
     now = datetime.now(UTC)

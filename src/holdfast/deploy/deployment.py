@@ -19,7 +19,7 @@ from holdfast.deploy.folder import DeploymentFolder
 from holdfast.deploy.guardian import start_guardian
 from holdfast.deploy.node_configs import check_configs, complete_configs, default_config
 from holdfast.deploy.ports import free_ports, is_free, requested_ports
-from holdfast.deploy.processes import end_family
+from holdfast.deploy.processes import end_process_tree
 from holdfast.deploy.services import ServerApp, ServerService, Service, ServiceContext, SuperNode
 from holdfast.deploy.state import DeploymentState, NodeConfig, NodeState, ProcessState, Setting
 from holdfast.deploy.submission import SubmittedRun, status_of, submit
@@ -135,7 +135,7 @@ class LocalDeployment:
             before = place.state()
             state = next_state(place, secure=secure, port=port, configs=configs)
             if before is not None:
-                end_family([], before.marker)
+                end_process_tree([], before.marker)
             _make_secrets(place, state, hosts, days)
             deployment = cls(place, state)
             place.save(state)
@@ -266,7 +266,7 @@ class LocalDeployment:
             self._end()
 
     def _end(self) -> None:
-        end_family([process for service in self.services for process in service.processes()], self.marker)
+        end_process_tree([process for service in self.services for process in service.processes()], self.marker)
         for service in self.services:
             service.forget_process()
         if self._guardian is not None:

@@ -81,11 +81,11 @@ class Layout:
 
     def parameters_of(self, module: nn.Module, dtype: torch.dtype) -> Float[Tensor, " d"]:
         """Return the parameters of a module as one new vector."""
-        return _flat(self.parameters, dict(module.named_parameters()), dtype)
+        return _flatten(self.parameters, dict(module.named_parameters()), dtype)
 
     def buffers_of(self, module: nn.Module, dtype: torch.dtype) -> Float[Tensor, " m"]:
         """Return the floating-point buffers of a module as one new vector."""
-        return _flat(self.buffers, dict(module.named_buffers()), dtype)
+        return _flatten(self.buffers, dict(module.named_buffers()), dtype)
 
     @torch.no_grad()
     def load(self, module: nn.Module, parameters: Float[Tensor, " d"], buffers: Float[Tensor, " m"]) -> None:
@@ -107,7 +107,7 @@ def _places(tensors: Mapping[str, Tensor]) -> tuple[Place, ...]:
 
 
 @torch.no_grad()
-def _flat(places: Iterable[Place], tensors: Mapping[str, Tensor], dtype: torch.dtype) -> Tensor:
+def _flatten(places: Iterable[Place], tensors: Mapping[str, Tensor], dtype: torch.dtype) -> Tensor:
     places = tuple(places)
     flat = torch.empty(sum(place.size for place in places), dtype=dtype)
     for place in places:

@@ -12,7 +12,7 @@ from holdfast.sweeps.runs.choices import ATTACK, RULE
 from holdfast.sweeps.runs.commentary import commentary
 from holdfast.sweeps.runs.comparison import GRID
 from holdfast.sweeps.runs.grid import Grid
-from holdfast.sweeps.runs.ranking import Case, RankedRule, duels, in_words, mean_figure, was_played
+from holdfast.sweeps.runs.ranking import Case, RankedRule, duels, has_figures, in_words, mean_figure
 from holdfast.sweeps.runs.results import Result, State
 
 _PRECISION = "share of removals that hit liars, over runs with any"
@@ -74,7 +74,7 @@ def _ranked(each: RankedRule) -> tuple[Value, ...]:
 
 def filtering(cases: Sequence[Case], keys: frozenset[str]) -> Section | None:
     """Return precision and recall of the rules that remove clients, by attack and setting; None if none does."""
-    played = [case for case in cases if case.rule != ORACLE and was_played(case)]
+    played = [case for case in cases if case.rule != ORACLE and has_figures(case)]
     removing = {
         case.rule
         for case in played

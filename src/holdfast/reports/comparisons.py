@@ -43,10 +43,10 @@ from holdfast.sweeps.runs.ranking import (
     WorstCase,
     duels,
     has_byzantine,
+    has_figures,
     in_words,
     ranking,
     varied_keys,
-    was_played,
 )
 from holdfast.sweeps.runs.results import Result, State, read_results
 
@@ -226,7 +226,7 @@ class _Comparison:
             dict.fromkeys(
                 (case.setting, case.attack)
                 for case in self.cases
-                if case.rule != ORACLE and case.setting in contested and was_played(case)
+                if case.rule != ORACLE and case.setting in contested and has_figures(case)
             )
         )
         pairs.sort(key=lambda pair: (pair[1] == NO_ATTACK, contested[pair[0]]))

@@ -29,7 +29,7 @@ def config_to_toml(config: RunConfig, provenance: Mapping[str, str] | None = Non
     return tomli_w.dumps({**table, PROVENANCE: dict(provenance)} if provenance else table)
 
 
-def sealed(config: RunConfig, made_with: Mapping[str, str]) -> str:
+def seal_config(config: RunConfig, made_with: Mapping[str, str]) -> str:
     """Return the configuration of a run as TOML, with what it is made with and a checksum that tells later changes."""
     return config_to_toml(config, {"config_sha256": checksum(config_to_toml(config)), **made_with})
 
@@ -47,7 +47,7 @@ def config_from_toml(text: str, settings: Iterable[str] = ()) -> RunConfig:
 def _config(table: dict[str, Any], settings: Iterable[str]) -> RunConfig:
     table.pop(PROVENANCE, None)
     for setting in settings:
-        change(table, *assignment(setting))
+        set_key(table, *parse_assignment(setting))
     return config_from_table(table)
 
 
@@ -91,10 +91,10 @@ def parse_toml(text: str) -> dict[str, Any]:
         raise ParameterError(f"not valid TOML: {error}") from None
 
 
-def assignment(text: str) -> tuple[str, Any]:
+def parse_assignment(text: str) -> tuple[str, Any]:
     """Return (key, value) of KEY=VALUE; a value that is no TOML is a string.
 
-    >>> assignment("lr=0.5"), assignment("rule=nnm+krum")
+    >>> parse_assignment("lr=0.5"), parse_assignment("rule=nnm+krum")
     (('lr', 0.5), ('rule', 'nnm+krum'))
     """
     key, equals, value = text.partition("=")
@@ -115,7 +115,7 @@ _ONE_OF = {
 """Keys that say the same in two ways; setting one takes the other out of the same table."""
 
 
-def change(table: dict[str, Any], key: str, value: Any) -> None:
+def set_key(table: dict[str, Any], key: str, value: Any) -> None:
     """Put a value in its place; "rule=krum" begins the table [rule] anew with this name."""
     *path, last = key.split(".")
     if not path and last in NAMED and isinstance(value, str):
@@ -152,7 +152,7 @@ def _section(path: str, names: Registry[Any], value: ValueObject) -> list[str]:
     table = names.to_table(value, complete=True)
     inside = {key: each for key, each in value if isinstance(table.get(key), Mapping)}
     plain = {key: each for key, each in table.items() if key not in inside and key != "name"}
-    lines = [f"[{path}]", _written("name", table["name"]), *_entries(type(value), plain, leave_out=inside), ""]
+    lines = [f"[{path}]", _toml_line("name", table["name"]), *_entries(type(value), plain, leave_out=inside), ""]
     for key, each in inside.items():
         lines += [*_comment(type(value).model_fields[key].description), *_section(f"{path}.{key}", names, each)]
     return lines
@@ -163,12 +163,12 @@ def _entries(cls: type[ValueObject], table: Mapping[str, Any], leave_out: Collec
     lines: list[str] = []
     for name, field in cls.model_fields.items():
         if name not in leave_out:
-            written = _written(name, table[name]) if name in table else f"# {name} = ..."
+            written = _toml_line(name, table[name]) if name in table else f"# {name} = ..."
             lines += [*_comment(field.description or name.replace("_", " ")), written]
     return lines
 
 
-def _written(key: str, value: Any) -> str:
+def _toml_line(key: str, value: Any) -> str:
     return tomli_w.dumps({key: value}).strip()
 
 

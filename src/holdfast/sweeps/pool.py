@@ -12,7 +12,7 @@ from itertools import islice
 from multiprocessing.connection import Connection, wait
 from typing import Any, ClassVar, TypeVar, final
 
-from holdfast.workers import deaf_children, end_with_parent
+from holdfast.workers import end_with_parent, interrupts_blocked
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -112,7 +112,7 @@ class _Worker:
         if self._process is None:
             context = multiprocessing.get_context("spawn")
             self._connection, theirs = context.Pipe()
-            with deaf_children(), theirs:
+            with interrupts_blocked(), theirs:
                 self._process = context.Process(target=_serve, args=(theirs, self._work), daemon=True)
                 self._process.start()
             self.channels = {self._connection, self._process.sentinel}

@@ -53,7 +53,7 @@ def _connect(address: str) -> Any:
     if find_spec("ray") is None:
         raise RunError(f"Ray is not installed, and --ray needs it: {INSTALL_RAY}")
     try:
-        _knock(address)
+        _check_reachable(address)
         import ray
 
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
@@ -65,7 +65,7 @@ def _connect(address: str) -> Any:
     return ray
 
 
-def _knock(address: str) -> None:
+def _check_reachable(address: str) -> None:
     """Raise `OSError` soon if nobody listens at HOST:PORT; Ray itself would try for minutes."""
     host, colon, port = address.rpartition("://")[2].rpartition(":")
     if colon and port.isdecimal():

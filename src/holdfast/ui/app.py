@@ -66,7 +66,7 @@ def create_app(
     app = Starlette(
         routes=routes,
         middleware=[Middleware(Door, token=token, names=names)],
-        exception_handlers={HTTPException: _refused, HoldfastError: _wrong},
+        exception_handlers={HTTPException: _http_error, HoldfastError: _bad_request},
     )
     app.state.catalogue = catalogue
     return app
@@ -104,19 +104,19 @@ class _Site:
         return self._audience.hears(list_changes(self._catalogue.listing, known=known, pause=self._pause))
 
     async def panels(self, request: Request) -> Response:
-        runs = _asked(request)
+        runs = _requested_runs(request)
         found = await run_in_threadpool(self._views.snapshot, runs)
         if found is None:
             raise HTTPException(404, "there is no such run (any more)")
         return Response(found.whole, media_type="application/json")
 
     async def events(self, request: Request) -> Response:
-        runs = _asked(request)
+        runs = _requested_runs(request)
         known = request.headers.get("last-event-id")
         return self._audience.hears(page_changes(lambda: self._views.snapshot(runs), known=known, pause=self._pause))
 
     async def report(self, request: Request) -> Response:
-        runs = _asked(request)
+        runs = _requested_runs(request)
         paths = [path for run in runs if (path := await run_in_threadpool(self._catalogue.path_of, run)) is not None]
         if len(paths) != len(runs):
             raise HTTPException(404, "there is no such run (any more)")
@@ -127,7 +127,7 @@ class _Site:
         )
 
 
-def _asked(request: Request) -> tuple[str, ...]:
+def _requested_runs(request: Request) -> tuple[str, ...]:
     """Return the ids in an address, each once."""
     runs = tuple(dict.fromkeys(request.path_params["runs"].split(",")))
     if len(runs) > MOST_COMPARED:
@@ -135,12 +135,12 @@ def _asked(request: Request) -> tuple[str, ...]:
     return runs
 
 
-async def _refused(request: Request, error: Exception) -> Response:
+async def _http_error(request: Request, error: Exception) -> Response:
     del request
     told = (error.detail, error.status_code) if isinstance(error, HTTPException) else (str(error), 500)
     return JSONResponse({"error": told[0]}, told[1])
 
 
-async def _wrong(request: Request, error: Exception) -> Response:
+async def _bad_request(request: Request, error: Exception) -> Response:
     del request
     return JSONResponse({"error": harmless(error)}, 400)

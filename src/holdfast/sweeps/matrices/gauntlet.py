@@ -60,10 +60,10 @@ def try_cell(task: Task) -> list[Record]:
     people = _population(cell.model, cell.cohort_size, cell.dim, cell.num_byzantine, cell.seed)
     attack = attack_for(cell.attack)
     same_for_all = None if Knowledge.RULE in attack.all_needs() else under_attack(people, attack, seed=cell.seed)
-    return [_try(label, cell, people, attack, same_for_all) for label in rules]
+    return [_try_rule(label, cell, people, attack, same_for_all) for label in rules]
 
 
-def _try(label: str, cell: Cell, people: Population, attack: Attack, staged: Scene | None) -> Record:
+def _try_rule(label: str, cell: Cell, people: Population, attack: Attack, staged: Scene | None) -> Record:
     rule = rule_for(label, cell.num_byzantine, people.shape.sigma0)
     try:
         rule.check_cohort(cell.cohort_size)

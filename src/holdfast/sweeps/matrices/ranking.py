@@ -42,7 +42,7 @@ def ranking(records: Iterable[Record]) -> list[RankedRule]:
     by_rule: dict[str, list[Record]] = defaultdict(list)
     for record in records:
         by_rule[record.rule].append(record)
-    return sorted((_ranked(rule, each) for rule, each in by_rule.items()), key=lambda each: each.worst_error)
+    return sorted((_rank_rule(rule, each) for rule, each in by_rule.items()), key=lambda each: each.worst_error)
 
 
 def lost_duels(records: Iterable[Record], subject: str = sweep.SUBJECT) -> list[Duel[Record]]:
@@ -59,7 +59,7 @@ def lost_duels(records: Iterable[Record], subject: str = sweep.SUBJECT) -> list[
     return [duel for duel in sweep.duels(draws, subject) if duel.difference.mean < 0.0]
 
 
-def _ranked(rule: str, records: Sequence[Record]) -> RankedRule:
+def _rank_rule(rule: str, records: Sequence[Record]) -> RankedRule:
     hostile = [record for record in records if record.attack != NO_ATTACK and record.error is not None]
     peaceful = [record for record in records if record.attack == NO_ATTACK and record.error is not None]
     by_dim: dict[int, float] = defaultdict(float)

@@ -75,7 +75,7 @@ class Plan:
         """
         found: dict[tuple[tuple[str, Label], ...], Cell] = {}
         for point in self.grid.points():
-            for cell in self._of(point):
+            for cell in self._cells_at(point):
                 place = tuple(sorted(cell.settings.items()))
                 if found.setdefault(place, cell).key != cell.key:
                     raise ParameterError(
@@ -83,7 +83,7 @@ class Plan:
                     )
         return list(found.values())
 
-    def _of(self, point: Mapping[str, Choice]) -> Iterator[Cell]:
+    def _cells_at(self, point: Mapping[str, Choice]) -> Iterator[Cell]:
         table = place_choices(self.grid.base, point)
         try:
             if self.grid.reference and self._is_new(point, {RULE, ATTACK}):

@@ -26,7 +26,7 @@ def commentary(results: Iterable[Result], subject: str = SUBJECT) -> list[str]:
     for verdict in (Verdict.BEATEN, Verdict.WITHIN_NOISE, Verdict.BEST):
         chosen = [each for each in fought if each.verdict is verdict]
         sentences += [_sentence(each, subject, keys) for each in sorted(chosen, key=lambda duel: duel.difference.mean)]
-    return [*sentences, *_peace(rows, subject), *_noise(rows)]
+    return [*sentences, *_cost_without_attack(rows, subject), *_noise(rows)]
 
 
 def _completeness(rows: Sequence[Result]) -> list[str]:
@@ -71,9 +71,9 @@ def _sentence(duel: Duel[Result], subject: str, keys: frozenset[str]) -> str:
     return f"At {where} {subject} and the best other rule cannot be told apart ({why}): {faced}."
 
 
-def _peace(rows: Sequence[Result], subject: str) -> list[str]:
+def _cost_without_attack(rows: Sequence[Result], subject: str) -> list[str]:
     """Say what the subject costs where nobody attacks, against the best rule on the same settings and seeds."""
-    peaceful = _peaceful(rows)
+    peaceful = _without_attack(rows)
     own = peaceful.pop(subject, {})
     costs = {
         rule: float(np.mean([theirs[place][0] - own[place][0] for place in own if place in theirs]))
@@ -92,7 +92,7 @@ def _peace(rows: Sequence[Result], subject: str) -> list[str]:
     return [f"Where nobody attacks {subject} costs {100 * costs[best]:.1f} points against {best} ({level}){more}."]
 
 
-def _peaceful(rows: Iterable[Result]) -> dict[str, dict[tuple[Setting, Label], tuple[float, Figures]]]:
+def _without_attack(rows: Iterable[Result]) -> dict[str, dict[tuple[Setting, Label], tuple[float, Figures]]]:
     """Return accuracies and figures without an attack: of every rule, by setting and seed."""
     found: dict[str, dict[tuple[Setting, Label], tuple[float, Figures]]] = defaultdict(dict)
     for row in rows:

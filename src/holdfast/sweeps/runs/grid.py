@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar, final
 
 from holdfast.errors import HoldfastError, ParameterError, UnknownNameError, nearest
-from holdfast.runs.files import change, parse_toml
+from holdfast.runs.files import parse_toml, set_key
 from holdfast.simulation import config_from_table
 from holdfast.sweeps.matrices.catalogue import with_bound
 from holdfast.sweeps.ranking import Label
@@ -132,7 +132,7 @@ def _base(given: Mapping[str, Any]) -> Table:
     """Return the table of a configuration; the keys of a table may be written with dots, as in --set."""
     table: Table = {}
     for key, value in given.items():
-        change(table, key, value)
+        set_key(table, key, value)
     try:
         config_from_table(_rule_with_bound(table))
     except HoldfastError as error:

@@ -89,13 +89,15 @@ def ranking(results: Iterable[Result]) -> list[RankedRule]:
     worst = [each for each in sweep.worst_of(sweep.cases(rows)) if each.setting in wanted]
     rules = dict.fromkeys(row.rule for row in everything)
     found = [
-        _ranked(rule, [row for row in rows if row.rule == rule], [each for each in worst if each.rule == rule], wanted)
+        _rank_rule(
+            rule, [row for row in rows if row.rule == rule], [each for each in worst if each.rule == rule], wanted
+        )
         for rule in rules
     ]
     return sorted(found, key=lambda each: (-each.num_settings, -(each.score.mean if each.score else -1.0)))
 
 
-def _ranked(rule: str, rows: Sequence[Result], worst: Sequence[WorstCase], wanted: set[Setting]) -> RankedRule:
+def _rank_rule(rule: str, rows: Sequence[Result], worst: Sequence[WorstCase], wanted: set[Setting]) -> RankedRule:
     complete = [each for each in worst if each.complete]
     hostile = [row for row in rows if row.attack != NO_ATTACK]
     return RankedRule(
@@ -124,7 +126,7 @@ def _score(worst: Sequence[WorstCase]) -> Estimate | None:
     return Estimate(mean=mean, half_width=over_seeds.half_width, number=over_seeds.number)
 
 
-def was_played(case: Case) -> bool:
+def has_figures(case: Case) -> bool:
     """Return whether there are figures of a case, for any seed."""
     return any(row.figures is not None for row in case.trials)
 

@@ -15,7 +15,7 @@ from holdfast.durable import replace_file
 from holdfast.errors import CorruptRunError, DataError, HoldfastError
 from holdfast.linalg.threads import one_torch_thread
 from holdfast.runs import Run, config_from_toml
-from holdfast.runs.files import sealed
+from holdfast.runs.files import seal_config
 from holdfast.runs.run import made_with
 from holdfast.server.folder import RunFolder
 from holdfast.simulation import RunConfig
@@ -96,7 +96,7 @@ def _open(folder: Path, config: RunConfig, dataset: Dataset) -> Run:
             return Run.resume(folder, dataset=dataset)
         except CorruptRunError:
             shutil.rmtree(folder)
-    RunFolder.create(folder, sealed(config, made_with(dataset)))
+    RunFolder.create(folder, seal_config(config, made_with(dataset)))
     return Run.resume(folder, dataset=dataset)
 
 
