@@ -31,7 +31,7 @@ def grid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_command_plays_shows_and_says_where_the_results_are(grid: Path) -> None:
-    assert "16 points of the grid, 16 different runs; 0 done in comparisons/mine, 16 to play" in run(
+    assert "16 points of the grid, 16 different runs; 0 done in comparisons/mine, 16 to run" in run(
         "compare", str(grid), "--dry-run"
     )
     shown = run("compare", str(grid), "--limit", "10")

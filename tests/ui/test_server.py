@@ -11,7 +11,7 @@ import pytest
 from tests.ui.servers import served
 
 from holdfast.errors import ParameterError
-from holdfast.ui.server import Place, check_token, listen, serve
+from holdfast.ui.server import PageAddress, check_token, listen, serve
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
@@ -74,6 +74,6 @@ def test_poor_tokens_are_refused_and_not_repeated(token: str) -> None:
 
 
 def test_the_address_can_be_opened() -> None:
-    assert Place(host="127.0.0.1", port=8750, token=None).address == "http://127.0.0.1:8750/"
-    assert Place(host="::1", port=1, token="abc").address == "http://[::1]:1/?token=abc"  # noqa: S106
-    assert Place(host="0.0.0.0", port=1, token=None).address == f"http://{socket.gethostname()}:1/"  # noqa: S104
+    assert PageAddress(host="127.0.0.1", port=8750, token=None).address == "http://127.0.0.1:8750/"
+    assert PageAddress(host="::1", port=1, token="abc").address == "http://[::1]:1/?token=abc"  # noqa: S106
+    assert PageAddress(host="0.0.0.0", port=1, token=None).address == f"http://{socket.gethostname()}:1/"  # noqa: S104

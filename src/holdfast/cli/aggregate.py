@@ -126,11 +126,11 @@ def _facts(result: Aggregation, out: Path | None) -> Iterator[tuple[str, str]]:
     """Yield the evidence for people."""
     yield "clients", f"{len(result.kept)}, of which {result.num_byzantine} assumed Byzantine at the most"
     yield "stopped because", str(result.stop)
-    yield "unusable rows", _listed((~result.usable).nonzero().flatten().tolist())
+    yield "unusable updates", _listed((~result.usable).nonzero().flatten().tolist())
     yield "removed clients", _listed(result.removed)
     yield "half their weight lost", _listed([i for i in result.distrusted if bool(result.kept[i])])
     if result.spread is not None:
-        yield "spread of the kept rows", f"{result.spread:.6g} (largest variance in any direction)"
+        yield "spread of the kept updates", f"{result.spread:.6g} (largest variance in any direction)"
     if result.certificate is not None:
         bound = result.certificate.error_bound()
         yield "error at most", f"{bound:.6g} if the honest spread σ₀ is {result.certificate.sigma0:.6g}"

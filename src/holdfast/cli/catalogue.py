@@ -26,20 +26,20 @@ RULES_INTRODUCTION = f"""# Rules
 {GENERATED}
 [Which rule when, and what is left out](choosing.md) · [names and values in other libraries](peers.md).
 
-Every rule is a pure map from a K × d matrix to an `Aggregation`; it drops unusable rows (NaN, Inf, overflowing squares)
-and counts them against f, the assumed number of Byzantine rows: `num_byzantine`, or `byzantine_fraction` of the rows
-received. Wrappers take a rule inside and are written before it: `nnm+krum`. *Does not keep* names what most rules keep:
-permutation (reordering clients only reorders verdicts), translation and scaling (a common shift or factor moves the
-update alike), rotation, hull (the update lies within the rows in every coordinate), idempotence (equal rows give that
-row), linearity (the update is a weighted sum of the rows).
+Every rule is a pure map from a K × d matrix to an `Aggregation`; it drops unusable updates (NaN, Inf, overflowing
+squares) and counts them against f, the assumed number of Byzantine updates: `num_byzantine`, or `byzantine_fraction` of
+the updates received. Wrappers take a rule inside and are written before it: `nnm+krum`. *Does not keep* names what most
+rules keep: permutation (reordering clients only reorders verdicts), translation and scaling (a common shift or factor
+moves the update alike), rotation, hull (the result lies within the updates in every coordinate), idempotence (equal
+updates give that update), linearity (the result is a weighted sum of the updates).
 """
 ATTACKS_INTRODUCTION = f"""# Attacks
 
 {GENERATED}
 
-Every attack is a pure map from an `AdversaryView` to one row per Byzantine client. The view decides what the adversary
-may know: own (what its clients would send if they were honest), honest (what the honest clients send), rule (the
-server's rule); an attack that must know more is refused. Attacks with an attack inside are written before it:
+Every attack is a pure map from an `AdversaryView` to one update per Byzantine client. The view decides what the
+adversary may know: own (what its clients would send if they were honest), honest (what the honest clients send), rule
+(the server's rule); an attack that must know more is refused. Attacks with an attack inside are written before it:
 `sleeper+sign-flip`, `optimal+alie`. Who is Byzantine in which round is a `Membership`: `FixedMembers`,
 `FractionMembers`, or `ChangingMembers`, drawn anew in every round.
 """
@@ -83,7 +83,7 @@ Byzantine, who is asked and how the step size changes, below.
 def configuration_page() -> str:
     """Return docs/configuration.md."""
     titles = {
-        "byzantine": "[byzantine]: who lies",
+        "byzantine": "[byzantine]: who is Byzantine",
         "cohorts": "[cohorts]: who is asked",
         "schedule": "[schedule]: the step size over the rounds",
     }
@@ -138,11 +138,11 @@ PAGES: Mapping[str, Callable[[], str]] = MappingProxyType(
 def _rows_needed(rule: Aggregator) -> str:
     """Return the smallest cohort as a formula in f, which is linear from f = 1 on for every rule."""
     if any(isinstance(getattr(rule, name), Aggregator) for name in type(rule).model_fields):
-        return "as many rows as the rule inside"
+        return "as many updates as the rule inside"
     one, two = rule.smallest_cohort(1), rule.smallest_cohort(2)
     slope = two - one
     factor = "" if slope == 1 else f"{slope} "
-    return f"{factor}f + {one - slope} rows" if slope else "1 row"
+    return f"{factor}f + {one - slope} updates" if slope else "1 update"
 
 
 def _parameters(kind: type[ValueObject]) -> list[str]:

@@ -17,7 +17,7 @@ def check(
     jobs: Jobs = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with code 1 if there is a warning.")] = False,
 ) -> None:
-    """Show what a configuration resolves to, the memory it will need, and what it cannot promise. Runs nothing.
+    """Show what a configuration resolves to, the memory it will need, and what it cannot guarantee. Runs nothing.
 
     Loads the data. Exit code 0, or 2 if the configuration cannot run.
     """

@@ -175,7 +175,7 @@ def status(folder: Folder = FOLDER) -> None:
     console.print(f"SuperLink: 127.0.0.1:{found.port}, {mode}, {link}", highlight=False)
     if found.note:
         console.print(found.note, highlight=False, markup=False)
-    titles = ("node", "name", "state", "process", "node id", "told besides")
+    titles = ("node", "name", "state", "process", "node id", "other settings")
     rows = tuple(_status_row(index, node) for index, node in enumerate(found.nodes))
     terminal.show(Table(key="nodes", title="", columns=tuple(Column(title=title) for title in titles), rows=rows))
     for run_id, state in found.runs.items():
@@ -187,8 +187,8 @@ def status(folder: Folder = FOLDER) -> None:
 def _status_row(index: int, node: NodeStatus) -> tuple[Value, ...]:
     state = "online" if node.online else "starting or cut off" if node.pid else "does not run"
     usual = {"partition-id", "num-partitions", "name"}
-    told = ", ".join(f"{key}={value}" for key, value in node.config.items() if key not in usual)
-    return index, str(node.client), state, node.pid or None, str(node.node_id) if node.node_id else None, told
+    others = ", ".join(f"{key}={value}" for key, value in node.config.items() if key not in usual)
+    return index, str(node.client), state, node.pid or None, str(node.node_id) if node.node_id else None, others
 
 
 @app.command("down")

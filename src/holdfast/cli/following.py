@@ -1,4 +1,4 @@
-"""Runs as they are played: shown round by round, stopped by a signal between two rounds."""
+"""Runs in progress: shown round by round, stopped by a signal between two rounds."""
 
 from __future__ import annotations
 
@@ -80,13 +80,13 @@ def _in_turn(
     watcher: Watcher,
     stopper: Stopper,
 ) -> int | None:
-    told: list[str] = []
+    noted: list[str] = []
     while playing:
         for name, rounds in list(playing.items()):
             record = next(rounds, None)
             for note in runs[name].notes:
-                if note not in told:
-                    told.append(note)
+                if note not in noted:
+                    noted.append(note)
                     watcher.note(note)
             if record is None:
                 del playing[name]

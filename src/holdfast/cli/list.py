@@ -62,7 +62,7 @@ def list_(
 
 
 def _rule_facts(rule: type[Aggregator]) -> str:
-    needs = f"must know besides the rows: {member_names(rule.needs)}" if rule.needs else "needs the rows only"
+    needs = f"must know besides the updates: {member_names(rule.needs)}" if rule.needs else "needs the updates only"
     return f"{needs}; defined in {rule.citation}"
 
 

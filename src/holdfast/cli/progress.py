@@ -131,7 +131,7 @@ class Watcher(ABC):
 
 
 @final
-class Lines(Watcher):
+class ProgressLines(Watcher):
     """Prints a line now and then: at most one a second and about twenty in all, and at least one a minute."""
 
     def __init__(self, lanes: Mapping[str, Lane], console: Console) -> None:
@@ -169,7 +169,7 @@ class Lines(Watcher):
 
 
 @final
-class Bars(Watcher):
+class ProgressBars(Watcher):
     """Draws a bar for every run."""
 
     def __init__(self, lanes: Mapping[str, Lane], console: Console) -> None:
@@ -250,4 +250,4 @@ def _digits(loss: float | None) -> str:
 def watcher(lanes: Mapping[str, Lane], *, quiet: bool = False) -> Watcher:
     """Return who shows these runs: bars if stderr is a terminal, lines if not."""
     console = Console(stderr=True, quiet=quiet)
-    return Bars(lanes, console) if console.is_terminal and not quiet else Lines(lanes, console)
+    return ProgressBars(lanes, console) if console.is_terminal and not quiet else ProgressLines(lanes, console)

@@ -109,8 +109,8 @@ def watch(run: Run, *, quiet: bool) -> None:
         console.print(f"{path}: {plural(lane.total, 'round')}{done}", highlight=False, soft_wrap=True)
     heard = follow({"": run}, watcher({"": lane}, quiet=quiet))
     if heard is not None:
-        told = f"stopped after {run.folder.num_rounds():,} of {plural(lane.total, 'round')}; continue with"
-        console.print(f"{told}\n  holdfast resume {shlex.quote(str(path))}", highlight=False, soft_wrap=True)
+        text = f"stopped after {run.folder.num_rounds():,} of {plural(lane.total, 'round')}; continue with"
+        console.print(f"{text}\n  holdfast resume {shlex.quote(str(path))}", highlight=False, soft_wrap=True)
         raise typer.Exit(128 + heard)
     report(path, quiet=quiet)
 

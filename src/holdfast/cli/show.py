@@ -39,7 +39,7 @@ def show(
         Order,
         typer.Option(
             help="Which clients come first: those removed in the largest share of their rounds, those most suspicious "
-            "over all rounds (see `holdfast audit`), those with the least weight, those whose rows looked most "
+            "over all rounds (see `holdfast audit`), those with the least weight, those whose updates looked most "
             "suspicious, or those with the smallest number."
         ),
     ] = Order.REMOVED,

@@ -21,7 +21,7 @@ from holdfast.deploy.node_configs import check_configs, complete_configs, defaul
 from holdfast.deploy.ports import free_ports, is_free, requested_ports
 from holdfast.deploy.processes import end_process_tree
 from holdfast.deploy.services import ServerApp, ServerService, Service, ServiceContext, SuperNode
-from holdfast.deploy.state import DeploymentState, NodeConfig, NodeState, ProcessState, Setting
+from holdfast.deploy.state import ConfigValue, DeploymentState, NodeConfig, NodeState, ProcessState
 from holdfast.deploy.submission import SubmittedRun, status_of, submit
 from holdfast.errors import RunError
 from holdfast.values import ValueObject
@@ -43,7 +43,7 @@ class NodeStatus(ValueObject):
     pid: int | None
     """The number of its process; None if it does not run."""
     online: bool
-    config: Mapping[str, Setting]
+    config: Mapping[str, ConfigValue]
 
 
 @final
@@ -179,7 +179,7 @@ class LocalDeployment:
         """Whether any service runs."""
         return any(service.is_running for service in self.services)
 
-    def submit(self, app: str | os.PathLike[str], run_config: Mapping[str, Setting] | None = None) -> SubmittedRun:
+    def submit(self, app: str | os.PathLike[str], run_config: Mapping[str, ConfigValue] | None = None) -> SubmittedRun:
         """Hand the app in a folder to the SuperLink; the run goes on by itself.
 
         Args:

@@ -16,7 +16,7 @@ import tomli_w
 
 from holdfast.deploy.flower_commands import Flwr
 from holdfast.deploy.processes import launch, read_log
-from holdfast.deploy.state import Setting
+from holdfast.deploy.state import ConfigValue
 from holdfast.errors import ParameterError, RunError, nearest
 from holdfast.values import ValueObject, dotted_table
 
@@ -163,7 +163,7 @@ def app_config(app: Path) -> dict[str, Any]:
     return dotted_table(described.get("config", {}))
 
 
-def submit(flwr: Flwr, app: Path, run_config: Mapping[str, Setting]) -> SubmittedRun:
+def submit(flwr: Flwr, app: Path, run_config: Mapping[str, ConfigValue]) -> SubmittedRun:
     """Hand an app to the SuperLink.
 
     Raises:

@@ -17,7 +17,7 @@ from holdfast.server.history.rounds import NUMBERS
 from holdfast.server.record import RoundRecord
 from holdfast.values import dotted_table
 
-Setting = bool | int | float | str
+ExportedSetting = bool | int | float | str
 
 _NAMES = {
     "test_accuracy": "accuracy/test",
@@ -38,7 +38,7 @@ _NAMES = {
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Round:
+class ExportedRound:
     """The numbers of one round."""
 
     number: int
@@ -50,12 +50,12 @@ class Round:
 
 @final
 @dataclass(frozen=True)
-class Exported:
+class ExportedRun:
     r"""A run that is about to be written for somebody else.
 
     >>> import tempfile
     >>> folder = RunFolder.create(Path(tempfile.mkdtemp()) / "run", config='lr = 0.1\n[rule]\nname = "krum"')
-    >>> Exported(folder.path).settings()
+    >>> ExportedRun(folder.path).settings()
     {'lr': 0.1, 'rule.name': 'krum'}
     """
 
@@ -75,7 +75,7 @@ class Exported:
         """Return the folder; `CorruptRunError` if it holds no run."""
         return RunFolder.open(self.path)
 
-    def settings(self) -> dict[str, Setting]:
+    def settings(self) -> dict[str, ExportedSetting]:
         """Return the configuration, and what it was made with, as dotted names and plain values."""
         try:
             table = parse_toml(self.folder().config_text())
@@ -84,7 +84,7 @@ class Exported:
         plain = (bool, int, float, str)
         return {key: each if isinstance(each, plain) else str(each) for key, each in dotted_table(table).items()}
 
-    def rounds(self) -> Iterator[Round]:
+    def rounds(self) -> Iterator[ExportedRound]:
         """Yield the rounds that are written down, in their order."""
         folder = self.folder()
         try:
@@ -94,7 +94,7 @@ class Exported:
         time = self.start
         for record in folder.records():
             time += sum(record.seconds.values())
-            yield Round(number=record.round, time=time, figures=figures(record, byzantine_known=known))
+            yield ExportedRound(number=record.round, time=time, figures=figures(record, byzantine_known=known))
 
 
 def figures(record: RoundRecord, *, byzantine_known: bool) -> dict[str, float]:

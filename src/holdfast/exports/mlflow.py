@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import ParameterError
-from holdfast.exports.figures import Exported, Round
+from holdfast.exports.figures import ExportedRound, ExportedRun
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -57,7 +57,7 @@ def to_mlflow(path: Path, store: str, *, experiment: str = EXPERIMENT) -> str:
         ) from None
     uri = tracking_uri(store)
     _check_database(uri)
-    run = Exported(path)
+    run = ExportedRun(path)
     settings = run.settings()
     try:
         client = MlflowClient(tracking_uri=uri)
@@ -88,7 +88,7 @@ def _check_database(uri: str) -> None:
         )
 
 
-def _export(client: MlflowClient, run: Exported, settings: dict[str, Any], experiment: str) -> str:
+def _export(client: MlflowClient, run: ExportedRun, settings: dict[str, Any], experiment: str) -> str:
     found = client.get_experiment_by_name(experiment)
     place = client.create_experiment(experiment) if found is None else found.experiment_id
     identity = _identity(run, settings)
@@ -103,13 +103,13 @@ def _export(client: MlflowClient, run: Exported, settings: dict[str, Any], exper
     return number
 
 
-def _identity(run: Exported, settings: dict[str, Any]) -> str:
+def _identity(run: ExportedRun, settings: dict[str, Any]) -> str:
     """Return what tells a run from others, without a letter that a filter of MLflow would take for its own."""
     seal = str(settings.get(f"{_PROVENANCE}config_sha256", "unsealed"))
     return _REFUSED.sub("_", f"{run.path.resolve()} {seal[:16]}")
 
 
-def _create_run(client: MlflowClient, run: Exported, settings: dict[str, Any], place: str, identity: str) -> str:
+def _create_run(client: MlflowClient, run: ExportedRun, settings: dict[str, Any], place: str, identity: str) -> str:
     """Make a run, with its parameters and tags, and return its id."""
     from mlflow.entities import Param
 
@@ -127,7 +127,7 @@ def _create_run(client: MlflowClient, run: Exported, settings: dict[str, Any], p
     return number
 
 
-def _log_rounds(client: MlflowClient, number: str, rounds: Iterator[Round]) -> float | None:
+def _log_rounds(client: MlflowClient, number: str, rounds: Iterator[ExportedRound]) -> float | None:
     """Add the rounds, many in one call, and return when the last was over; None if there was none."""
     from mlflow.entities import Metric, RunTag
 

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from holdfast.reports.panels import Code, Column, Panel, Section, Table, Text, Tone, Unit, Value
-from holdfast.sweeps.ranking import ORACLE, SUBJECT, Label, Verdict
+from holdfast.sweeps.ranking import ORACLE, SUBJECT, DuelVerdict, Label
 from holdfast.sweeps.runs.choices import ATTACK, RULE
 from holdfast.sweeps.runs.commentary import commentary
 from holdfast.sweeps.runs.comparison import GRID
-from holdfast.sweeps.runs.grid import Grid
-from holdfast.sweeps.runs.ranking import Case, RankedRule, duels, has_figures, in_words, mean_figure
-from holdfast.sweeps.runs.results import Result, State
+from holdfast.sweeps.runs.grid import ComparisonGrid
+from holdfast.sweeps.runs.ranking import Case, ComparisonRank, duels, has_figures, in_words, mean_figure
+from holdfast.sweeps.runs.results import CellState, Result
 
 _PRECISION = "share of removals that hit liars, over runs with any"
 _RECALL = "share of Byzantine updates that were removed"
@@ -22,7 +22,7 @@ _REMOVED = "share of honest updates that were removed"
 
 def critical_reading(results: Sequence[Result], note: str = "") -> Text:
     """Return what a critical reader would say, after what the grid says of itself."""
-    beaten = any(each.verdict is Verdict.BEATEN for each in duels(results))
+    beaten = any(each.verdict is DuelVerdict.BEATEN for each in duels(results))
     return Text(
         key="reading",
         title="A critical reading",
@@ -31,7 +31,7 @@ def critical_reading(results: Sequence[Result], note: str = "") -> Text:
     )
 
 
-def ranking_table(ranked: Sequence[RankedRule]) -> Table:
+def ranking_table(ranked: Sequence[ComparisonRank]) -> Table:
     """Return the rules by their worst case, the best first."""
     return Table(
         key="ranking",
@@ -56,14 +56,14 @@ def ranking_table(ranked: Sequence[RankedRule]) -> Table:
     )
 
 
-def _ranked(each: RankedRule) -> tuple[Value, ...]:
+def _ranked(each: ComparisonRank) -> tuple[Value, ...]:
     return (
         each.rule,
         each.score.mean if each.score else None,
         each.score.half_width if each.score else None,
         each.lowest.value.mean if each.lowest else None,
         each.lowest.case.attack if each.lowest else None,
-        each.peace,
+        each.without_attack,
         each.precision,
         each.recall,
         each.honest_removed,
@@ -107,7 +107,7 @@ def filtering(cases: Sequence[Case], keys: frozenset[str]) -> Section | None:
     return Section(key="filtering", title="Precision and recall", panels=(table,))
 
 
-def published(grid: Grid | None, cases: Sequence[Case], keys: frozenset[str]) -> Section | None:
+def published(grid: ComparisonGrid | None, cases: Sequence[Case], keys: frozenset[str]) -> Section | None:
     """Return the figures that others have published beside ours; None if the grid names none."""
     if grid is None or not grid.published:
         return None
@@ -152,7 +152,7 @@ def published(grid: Grid | None, cases: Sequence[Case], keys: frozenset[str]) ->
 
 def failures(results: Sequence[Result], keys: frozenset[str]) -> Section | None:
     """Return the cells that have no figures, and why; None if all have."""
-    bad = [row for row in results if row.state in {State.FAILED, State.REFUSED}]
+    bad = [row for row in results if row.state in {CellState.FAILED, CellState.REFUSED}]
     if not bad:
         return None
     rows = [
@@ -177,7 +177,7 @@ def failures(results: Sequence[Result], keys: frozenset[str]) -> Section | None:
     return Section(key="failures", title="Refused and failed", panels=(table,))
 
 
-def configuration(path: Path, results: Sequence[Result], grid: Grid | None) -> Section:
+def configuration(path: Path, results: Sequence[Result], grid: ComparisonGrid | None) -> Section:
     """Return what was chosen from, the grid, one cell in full, and how to do it again."""
     axes: dict[str, dict[Label, None]] = {}
     for row in results:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from holdfast.reports.panels import Column, Panel, Table, Text, Unit, Value
-from holdfast.sweeps.matrices import RankedRule, Record, lost_duels
+from holdfast.sweeps.matrices import GauntletRank, GauntletRecord, lost_duels
 from holdfast.sweeps.ranking import SUBJECT
 
 MOST_DUELS = 12
 """Settings that are listed in which the subject is not the best."""
 
 
-def gauntlet_ranking(ranked: Sequence[RankedRule]) -> Table:
+def gauntlet_ranking(ranked: Sequence[GauntletRank]) -> Table:
     """Return the worst cases, the best rule first."""
     dims = sorted({dim for each in ranked for dim in each.worst_by_dim})
     return Table(
@@ -46,7 +46,7 @@ def gauntlet_ranking(ranked: Sequence[RankedRule]) -> Table:
     )
 
 
-def gauntlet_duels(records: Sequence[Record]) -> Iterator[Panel]:
+def gauntlet_duels(records: Sequence[GauntletRecord]) -> Iterator[Panel]:
     """Yield where the subject is not the best; nothing if it was not there, or alone."""
     duels = lost_duels(records)
     cells = {(r.cohort_size, r.dim, r.num_byzantine, r.model) for r in records}
@@ -78,7 +78,7 @@ def gauntlet_duels(records: Sequence[Record]) -> Iterator[Panel]:
     )
 
 
-def _where(ranked: RankedRule) -> str:
+def _where(ranked: GauntletRank) -> str:
     worst = ranked.worst
     if worst is None:
         return "refused every matrix"

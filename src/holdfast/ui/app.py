@@ -29,9 +29,9 @@ from holdfast.errors import HoldfastError
 from holdfast.ui.assets import asset_named
 from holdfast.ui.catalogue import Catalogue
 from holdfast.ui.downloads import Downloads, file_name
-from holdfast.ui.guards import Door
+from holdfast.ui.guards import AccessGuard
 from holdfast.ui.queries import Query
-from holdfast.ui.streams import Audience, list_changes, page_changes
+from holdfast.ui.streams import Listeners, list_changes, page_changes
 from holdfast.ui.views import MOST_COMPARED, Views
 from holdfast.wording import harmless
 
@@ -65,7 +65,7 @@ def create_app(
     ]
     app = Starlette(
         routes=routes,
-        middleware=[Middleware(Door, token=token, names=names)],
+        middleware=[Middleware(AccessGuard, token=token, names=names)],
         exception_handlers={HTTPException: _http_error, HoldfastError: _bad_request},
     )
     app.state.catalogue = catalogue
@@ -79,7 +79,7 @@ class _Site:
         self._catalogue = catalogue
         self._views = Views(catalogue, patience=patience)
         self._downloads = Downloads()
-        self._audience = Audience()
+        self._listeners = Listeners()
         self._pause = max(patience, 0.05)
 
     async def static(self, request: Request) -> Response:
@@ -101,7 +101,7 @@ class _Site:
 
     async def list_events(self, request: Request) -> Response:
         known = request.headers.get("last-event-id")
-        return self._audience.hears(list_changes(self._catalogue.listing, known=known, pause=self._pause))
+        return self._listeners.stream_to(list_changes(self._catalogue.listing, known=known, pause=self._pause))
 
     async def panels(self, request: Request) -> Response:
         runs = _requested_runs(request)
@@ -113,7 +113,8 @@ class _Site:
     async def events(self, request: Request) -> Response:
         runs = _requested_runs(request)
         known = request.headers.get("last-event-id")
-        return self._audience.hears(page_changes(lambda: self._views.snapshot(runs), known=known, pause=self._pause))
+        changes = page_changes(lambda: self._views.snapshot(runs), known=known, pause=self._pause)
+        return self._listeners.stream_to(changes)
 
     async def report(self, request: Request) -> Response:
         runs = _requested_runs(request)

@@ -41,7 +41,7 @@ _HOST = re.compile(r"(\[(?P<address>[^\[\]]+)\]|(?P<name>[^:\[\]]+))(:[0-9]{1,5}
 
 
 @final
-class Door:
+class AccessGuard:
     """Lets in who may, and says of every answer what a browser may do with it."""
 
     def __init__(self, app: ASGIApp, *, names: frozenset[str] = frozenset(), token: str | None = None) -> None:

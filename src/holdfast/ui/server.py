@@ -25,7 +25,7 @@ _GRACE = 1
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class PageAddress:
     """Where the page is to be found."""
 
     host: str
@@ -40,7 +40,7 @@ class Place:
         return f"http://{shown}:{self.port}/" + (f"?token={self.token}" if self.token else "")
 
 
-def serve(folder: Path, *, host: str, port: int, token: str | None, ready: Callable[[Place], None]) -> None:
+def serve(folder: Path, *, host: str, port: int, token: str | None, ready: Callable[[PageAddress], None]) -> None:
     """Serve the page until a signal ends it.
 
     Args:
@@ -59,7 +59,7 @@ def serve(folder: Path, *, host: str, port: int, token: str | None, ready: Calla
         raise ParameterError(f"{str(folder)!r} is not a folder; give one that holds runs, or will")
     token = check_token(token, host)
     with listen(host, port) as listener:
-        place = Place(host=host, port=listener.getsockname()[1], token=token)
+        place = PageAddress(host=host, port=listener.getsockname()[1], token=token)
         app = create_app(folder, token=token, names=frozenset() if is_loopback(host) else names_here(host))
         config = uvicorn.Config(
             app,

@@ -31,7 +31,7 @@ _VIEWS = 24
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Snapshot:
+class PageSnapshot:
     """A page at some moment, as JSON."""
 
     head: str
@@ -48,7 +48,7 @@ class Snapshot:
         """All of it."""
         return self._with(self.panels)
 
-    def since(self, earlier: Snapshot) -> str:
+    def since(self, earlier: PageSnapshot) -> str:
         """Return what changed: the head, and the panels that are not as they were."""
         return self._with({key: text for key, text in self.panels.items() if earlier.panels.get(key) != text})
 
@@ -86,13 +86,13 @@ class Views:
         self._catalogue = catalogue
         self._patience = patience
         self._readers: Recent[Path, Reader] = Recent(Reader, most=_READERS)
-        self._views: Recent[tuple[str, ...], Paced[Snapshot | None]] = Recent(self._paced, most=_VIEWS)
+        self._views: Recent[tuple[str, ...], Paced[PageSnapshot | None]] = Recent(self._paced, most=_VIEWS)
 
-    def snapshot(self, runs: tuple[str, ...]) -> Snapshot | None:
+    def snapshot(self, runs: tuple[str, ...]) -> PageSnapshot | None:
         """Return the page of some runs; None if one of them is not there (any more). May take a while."""
         return self._views.get(runs).get()
 
-    def _paced(self, runs: tuple[str, ...]) -> Paced[Snapshot | None]:
+    def _paced(self, runs: tuple[str, ...]) -> Paced[PageSnapshot | None]:
         return Paced(_View(self._catalogue, self._readers, runs).snapshot, patience=self._patience)
 
 
@@ -104,9 +104,9 @@ class _View:
         self._catalogue = catalogue
         self._readers = readers
         self._runs = runs
-        self._made: tuple[list[tuple[Reader, int]], Snapshot] | None = None
+        self._made: tuple[list[tuple[Reader, int]], PageSnapshot] | None = None
 
-    def snapshot(self) -> Snapshot | None:
+    def snapshot(self) -> PageSnapshot | None:
         runs = self._runs
         paths = [path for run in runs if (path := self._catalogue.path_of(run)) is not None]
         if len(paths) != len(runs):
@@ -135,7 +135,7 @@ class _View:
         ]
 
 
-def snapshot_of(report: Report, runs: Sequence[Mapping[str, Any]]) -> Snapshot:
+def snapshot_of(report: Report, runs: Sequence[Mapping[str, Any]]) -> PageSnapshot:
     """Return a report as JSON, a text for every panel."""
     panels = {panel.key: _text(panel_json(panel)) for section in report.sections for panel in section.panels}
     sections = [
@@ -155,7 +155,9 @@ def snapshot_of(report: Report, runs: Sequence[Mapping[str, Any]]) -> Snapshot:
         "sections": sections,
     }
     text = _text(head)
-    return Snapshot(head=text, layout=_digest(_text(sections)), panels=panels, version=_digest(text, *panels.values()))
+    return PageSnapshot(
+        head=text, layout=_digest(_text(sections)), panels=panels, version=_digest(text, *panels.values())
+    )
 
 
 def _headline(headline: Headline) -> dict[str, str]:

@@ -34,7 +34,7 @@ Kind = TypeVar("Kind")
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Grid:
+class ComparisonGrid:
     r"""A file: what all cells share, and one or more products of choices.
 
     >>> grid = parse_grid('[grid]\nrule = ["rage", "mean"]\nattack = ["alie", "nan"]\nbyzantine_fraction = 0.2')
@@ -51,9 +51,9 @@ class Grid:
     title: str = "Comparison"
     note: str = ""
     told: float = 0.99
-    """Rules are told the smallest f that a cohort keeps to with this probability."""
+    """Rules assume the smallest f that a cohort keeps to with this probability."""
     reference: bool = True
-    """Whether the mean of the honest rows, which no rule can know, is shown beside the rules."""
+    """Whether the mean of the honest updates, which no rule can know, is shown beside the rules."""
     published: tuple[PublishedFigure, ...] = ()
 
     def points(self) -> Iterator[dict[str, Choice]]:
@@ -77,7 +77,7 @@ def shipped_grids() -> tuple[str, ...]:
     return tuple(sorted(file.name.removesuffix(_ENDING) for file in files if file.name.endswith(_ENDING)))
 
 
-def read_grid(name: str) -> Grid:
+def read_grid(name: str) -> ComparisonGrid:
     """Return the grid of a file, or one that comes with holdfast.
 
     Raises:
@@ -101,7 +101,7 @@ def read_grid(name: str) -> Grid:
         ) from None
 
 
-def parse_grid(text: str) -> Grid:
+def parse_grid(text: str) -> ComparisonGrid:
     """Return the grid that a text holds; an error names the key, the value and what is allowed."""
     document = parse_toml(text)
     for key in document:
@@ -114,7 +114,7 @@ def parse_grid(text: str) -> Grid:
         raise ParameterError(f"a grid needs a table [grid] (or several, [[grid]]) with at least one key, got {given!r}")
     for each in tables:
         _check_places(each)
-    grid = Grid(
+    grid = ComparisonGrid(
         text=text,
         base=base,
         products=tuple({key: _choices(key, values, base) for key, values in each.items()} for each in tables),
@@ -163,11 +163,11 @@ def _choices(key: str, values: Any, base: Table) -> tuple[Choice, ...]:
 
 
 def _rule_with_bound(table: Table) -> Table:
-    """Return a table whose rule, if it needs a bound and has none, is told 0."""
+    """Return a table whose rule, if it needs a bound and has none, assumes 0."""
     return {**table, RULE: with_bound(table[RULE], 0)} if isinstance(table.get(RULE), Mapping) else table
 
 
-def _check_rules(grid: Grid) -> None:
+def _check_rules(grid: ComparisonGrid) -> None:
     """Refuse a grid without rules, unless the base names one."""
     if not any(RULE in axes for axes in grid.products) and RULE not in grid.base:
         raise ParameterError(
