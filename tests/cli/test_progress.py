@@ -48,7 +48,7 @@ def lines_of(clock: Clock, rounds: int, seconds: float) -> list[str]:
     watcher = ProgressLines({"": Lane(rounds)}, console)
     for number in range(rounds):
         clock.now += seconds
-        watcher.saw("", record(number))
+        watcher.add_round("", record(number))
     assert watcher.complete
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue().splitlines()
@@ -82,8 +82,8 @@ def test_bars_fit_eighty_columns_and_say_that_they_stop(clock: Clock) -> None:
     with bars:
         for name in lanes:
             clock.now += 2.0
-            bars.saw(name, record(432, byzantine=(2, 3)))
-        bars.stopping()
+            bars.add_round(name, record(432, byzantine=(2, 3)))
+        bars.announce_stop()
     shown = [line for line in file.getvalue().replace("\r", "\n").splitlines() if "oracle" in line]
     assert "433/1000 acc. 25.0 % removed 1 (1/2 Byz.)" in shown[-1]
     assert "…" not in file.getvalue()

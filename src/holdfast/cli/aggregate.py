@@ -110,12 +110,9 @@ def _rule(name: str, bounds: dict[str, Any], settings: list[str], config: Path |
 
 def _table(config: Path) -> dict[str, Any]:
     """Return the one table [rule] of a TOML file."""
-    from holdfast.runs.files import parse_toml
+    from holdfast.runs.files import read_toml
 
-    try:
-        document = parse_toml(config.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ParameterError(f"cannot read {str(config)!r} as text: {error}") from None
+    document = read_toml(config, "the rule in")
     table = document.get("rule")
     if set(document) != {"rule"} or not isinstance(table, dict):
         raise ParameterError(f"expected one table [rule] in {str(config)!r}, got the keys {sorted(document)}")

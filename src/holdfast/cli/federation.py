@@ -265,7 +265,7 @@ def _watch(
 
     def show_new_rounds() -> None:
         for record in _records(place, lane.done):
-            shown.saw("", record)
+            shown.add_round("", record)
 
     try:
         with shown:

@@ -65,7 +65,7 @@ def follow(runs: Mapping[str, Run], watcher: Watcher) -> int | None:
     Returns:
         The signal that ended this before all was done; None if none did.
     """
-    with Stopper(watcher.stopping) as stopper:
+    with Stopper(watcher.announce_stop) as stopper:
         try:
             with watcher, ExitStack() as stack:
                 playing = {name: stack.enter_context(closing(run.play())) for name, run in runs.items()}
@@ -91,7 +91,7 @@ def _in_turn(
             if record is None:
                 del playing[name]
                 continue
-            watcher.saw(name, record)
+            watcher.add_round(name, record)
             if stopper.signal is not None and not watcher.complete:
                 return stopper.signal
     return None

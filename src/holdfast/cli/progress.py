@@ -49,7 +49,7 @@ class Lane:
         self._pace = seconds if self._pace is None else 0.9 * self._pace + 0.1 * seconds
         self.done, self.total, self.evaluated = done, total, True
 
-    def saw(self, record: RoundRecord) -> None:
+    def add_round(self, record: RoundRecord) -> None:
         """Take note of a round."""
         self.count(record.round + 1, self.total)
         loss = record.train_loss if record.train_loss is not None else record.test_loss
@@ -106,9 +106,9 @@ class Watcher(ABC):
         """Whether every round of every run was seen."""
         return all(lane.done >= lane.total for lane in self.lanes.values())
 
-    def saw(self, name: str, record: RoundRecord) -> None:
+    def add_round(self, name: str, record: RoundRecord) -> None:
         """Show a round."""
-        self.lanes[name].saw(record)
+        self.lanes[name].add_round(record)
         self.show(name)
 
     def count(self, name: str, done: int, total: int, verdict: str = "") -> None:
@@ -126,7 +126,7 @@ class Watcher(ABC):
         """Show what is worth telling."""
 
     @abstractmethod
-    def stopping(self) -> None:
+    def announce_stop(self) -> None:
         """Say that a signal was heard; called by its handler, in the middle of anything."""
 
 
@@ -159,7 +159,7 @@ class ProgressLines(Watcher):
         """Print the note."""
         self._print(f"note: {text}")
 
-    def stopping(self) -> None:
+    def announce_stop(self) -> None:
         """Write past all buffers: the signal may have come in the middle of a print."""
         if not self._console.quiet:
             os.write(2, f"{STOPPING}\n".encode())
@@ -211,7 +211,7 @@ class ProgressBars(Watcher):
         """Print the note above the bars."""
         self._progress.console.print(f"note: {text}", style="yellow", highlight=False, markup=False)
 
-    def stopping(self) -> None:
+    def announce_stop(self) -> None:
         """Let the next drawing say so."""
         self._progress.warning = STOPPING
 

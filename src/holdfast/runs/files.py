@@ -69,18 +69,16 @@ def part_of_configuration(text: str) -> str:
 
 def read_config(path: str | os.PathLike[str], settings: Iterable[str] = ()) -> RunConfig:
     """Return the configuration in a file, changed by settings."""
-    path = Path(path)
+    hint = "; `holdfast init` writes one to start from"
+    return _config(read_toml(Path(path), "the configuration", hint), settings)
+
+
+def read_toml(path: Path, what: str, hint: str = "") -> dict[str, Any]:
+    """Return the table in a file; an error says what it should be, and what helps."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ParameterError(
-            f"cannot read the configuration {str(path)!r}: {error}; `holdfast init` writes one to start from"
-        ) from None
-    try:
-        table = parse_toml(text)
-    except ParameterError as error:
-        raise ParameterError(f"cannot read the configuration {str(path)!r}: {error}") from None
-    return _config(table, settings)
+        return parse_toml(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, ParameterError) as error:
+        raise ParameterError(f"cannot read {what} {str(path)!r}: {error}{hint}") from None
 
 
 def parse_toml(text: str) -> dict[str, Any]:
