@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -69,7 +70,7 @@ def test_labels_that_are_no_classes_have_no_distance(dataset: object) -> None:
 
 
 def test_tables_are_plain() -> None:
-    table = heterogeneity(labelled(30, 3), IidPartition(num_clients=4).split(labelled(30, 3), seed=0)).to_table()
+    table = asdict(heterogeneity(labelled(30, 3), IidPartition(num_clients=4).split(labelled(30, 3), seed=0)))
     assert json.loads(json.dumps(table)) == table
 
 

@@ -7,6 +7,7 @@ import os
 import tomllib
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import tomli_w
@@ -17,6 +18,9 @@ from holdfast.server.history.files import PROVENANCE
 from holdfast.simulation import RunConfig, config_from_table, config_table
 from holdfast.simulation.tables import NAMED, OPTIONS
 from holdfast.values import ValueObject
+
+_WIDTH = 116
+"""Letters of a line of comment in a template."""
 
 
 def config_to_toml(config: RunConfig, provenance: Mapping[str, str] | None = None) -> str:
@@ -170,11 +174,7 @@ def _toml_line(key: str, value: Any) -> str:
     return tomli_w.dumps({key: value}).strip()
 
 
-def _comment(text: str | None, width: int = 116) -> list[str]:
+def _comment(text: str | None) -> list[str]:
     """Return a text as lines of comment."""
-    lines = [""]
-    for word in (text or "").split():
-        if lines[-1] and len(lines[-1]) + len(word) >= width:
-            lines.append("")
-        lines[-1] = f"{lines[-1]} {word}".strip()
-    return [f"# {line}" for line in lines if line]
+    plain = " ".join((text or "").split())
+    return [f"# {line}" for line in wrap(plain, _WIDTH, break_long_words=False, break_on_hyphens=False)]
