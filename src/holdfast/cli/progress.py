@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Self, final
 
 from rich.console import Console, RenderableType
@@ -87,19 +88,12 @@ def verdict(record: RoundRecord) -> str:
     return f"removed {tally.removed}{caught}"
 
 
-class Watcher(ABC):
+class Watcher(AbstractContextManager["Watcher"]):
     """Shows rounds as they come; a context manager."""
 
     def __init__(self, lanes: Mapping[str, Lane]) -> None:
         """Watch these runs, by their names."""
         self.lanes = lanes
-
-    def __enter__(self) -> Self:
-        """Begin to show."""
-        return self
-
-    def __exit__(self, *_: object) -> None:  # noqa: B027  most have nothing to end
-        """End it."""
 
     @property
     def complete(self) -> bool:
@@ -163,6 +157,9 @@ class ProgressLines(Watcher):
         """Write past all buffers: the signal may have come in the middle of a print."""
         if not self._console.quiet:
             os.write(2, f"{STOPPING}\n".encode())
+
+    def __exit__(self, *_: object) -> None:
+        """Leave the lines as they are."""
 
     def _print(self, text: str) -> None:
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,10 @@ def to_tensorboard(path: Path, out: Path, *, name: str | None = None) -> Path:
         ParameterError: tensorboardX is not installed, or the folder cannot be written.
         CorruptRunError: there is no run, or it is damaged.
     """
-    try:
-        import tensorboardX  # noqa: F401  an extra
-    except ImportError:
+    if find_spec("tensorboardX") is None:
         raise ParameterError(
             "an export to TensorBoard needs tensorboardX; get it with: pip install 'holdfast[tensorboard]'"
-        ) from None
+        )
     run = ExportedRun(path)
     settings = run.settings()
     folder = out / (run.name if name is None else name)
