@@ -42,9 +42,9 @@ from holdfast.models.perceptron import MultilayerPerceptron
 from holdfast.partitions import IidPartition
 from holdfast.rng import stream
 from holdfast.simulation.config import Evaluation, RunConfig
-from holdfast.simulation.engines.points import Drawn
+from holdfast.simulation.engines.points import DrawnPoints
 from holdfast.simulation.federation import Federation
-from holdfast.simulation.local import Chunk, Task
+from holdfast.simulation.local import Chunk, TrainingTask
 from holdfast.simulation.setting import Setting
 from holdfast.simulation.worker_pool import WorkerPool
 
@@ -147,7 +147,7 @@ class Given:
         return iter(self._batches)
 
 
-def plain_loop(task: Task, module: nn.Module, start: Mapping[str, Tensor], points: Tensor) -> list[Tensor]:
+def plain_loop(task: TrainingTask, module: nn.Module, start: Mapping[str, Tensor], points: Tensor) -> list[Tensor]:
     """Take everybody's steps the way a person would write them down first."""
     models = []
     for own in points:
@@ -162,13 +162,13 @@ def plain_loop(task: Task, module: nn.Module, start: Mapping[str, Tensor], point
     return models
 
 
-def given(task: Task, points: Tensor) -> list[Given]:
+def given(task: TrainingTask, points: Tensor) -> list[Given]:
     """Return for every client the batches of its steps."""
     features, labels = task.data.features, task.data.labels
     return [Given([(features[batch], labels[batch]) for batch in own]) for own in points]
 
 
-def loaders(task: Task) -> list[Any]:
+def loaders(task: TrainingTask) -> list[Any]:
     """Return for every client torch's loader over its own tensors."""
     made = []
     for client in range(task.data.shares.num_clients):
@@ -237,12 +237,12 @@ def measure(workload: Workload, num_rounds: int, out: Console) -> Outcome:
 
 
 def competitors(
-    workload: Workload, dataset: Dataset, task: Task, pools: Mapping[int, WorkerPool]
+    workload: Workload, dataset: Dataset, task: TrainingTask, pools: Mapping[int, WorkerPool]
 ) -> dict[str, Callable[[], object]]:
     """Return everybody who takes the steps."""
     build = partial(workload.model.build, dataset, 0)
     chunk = Chunk(0, LR, np.arange(workload.num_clients), np.zeros(workload.num_clients, dtype=np.bool_))
-    points, module = Drawn.of(task, chunk).points, build()
+    points, module = DrawnPoints.of(task, chunk).points, build()
     start = {name: tensor.clone() for name, tensor in module.state_dict().items()}
     model, buffers = task.layout.parameters_of(module, torch.float32), task.layout.buffers_of(module, torch.float32)
     peers = {BYZFL: byzfl_clients(build, loaders(task)), BYZFL_GIVEN: byzfl_clients(build, given(task, points))}
@@ -257,7 +257,7 @@ def _holdfast(jobs: int) -> str:
     return f"holdfast, {jobs} process{'es' if jobs > 1 else ''}"
 
 
-def _difference(module: nn.Module, task: Task, updates: Tensor, loop: Any) -> float:
+def _difference(module: nn.Module, task: TrainingTask, updates: Tensor, loop: Any) -> float:
     """Return how far holdfast's updates are from the loop's at most, relative to their length."""
     model, worst = task.layout.parameters_of(module, torch.float32), 0.0
     for update, vector in zip(updates, loop, strict=True):

@@ -119,7 +119,7 @@ class Case:
         bare = self._protocol()
         if self.mode == "auto":
             return bare
-        return bare.changed(sigma0=guarantees(self.problem, bare)[-1].sigma0 * (1.0 + 1e-9))
+        return bare.with_changes(sigma0=guarantees(self.problem, bare)[-1].sigma0 * (1.0 + 1e-9))
 
     @cached_property
     def guarantees(self) -> tuple[Guarantee, ...]:

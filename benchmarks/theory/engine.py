@@ -10,8 +10,8 @@ from holdfast.data import Dataset
 from holdfast.models import Quadratic
 from holdfast.simulation import Federation, RunConfig
 from holdfast.simulation.engines.base import Engine
-from holdfast.simulation.engines.points import Drawn
-from holdfast.simulation.local import Chunk, Task
+from holdfast.simulation.engines.points import DrawnPoints
+from holdfast.simulation.local import Chunk, TrainingTask
 from holdfast.simulation.worker_pool import WorkerPool
 
 Gradient = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -24,7 +24,7 @@ class WrittenEngine(Engine):
 
     name: ClassVar[str] = "written"
 
-    def __init__(self, task: Task, gradient: Gradient) -> None:
+    def __init__(self, task: TrainingTask, gradient: Gradient) -> None:
         """Take all clients of a cohort together."""
         super().__init__(task)
         self.gradient, self.chunk_size = gradient, 10_000
@@ -36,7 +36,7 @@ class WrittenEngine(Engine):
         """Take x ← (1 − ηλ) x − η g, H times."""
         if not self.task.local.is_plain or momentum is not None or buffers is not None:
             raise NotImplementedError("the written engine takes plain steps of models without buffers only")
-        drawn = Drawn.of(self.task, chunk)
+        drawn = DrawnPoints.of(self.task, chunk)
         for step in range(self.task.local.steps):
             if step < drawn.points.shape[1]:  # a full batch is gathered once
                 points = self.task.data.features[drawn.points[:, step]]

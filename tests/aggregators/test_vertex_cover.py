@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from holdfast.aggregators.selection.vertex_cover import Nodes, NodesExhausted, has_cover
+from holdfast.aggregators.selection.vertex_cover import Nodes, NodesExhaustedError, has_cover
 from holdfast.rng import stream
 
 
@@ -27,5 +27,5 @@ def test_vertex_covers_are_found_iff_there_are_any() -> None:
 
 def test_the_search_ends_with_the_nodes_it_was_granted() -> None:
     edges = np.ones((9, 9)) - np.eye(9)
-    with pytest.raises(NodesExhausted):
+    with pytest.raises(NodesExhaustedError):
         has_cover(edges, 8, Nodes(3))

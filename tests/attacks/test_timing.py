@@ -14,7 +14,7 @@ from holdfast.attacks.base import Attack, Forged, sent_by_all
 from holdfast.attacks.labels import LabelFlip
 from holdfast.attacks.membership import ChangingMembers, FixedMembers, FractionMembers, Membership
 from holdfast.attacks.simple import Honest, SignFlip, Zero
-from holdfast.attacks.timing import Alternating, Sleeper, TimedAttack, acting
+from holdfast.attacks.timing import Alternating, Sleeper, TimedAttack, acting_attack
 from holdfast.attacks.view import AdversaryView, Knowledge
 from holdfast.errors import MissingKnowledgeError, ParameterError
 
@@ -66,9 +66,9 @@ def test_timers_can_be_nested() -> None:
     nested = Sleeper(attack=Alternating(attack=SignFlip()), start=1, stop=4)
     flipped = [bool((nested(replace(VIEW, round=number)).rows < 0).all()) for number in range(6)]
     assert flipped == [False, False, True, False, False, False]
-    assert acting(nested, 2) == SignFlip()
-    assert acting(nested, 3) == Honest()
-    assert acting(LabelFlip(), 7) == LabelFlip()
+    assert acting_attack(nested, 2) == SignFlip()
+    assert acting_attack(nested, 3) == Honest()
+    assert acting_attack(LabelFlip(), 7) == LabelFlip()
 
 
 def test_a_timer_needs_what_it_and_the_attack_inside_need() -> None:

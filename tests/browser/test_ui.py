@@ -67,7 +67,7 @@ def test_a_page_follows_a_run_that_is_being_played(site: Site, visitor: Visitor)
     next(rounds), next(rounds)
     with visitor.at(site.run("played")) as visit:
         in_sight(visit, "accuracy", 2)
-        assert visit.page.text_content(".badge") == "being played"
+        assert visit.page.text_content(".badge") == "running"
         visit.page.evaluate("() => (window.marker = 1)")
         next(rounds), next(rounds)
         visit.page.wait_for_function(IS_LONG, arg=["accuracy", 4])

@@ -41,7 +41,7 @@ def named(found: Certification, subject: Subject, word: str) -> Verdict:
 
 
 def plan_of(found: Certification) -> Plan:
-    """Return what the theorems promise of a run."""
+    """Return what the theorems guarantee of a run."""
     assert found.plan is not None
     return found.plan
 
@@ -96,7 +96,7 @@ def test_the_facts_of_a_round_are_those_of_its_record(complete: Path) -> None:
     found = certify(complete)
     for facts, record in zip(found.facts, RunFolder.open(complete).records(), strict=True):
         assert (facts.error, facts.spread, facts.sigma0) == (record.error, record.honest_spread, record.sigma0)
-        assert facts.byzantine == len(record.byzantine)
+        assert facts.known_byzantine == len(record.byzantine)
         assert (facts.received, facts.assumed) == (12, 3)
         assert (facts.honest_bound is None) == (record.round % 3 != 0)
 
@@ -124,7 +124,7 @@ def test_an_interrupted_run_is_judged_as_far_as_it_was_played(tmp_path: Path) ->
 def test_a_run_that_was_not_begun_has_nothing_to_judge(tmp_path: Path) -> None:
     found = certify(Run.start(convex(), tmp_path / "run").folder.path)
     assert named(found, Subject.ASSUMPTION, "Byzantine").outcome is Outcome.UNKNOWN
-    assert named(found, Subject.FILTER, "error").because == "no round was played"
+    assert named(found, Subject.FILTER, "error").because == "no round was run"
     assert named(found, Subject.GUARANTEE, "expectation").outcome is Outcome.UNKNOWN
     json.dumps(found.as_dict(), allow_nan=False)
 
@@ -165,7 +165,7 @@ def test_a_step_size_that_is_too_large_is_named_with_its_factor(tmp_path: Path) 
 def test_more_byzantine_rows_than_told_break_the_assumption_not_the_theorem(tmp_path: Path) -> None:
     liars = {"byzantine": FixedMembers(clients=(0, 1, 2, 3, 4)), "rule": Rage(num_byzantine=1)}
     found = certify(played(tmp_path / "run", convex(**liars, attack=Ones(value=50.0))))
-    cohorts = named(found, Subject.ASSUMPTION, "Byzantine rows")
+    cohorts = named(found, Subject.ASSUMPTION, "Byzantine updates")
     assert cohorts.outcome is Outcome.FAILED
     assert "in 12 of 12 rounds, first in round 0" in cohorts.because
     assert all(each.outcome is Outcome.INAPPLICABLE for each in found.verdicts if each.subject is Subject.GUARANTEE)
@@ -186,7 +186,7 @@ def test_an_error_above_what_is_proved_is_a_contradiction(own_convex_run: Path) 
 
 def test_an_error_above_the_certificate_alone_is_none(own_convex_run: Path) -> None:
     path = own_convex_run
-    changed_round(path, 4, error=1e3)  # not measured: the honest rows may have spread more than the rule found
+    changed_round(path, 4, error=1e3)  # not measured: the honest updates may have spread more than the rule found
     found = certify(path)
     verdict = next(each for each in found.verdicts if each.name == "error against the certificate")
     assert (verdict.outcome, verdict.contradiction) == (Outcome.FAILED, False)
@@ -210,7 +210,7 @@ def test_a_vacuous_guarantee_is_never_contradicted(own_convex_run: Path) -> None
     verdict = named(certify(path), Subject.GUARANTEE, "the paper")
     assert (verdict.outcome, verdict.contradiction) == (Outcome.VACUOUS, False)
     assert "above the bound at 1 of 5 models" in verdict.because
-    assert "so nothing was promised" in verdict.because
+    assert "so nothing was guaranteed" in verdict.because
 
 
 def test_a_model_that_is_not_finite_ends_the_looking(own_convex_run: Path) -> None:
@@ -314,7 +314,7 @@ def test_a_model_that_is_not_finite_is_above_every_bound(own_convex_run: Path) -
 def test_missing_rows_take_the_guarantees_away(tmp_path: Path) -> None:
     found = certify(played(tmp_path / "run", convex(byzantine=FixedMembers(clients=(0, 1, 2)), attack=Silence())))
     assert found.applicable == ()
-    assert "rounds rows were missing" in named(found, Subject.GUARANTEE, "expectation").because
+    assert "rounds updates were missing" in named(found, Subject.GUARANTEE, "expectation").because
 
 
 def test_a_folder_that_lost_its_first_model_is_refused(own_convex_run: Path) -> None:

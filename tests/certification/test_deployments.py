@@ -13,7 +13,7 @@ from tests.deployments import configured, deployment, played_round, remote_confi
 
 from holdfast.aggregators import Median
 from holdfast.certification import Outcome, PlanRequest, Subject, certify
-from holdfast.certification.assumptions import arrivals, disproved_cohorts
+from holdfast.certification.assumptions import judge_arrivals, judge_unseen_cohorts
 from holdfast.errors import ParameterError, RunError
 from holdfast.partitions import IidPartition
 from holdfast.runs.deployments import OWN_STEPS
@@ -70,10 +70,10 @@ def test_a_deployment_is_judged_by_its_records(tmp_path: Path) -> None:
     found = certify(deployment(tmp_path / "run").path)
     assert (found.played, found.rounds, found.skipped, found.plan) == (5, 5, 1, None)
     assert "1 round changed nothing" in named(found, Subject.ASSUMPTION, "Algorithm 1").because
-    seen = named(found, Subject.ASSUMPTION, "Byzantine rows")
+    seen = named(found, Subject.ASSUMPTION, "Byzantine updates")
     assert seen.outcome is Outcome.UNKNOWN
     assert "at most 1 malformed replies in a round; the rule assumes 2, which no round disproves" in seen.because
-    missing = named(found, Subject.ASSUMPTION, "all K rows")
+    missing = named(found, Subject.ASSUMPTION, "all K updates")
     assert missing.outcome is Outcome.FAILED
     assert "12 of 40 replies missing, in 5 of 5 rounds (silent 12×)" in missing.because
     proved = named(found, Subject.FILTER, "error")
@@ -129,7 +129,7 @@ def test_more_malformed_replies_than_assumed_disprove_the_assumption() -> None:
     record = RoundRecord(
         round=3, step=1, lr=0.1, cohort=(1, 2, 3), received=(1, 2, 3), unusable=(1, 2), drops=drops, num_byzantine=1
     )
-    verdict = disproved_cohorts([record])
+    verdict = judge_unseen_cohorts([record])
     assert verdict.outcome is Outcome.FAILED
     assert "disproved in 1 of 1 rounds, first in round 3: 2 malformed replies, 1 assumed" in verdict.because
     assert not verdict.contradiction
@@ -138,15 +138,15 @@ def test_more_malformed_replies_than_assumed_disprove_the_assumption() -> None:
 def test_a_broken_promise_disproves_it_too(tmp_path: Path) -> None:
     record = played_round(remote_config(), 0)
     broken = record.model_copy(update={"promise_broken": True, "reason": "the spread stays large"})
-    assert "first in round 0: the spread stays large" in disproved_cohorts([broken]).because
-    assert disproved_cohorts([record]).outcome is Outcome.UNKNOWN
-    assert disproved_cohorts([record], sigma0=1e-6).outcome is Outcome.FAILED
+    assert "first in round 0: the spread stays large" in judge_unseen_cohorts([broken]).because
+    assert judge_unseen_cohorts([record]).outcome is Outcome.UNKNOWN
+    assert judge_unseen_cohorts([record], sigma0=1e-6).outcome is Outcome.FAILED
 
 
 def test_where_all_arrive_it_held() -> None:
     record = RoundRecord(round=0, step=1, lr=0.1, cohort=(1, 2), received=(1, 2))
-    assert arrivals([record]).outcome is Outcome.HELD
-    assert arrivals([]).outcome is disproved_cohorts([]).outcome is Outcome.UNKNOWN
+    assert judge_arrivals([record]).outcome is Outcome.HELD
+    assert judge_arrivals([]).outcome is judge_unseen_cohorts([]).outcome is Outcome.UNKNOWN
 
 
 def test_other_rules_have_no_certificate(tmp_path: Path) -> None:
@@ -182,8 +182,8 @@ def test_with_a_twin_a_deployment_is_measured_like_a_simulated_run(convex_run: P
     assert plan_of(found).constants == plan_of(truth).constants
     assert named(found, Subject.GUARANTEE, "expectation").outcome is Outcome.HELD
     assert "who was Byzantine is not known" in named(found, Subject.GUARANTEE, "expectation").because
-    assert named(found, Subject.ASSUMPTION, "Byzantine rows").outcome is Outcome.UNKNOWN
-    assert named(found, Subject.ASSUMPTION, "all K rows").outcome is Outcome.HELD
+    assert named(found, Subject.ASSUMPTION, "Byzantine updates").outcome is Outcome.UNKNOWN
+    assert named(found, Subject.ASSUMPTION, "all K updates").outcome is Outcome.HELD
     assert "twin" in found.notes[-1]
 
 
@@ -203,7 +203,7 @@ def test_a_step_size_that_nobody_knows_keeps_the_theorems_away(tmp_path: Path) -
     config.write_text(config.read_text() + f'{OWN_STEPS} = "chosen by the clients"\n')
     judged = certify(folder.path, request=PlanRequest(problem=CONSTANTS))
     assert judged.plan is not None
-    assert "step size" in [each.name for each in judged.plan.outside]
+    assert "step size" in judged.plan.outside
     assert all(
         verdict.outcome is Outcome.INAPPLICABLE for verdict in judged.verdicts if verdict.subject is Subject.GUARANTEE
     )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast.certification import Outcome, Verdict
-from holdfast.certification.filter_error import CERTIFIED, certified_errors, errors
+from holdfast.certification.filter_error import CERTIFIED, judge_certificates, judge_errors
 from holdfast.certification.rounds import RoundFacts
 
 
@@ -16,7 +16,7 @@ def a_round(number: int, **changes: Any) -> RoundFacts:
     facts: dict[str, Any] = {
         "round": number,
         "received": 10,
-        "byzantine": 1,
+        "known_byzantine": 1,
         "assumed": 2,
         "update_norm": 1.0,
         "error": 0.5,
@@ -33,7 +33,7 @@ def a_round(number: int, **changes: Any) -> RoundFacts:
 
 def judged(rounds: list[RoundFacts]) -> Verdict:
     """Return the verdict on the certificate as the server sees it."""
-    return next(each for each in errors(rounds) if each.name == CERTIFIED)
+    return next(each for each in judge_errors(rounds) if each.name == CERTIFIED)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def judged(rounds: list[RoundFacts]) -> Verdict:
 def test_a_certificate_whose_spread_was_mostly_exceeded_says_nothing(wide: int, outcome: Outcome) -> None:
     verdict = judged([a_round(number, spread=4.0 if number < wide else 0.9) for number in range(50)])
     assert verdict.outcome is outcome
-    assert f"which honest rows exceeded in {wide} of 50 measured rounds" in verdict.because
+    assert f"which honest updates exceeded in {wide} of 50 measured rounds" in verdict.because
     assert ("of which it says nothing" in verdict.because) == (outcome is Outcome.VACUOUS)
     assert not verdict.contradiction
 
@@ -58,6 +58,6 @@ def test_an_error_above_the_certificate_is_told_whatever_the_spread_was() -> Non
 
 
 def test_without_the_honest_rows_the_certificates_are_stated() -> None:
-    verdict = certified_errors([a_round(0), a_round(1, certificate=3.0)])
+    verdict = judge_certificates([a_round(0), a_round(1, certificate=3.0)])
     assert verdict.outcome is Outcome.UNKNOWN
     assert "at most 2 in the middle round and 3 in the worst" in verdict.because

@@ -22,7 +22,7 @@ def plan() -> Plan:
 
 
 def own(plan: Plan, failure: float) -> Guarantee:
-    """Return the project's own theorem with such a probability that honest rows spread more than reckoned with."""
+    """Return the project's own theorem with such a probability that honest updates spread more than reckoned with."""
     return replace(plan.guarantees[1], failures={SPREAD: failure})
 
 
@@ -40,7 +40,7 @@ def path(distance: float) -> ModelPath:
 def test_a_bound_that_may_always_fail_is_neither_kept_nor_broken(plan: Plan, distance: float) -> None:
     verdict = judge_guarantee(plan, path(distance), (), own(plan, 1.0), skipped=0, seen=True)
     assert (verdict.outcome, verdict.contradiction) == (Outcome.VACUOUS, False)
-    assert "its failure probability is 1, so nothing was promised" in verdict.because
+    assert "its failure probability is 1, so nothing was guaranteed" in verdict.because
 
 
 def test_a_promise_that_may_always_fail_is_none(plan: Plan) -> None:

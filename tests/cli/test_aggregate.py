@@ -103,7 +103,7 @@ def test_a_broken_promise_is_exit_code_one(matrix: Path) -> None:
     arguments = ["aggregate", str(matrix), "--num-byzantine", "4", "--set", "mode=known", "--set", "sigma0=0.001"]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 1
-    assert "promise broken" in result.output
+    assert "assumption violated" in result.output
 
 
 def test_files_that_are_no_matrix_are_refused(

@@ -36,7 +36,7 @@ def test_a_run_is_judged_and_drawn(complete: Path) -> None:
     for words in (
         "complete",
         "measured at 5 models",
-        "Byzantine rows in a cohort ✓ held",
+        "Byzantine updates in a cohort ✓ held",
         "error against the certificate ○ says nothing",
         "Nothing contradicts what is proved.",
         "certificate.svg",
@@ -60,7 +60,7 @@ def test_json_holds_everything(complete: Path) -> None:
 
 def test_an_interrupted_run_is_said_to_be_one(tmp_path: Path) -> None:
     output = flat(run("certify", str(played(tmp_path / "run", convex(), rounds=4))))
-    assert "4 of 12 rounds played" in output
+    assert "4 of 12 rounds run" in output
 
 
 def test_a_run_that_kept_its_start_alone_tests_no_theorem(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_theorems_that_promise_nothing_are_not_said_to_have_been_kept(complete: 
     found = certify(complete)
     silent = [replace(each, outcome=Outcome.VACUOUS) for each in found.verdicts if each.subject is Subject.GUARANTEE]
     said = summary(replace(found, verdicts=tuple(silent)))
-    assert said == "The theorems were not put to the test, as they promise nothing of this run."
+    assert said == "The theorems were not put to the test, as they guarantee nothing of this run."
 
 
 def test_a_sample_is_stated_above_what_was_measured_of_it(complete: Path) -> None:
@@ -128,7 +128,12 @@ def test_certificates_are_asked_about_the_spread_that_is_given(
 def test_a_deployment_is_judged_by_its_records(tmp_path: Path) -> None:
     path = deployment(tmp_path / "run").path
     output = flat(run("certify", str(path)))
-    for words in ("complete", "Byzantine rows in a cohort", "the points are with the clients", "Nothing was measured"):
+    for words in (
+        "complete",
+        "Byzantine updates in a cohort",
+        "the points are with the clients",
+        "Nothing was measured",
+    ):
         assert words in output
     assert not (path / "certificate.svg").exists()
     assert json.loads(run("certify", str(path), "--json"))["plan"] is None

@@ -50,7 +50,7 @@ def test_the_example_shows_constants_guarantees_and_what_they_mean() -> None:
         "may fail with probability",
         "In practice",
         "it says nothing for K = 40",
-        "no cohort can have more than the 3 Byzantine rows that are tolerated",
+        "no cohort can have more than the 3 Byzantine updates that are tolerated",
     ):
         assert words in output
 

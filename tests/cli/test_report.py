@@ -120,7 +120,7 @@ def test_a_missing_extra_is_named_with_the_command_that_gets_it(
 ) -> None:
     without(monkeypatch, missing)
     told = refused(capsys, monkeypatch, "report", str(runs), "--format", kind)
-    assert f"{missing} is not installed, and this report needs it: pip install 'holdfast[{extra}]'" in told
+    assert f"{missing} is not installed, and a report needs it: pip install 'holdfast[{extra}]'" in told
 
 
 def test_the_demonstration_ends_with_the_path_of_its_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

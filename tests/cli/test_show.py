@@ -87,7 +87,7 @@ def test_runs_that_are_not_complete_say_so(tmp_path: Path) -> None:
     half = Run.start(config, tmp_path / "half")
     rounds = half.play()
     next(rounds)
-    assert "being played, 1 of 6 rounds" in run("show", str(half.folder.path))
+    assert "running, 1 of 6 rounds" in run("show", str(half.folder.path))
     del rounds
     assert "interrupted after 1 of 6 rounds" in run("show", str(half.folder.path))
     with (half.folder.path / "rounds.jsonl").open("ab") as file:
@@ -134,7 +134,7 @@ def test_a_deployment_is_shown_without_claims_that_nobody_can_make(tmp_path: Pat
     for words in (
         "complete, 5 rounds",
         "remote(num_clients=8)",
-        "dropped replies",
+        "faults",
         "shape 4×",
         "1 round: round 2, nobody answered",
         "train-loss 0.2",

@@ -19,7 +19,7 @@ from torch import Tensor
 from holdfast.aggregators import Aggregator, CenteredClipping, Krum, Mean, Median, Rage
 from holdfast.attacks import ATTACKS, Attack, FixedMembers, Honest, NotANumber, SignFlip
 from holdfast.data import Dataset, Digits
-from holdfast.flower.client import Limits, SeededBatches, local_steps, receive, train_reply
+from holdfast.flower.client import ClientLimits, SeededBatches, local_steps, receive, train_reply
 from holdfast.flower.redteam import Omniscient, attacking, byzantine
 from holdfast.flower.strategy import RobustStrategy
 from holdfast.linalg.threads import one_torch_thread
@@ -29,7 +29,7 @@ from holdfast.rng import stream
 from holdfast.server.record import RoundRecord
 from holdfast.simulation import Federation, RunConfig
 from holdfast.simulation.config import ClientOptions, Evaluation, ServerOptions
-from holdfast.simulation.setting import dealt
+from holdfast.simulation.setting import deal_out
 
 pytestmark = pytest.mark.portable
 
@@ -84,7 +84,7 @@ class Nodes:
         self.ids = [int(each) for each in stream(9, "node ids").choice(10**6, CLIENTS, replace=False) + 1]
         self.names = {node: client for client, node in enumerate(self.ids)}
         self._config, self._absent = config, absent
-        self._shares, _ = dealt(config, digits())
+        self._shares, _ = deal_out(config, digits())
         self._apps = {client: self._app(client, mods.get(client)) for client in range(CLIENTS)}
         self._contexts = {
             client: Context(1, node, {"partition-id": client}, RecordDict(), {}) for node, client in self.names.items()
@@ -101,7 +101,7 @@ class Nodes:
             model = architecture.build(digits(), seed)
             config = receive(message, model)
             points_of_steps, mean = batches.batches_for(config), architecture.loss().mean
-            loss = local_steps(model, points_of_steps, config, mean, l2=architecture.l2, limits=Limits(lr=1e30))
+            loss = local_steps(model, points_of_steps, config, mean, l2=architecture.l2, limits=ClientLimits(lr=1e30))
             return train_reply(message, model, num_examples=len(points), metrics={"loss": loss})
 
         return app

@@ -19,10 +19,10 @@ from torch import Tensor, nn
 
 from holdfast.errors import ParameterError
 from holdfast.flower.client import (
-    Limits,
+    ClientLimits,
     SeededBatches,
+    count_correct,
     evaluate_reply,
-    largest_is_right,
     local_steps,
     receive,
     train_reply,
@@ -164,7 +164,7 @@ def test_a_refusal_leaves_the_model_as_it_was() -> None:
 
 
 def test_the_operator_of_a_client_sets_its_limits() -> None:
-    limits = Limits(steps=4, lr=0.01)
+    limits = ClientLimits(steps=4, lr=0.01)
     with pytest.raises(ParameterError, match=r"1 \.\. 4, got 5"):
         local_steps(nn.Linear(4, 4), [points()], CONFIG, limits=limits)
     with pytest.raises(ParameterError, match=r"at most 0.01, got 0.05"):
@@ -250,7 +250,7 @@ def test_an_evaluation_is_over_all_points_whatever_the_batches() -> None:
     expected = nn.functional.cross_entropy(model(features), labels).detach()
     assert whole["loss"] == pytest.approx(float(expected))
     assert split["loss"] == pytest.approx(whole["loss"])
-    assert split["accuracy"] == whole["accuracy"] == largest_is_right(model(features), labels) / 7
+    assert split["accuracy"] == whole["accuracy"] == count_correct(model(features), labels) / 7
     assert whole["num-examples"] == 7
 
 
@@ -268,7 +268,7 @@ def test_an_evaluation_on_nothing_is_refused() -> None:
 
 
 def test_one_output_is_right_on_the_right_side_of_zero() -> None:
-    assert largest_is_right(torch.tensor([[0.5], [-0.5], [2.0]]), torch.tensor([1, 0, 0])) == 2
+    assert count_correct(torch.tensor([[0.5], [-0.5], [2.0]]), torch.tensor([1, 0, 0])) == 2
 
 
 def test_a_client_and_its_drills_do_not_import_the_simulator() -> None:

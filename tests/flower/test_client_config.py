@@ -7,15 +7,14 @@ from typing import Any
 
 import pytest
 from flwr.app import ArrayRecord, ConfigRecord
-from tests.flower.federations import NODES, clocked, honest, model
-from tests.flower.grids import Clock, ScriptedGrid, identify
+from tests.flower.federations import NODES, honest, model
+from tests.flower.grids import ScriptedGrid
 
 from holdfast.aggregators import FlTrust, Mean, Rage, Zeno
 from holdfast.errors import HoldfastError, ParameterError
 from holdfast.flower.client_config import ClientConfig
 from holdfast.flower.guarded import GuardedStrategy
 from holdfast.flower.layout import ModelLayout
-from holdfast.flower.settings import check_share, check_whole
 from holdfast.flower.strategy import RageStrategy, RobustStrategy
 from holdfast.simulation import RunConfig
 from holdfast.simulation.schedules import SCHEDULES
@@ -55,10 +54,7 @@ ABSURD: dict[str, tuple[Any, ...]] = {
 CASES = [(name, value) for name, values in ABSURD.items() for value in values]
 
 
-@pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    identify()
-    return clocked(monkeypatch)
+pytestmark = pytest.mark.usefixtures("clock")
 
 
 @pytest.mark.parametrize(("name", "value"), CASES, ids=[f"{name}-{value!r:.20}" for name, value in CASES])
@@ -167,8 +163,14 @@ def test_the_description_is_a_configuration_of_the_simulator_without_its_data() 
     assert (known.data, known.partition, known.model, known.cohort_size) == (twin.data, twin.partition, twin.model, 4)
 
 
-def test_the_small_checks_show_the_value() -> None:
-    with pytest.raises(ParameterError, match="x must be a whole number from 2 on, got 1"):
-        check_whole("x", 1, least=2)
-    with pytest.raises(ParameterError, match="x must lie between 0 and 1, got 2"):
-        check_share("x", 2)
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ({"min_train_nodes": 0}, "min_train_nodes must be a whole number of at least 1, got 0"),
+        ({"fraction_train": 2}, "fraction_train must be a number from 0 to 1, got 2"),
+        ({"wait_for_nodes": -1}, "wait_for_nodes must be a number of seconds from 0 on, got -1"),
+    ],
+)
+def test_the_checks_of_numbers_show_the_value(setting: dict[str, Any], said: str) -> None:
+    with pytest.raises(ParameterError, match=said):
+        RobustStrategy(Mean(), **setting)

@@ -15,7 +15,6 @@ from tests.flower.federations import (
     LR,
     NODES,
     assert_a_model_like,
-    clocked,
     either,
     everyone,
     flower_array,
@@ -26,17 +25,13 @@ from tests.flower.federations import (
     silent_grid,
     update_of,
 )
-from tests.flower.grids import Clock, Reply, ScriptedGrid, identify
+from tests.flower.grids import Clock, Reply, ScriptedGrid
 
 from holdfast.errors import ParameterError
 from holdfast.flower.guarded import GuardedStrategy, OneAtATime
 from holdfast.flower.layout import ModelLayout
 
-
-@pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    identify()
-    return clocked(monkeypatch)
+pytestmark = pytest.mark.usefixtures("clock")
 
 
 class Returning(FedAvg):

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.flower.federations import LR, NODES, clocked, either, honest, model
-from tests.flower.grids import Clock, ScriptedGrid, identify
+from tests.flower.federations import LR, NODES, either, honest, model
+from tests.flower.grids import Clock, ScriptedGrid
 
 from holdfast.aggregators import Mean
 from holdfast.errors import ParameterError
@@ -17,11 +17,7 @@ from holdfast.flower.strategy import RobustStrategy
 from holdfast.rng import stream
 from holdfast.simulation.cohorts import ListedCohorts, RoundRobinCohorts, UniformCohorts
 
-
-@pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    identify()
-    return clocked(monkeypatch)
+pytestmark = pytest.mark.usefixtures("clock")
 
 
 def members(count: int) -> list[Member]:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from flwr.app import Error, Message, MetricRecord, RecordDict
-from tests.flower.federations import LR, NODES, clocked, honest, model
-from tests.flower.grids import Clock, Reply, ScriptedGrid, identify
+from tests.flower.federations import LR, NODES, honest, model
+from tests.flower.grids import Clock, Reply, ScriptedGrid
 
 from holdfast.aggregators import Mean
 from holdfast.flower.reports import common_record, figures, scores_of
@@ -20,10 +20,7 @@ from holdfast.server.folder import RunFolder
 NAN, INF = math.nan, math.inf
 
 
-@pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    identify()
-    return clocked(monkeypatch)
+pytestmark = pytest.mark.usefixtures("clock")
 
 
 def saying(**said: Any) -> Callable[[int, Message], Reply]:

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from flwr.app import ArrayRecord, Message, MetricRecord
 from flwr.serverapp.strategy import Result
-from tests.flower.federations import LR, NODES, assert_the_same_model, clocked, either, flower_array, honest, model
-from tests.flower.grids import Clock, Reply, ScriptedGrid, identify
+from tests.flower.federations import LR, NODES, assert_the_same_model, either, flower_array, honest, model
+from tests.flower.grids import Clock, Reply, ScriptedGrid
 
 from holdfast.aggregators import Aggregator, CenteredClipping, FoolsGold, Mean, Rage
 from holdfast.errors import CorruptRunError, RunError
@@ -33,10 +33,7 @@ class Killed(BaseException):
     """Stands for a signal that ends the process."""
 
 
-@pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    identify()
-    return clocked(monkeypatch)
+pytestmark = pytest.mark.usefixtures("clock")
 
 
 def evaluated(server_round: int, arrays: ArrayRecord) -> MetricRecord:

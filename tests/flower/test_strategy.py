@@ -15,7 +15,6 @@ from tests.flower.federations import (
     NODES,
     assert_a_model_like,
     assert_the_same_model,
-    clocked,
     everyone,
     forged,
     forged_once,
@@ -27,7 +26,7 @@ from tests.flower.federations import (
     silent_grid,
     update_of,
 )
-from tests.flower.grids import Clock, ScriptedGrid, identify
+from tests.flower.grids import Clock, ScriptedGrid
 from torch import Tensor
 
 from holdfast.aggregators import Aggregator, Krum, Mean, Median, Rage, ServerView
@@ -61,10 +60,7 @@ BAD = [name for name, each in MALFORMED.items() if not each.harmless]
 HARMLESS = [name for name, each in MALFORMED.items() if each.harmless]
 
 
-@pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    identify()
-    return clocked(monkeypatch)
+pytestmark = pytest.mark.usefixtures("clock")
 
 
 def with_liar(name: str, place: int) -> Callable[[list[Message]], list[Message]]:
@@ -234,7 +230,7 @@ def test_two_malformed_replies_refute_the_assumption_of_one_and_the_model_stays(
     assert new is None
     assert record.skipped
     assert record.reason is not None
-    assert "2 of 10 rows are unusable, more than the 1" in record.reason
+    assert "2 of 10 updates are unusable, more than the 1" in record.reason
     assert record.kept == ()
     assert torch.equal(strategy.state.model, ModelLayout.of(model()).parameters_of(model()))
 

@@ -30,7 +30,7 @@ from holdfast.models import (
 from holdfast.models.layout import Layout
 from holdfast.partitions.base import Shares
 from holdfast.simulation.engines.loop import LoopEngine
-from holdfast.simulation.local import Chunk, ClientData, LocalSteps, Task
+from holdfast.simulation.local import Chunk, ClientData, LocalSteps, TrainingTask
 
 VARIANTS: list[tuple[Architecture, Dataset]] = [
     (LogisticRegression(), points(4, num_classes=2)),
@@ -72,7 +72,7 @@ def test_steps_of_the_loop_make_the_loss_smaller(model: Architecture, dataset: D
     data = ClientData(
         dataset.features, dataset.labels, dataset.num_classes, shares, torch.from_numpy(shares.order), None, 0
     )
-    task = Task(module, layout, model.loss(), model.l2, LocalSteps(steps=3, batch_size="full"), data, 0)
+    task = TrainingTask(module, layout, model.loss(), model.l2, LocalSteps(steps=3, batch_size="full"), data, 0)
     rows, buffer_rows = start[None].clone(), buffers[None].clone()
     chunk = Chunk(0, 0.05, np.array([0]), np.array([False]))
     LoopEngine(task).train(rows, chunk, buffers=buffer_rows if buffers.numel() else None)

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from holdfast.simulation.batches import batches
-from holdfast.simulation.local import Chunk, Task
+from holdfast.simulation.local import Chunk, TrainingTask
 
 
-def local_steps(task: Task, chunk: Chunk, row: Tensor, buffers: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def local_steps(task: TrainingTask, chunk: Chunk, row: Tensor, buffers: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Return x_r and the buffers of the one client of the chunk after its H steps from the model in the row."""
     module = copy.deepcopy(task.module).train()
     task.layout.load(module, row, torch.empty(0) if buffers is None else buffers)
@@ -41,7 +41,7 @@ def _clip(parameters: list[torch.nn.Parameter], longest: float) -> None:
             gradient.mul_(longest / length)
 
 
-def _batches(task: Task, chunk: Chunk) -> list[tuple[Tensor, Tensor]]:
+def _batches(task: TrainingTask, chunk: Chunk) -> list[tuple[Tensor, Tensor]]:
     client, data, local = int(chunk.clients[0]), task.data, task.local
     points = torch.from_numpy(data.shares.points(client))
     features, labels = data.features[points], data.labels[points]

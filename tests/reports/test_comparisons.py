@@ -8,7 +8,7 @@ from tests.sweeps.runs.grids import BASE, result
 
 from holdfast.errors import CorruptRunError
 from holdfast.reports.comparison_tables import ranking_table
-from holdfast.reports.comparisons import comparison_report, is_comparison
+from holdfast.reports.comparisons import comparison_report
 from holdfast.reports.panels import HeatMap, Lines, Panel, Report, Table, Text
 from holdfast.sweeps.runs.ranking import ranking
 from holdfast.sweeps.runs.results import CellState, Result, write_results
@@ -130,7 +130,6 @@ def test_a_comparison_without_figures_has_a_report(tmp_path: Path, state: CellSt
 
 
 def test_a_folder_without_results_is_no_comparison(tmp_path: Path) -> None:
-    assert not is_comparison(tmp_path)
     with pytest.raises(CorruptRunError, match="there is no comparison"):
         comparison_report(tmp_path)
 

@@ -13,7 +13,7 @@ from holdfast.data import DATASETS
 from holdfast.partitions import IidPartition
 from holdfast.reports.panels import Bars
 from holdfast.reports.sections.partition import partition
-from holdfast.reports.thinning import Limits
+from holdfast.reports.thinning import PanelLimits
 from holdfast.server.history import RunHistory
 
 
@@ -28,7 +28,7 @@ def history(path: Path, **changes: Any) -> RunHistory:
 
 
 def bars(histories: list[RunHistory], most: int, place: int = 0) -> Bars:
-    found = partition(histories, Limits(bars=most)).panels[place]
+    found = partition(histories, PanelLimits(bars=most)).panels[place]
     assert isinstance(found, Bars)
     return found
 

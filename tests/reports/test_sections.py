@@ -24,7 +24,7 @@ from holdfast.reports.sections.phrases import client_names, run_names
 from holdfast.reports.sections.reproduce import reproduce
 from holdfast.reports.sections.timing import timing
 from holdfast.reports.sections.verdict import headlines, side_by_side, verdict
-from holdfast.reports.thinning import Limits
+from holdfast.reports.thinning import PanelLimits
 from holdfast.server.history import RunHistory
 from holdfast.server.record import RoundRecord
 from holdfast.simulation import Evaluation
@@ -79,7 +79,7 @@ def test_the_verdict_answers_the_questions(history: RunHistory) -> None:
     assert "It learned: test accuracy went from 20.0 % after the first evaluation to 80.0 %." in said
     assert "1 of the 4 clients that took part were Byzantine; they attacked with sign-flip" in said
     assert "removed 4 of 4 Byzantine updates (100.0 %)" in said
-    assert "Honest clients were wronged: 16.7 % of their updates were removed (2 of 12)." in said
+    assert "False positives: 16.7 % of the honest updates were removed (2 of 12)." in said
     values = {headline.title: headline.value for headline in headlines([history])}
     assert values["Test accuracy in the end"] == "80.0 %"
     assert values["Honest updates removed"] == "16.7 %"
@@ -96,9 +96,9 @@ def test_a_run_that_forgets_is_a_warning(tmp_path: Path) -> None:
     assert panel_of(section, "verdict-1", Text).tone is Tone.WARNING
 
 
-def test_a_deployment_is_never_said_to_have_no_liars(deployed: RunHistory) -> None:
+def test_a_deployment_is_never_said_to_have_no_byzantine_clients(deployed: RunHistory) -> None:
     said = words(verdict([deployed])) + str(headlines([deployed])) + str(filtering([deployed]))
-    assert "Who lied is not known" in said
+    assert "Who was Byzantine is not known" in said
     assert "Nobody attacked" not in said
     assert "0 Byzantine" not in said
     assert "honest client" not in said.lower()
@@ -179,7 +179,7 @@ def test_many_rounds_and_clients_fit_into_the_limits(tmp_path: Path) -> None:
 
     folder(tmp_path / "run", map(record, range(1_000)), rounds=1_000)
     history = RunHistory(tmp_path / "run")
-    weights = panel_of(clients([history], Limits(rows=20, columns=100, cells=1_000)), "weights", HeatMap)
+    weights = panel_of(clients([history], PanelLimits(rows=20, columns=100, cells=1_000)), "weights", HeatMap)
     assert len(weights.rows) == 20
     assert len(weights.columns) == 50
     assert {weights.rows[row] for row in weights.flagged} == {"client 5", "client 49"}
@@ -245,7 +245,7 @@ def test_commands_reproduce_a_simulation_and_not_a_deployment(history: RunHistor
     assert f"holdfast run {history.path}/config.toml" in code.text
     section = reproduce([deployed])
     assert not any(panel.key == "commands" for panel in section.panels)
-    assert "cannot be played again" in words(section)
+    assert "cannot be run again" in words(section)
 
 
 def test_data_that_are_not_those_of_the_run_are_not_shown(history: RunHistory, deployed: RunHistory) -> None:
@@ -282,7 +282,7 @@ def test_honest_updates_that_count_little_are_not_called_unharmed(tmp_path: Path
     light = {"kept": (0, 1, 2), "weights": (0.05, 0.475, 0.475, 0.0)}
     folder(tmp_path / "run", [four(number, **light) for number in range(4)])
     said = words(verdict([RunHistory(tmp_path / "run")]))
-    assert "No honest client was wronged" not in said
+    assert "No false positives" not in said
     assert "No honest update was removed, but 33.3 % of them counted less than half of an equal share." in said
 
 
@@ -358,7 +358,7 @@ def test_rounds_without_a_bound_say_why(tmp_path: Path) -> None:
     folder(tmp_path / "run", records)
     caption = panel_of(certificate([RunHistory(tmp_path / "run")]), "certificate", Lines).caption
     assert "In 1 round that spread contradicts the updates" in caption
-    assert "no bound in 1 round that changed nothing or broke the promise" in caption
+    assert "no bound in 1 round that changed nothing or violated the assumption" in caption
 
 
 def test_a_client_that_changes_sides_is_judged_on_each(tmp_path: Path) -> None:
@@ -367,13 +367,13 @@ def test_a_client_that_changes_sides_is_judged_on_each(tmp_path: Path) -> None:
     records = [four(k, byzantine=liars, kept=kept) for k, (liars, kept) in enumerate(sides)]
     records[1] = four(1, byzantine=(0,), kept=(1, 2, 3))
     folder(tmp_path / "run", records, rounds=6)
-    said = " ".join(panel_of(clients([RunHistory(tmp_path / "run")]), "wronged", Text).paragraphs)
+    said = " ".join(panel_of(clients([RunHistory(tmp_path / "run")]), "false-positives", Text).paragraphs)
     assert "Client 0 lost most: 3 of its 3 honest updates were removed (100.0 %). 1 of 4 clients" in said
     assert "Client 0 got through most often: 2 of its 3 Byzantine updates were kept (66.7 %)." in said
 
 
 def test_liars_who_never_got_through_did_not_get_through_most_often(history: RunHistory) -> None:
-    said = panel_of(clients([history]), "wronged", Text).paragraphs
+    said = panel_of(clients([history]), "false-positives", Text).paragraphs
     assert said[-1] == "No update of a Byzantine client got through."
 
 

@@ -49,13 +49,13 @@ def test_nobody_there_is_no_update() -> None:
 def test_more_unusable_rows_than_assumed_liars_refute_the_assumption(rule: Aggregator, value: float) -> None:
     assert isinstance(decided(rule, rows(unusable=1, value=value)), Aggregation)
     found = reason(decided(rule, rows(unusable=2, value=value)))
-    assert found == "2 of 10 rows are unusable, more than the 1 clients assumed to be Byzantine"
+    assert found == "2 of 10 updates are unusable, more than the 1 clients assumed to be Byzantine"
 
 
 def test_a_rule_inside_another_is_asked_for_its_assumption() -> None:
     rule = NearestNeighborMixing(rule=Krum(num_byzantine=1))
     assert isinstance(decided(rule, rows(unusable=1)), Aggregation)
-    assert "3 of 10 rows are unusable" in reason(decided(rule, rows(unusable=3)))
+    assert "3 of 10 updates are unusable" in reason(decided(rule, rows(unusable=3)))
 
 
 def test_where_nobody_is_assumed_to_lie_the_sound_rows_are_used() -> None:
@@ -68,7 +68,7 @@ def test_what_is_left_must_be_enough_for_the_rule() -> None:
     rule = MultiKrum(num_byzantine=2, num_selected=9)
     assert isinstance(decided(rule, rows(unusable=1)), Aggregation)
     found = reason(decided(rule, rows(unusable=2)))
-    assert found == f"8 of 10 rows are usable, and {rule!r} needs at least 9"
+    assert found == f"8 of 10 updates are usable, and {rule!r} needs at least 9"
 
 
 def test_no_usable_row_and_too_few_rows_are_reasons() -> None:
@@ -121,4 +121,4 @@ def test_a_record_has_all_of_the_evidence_it_has_a_field_for() -> None:
     assert fields["unusable"] == ("a", "b")
     assert set(fields["kept"]) <= set(NAMES[2:])
     assert fields["update_norm"] == pytest.approx(float(outcome.update.norm()))
-    assert decision_fields(Skipped("why"), NAMES) == {"skipped": True, "reason": "why"}
+    assert decision_fields(Skipped("why", ("c",)), NAMES) == {"skipped": True, "reason": "why", "unusable": ("c",)}

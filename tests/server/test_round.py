@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from holdfast.aggregators import Aggregation, FlTrust, Mean, Rage, Zeno
+from holdfast.aggregators import Aggregation, Aggregator, FlTrust, Mean, Rage, Zeno
 from holdfast.server.buffers import variance_columns
 from holdfast.server.decision import Skipped
 from holdfast.server.round import Received, Server, round_record
@@ -106,3 +106,18 @@ def test_the_line_says_who_was_asked_who_is_missing_and_what_was_sent() -> None:
     assert (record.cohort, record.erased, record.received) == (("a", "b", "c"), ("a", "b"), ("c",))
     assert (record.bytes_down, record.bytes_up) == (300, 100)
     assert (record.skipped, record.reason, record.byzantine) == (True, "why", ("a",))
+
+
+@pytest.mark.parametrize(
+    ("rule", "spoiled"), [(Rage(num_byzantine=1), (0, 2)), (Mean(), (0, 1, 2)), (Rage(num_byzantine=2), (1,))], ids=repr
+)
+def test_a_skipped_round_says_whose_updates_were_unusable(rule: Aggregator, spoiled: tuple[int, ...]) -> None:
+    """More than assumed, all of them, or some among rows that are too few anyway."""
+    rows = torch.arange(6.0).reshape(3, 2)
+    rows[list(spoiled)] = torch.nan
+    outcome, _ = played(Server(rule, 0.0, VARIANCES), state(), rows)
+    whose = tuple("abc"[place] for place in spoiled)
+    assert isinstance(outcome, Skipped)
+    assert outcome.unusable == whose
+    record = round_record(outcome, round=2, local_steps=5, lr=0.1, cohort="abc", received="abc", model_bytes=100)
+    assert (record.skipped, record.unusable) == (True, whose)

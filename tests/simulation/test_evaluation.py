@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy
 
 from holdfast.models import MultilayerPerceptron
 from holdfast.simulation import Evaluation, Federation, ServerOptions
-from holdfast.simulation.evaluation import evenly
+from holdfast.simulation.evaluation import take_evenly
 
 
 def test_losses_and_accuracies_are_those_of_the_model_after_the_round() -> None:
@@ -59,7 +59,7 @@ def test_training_loss_is_on_points_of_clients_only() -> None:
 @pytest.mark.parametrize(("number", "at_most"), [(10, 3), (10, 9), (11, 10), (5, 5), (4, 1), (7, "all"), (1000, 999)])
 def test_points_are_spread_evenly_and_each_is_there_once(number: int, at_most: int | str) -> None:
     points = np.arange(number) * 3
-    found = evenly(points, at_most)  # type: ignore[arg-type]
+    found = take_evenly(points, at_most)  # type: ignore[arg-type]
     assert len(found) == (number if at_most == "all" else min(number, int(at_most)))
     assert len(np.unique(found)) == len(found)
     assert set(found) <= set(points)

@@ -20,7 +20,7 @@ from holdfast.partitions import IidPartition
 from holdfast.rng import stream
 from holdfast.simulation import Evaluation, Federation, federation
 from holdfast.simulation.cohorts import ListedCohorts
-from holdfast.simulation.measuring import honest_error_bound, honest_figures, measured
+from holdfast.simulation.measuring import honest_error_bound, honest_figures, is_measured
 
 ALL = Evaluation(measured_rounds=1_000)
 
@@ -37,7 +37,7 @@ def drawn(num_rows: int, dim: int, offset: float = 0.0) -> Tensor:
 @pytest.mark.parametrize("rounds", [1, 2, 7, 10, 60])
 @pytest.mark.parametrize("number", [0, 1, 2, 3, 7, 9, 10, 61])
 def test_measured_rounds_are_evenly_spread_and_begin_with_the_first(rounds: int, number: int) -> None:
-    found = [each for each in range(rounds) if measured(each, rounds, number)]
+    found = [each for each in range(rounds) if is_measured(each, rounds, number)]
     chosen = min(number, rounds)
     assert found == [-(-i * rounds // chosen) for i in range(chosen)]
 

@@ -118,7 +118,7 @@ def test_chunks_do_not_depend_on_the_number_of_processes_if_company_matters() ->
     chunks = []
     for jobs in (1, 2, 3, 40):
         federation = Federation(what, dataset=classes(), jobs=jobs)
-        clients = federation._arranged(torch.arange(40).numpy())  # noqa: SLF001
+        clients = federation._sort_by_kind(torch.arange(40).numpy())  # noqa: SLF001
         chunks.append(list(federation._pool._chunks(clients)))  # noqa: SLF001
     assert all(each == chunks[0] for each in chunks)
     assert max(last - first for first, last in chunks[0]) <= 10  # or one worker would do all the work
@@ -237,7 +237,7 @@ def test_orders_are_few_numbers_and_chunks_cover_the_cohort_once() -> None:
     for jobs in (1, 3):
         federation = Federation(what, dataset=classes(), jobs=jobs)
         pool: WorkerPool = federation._pool  # noqa: SLF001
-        clients = federation._arranged(torch.arange(12).numpy())  # noqa: SLF001
+        clients = federation._sort_by_kind(torch.arange(12).numpy())  # noqa: SLF001
         chunks = list(pool._chunks(clients))  # noqa: SLF001
         assert [row for first, last in chunks for row in range(first, last)] == list(range(12))
         kinds = federation.setting.engine.kinds(clients)
@@ -256,7 +256,7 @@ def test_federations_in_threads_do_not_disturb_each_other(jobs: int) -> None:
 
 
 def test_workers_do_not_wait_for_a_lock_that_a_thread_held() -> None:
-    with threads._lock, ThreadPoolExecutor(1) as executor:  # noqa: SLF001  as another federation may at any moment
+    with threads._blas_limit.lock, ThreadPoolExecutor(1) as executor:  # noqa: SLF001  as another federation may at any moment
         reader, writer = multiprocessing.Pipe(duplex=False)
         process = multiprocessing.get_context("fork").Process(target=_work, args=(reader, [], None, None), daemon=True)
         executor.submit(process.start).result()

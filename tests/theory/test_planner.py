@@ -49,14 +49,14 @@ each_problem = pytest.mark.parametrize("problem", [CONVEX, BENT], ids=["convex",
 
 
 def bound_of_a_run(problem: Problem, protocol: Protocol, theorem: Theorem, rounds: int) -> float:
-    return float(theorem(problem, protocol.changed(rounds=max(rounds, 1))).bound(rounds))
+    return float(theorem(problem, protocol.with_changes(rounds=max(rounds, 1))).bound(rounds))
 
 
 @each_theorem
 @each_problem
 @pytest.mark.parametrize("factor", [1.001, 1.5, 30.0])
 def test_the_rounds_reach_the_target_and_one_less_does_not(problem: Problem, theorem: Theorem, factor: float) -> None:
-    target = factor * theorem(problem, PROTOCOL.changed(rounds=10**6)).floor
+    target = factor * theorem(problem, PROTOCOL.with_changes(rounds=10**6)).floor
     rounds = rounds_for(problem, PROTOCOL, target=target, theorem=theorem).value
     assert rounds > 1
     assert bound_of_a_run(problem, PROTOCOL, theorem, rounds) <= target
@@ -66,8 +66,8 @@ def test_the_rounds_reach_the_target_and_one_less_does_not(problem: Problem, the
 @given(st.floats(1.0001, 1e4), st.integers(1, 40), st.floats(1e-4, 1.0), st.sampled_from([papers, expected]))
 @settings(max_examples=20)
 def test_the_rounds_are_those_of_the_logarithm(factor: float, steps: int, share: float, theorem: Theorem) -> None:
-    protocol = PROTOCOL.changed(local_steps=steps)
-    protocol = protocol.changed(lr=share * theorem(CONVEX, protocol).lr_limit)
+    protocol = PROTOCOL.with_changes(local_steps=steps)
+    protocol = protocol.with_changes(lr=share * theorem(CONVEX, protocol).lr_limit)
     floor = theorem(CONVEX, protocol).floor
     target, start = factor * floor, CONVEX.start
     per_round = steps * math.log1p(-CONVEX.strong_convexity * protocol.lr / (2.0 if theorem is papers else 1.0))
@@ -82,7 +82,7 @@ def test_the_rounds_are_those_of_the_logarithm(factor: float, steps: int, share:
 @given(st.floats(1.0001, 1e4), st.integers(1, 40))
 @settings(max_examples=20)
 def test_the_rounds_are_those_of_the_rearranged_mean(factor: float, steps: int) -> None:
-    protocol = PROTOCOL.changed(local_steps=steps, lr=1.0 / (8.0 * steps))
+    protocol = PROTOCOL.with_changes(local_steps=steps, lr=1.0 / (8.0 * steps))
     floor = papers(BENT, protocol).floor
     exact = 2.0 * BENT.height / (protocol.lr * steps * (factor * floor - floor))
     found = rounds_for(BENT, protocol, target=factor * floor, theorem=papers).value
@@ -91,12 +91,12 @@ def test_the_rounds_are_those_of_the_rearranged_mean(factor: float, steps: int) 
 
 def test_a_longer_run_needs_more_where_all_rounds_must_go_well() -> None:
     """The bound for a run of N rounds grows with N: what is found is the shortest run of all, by trying all."""
-    protocol, problem = PROTOCOL.changed(lr=0.5, rounds=40), BENT.model_copy(update={"gap": 1e3})
+    protocol, problem = PROTOCOL.with_changes(lr=0.5, rounds=40), BENT.model_copy(update={"gap": 1e3})
     target = 2.0 * likely(problem, protocol).floor
     found = rounds_for(problem, protocol, target=target, theorem=likely).value
     tried = [bound_of_a_run(problem, protocol, likely, rounds) <= target for rounds in range(1, found + 1)]
     assert tried.index(True) + 1 == found
-    short = int(np.argmax(likely(problem, protocol.changed(rounds=1)).bound(np.arange(1, 10**4)) <= target)) + 1
+    short = int(np.argmax(likely(problem, protocol.with_changes(rounds=1)).bound(np.arange(1, 10**4)) <= target)) + 1
     assert short < found
 
 
@@ -110,7 +110,7 @@ def test_who_starts_near_enough_needs_no_round(theorem: Theorem) -> None:
 @each_theorem
 @each_problem
 def test_a_target_below_the_floor_is_refused_with_the_floor_and_its_causes(problem: Problem, theorem: Theorem) -> None:
-    floor = theorem(problem, PROTOCOL.changed(rounds=1)).floor
+    floor = theorem(problem, PROTOCOL.with_changes(rounds=1)).floor
     for target in (floor, floor / 2.0):
         with pytest.raises(ParameterError, match=r"whose floor is .* with full batches") as caught:
             rounds_for(problem, PROTOCOL, target=target, theorem=theorem)
@@ -122,25 +122,25 @@ def test_a_target_below_the_floor_is_refused_with_the_floor_and_its_causes(probl
 @each_problem
 def test_a_condition_that_fails_is_named_with_its_value(problem: Problem, theorem: Theorem) -> None:
     with pytest.raises(ParameterError, match=r"step size: η .*, got 5"):
-        rounds_for(problem, PROTOCOL.changed(lr=5.0), target=1e6, theorem=theorem)
+        rounds_for(problem, PROTOCOL.with_changes(lr=5.0), target=1e6, theorem=theorem)
 
 
 def test_the_worst_cohort_of_the_paper_is_named() -> None:
     with pytest.raises(ParameterError, match=r"worst cohort: ε ≤ K/4R − ε′, got 0.05"):
-        rounds_for(CONVEX, PROTOCOL.changed(num_byzantine=50), target=1e9, theorem=papers)
+        rounds_for(CONVEX, PROTOCOL.with_changes(num_byzantine=50), target=1e9, theorem=papers)
 
 
 @each_theorem
 @each_problem
 def test_local_steps_are_the_best_of_all(problem: Problem, theorem: Theorem) -> None:
-    target = 1.3 * theorem(problem, PROTOCOL.changed(local_steps=2, lr=0.01, rounds=10**5)).floor
+    target = 1.3 * theorem(problem, PROTOCOL.with_changes(local_steps=2, lr=0.01, rounds=10**5)).floor
     shares, most = (0.9, 0.1), 4
     found = local_steps_for(problem, PROTOCOL, target=target, theorem=theorem, most_steps=most, lr_shares=shares)
     tried: list[tuple[int, int, float]] = []
     for steps in range(1, most + 1):
         for share in shares:
-            largest = theorem(problem, PROTOCOL.changed(local_steps=steps)).lr_limit
-            protocol = PROTOCOL.changed(local_steps=steps, lr=share * largest)
+            largest = theorem(problem, PROTOCOL.with_changes(local_steps=steps)).lr_limit
+            protocol = PROTOCOL.with_changes(local_steps=steps, lr=share * largest)
             try:
                 rounds = rounds_for(problem, protocol, target=target, theorem=theorem).value
             except ParameterError:
@@ -165,9 +165,9 @@ def test_no_local_steps_are_refused_with_the_lowest_floor(problem: Problem, theo
         local_steps_for(problem, PROTOCOL, target=1e-9, theorem=theorem, most_steps=3, lr_shares=(0.9, 0.1))
     floors = []
     for steps in (1, 2, 3):
-        limit = theorem(problem, PROTOCOL.changed(local_steps=steps)).lr_limit
+        limit = theorem(problem, PROTOCOL.with_changes(local_steps=steps)).lr_limit
         for share in (0.9, 0.1):
-            changed = PROTOCOL.changed(local_steps=steps, lr=share * limit, rounds=1)
+            changed = PROTOCOL.with_changes(local_steps=steps, lr=share * limit, rounds=1)
             floors.append(theorem(problem, changed).floor)
     assert f"floor is {min(floors):.6g}" in str(caught.value)
 
@@ -180,17 +180,17 @@ def test_the_batch_reaches_the_floor_and_a_smaller_one_does_not(
 ) -> None:
     target = factor * theorem(problem, PROTOCOL).floor
     size = batch_size_for(problem, PROTOCOL, target=target, theorem=theorem).value
-    assert theorem(problem, PROTOCOL.changed(batch_size=size)).floor <= target
-    assert theorem(problem, PROTOCOL.changed(batch_size=size - 1)).floor > target
-    unknown = PROTOCOL.changed(num_points=None)
+    assert theorem(problem, PROTOCOL.with_changes(batch_size=size)).floor <= target
+    assert theorem(problem, PROTOCOL.with_changes(batch_size=size - 1)).floor > target
+    unknown = PROTOCOL.with_changes(num_points=None)
     assert batch_size_for(problem, unknown, target=target, theorem=theorem).value >= size
 
 
 @each_theorem
 def test_a_batch_of_one_is_enough_for_a_modest_target_and_none_for_heterogeneous_clients(theorem: Theorem) -> None:
-    modest = 2.0 * theorem(CONVEX, PROTOCOL.changed(batch_size=1)).floor
+    modest = 2.0 * theorem(CONVEX, PROTOCOL.with_changes(batch_size=1)).floor
     assert batch_size_for(CONVEX, PROTOCOL, target=modest, theorem=theorem).value == 1
-    alone = theorem(CONVEX, PROTOCOL.changed(batch_size=PROTOCOL.num_points)).floor
+    alone = theorem(CONVEX, PROTOCOL.with_changes(batch_size=PROTOCOL.num_points)).floor
     with pytest.raises(ParameterError, match=r"not even batch_size = 4096 will do: .* if clients were alike"):
         batch_size_for(CONVEX, PROTOCOL, target=0.9 * alone, theorem=theorem)
 
@@ -198,15 +198,15 @@ def test_a_batch_of_one_is_enough_for_a_modest_target_and_none_for_heterogeneous
 @each_theorem
 @each_problem
 def test_the_rule_is_told_the_most_that_a_theorem_allows(problem: Problem, theorem: Theorem) -> None:
-    quiet = PROTOCOL.changed(num_byzantine=0)
-    floors = {f: theorem(problem, quiet.changed(assumed_byzantine=f)).floor for f in range(1, 30)}
+    quiet = PROTOCOL.with_changes(num_byzantine=0)
+    floors = {f: theorem(problem, quiet.with_changes(assumed_byzantine=f)).floor for f in range(1, 30)}
     for goal in (None, 1.1 * floors[12], 0.7 * floors[12]):
         answer = most_byzantine(problem, PROTOCOL, theorem=theorem, target=goal)
         told = int(answer.details["assumed_byzantine"])
         allowed = [f for f, floor in floors.items() if math.isfinite(floor) and floor <= (goal or math.inf)]
         assert told == max(allowed)
         assert answer.details["tolerated"] == told - 1  # ⌈0.01 · 60⌉ is set aside
-        at_most = PROTOCOL.changed(assumed_byzantine=told, num_byzantine=answer.value)
+        at_most = PROTOCOL.with_changes(assumed_byzantine=told, num_byzantine=answer.value)
         assert theorem(problem, at_most).holds
         assert answer.value <= told - 1
 
@@ -233,17 +233,19 @@ def test_no_byzantine_client_at_all_is_explained() -> None:
     with pytest.raises(ParameterError, match="not even assumed_byzantine = 1, the smallest, will do: target"):
         most_byzantine(CONVEX, PROTOCOL, theorem=expected, target=1e-12)
     with pytest.raises(ParameterError, match="worst cohort: ε ≤ K/4R − ε′, got 0"):
-        most_byzantine(CONVEX, PROTOCOL.changed(slack=0.1), theorem=papers)
+        most_byzantine(CONVEX, PROTOCOL.with_changes(slack=0.1), theorem=papers)
 
 
 def large(**changes: Any) -> Protocol:
-    return PROTOCOL.changed(num_clients=10**8, cohort_size=100, assumed_byzantine=20, slack=0.1, rounds=100, **changes)
+    return PROTOCOL.with_changes(
+        num_clients=10**8, cohort_size=100, assumed_byzantine=20, slack=0.1, rounds=100, **changes
+    )
 
 
 @given(st.floats(1e-9, 0.9), st.integers(1, 10**6), st.sampled_from([0.02, 0.1, 0.15]))
 @settings(max_examples=50)
 def test_the_cohort_of_the_paper_is_at_the_edge(failure: float, rounds: int, slack: float) -> None:
-    protocol = large().changed(slack=slack, rounds=rounds)
+    protocol = large().with_changes(slack=slack, rounds=rounds)
     size = paper_cohort(protocol, failure=failure).value
     law: dict[str, Any] = {"slack": slack, "byzantine_fraction": protocol.tolerated / 100}
     assert rounds * paper.concentration_failure(**law, cohort_size=size) <= failure
@@ -269,7 +271,7 @@ def test_the_binomial_cohort_is_the_first_of_all(failure: float, outlier_share: 
 
 @pytest.mark.parametrize("failure", [0.3, 0.01, 1e-6])
 def test_the_sampled_cohort_is_at_the_edge(failure: float) -> None:
-    protocol = PROTOCOL.changed(num_byzantine=100)
+    protocol = PROTOCOL.with_changes(num_byzantine=100)
     size = sampled_cohort(protocol, failure=failure).value
     law: dict[str, Any] = {"num_clients": 1_000, "num_byzantine": 100, "fraction": 11 / 60, "rounds": 400}
     assert fraction_excess_probability(**law, cohort_size=size) <= failure
@@ -282,11 +284,11 @@ def test_cohorts_that_cannot_be_are_refused_with_the_reason() -> None:
     with pytest.raises(ParameterError, match="a cohort of all clients has"):
         binomial_cohort(PROTOCOL, failure=1e-6)
     with pytest.raises(ParameterError, match="num_byzantine = 300 exceeds this fraction"):
-        sampled_cohort(PROTOCOL.changed(num_byzantine=300), failure=0.01)
+        sampled_cohort(PROTOCOL.with_changes(num_byzantine=300), failure=0.01)
     with pytest.raises(ParameterError, match=r"slack must be above 0 and at most 1/4, got 0\.0"):
-        paper_cohort(PROTOCOL.changed(slack=0.0), failure=0.01)
-    with pytest.raises(ParameterError, match=r"slack must be above 0 and below 1, got 0\.0"):
-        binomial_cohort(PROTOCOL.changed(slack=0.0), failure=0.01)
+        paper_cohort(PROTOCOL.with_changes(slack=0.0), failure=0.01)
+    with pytest.raises(ParameterError, match=r"slack must be a number strictly between 0 and 1, got 0\.0"):
+        binomial_cohort(PROTOCOL.with_changes(slack=0.0), failure=0.01)
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf, "small"])
@@ -312,7 +314,7 @@ def test_bad_searches_are_refused() -> None:
         local_steps_for(CONVEX, PROTOCOL, target=1.0, theorem=expected, most_steps=1, lr_shares=())
     with pytest.raises(ParameterError, match="lr_shares must be a finite number above 0, got -1"):
         local_steps_for(CONVEX, PROTOCOL, target=1.0, theorem=expected, most_steps=1, lr_shares=(-1.0,))
-    with pytest.raises(ParameterError, match=r"outlier_share must be between 0 and 1, got 1\.5"):
+    with pytest.raises(ParameterError, match=r"outlier_share must be a number strictly between 0 and 1, got 1\.5"):
         binomial_cohort(PROTOCOL, failure=0.1, outlier_share=1.5)
 
 

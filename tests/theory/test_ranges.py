@@ -9,61 +9,74 @@ import pytest
 
 from holdfast.errors import ParameterError
 from holdfast.theory.ranges import (
-    cohort,
-    curvatures,
-    not_negative,
-    positive,
-    probability,
-    step_size,
-    synchronised,
-    whole,
+    check_cohort,
+    check_curvatures,
+    check_not_negative,
+    check_positive,
+    check_probability,
+    check_share,
+    check_step_size,
+    check_synchronised,
+    check_whole,
 )
 
 
 def test_what_is_allowed_comes_back_as_a_plain_number() -> None:
-    assert (positive("x", 5e-324), not_negative("x", 0), probability("x", 0.5)) == (5e-324, 0.0, 0.5)
-    assert (whole("x", 1), whole("x", 0, least=0), whole("x", 7, most=7), whole("x", 10**30)) == (1, 0, 7, 10**30)
-    assert curvatures(2.0, 2) == (2.0, 2.0)
-    assert synchronised(0, 3) == (0, 3)
-    assert cohort(4, 4) == (4, 4)
+    assert (check_positive("x", 5e-324), check_not_negative("x", 0), check_probability("x", 0.5)) == (5e-324, 0.0, 0.5)
+    assert (
+        check_whole("x", 1),
+        check_whole("x", 0, least=0),
+        check_whole("x", 7, most=7),
+        check_whole("x", 10**30),
+    ) == (1, 0, 7, 10**30)
+    assert check_curvatures(2.0, 2) == (2.0, 2.0)
+    assert check_synchronised(0, 3) == (0, 3)
+    assert check_cohort(4, 4) == (4, 4)
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, math.inf, math.nan, "1", None])
 def test_a_positive_number_is_finite_and_above_zero(value: Any) -> None:
     with pytest.raises(ParameterError, match="x must be a finite number above 0, got"):
-        positive("x", value)
+        check_positive("x", value)
 
 
 @pytest.mark.parametrize("value", [-5e-324, math.inf, -math.inf, math.nan])
 def test_a_number_that_is_not_negative_is_finite(value: float) -> None:
     with pytest.raises(ParameterError, match="x must be a finite number of at least 0, got"):
-        not_negative("x", value)
+        check_not_negative("x", value)
 
 
 @pytest.mark.parametrize("value", [0, 8, 1.5, math.nan, True])
 def test_a_whole_number_is_within_its_limits(value: Any) -> None:
     with pytest.raises(ParameterError, match=f"x must be a whole number from 1 to 7, got {value}"):
-        whole("x", value, most=7)
+        check_whole("x", value, most=7)
 
 
 @pytest.mark.parametrize("strong", [0.0, -1.0, 2.1, math.nan])
 def test_strong_convexity_is_above_zero_and_at_most_smoothness(strong: float) -> None:
     with pytest.raises(ParameterError, match="strong_convexity must be above 0 and at most smoothness = 2, got"):
-        curvatures(2.0, strong)
+        check_curvatures(2.0, strong)
 
 
 def test_a_step_size_may_be_above_its_limit_by_rounding_and_no_more() -> None:
-    assert step_size(0.25 * (1.0 + 0.9e-12), 0.25, "1/L") > 0.25
+    assert check_step_size(0.25 * (1.0 + 0.9e-12), 0.25, "1/L") > 0.25
     for lr in (0.25 * (1.0 + 1.1e-12), 0.0, -0.1, math.nan):
         with pytest.raises(ParameterError, match=r"lr must be above 0 and at most 1/L = 0\.25, got"):
-            step_size(lr, 0.25, "1/L")
+            check_step_size(lr, 0.25, "1/L")
 
 
 def test_a_cohort_is_no_larger_than_the_population() -> None:
     with pytest.raises(ParameterError, match="cohort_size must be a whole number from 1 to 4, got 5"):
-        cohort(5, 4)
+        check_cohort(5, 4)
 
 
 def test_total_steps_are_a_multiple_of_local_ones() -> None:
     with pytest.raises(ParameterError, match="total_steps must be a multiple of local_steps = 3, got 7"):
-        synchronised(7, 3)
+        check_synchronised(7, 3)
+
+
+@pytest.mark.parametrize("value", [-5e-324, 1.0000000000000002, math.nan, True])
+def test_a_share_lies_between_nothing_and_everything(value: Any) -> None:
+    assert (check_share("x", 0), check_share("x", 1)) == (0.0, 1.0)
+    with pytest.raises(ParameterError, match="x must be a number from 0 to 1, got"):
+        check_share("x", value)

@@ -112,7 +112,7 @@ def test_the_paper_promises_nothing_of_a_rule_that_is_told_less_than_its_spread(
     setting = protocol(mode="known", batch_size=batch_size, slack=0.1)
     stated = papers(problem, setting).sigma0
     for share, holds in ((1.0, True), (2.0, True), (0.99, False), (1e-6, False)):
-        found = papers(problem, setting.changed(sigma0=share * stated))
+        found = papers(problem, setting.with_changes(sigma0=share * stated))
         assert found.holds is holds
         assert math.isfinite(found.floor) is holds
 

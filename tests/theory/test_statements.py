@@ -102,10 +102,10 @@ def test_the_papers_bounds_of_theorem_1_follow_from_the_sharp_ones() -> None:
 
 def test_the_papers_bounds_of_theorem_2_follow_from_the_sharp_ones() -> None:
     for problem, setting, _ in settings():
-        full = setting.changed(batch_size="full", slack=0.0, lr=1.0 / (5 * setting.local_steps))
+        full = setting.with_changes(batch_size="full", slack=0.0, lr=1.0 / (5 * setting.local_steps))
         for mode in ("auto", "known"):
             for told in {None, papers(problem, full).sigma0 or None} if mode == "known" else {None}:
-                stated, proved = guarantees(problem, full.changed(mode=mode, sigma0=told))
+                stated, proved = guarantees(problem, full.with_changes(mode=mode, sigma0=told))
                 assert proved.sigma0 <= stated.sigma0 * (1 + 1e-12)
                 assert (proved.bound(ROUNDS) <= stated.bound(ROUNDS) * (1 + 1e-12)).all(), (problem, full)
 
@@ -159,7 +159,7 @@ def test_the_papers_floor_is_its_formula() -> None:
     assert stated.sigma0**2 == pytest.approx(spread)
     assert stated.filter_error**2 == pytest.approx(error)
     assert stated.floor == pytest.approx(13 / 0.25 * gamma)
-    assert stated.failures["honest rows spread more than reckoned with"] == pytest.approx(
+    assert stated.failures["honest updates spread more than reckoned with"] == pytest.approx(
         paper.failure_probability(total_steps=500, local_steps=5, slack=0.05, byzantine_fraction=0.15, cohort_size=K)
     )
 

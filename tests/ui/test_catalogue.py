@@ -10,7 +10,7 @@ import pytest
 from tests.ui.folders import append, begun, played
 
 from holdfast.errors import ParameterError, UnknownNameError
-from holdfast.server.history import State
+from holdfast.server.history import RunState
 from holdfast.ui.catalogue import Catalogue, id_of
 from holdfast.ui.queries import Query
 
@@ -116,7 +116,7 @@ def test_the_list_is_searched_sorted_and_paged(tmp_path: Path) -> None:
     assert answer(tmp_path, sort="-progress")[:2] == ["two", "one"]
     assert answer(tmp_path, sort="name", size="3", page="2") == ["two"]
     assert answer(tmp_path, sort="name", size="3", page="99") == ["two"]
-    assert answer(tmp_path, state=State.EMPTY.value) == ["four"]
+    assert answer(tmp_path, state=RunState.EMPTY.value) == ["four"]
 
 
 @pytest.mark.parametrize(

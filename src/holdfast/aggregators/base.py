@@ -166,6 +166,10 @@ class LooselyBoundedAggregator(Aggregator, ABC):
             return math.ceil(Fraction(self.byzantine_fraction).limit_denominator(10**6) * cohort_size)
         return self.default_byzantine(cohort_size)
 
+    def smallest_cohort(self, num_byzantine: int) -> int:
+        """Return 2f + 1, an honest majority, for rules that need no more."""
+        return 2 * num_byzantine + 1
+
 
 class MinorityAggregator(LooselyBoundedAggregator, ABC):
     """A rule that stands any minority: told nothing, it assumes that fewer than half of the rows are Byzantine."""
@@ -173,10 +177,6 @@ class MinorityAggregator(LooselyBoundedAggregator, ABC):
     def default_byzantine(self, cohort_size: int) -> int:
         """Return the largest number below half of the rows."""
         return (cohort_size - 1) // 2
-
-    def smallest_cohort(self, num_byzantine: int) -> int:
-        """Return 2f + 1."""
-        return 2 * num_byzantine + 1
 
 
 class BoundedAggregator(LooselyBoundedAggregator, ABC):
@@ -199,7 +199,7 @@ def usable_bound(num_byzantine: int, usable: NDArray[np.bool_]) -> int:
     return max(0, num_byzantine - int((~usable).sum()))
 
 
-def scattered(values: Vector, usable: NDArray[np.bool_], elsewhere: float) -> Tensor:
+def scatter_usable(values: Vector, usable: NDArray[np.bool_], elsewhere: float) -> Tensor:
     """Return values of the usable rows in their places among all K rows."""
     everywhere = np.full(len(usable), elsewhere)
     everywhere[usable] = values
@@ -210,13 +210,13 @@ def aggregation_of(
     columns: Columns, gram: Gram, weights: Vector, *, scores: Vector, stop: Stop, num_byzantine: int, **evidence: Any
 ) -> Aggregation:
     """Return the aggregation of a rule that gave weights and scores to the usable rows of a Gram matrix."""
-    share = columns.agree(scattered(weights, gram.usable, 0.0).numpy())
+    share = columns.agree(scatter_usable(weights, gram.usable, 0.0).numpy())
     return Aggregation(
         update=columns.combine(share),
         weights=torch.from_numpy(share),
         kept=torch.from_numpy(share > 0.0),
         usable=torch.from_numpy(gram.usable),
-        scores=scattered(scores, gram.usable, np.inf),
+        scores=scatter_usable(scores, gram.usable, np.inf),
         stop=stop_or_too_many(stop, num_byzantine, gram.usable),
         num_byzantine=num_byzantine,
         **evidence,

@@ -16,20 +16,22 @@ from holdfast.aggregators.view import Memory
 class Stop(Enum):
     """Why an aggregator stopped; the value is a sentence for people."""
 
-    COMBINED = "every usable row that the rule saw entered the update"
+    COMBINED = "every usable update that the rule saw entered the result"
     COORDINATES = "every coordinate was decided by itself; a client may have a share in some of them only"
-    SELECTED = "the most central of the rows that the rule saw was selected"
-    SUBSET = "a part of the rows that the rule saw was averaged"
+    SELECTED = "the most central of the updates that the rule saw was selected"
+    SUBSET = "a part of the updates that the rule saw was averaged"
     NOBODY_TRUSTED = "no client is trusted, so the update is the server's own"
     CONVERGED = "the iteration converged"
     NOT_CONVERGED = "the iteration reached its limit before it converged"
-    NOTHING_TO_FILTER = "no Byzantine row is assumed among the usable ones, so they were averaged"
-    ROWS_AGREE = "the kept rows agree up to rounding"
-    SPREAD_IS_SMALL = "the spread of the kept rows is below the threshold"
-    SMALLEST_SPREAD = "of the weighted means on the way, that of the rows with the smallest spread was taken"
+    NOTHING_TO_FILTER = "no Byzantine update is assumed among the usable ones, so they were averaged"
+    ROWS_AGREE = "the kept updates agree up to rounding"
+    SPREAD_IS_SMALL = "the spread of the kept updates is below the threshold"
+    SMALLEST_SPREAD = "of the weighted means on the way, that of the updates with the smallest spread was taken"
     SADDLE_UNDECIDED = "the saddle point lies on the threshold to the solver's precision, so filtering stopped there"
-    SPREAD_STAYS_LARGE = "promise broken: the spread exceeds the threshold although all removable weight was removed"
-    TOO_MANY_UNUSABLE = "promise broken: more rows are unusable than clients are assumed to be Byzantine"
+    SPREAD_STAYS_LARGE = (
+        "assumption violated: the spread exceeds the threshold although all removable weight was removed"
+    )
+    TOO_MANY_UNUSABLE = "assumption violated: more updates are unusable than clients are assumed to be Byzantine"
 
     def __str__(self) -> str:
         """Return the sentence."""

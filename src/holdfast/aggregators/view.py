@@ -69,7 +69,7 @@ class ServerView:
         if vector is None:
             keyword = "model" if need is Need.MODEL else "trusted_row"
             raise MissingKnowledgeError(f"{rule!r} needs {need}; pass ServerView({keyword}=...)")
-        return fitting(vector, columns, str(need))
+        return check_vector(vector, columns, str(need))
 
     def needed_loss(self, rule: object) -> Callable[[Tensor], float]:
         """Return the trusted loss; raise if it was not given."""
@@ -80,7 +80,7 @@ class ServerView:
     def remembered(self, name: str, columns: Columns) -> Tensor | None:
         """Return the vector remembered under `name`, as the rows are, or None in the first round."""
         vector = self.memory.get(name)
-        return None if vector is None else fitting(vector, columns, f"memory {name!r}")
+        return None if vector is None else check_vector(vector, columns, f"memory {name!r}")
 
     def identities(self, num_rows: int) -> list[str]:
         """Return who sent each row, each once."""
@@ -90,7 +90,7 @@ class ServerView:
         return names
 
 
-def fitting(vector: Tensor, columns: Columns, what: str) -> Tensor:
+def check_vector(vector: Tensor, columns: Columns, what: str) -> Tensor:
     """Return a server's vector in the dtype and on the device of the rows; raise if it is not d finite numbers."""
     if isinstance(vector, Tensor) and (
         vector.layout is not torch.strided or not vector.is_floating_point() or vector.device.type == "meta"

@@ -123,7 +123,7 @@ from holdfast.attacks.timing import (
     TimedAttack as TimedAttack,
 )
 from holdfast.attacks.timing import (
-    acting as acting,
+    acting_attack as acting_attack,
 )
 from holdfast.attacks.view import EVERYTHING as EVERYTHING
 from holdfast.attacks.view import AdversaryView as AdversaryView

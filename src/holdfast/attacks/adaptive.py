@@ -12,13 +12,12 @@ from pydantic import BeforeValidator, Field, InstanceOf
 from torch import Tensor
 
 from holdfast.attacks.base import Aim, Attack, DirectedAttack, Forged, Strength, sent_by_all
-from holdfast.attacks.geometry import POINTERS, Shape, finite_rows, honest_shape, random_directions, unit
+from holdfast.attacks.geometry import POINTERS, Count, Shape, finite_rows, honest_shape, random_directions, unit
 from holdfast.attacks.registry import ATTACKS
 from holdfast.attacks.victim import Victim, expected_victim
 from holdfast.attacks.view import AdversaryView, Knowledge
-from holdfast.values import real_number, whole_number
+from holdfast.values import real_number
 
-Count = Annotated[int, Field(ge=1), BeforeValidator(whole_number)]
 GRID_POINTS = 14
 """Strengths tried first, in geometric progression."""
 PRECISION = 5e-3

@@ -45,8 +45,8 @@ class Attack(ValueObject, ABC):
 
     citation: ClassVar[str]
     """Where the attack is defined."""
-    needs: ClassVar[frozenset[Knowledge]]
-    """What the attack must know."""
+    needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.OWN})
+    """What the attack must know: its own clients' honest rows, if it does not say otherwise."""
     uses: ClassVar[frozenset[Knowledge]] = frozenset()
     """What makes the attack stronger if it is known, and which it can do without."""
 

@@ -51,7 +51,6 @@ class ALittleIsEnough(DirectedAttack):
     """
 
     citation: ClassVar[str] = "Baruch, Baruch, Goldberg 2019, Algorithm 3"
-    needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.OWN})
     uses: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.HONEST})
 
     z: Strength | None = None
@@ -91,7 +90,6 @@ class InnerProductManipulation(DirectedAttack):
     """
 
     citation: ClassVar[str] = "Xie, Koyejo, Gupta 2020, section 4"
-    needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.OWN})
     uses: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.HONEST})
 
     epsilon: Strength = 0.1
@@ -130,7 +128,6 @@ class Mimic(Attack):
     """
 
     citation: ClassVar[str] = "Karimireddy, He, Jaggi 2022, appendix, mimic attack"
-    needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.OWN})
     uses: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.HONEST})
 
     warm_up: Annotated[int, Field(ge=0), BeforeValidator(whole_number)] = 0
@@ -180,7 +177,6 @@ class Duplicates(Attack):
     """
 
     citation: ClassVar[str] = "after Karimireddy, He, Jaggi 2022, mimic attack"
-    needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.OWN})
     uses: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.HONEST})
 
     def forge(self, view: AdversaryView) -> Forged:
@@ -211,7 +207,6 @@ class DistanceBound(DirectedAttack, ABC):
     Deviation: the paper halves its way to γ; here it is solved for exactly, from inner products.
     """
 
-    needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.OWN})
     uses: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.HONEST})
 
     direction: Literal["unit", "std", "sign"] = "std"

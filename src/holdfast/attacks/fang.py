@@ -61,7 +61,6 @@ class FangKrum(DirectedAttack):
     """
 
     citation: ClassVar[str] = "Fang, Cao, Jia, Gong 2020, section 3.2"
-    needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.OWN})
     uses: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.HONEST})
 
     closeness: Strength = 0.01
@@ -180,7 +179,6 @@ class FangTrimmedMean(DirectedAttack):
     """
 
     citation: ClassVar[str] = "Fang, Cao, Jia, Gong 2020, section 3.3"
-    needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.OWN})
     uses: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.HONEST})
 
     factor: Annotated[float, Field(gt=1.0), BeforeValidator(real_number)] = 2.0

@@ -135,7 +135,6 @@ class Cluster(DirectedAttack):
     """
 
     citation: ClassVar[str] = "Huber 1964, contamination at one point"
-    needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.OWN})
     uses: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.HONEST})
 
     strength: Strength = 3.0
@@ -166,7 +165,6 @@ class Spread(DirectedAttack):
     """
 
     citation: ClassVar[str] = "none: a test of spectral filters"
-    needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.OWN})
     uses: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.HONEST})
 
     strength: Strength = 3.0
@@ -199,7 +197,6 @@ class CovarianceShift(DirectedAttack):
     """
 
     citation: ClassVar[str] = "none: a test of spectral filters"
-    needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.OWN})
     uses: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.HONEST})
 
     strength: Strength = 3.0
@@ -233,7 +230,6 @@ class Staircase(DirectedAttack):
     """
 
     citation: ClassVar[str] = "none: a test of the number of filter steps"
-    needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.OWN})
     uses: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.HONEST})
 
     strength: Strength = 3.0

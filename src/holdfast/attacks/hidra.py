@@ -55,7 +55,6 @@ class Hidra(DirectedAttack):
     """
 
     citation: ClassVar[str] = "Choudhary, Kolluri, Saxena 2024, attack along a single direction per chunk"
-    needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.OWN})
     uses: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.HONEST})
 
     chunk_size: Count = 1000

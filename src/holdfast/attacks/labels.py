@@ -13,7 +13,7 @@ from torch import Tensor
 
 from holdfast.attacks.base import Attack, Forged, sent_by_all
 from holdfast.attacks.registry import ATTACKS
-from holdfast.attacks.view import AdversaryView, Knowledge
+from holdfast.attacks.view import AdversaryView
 from holdfast.errors import ParameterError
 from holdfast.values import real_number, whole_number
 
@@ -27,8 +27,6 @@ class DataAttack(Attack, ABC):
     Who runs the clients trains the Byzantine ones on `corrupt`ed labels; what they then compute is `own_rows`, and
     that is what they send.
     """
-
-    needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.OWN})
 
     def corrupt(self, labels: Labels, num_classes: int, generator: np.random.Generator) -> Labels:
         """Return the labels that a Byzantine client trains on, a new tensor.
@@ -54,6 +52,11 @@ class DataAttack(Attack, ABC):
     def forge(self, view: AdversaryView) -> Forged:
         """Send what the clients computed on their labels."""
         return sent_by_all(view.own.clone())
+
+
+def data_attack_of(attack: Attack) -> DataAttack | None:
+    """Return the attack on labels that may act in some round, inside however many others; None if there is none."""
+    return next((each for each in attack.chain() if isinstance(each, DataAttack)), None)
 
 
 @ATTACKS.register("label-flip")

@@ -33,7 +33,6 @@ class Honest(Attack):
     """
 
     citation: ClassVar[str] = "the baseline; no attack"
-    needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.OWN})
 
     def forge(self, view: AdversaryView) -> Forged:
         """Copy the own rows."""
@@ -53,7 +52,6 @@ class SignFlip(DirectedAttack):
     """
 
     citation: ClassVar[str] = "Li, Xu, Chen, Giannakis, Ling 2019 (RSA), sign-flipping attacks of the experiments"
-    needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.OWN})
 
     factor: Strength = 1.0
     """How many times as long as the honest row."""
@@ -81,7 +79,6 @@ class ReversedGradient(DirectedAttack):
     """
 
     citation: ClassVar[str] = "Chen, Wang, Charles, Papailiopoulos 2018 (DRACO), reversed gradient"
-    needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.OWN})
     uses: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.HONEST})
 
     factor: Strength = 100.0
@@ -105,7 +102,6 @@ class Scaling(DirectedAttack):
     """
 
     citation: ClassVar[str] = "Bagdasaryan, Veit, Hua, Estrin, Shmatikov 2020, model replacement"
-    needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.OWN})
 
     factor: Strength = 10.0
     """How many times as long as the honest row."""
@@ -126,7 +122,6 @@ class Shift(DirectedAttack):
     """
 
     citation: ClassVar[str] = "a control; the constant adversary of Chen et al. 2018 (DRACO), about the own row"
-    needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.OWN})
 
     value: Real = 1.0
     """What is added."""
@@ -212,7 +207,6 @@ class RandomGradient(Attack):
     """
 
     citation: ClassVar[str] = "a control: noise that a test of norms cannot see"
-    needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.OWN})
 
     def forge(self, view: AdversaryView) -> Forged:
         """Draw directions and give them the lengths of the own rows."""
@@ -224,7 +218,6 @@ class RandomGradient(Attack):
 class BadNumbers(Attack, ABC):
     """An attack on arithmetic: some coordinates of one's own row become what is no finite number."""
 
-    needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.OWN})
     bad_number: ClassVar[float]
     """What stands in the bad coordinates."""
 

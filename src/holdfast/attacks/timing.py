@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, InstanceOf, model_validator
 from holdfast.attacks.base import Attack, Forged
 from holdfast.attacks.registry import ATTACKS
 from holdfast.attacks.simple import Honest
-from holdfast.attacks.view import AdversaryView, Knowledge
+from holdfast.attacks.view import AdversaryView
 from holdfast.values import whole_number
 
 Round = Annotated[int, Field(ge=0), BeforeValidator(whole_number)]
@@ -23,8 +23,6 @@ class TimedAttack(Attack, ABC):
 
     What the attack inside remembers is kept for it while it sleeps.
     """
-
-    needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.OWN})
 
     attack: Annotated[InstanceOf[Attack], Field(examples=["sign-flip"])]
     """What is done in the rounds that count."""
@@ -101,13 +99,13 @@ class Alternating(TimedAttack):
         return round % self.period < self.active
 
 
-def acting(attack: Attack, round: int) -> Attack:
+def acting_attack(attack: Attack, round: int) -> Attack:
     """Return the attack that acts in a round, inside however many timers; `Honest()` while it sleeps.
 
     Whoever trains the clients asks this for a `DataAttack`, to know whose labels to corrupt in which round.
 
     >>> from holdfast.attacks.labels import LabelFlip
-    >>> acting(Sleeper(attack=LabelFlip(), start=5), 4), acting(Sleeper(attack=LabelFlip(), start=5), 5)
+    >>> acting_attack(Sleeper(attack=LabelFlip(), start=5), 4), acting_attack(Sleeper(attack=LabelFlip(), start=5), 5)
     (Honest(), LabelFlip())
     """
     while isinstance(attack, TimedAttack):

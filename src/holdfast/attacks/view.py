@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -19,6 +20,8 @@ from torch import Tensor
 from holdfast.aggregators import Aggregation, Aggregator, ServerView
 from holdfast.errors import DtypeError, MissingKnowledgeError, ParameterError, ShapeError
 from holdfast.rng import stream
+
+Value = TypeVar("Value")
 
 
 class Knowledge(Enum):
@@ -95,15 +98,12 @@ class AdversaryView:
     @property
     def own(self) -> Float[Tensor, "f d"]:
         """What the adversary's own clients would send if they were honest."""
-        self.require(Knowledge.OWN)
-        return self.own_rows
+        return self._granted(Knowledge.OWN, self.own_rows)
 
     @property
     def honest(self) -> Float[Tensor, "n d"]:
         """What the honest clients send."""
-        self.require(Knowledge.HONEST)
-        assert self.honest_rows is not None  # noqa: S101  require said so
-        return self.honest_rows
+        return self._granted(Knowledge.HONEST, self.honest_rows)
 
     @property
     def seen(self) -> Float[Tensor, "m d"]:
@@ -113,9 +113,7 @@ class AdversaryView:
     @property
     def rule(self) -> Aggregator:
         """The server's rule."""
-        self.require(Knowledge.RULE)
-        assert self.server_rule is not None  # noqa: S101  require said so
-        return self.server_rule
+        return self._granted(Knowledge.RULE, self.server_rule)
 
     def aggregate(self, forged: Float[Tensor, "f d"]) -> Aggregation:
         """Return what the server would make of the forged rows, in front of those the adversary has seen."""
@@ -128,7 +126,16 @@ class AdversaryView:
     def require(self, knowledge: Knowledge, who: object = "this adversary") -> None:
         """Raise `MissingKnowledgeError` unless the adversary may know this."""
         if not self.may(knowledge):
-            known = ", ".join(sorted(k.name for k in Knowledge if self.may(k))) or "nothing"
-            raise MissingKnowledgeError(
-                f"{who} must know {knowledge.name} ({knowledge}), which the view does not grant; it grants: {known}"
-            )
+            raise self._missing(knowledge, who)
+
+    def _granted(self, knowledge: Knowledge, value: Value | None) -> Value:
+        """Return what the adversary may know; `MissingKnowledgeError` if it may not."""
+        if value is None or not self.may(knowledge):
+            raise self._missing(knowledge, "this adversary")
+        return value
+
+    def _missing(self, knowledge: Knowledge, who: object) -> MissingKnowledgeError:
+        known = ", ".join(sorted(k.name for k in Knowledge if self.may(k))) or "nothing"
+        return MissingKnowledgeError(
+            f"{who} must know {knowledge.name} ({knowledge}), which the view does not grant; it grants: {known}"
+        )

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import final
 
 from holdfast.errors import ParameterError
 from holdfast.theory import Problem, Protocol, planner
@@ -20,37 +18,20 @@ _WITHIN = 2.0
 _UNLIMITED = 10**9
 
 
-@final
-@dataclass(frozen=True, kw_only=True)
-class PlannerAnswer:
-    """A question to the planner, with its answer or why there is none."""
-
-    question: str
-    answer: Answer | None = None
-    why_not: str | None = None
-
-    @property
-    def text(self) -> str:
-        """The answer as a sentence."""
-        if self.answer is None:
-            return f"none: {self.why_not}"
-        return f"{self.answer.value:,} ({self.answer.source}; {self.answer.because})"
-
-
 def own_theorem(protocol: Protocol) -> Theorem:
     """Return the statement of holdfast that speaks of a protocol: in expectation if the rule adapts, else likely."""
     return expected if protocol.mode == "auto" or protocol.batch_size == "full" else likely
 
 
-def answers(problem: Problem, protocol: Protocol, *, failure: float, target: float | None) -> tuple[PlannerAnswer, ...]:
-    """Return what the planner says of one problem and one protocol."""
-    return tuple(_ask(question, ask) for question, ask in _questions(problem, protocol, failure, target))
+def answers(problem: Problem, protocol: Protocol, *, failure: float, target: float | None) -> dict[str, Answer | str]:
+    """Return what the planner says of one problem and one protocol, by question; in words where there is no answer."""
+    return {question: _ask(ask) for question, ask in _questions(problem, protocol, failure, target)}
 
 
 def paper_cohort(protocol: Protocol, *, failure: float) -> int | None:
     """Return the cohort that the paper's failure probability asks for, even if there are not so many clients."""
     try:
-        return planner.paper_cohort(protocol.changed(num_clients=_UNLIMITED), failure=failure).value
+        return planner.paper_cohort(protocol.with_changes(num_clients=_UNLIMITED), failure=failure).value
     except ParameterError:
         return None
 
@@ -93,16 +74,16 @@ def _start(problem: Problem) -> float:
 
 
 def _not_near(problem: Problem, protocol: Protocol, theorem: Theorem) -> Answer:
-    promised = theorem(problem, protocol)
-    failed = [each.name for each in promised.conditions if not each.passed]
-    msg = f"there is no floor, as a condition fails: {', '.join(failed)}"
-    if not failed:
-        msg = f"twice the floor, {_WITHIN * promised.floor:.4g}, is not below the start, {_start(problem):.4g}"
-    raise ParameterError(msg)
+    guarantee = theorem(problem, protocol)
+    failed = [each.name for each in guarantee.conditions if not each.passed]
+    if failed:
+        raise ParameterError(f"there is no floor, as a condition fails: {', '.join(failed)}")
+    doubled = f"twice the floor, {_WITHIN * guarantee.floor:.4g}"
+    raise ParameterError(f"{doubled}, is not below the start, {_start(problem):.4g}")
 
 
-def _ask(question: str, ask: Callable[[], Answer]) -> PlannerAnswer:
+def _ask(ask: Callable[[], Answer]) -> Answer | str:
     try:
-        return PlannerAnswer(question=question, answer=ask())
+        return ask()
     except ParameterError as error:
-        return PlannerAnswer(question=question, why_not=str(error))
+        return str(error)

@@ -1,4 +1,4 @@
-"""Judging the theorems' assumptions: what was played, the constants, who was in the cohorts, how honest rows spread."""
+"""Judging the theorems' assumptions: what was run, the constants, who was in the cohorts, how honest updates spread."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ from holdfast.aggregators.rage.certificate import Certificate
 from holdfast.certification.constants import SYMBOLS
 from holdfast.certification.path import ModelPath
 from holdfast.certification.plan import Plan
-from holdfast.certification.protocol import Outside
 from holdfast.certification.rounds import ROUNDING, RoundFacts
-from holdfast.certification.verdicts import Outcome, Verdict, held, on_assumption
+from holdfast.certification.verdicts import Outcome, Verdict, on_assumption, outcome_of
 from holdfast.server.history import Fate, Tally, fate_of_fault
 from holdfast.server.record import RoundRecord
 from holdfast.theory.statements.shared import EXPECTED
+from holdfast.wording import plural
 
 AWAY = "the points are with the clients, so it cannot be measured here"
-COHORTS = "Byzantine rows in a cohort"
+COHORTS = "Byzantine updates in a cohort"
 _DOUBLE = 1e-18
 """By which part of ‖∇F‖² rounding may move squared distances of gradients."""
 
 
-def algorithm(outside: Sequence[Outside], skipped: int) -> Verdict:
+def judge_algorithm(outside: Mapping[str, str], skipped: int) -> Verdict:
     """Judge whether the run was Algorithm 1 with RAGE and nothing else."""
-    reasons = [f"{each.name}: {each.because}" for each in outside]
-    reasons += [unchanged(skipped)] if skipped else []
+    reasons = [f"{name}: {because}" for name, because in outside.items()]
+    reasons += [skipped_text(skipped)] if skipped else []
     because = "; ".join(reasons) or "nothing in the configuration goes beyond it"
-    return on_assumption("Algorithm 1 with RAGE", held(not reasons), because)
+    return on_assumption("Algorithm 1 with RAGE", outcome_of(held=not reasons), because)
 
 
-def unchanged(skipped: int) -> str:
+def skipped_text(skipped: int) -> str:
     """Say how many rounds were skipped."""
-    return f"{skipped} round{'' if skipped == 1 else 's'} changed nothing, as rows could not be aggregated"
+    return f"{plural(skipped, 'round')} changed nothing, as updates could not be aggregated"
 
 
-def constants_away(given: Mapping[str, float]) -> Iterator[Verdict]:
+def judge_absent_constants(given: Mapping[str, float]) -> Iterator[Verdict]:
     """Say that nothing can be measured where the points are not here."""
     for name in ("gradient_variance", "dissimilarity", "smoothness", "strong_convexity"):
         told = f"{given[name]:.4g} was given; " if name in given else ""
         yield on_assumption(SYMBOLS[name], Outcome.UNKNOWN, f"{told}{AWAY}")
 
 
-def constants(plan: Plan, path: ModelPath) -> Iterator[Verdict]:
+def judge_constants(plan: Plan, path: ModelPath) -> Iterator[Verdict]:
     """Judge the constants that a plan reckons with by what was measured along the run."""
     for name in ("gradient_variance", "dissimilarity", "smoothness"):
         constant = next(each for each in plan.constants if each.name == name)
@@ -60,45 +60,45 @@ def constants(plan: Plan, path: ModelPath) -> Iterator[Verdict]:
             yield on_assumption(symbol, Outcome.HELD, because)
         elif constant.everywhere:
             steep = max((place.gradient for place in path.places), default=0.0)
-            yield _bounded(symbol, constant.value, values, rounding=_DOUBLE * steep)
+            yield _judge_bound(symbol, constant.value, values, rounding=_DOUBLE * steep)
         elif not values:
             yield on_assumption(symbol, Outcome.UNKNOWN, "the run kept no models; set evaluation.measured_rounds")
         else:
-            yield _as_planned(symbol, values)
+            yield _judge_start(symbol, values)
 
 
-def _bounded(symbol: str, limit: float, values: dict[int, float], *, rounding: float) -> Verdict:
+def _judge_bound(symbol: str, limit: float, values: dict[int, float], *, rounding: float) -> Verdict:
     """Judge a constant that is proved for all x."""
     if not values:
         return on_assumption(symbol, Outcome.HELD, f"{limit:.4g} is proved for all x")
     top = max(values.values())
     broken = top > limit * (1.0 + ROUNDING) + rounding
-    because = f"at most {top:.4g} at {_models(len(values))} of the run; {limit:.4g} is proved for all x"
-    return on_assumption(symbol, held(not broken), because, contradiction=broken)
+    because = f"at most {top:.4g} at {plural(len(values), 'model')} of the run; {limit:.4g} is proved for all x"
+    return on_assumption(symbol, outcome_of(held=not broken), because, contradiction=broken)
 
 
-def _as_planned(symbol: str, values: dict[int, float]) -> Verdict:
+def _judge_start(symbol: str, values: dict[int, float]) -> Verdict:
     """Judge a constant that a plan could only measure at the start."""
     where, top = max(values.items(), key=lambda item: item[1])
     first = values[min(values)]
     kept = top <= first * (1.0 + ROUNDING)
     grown = f"{top / first:.3g} times" if first else "more than"
     because = (
-        f"largest at the start, {first:.4g}, of {_models(len(values))} looked at"
+        f"largest at the start, {first:.4g}, of {plural(len(values), 'model')} looked at"
         if kept
         else f"{top:.4g} in round {where}, {grown} the {first:.4g} at the start, with which a plan reckons"
     )
-    return on_assumption(f"{symbol} as at the start", held(kept), because)
+    return on_assumption(f"{symbol} as at the start", outcome_of(held=kept), because)
 
 
-def cohorts(plan: Plan, rounds: Sequence[RoundFacts]) -> Verdict:
-    """Judge the assumed number of Byzantine rows, where it is known who was Byzantine."""
+def judge_cohorts(plan: Plan, rounds: Sequence[RoundFacts]) -> Verdict:
+    """Judge the assumed number of Byzantine updates, where it is known who was Byzantine."""
     if not rounds:
-        return on_assumption(COHORTS, Outcome.UNKNOWN, "no round was played")
-    most = max(each.byzantine for each in rounds)
-    worst = max(each.byzantine / each.received for each in rounds)
+        return on_assumption(COHORTS, Outcome.UNKNOWN, "no round was run")
+    most = max(each.known_byzantine for each in rounds)
+    worst = max(each.known_byzantine / each.received for each in rounds)
     broken = [each for each in rounds if not each.promise_kept]
-    share = f"at most {most} ({100 * worst:.1f} % of the rows)"
+    share = f"at most {most} ({100 * worst:.1f} % of the updates)"
     if not broken:
         aside = plan.protocol.tolerated
         left = "" if aside == plan.protocol.assumed_byzantine else f", of which {aside} are left for Byzantine ones"
@@ -106,12 +106,12 @@ def cohorts(plan: Plan, rounds: Sequence[RoundFacts]) -> Verdict:
         return on_assumption(COHORTS, Outcome.HELD, because)
     because = (
         f"{share}; more than the rule assumed in {len(broken)} of {len(rounds)} rounds, first in round "
-        f"{broken[0].round} with {broken[0].byzantine} instead of {broken[0].assumed}"
+        f"{broken[0].round} with {broken[0].known_byzantine} instead of {broken[0].assumed}"
     )
     return on_assumption(COHORTS, Outcome.FAILED, because)
 
 
-def spreads(plan: Plan, rounds: Sequence[RoundFacts]) -> Iterator[Verdict]:
+def judge_spreads(plan: Plan, rounds: Sequence[RoundFacts]) -> Iterator[Verdict]:
     """Judge the honest spread against each theorem's; a theorem in expectation speaks of the mean."""
     squares = [each.spread for each in rounds if each.spread is not None]
     for guarantee in plan.guarantees:
@@ -129,18 +129,18 @@ def spreads(plan: Plan, rounds: Sequence[RoundFacts]) -> Iterator[Verdict]:
             f"{found:.4g} {what} in {len(squares)} measured rounds; the theorem reckons with {guarantee.sigma0:.4g}"
         )
         if not kept:
-            because += "; the best subset of the rows, of which it speaks, may still keep to it"
-        yield on_assumption(name, held(kept), because)
+            because += "; the best subset of the updates, of which it speaks, may still keep to it"
+        yield on_assumption(name, outcome_of(held=kept), because)
 
 
-def disproved_cohorts(records: Sequence[RoundRecord], sigma0: float | None = None) -> Verdict:
-    """Judge the assumed number of Byzantine rows of a deployment, whose server does not know who was Byzantine.
+def judge_unseen_cohorts(records: Sequence[RoundRecord], sigma0: float | None = None) -> Verdict:
+    """Judge the assumed number of Byzantine updates of a deployment, whose server does not know who was Byzantine.
 
-    Malformed replies and contradictions to the promise disprove it; nothing proves it.
+    Malformed replies and contradictions to the assumption disprove it; nothing proves it.
     """
     rounds = [record for record in records if record.received or _malformed_rows(record)]
     if not rounds:
-        return on_assumption(COHORTS, Outcome.UNKNOWN, "no round with a reply was played")
+        return on_assumption(COHORTS, Outcome.UNKNOWN, "no round with a reply was run")
     most = max(_malformed_rows(record) for record in rounds)
     broken = [(record.round, why) for record in rounds if (why := _disproof(record, sigma0))]
     seen = f"at most {most} malformed replies in a round"
@@ -150,15 +150,15 @@ def disproved_cohorts(records: Sequence[RoundRecord], sigma0: float | None = Non
         return on_assumption(COHORTS, Outcome.FAILED, because)
     assumed = [record.num_byzantine for record in rounds if record.num_byzantine is not None]
     told = f"; the rule assumes {max(assumed)}" if assumed else ""
-    because = f"{seen}{told}, which no round disproves; how many well-formed rows lied is not known"
+    because = f"{seen}{told}, which no round disproves; how many well-formed updates were Byzantine is not known"
     return on_assumption(COHORTS, Outcome.UNKNOWN, because)
 
 
-def arrivals(records: Sequence[RoundRecord]) -> Verdict:
+def judge_arrivals(records: Sequence[RoundRecord]) -> Verdict:
     """Judge whether every client that was asked replied, as in Algorithm 1."""
-    name = "all K rows arrive"
+    name = "all K updates arrive"
     if not records:
-        return on_assumption(name, Outcome.UNKNOWN, "no round was played")
+        return on_assumption(name, Outcome.UNKNOWN, "no round was run")
     tallies = [Tally.of(record) for record in records]
     asked, missing = sum(tally.asked for tally in tallies), sum(tally.absent for tally in tallies)
     if not missing:
@@ -179,23 +179,19 @@ def _malformed_rows(record: RoundRecord) -> int:
 
 
 def _disproof(record: RoundRecord, sigma0: float | None) -> str:
-    """Return why a round cannot have kept to the assumed number of Byzantine rows; nothing if it may have."""
+    """Return why a round cannot have kept to the assumed number of Byzantine updates; nothing if it may have."""
     bad = _malformed_rows(record)
     if record.num_byzantine is not None and bad > record.num_byzantine:
         return f"{bad} malformed replies, {record.num_byzantine} assumed"
     if record.promise_broken:
-        return record.reason or "the rule found its promise broken"
+        return record.reason or "the rule found its assumption violated"
     if not record.certificate or _fits(record.certificate, sigma0):
         return ""
-    return "the rows cannot have so few Byzantine ones and honest ones that spread no more than σ₀"
+    return "the updates cannot have so few Byzantine ones and honest ones that spread no more than σ₀"
 
 
 def _fits(proof: Mapping[str, Any], sigma0: float | None) -> bool:
-    """Tell whether the rows of a certificate may have kept to its promise, at its own σ₀ or at the given one."""
+    """Tell whether the updates of a certificate may have kept to its assumption, at its own σ₀ or at the given one."""
     if sigma0 is None:
         return bool(proof.get("consistent", True))
     return Certificate.from_evidence(proof).is_consistent(sigma0)
-
-
-def _models(count: int) -> str:
-    return "1 model" if count == 1 else f"{count} models"

@@ -25,7 +25,6 @@ from holdfast.certification.guarantees import judge_guarantee, measured_curve, o
 from holdfast.certification.path import ModelPath, measure_path
 from holdfast.certification.plan import NO_REQUEST, Plan, PlanRequest, make_plan, missing_fields
 from holdfast.certification.protocol import (
-    Outside,
     outside,
     outside_by_choice,
     outside_by_deployment,
@@ -42,12 +41,12 @@ from holdfast.partitions import RemotePartition
 from holdfast.runs import Run, config_of, is_deployment
 from holdfast.server.folder import RunFolder
 from holdfast.server.history import tally_of
-from holdfast.server.record import RoundRecord, finite
+from holdfast.server.record import RoundRecord, finite_or_none
 from holdfast.simulation import RunConfig
 from holdfast.simulation.setting import Setting
 from holdfast.theory import Guarantee, Problem
 from holdfast.theory.estimate import Objective
-from holdfast.theory.ranges import positive
+from holdfast.theory.ranges import check_positive
 
 CURVATURES = 3
 """At how many models the curvature is measured, where it is not known."""
@@ -67,11 +66,11 @@ class Certification:
     rounds: int
     """How many there are to be."""
     plan: Plan | None
-    """What the theorems promise with the constants that are exact, measured along the run or given; None without."""
+    """What the theorems guarantee with the constants that are exact, measured along the run or given; None without."""
     models: ModelPath | None
     """The models on the way; None if the points are with the clients, so that nothing can be measured."""
     facts: tuple[RoundFacts, ...]
-    """Every round in which rows were aggregated."""
+    """Every round in which updates were aggregated."""
     skipped: int
     """How many rounds changed nothing."""
     verdicts: tuple[Verdict, ...]
@@ -84,13 +83,8 @@ class Certification:
         return any(verdict.contradiction for verdict in self.verdicts)
 
     @property
-    def guarantees(self) -> tuple[Guarantee, ...]:
-        """What the theorems promise, if it is known."""
-        return () if self.plan is None else self.plan.guarantees
-
-    @property
     def applicable(self) -> tuple[Guarantee, ...]:
-        """The guarantees that speak of the run as it was played."""
+        """The guarantees that speak of the run as it went."""
         plan = self.plan
         if plan is None:
             return ()
@@ -131,21 +125,21 @@ class Certification:
             "plan": None if self.plan is None else self.plan.as_dict(),
             "notes": list(self.notes),
         }
-        shown: dict[str, Any] = finite(table)
+        shown: dict[str, Any] = finite_or_none(table)
         return shown
 
     def _measurements(self) -> dict[str, Any]:
-        if self.models is None:
+        if self.plan is None or self.models is None:
             return {}
         rounds, values = self.curve
         return {
             "curve": {
-                "quantity": self.guarantees[0].quantity,
+                "quantity": self.plan.guarantees[0].quantity,
                 "rounds": rounds.tolist(),
                 "measured": values.tolist(),
                 "bounds": {f"{each.source}, {each.reading}": each.bound(rounds).tolist() for each in self.applicable},
             },
-            "models": [place.as_dict() for place in self.models.places],
+            "models": [dict(vars(place)) for place in self.models.places],
             "diverged": self.models.diverged,
         }
 
@@ -163,7 +157,7 @@ def certify(
     """Judge assumptions, filter and theorems of a run: along its kept models, or by its records alone.
 
     Where the data are here, the constants are the exact ones if they are known; else the largest along the run, which
-    are no bounds over all x. Runs that were interrupted are judged as far as they were played.
+    are no bounds over all x. Runs that were interrupted are judged as far as they went.
 
     Of a deployment nobody knows who was Byzantine, so there a bound that is exceeded contradicts nothing. One without a
     twin has its points with its clients and is judged by its records: cohorts, replies, skipped rounds, certificates.
@@ -176,7 +170,7 @@ def certify(
         clients: how many clients to look at for σ² and κ²; all, where that is affordable, if left out.
         points: how many points of a client, for σ²; likewise.
         curvatures: at how many models to measure L where it is not known.
-        sigma0: the σ₀ to ask certificates about; what the rule was told or found, if left out.
+        sigma0: the σ₀ to ask certificates about; what the rule was given or found, if left out.
         dataset: the data, if they are not to be loaded from the configuration.
 
     Raises:
@@ -186,15 +180,15 @@ def certify(
             for a run of which the number of clients is not known.
         MissingDataError: the data are nowhere.
     """
-    asked = None if sigma0 is None else positive("sigma0", sigma0)
+    asked = None if sigma0 is None else check_positive("sigma0", sigma0)
     folder = RunFolder.open(path)
     config, records, seen = config_of(folder), list(folder.records()), not is_deployment(folder)
     if config.data.here or dataset is not None:
         run = Run.open(path, dataset=dataset)
         budget = _budget(run.federation.setting, clients, points)
-        basis = _measured(run, request, budget, curvatures, seen=seen)
+        basis = _measure(run, request, budget, curvatures, seen=seen)
     else:
-        basis = _recorded(folder, config, request)
+        basis = _read_records(folder, config, request)
     facts = facts_of(records, kappa=config.rule.kappa if isinstance(config.rule, Rage) else KAPPA, sigma0=asked)
     skipped = tally_of(records).skipped
     return Certification(
@@ -217,28 +211,28 @@ class _Basis:
 
     plan: Plan | None
     models: ModelPath | None
-    outside: tuple[Outside, ...]
+    outside: Mapping[str, str]
     given: Mapping[str, float]
     notes: tuple[str, ...]
 
 
-def _measured(run: Run, request: PlanRequest, budget: MeasurementBudget, curvatures: int, *, seen: bool) -> _Basis:
+def _measure(run: Run, request: PlanRequest, budget: MeasurementBudget, curvatures: int, *, seen: bool) -> _Basis:
     """Return the constants and models of a run whose data are here."""
     setting = run.federation.setting
     with one_torch_thread():
         objective = objective_of(setting)
         known = proved_constants(setting, objective)
         models = measure_path(run.folder, objective, known, budget, curvatures)
-        known = known or _along(setting, objective, models, run.folder.path)
-    beyond = (*outside(setting), *outside_by_deployment(run.folder))
+        known = known or _constants_along(setting, objective, models, run.folder.path)
+    beyond = outside(setting) | outside_by_deployment(run.folder)
     plan = make_plan(known, protocol_of(setting), request, beyond=beyond, ask_planner=False)
     notes = (*run.notes, *(() if seen else (TWIN,)))
     return _Basis(plan=plan, models=models, outside=beyond, given={}, notes=notes)
 
 
-def _recorded(folder: RunFolder, config: RunConfig, request: PlanRequest) -> _Basis:
+def _read_records(folder: RunFolder, config: RunConfig, request: PlanRequest) -> _Basis:
     """Return what was given of a run whose points are with its clients."""
-    beyond = (*outside_by_choice(config), *outside_by_deployment(folder))
+    beyond = outside_by_choice(config) | outside_by_deployment(folder)
     if not request.problem:
         return _Basis(plan=None, models=None, outside=beyond, given={}, notes=(RECORDS_ALONE,))
     plan = _plan_from_constants(config, request, beyond)
@@ -247,7 +241,7 @@ def _recorded(folder: RunFolder, config: RunConfig, request: PlanRequest) -> _Ba
     return _Basis(plan=plan, models=None, outside=beyond, given=request.problem, notes=(RECORDS_ALONE, reckoning))
 
 
-def _plan_from_constants(config: RunConfig, request: PlanRequest, beyond: tuple[Outside, ...]) -> Plan:
+def _plan_from_constants(config: RunConfig, request: PlanRequest, beyond: Mapping[str, str]) -> Plan:
     given = dict(request.problem)
     missing = [SYMBOLS[name] for name in missing_fields(Problem, given)]
     missing += [] if {"distance", "gap"} & given.keys() else [f"{SYMBOLS['distance']} or {SYMBOLS['gap']}"]
@@ -276,20 +270,20 @@ def _judge(
 ) -> Iterator[Verdict]:
     """Yield all judgements of a run, the assumptions first; `seen` tells that it is known who was Byzantine."""
     plan, models = basis.plan, basis.models
-    yield assumptions.algorithm(basis.outside, skipped)
+    yield assumptions.judge_algorithm(basis.outside, skipped)
     if plan is None or models is None:
-        yield from assumptions.constants_away(basis.given)
+        yield from assumptions.judge_absent_constants(basis.given)
     else:
-        yield from assumptions.constants(plan, models)
+        yield from assumptions.judge_constants(plan, models)
         if seen:
-            yield assumptions.cohorts(plan, facts)
-        yield from assumptions.spreads(plan, facts)
+            yield assumptions.judge_cohorts(plan, facts)
+        yield from assumptions.judge_spreads(plan, facts)
     if seen:
-        yield from filter_error.errors(facts)
+        yield from filter_error.judge_errors(facts)
     else:
-        yield assumptions.disproved_cohorts(records, sigma0)
-        yield assumptions.arrivals(records)
-        yield filter_error.certified_errors(facts)
+        yield assumptions.judge_unseen_cohorts(records, sigma0)
+        yield assumptions.judge_arrivals(records)
+        yield filter_error.judge_certificates(facts)
     if plan is None:
         because = "they need L, σ², κ² and where the run starts; give these numbers if you know them"
         yield on_guarantee("theorems", Outcome.UNKNOWN, because)
@@ -307,7 +301,7 @@ def _budget(setting: Setting, clients: int | None, points: int | None) -> Measur
     )
 
 
-def _along(setting: Setting, objective: Objective, models: ModelPath, path: Path) -> KnownConstants:
+def _constants_along(setting: Setting, objective: Objective, models: ModelPath, path: Path) -> KnownConstants:
     """Return the largest constants along the run; those at its start if it kept no models."""
     if models.trajectory is not None:
         return local_constants(setting, objective, models.trajectory)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, final
 
 import numpy as np
@@ -106,7 +106,7 @@ class MeasurementBudget:
     def measure(self, objective: Objective, point: Point) -> GradientStatistics:
         """Return F, ∇F, σ² and κ² at a model."""
         return gradient_statistics(
-            _pooled(objective, self.pool),
+            _pool(objective, self.pool),
             point.model,
             point.buffers,
             where=point.where,
@@ -116,7 +116,7 @@ class MeasurementBudget:
 
     def steepness(self, objective: Objective, point: Point) -> Curvature:
         """Return the curvature at a model."""
-        few = _pooled(objective, self.curvature_pool)
+        few = _pool(objective, self.curvature_pool)
         return curvature(few, point.model, point.buffers, where=point.where, steps=self.steps)
 
 
@@ -129,13 +129,11 @@ class KnownConstants:
     minimiser: Vector | None = None
     """x*, if it is known."""
 
-    def changed(self, changes: dict[str, float]) -> KnownConstants:
+    def with_given(self, given: dict[str, float]) -> KnownConstants:
         """Return the constants with some of them given."""
-        kept = [constant for constant in self.constants if constant.name not in changes]
-        given = [Constant(name, float(value), "given") for name, value in changes.items()]
-        order = list(SYMBOLS)
-        together = sorted([*kept, *given], key=lambda each: order.index(each.name))
-        return KnownConstants(constants=tuple(together), minimiser=self.minimiser)
+        found = {constant.name: constant for constant in self.constants}
+        found |= {name: Constant(name, float(value), "given") for name, value in given.items()}
+        return replace(self, constants=tuple(found[name] for name in {**SYMBOLS, **found} if name in found))
 
     def problem(self) -> Problem:
         """Return the constants as the theorems ask for them.
@@ -180,7 +178,7 @@ def proved_constants(setting: Setting, objective: Objective) -> KnownConstants |
     apart = float(np.linalg.norm(start.model.double().cpu().numpy() - found.minimiser)) + off
     newton = f"exact but for {off:.1g} in x*, by Newton's method" if off > _NEGLIGIBLE * apart else _NEWTON
     constants = (
-        *_proved(found),
+        *_proved_bounds(found),
         Constant("distance", apart * apart, newton),
         Constant("gap", max(0.0, value - found.minimum), _NEWTON),
         _dim(objective),
@@ -197,8 +195,8 @@ def local_constants(setting: Setting, objective: Objective, trajectory: Trajecto
     constants = (
         _smoothness(setting, trajectory.steepest),
         Constant("strong_convexity", 0.0, "not known to be strongly convex"),
-        _measured("gradient_variance", trajectory.gradient_variance),
-        _measured("dissimilarity", trajectory.dissimilarity),
+        _measured_constant("gradient_variance", trajectory.gradient_variance),
+        _measured_constant("dissimilarity", trajectory.dissimilarity),
         Constant("gap", max(0.0, first.value), _height(first), everywhere=not first.gradient_error),
         _dim(objective),
     )
@@ -212,11 +210,11 @@ def constants_at_start(setting: Setting, objective: Objective) -> KnownConstants
     return local_constants(setting, objective, Trajectory(statistics=(here,), curvatures=(steep,)))
 
 
-def _pooled(objective: Objective, number: int | None) -> Objective:
+def _pool(objective: Objective, number: int | None) -> Objective:
     return objective if number is None else objective.pool(number)
 
 
-def _proved(found: ProblemConstants) -> tuple[Constant, ...]:
+def _proved_bounds(found: ProblemConstants) -> tuple[Constant, ...]:
     bound = "bound over all x"
     return (
         Constant("smoothness", found.smoothness, bound),
@@ -247,7 +245,7 @@ def _height(first: GradientStatistics) -> str:
     return "bound: F(x_0), as F* ≥ 0" + (", from a sample of points" if first.gradient_error else "")
 
 
-def _measured(name: str, largest: Peak) -> Constant:
+def _measured_constant(name: str, largest: Peak) -> Constant:
     estimate = largest.estimate
     error = f" ± {estimate.standard_error:.2g}" if estimate.standard_error else ""
     note = "" if estimate.exact else f" ({estimate.note})"

@@ -6,43 +6,43 @@ import statistics
 from collections.abc import Sequence
 
 from holdfast.certification.rounds import RoundFacts
-from holdfast.certification.verdicts import Outcome, Verdict, held, on_filter
+from holdfast.certification.verdicts import Outcome, Verdict, on_filter, outcome_of
 
 CERTIFIED = "error against the certificate"
 _MOSTLY = 0.5
-"""A certificate whose σ₀ honest rows exceeded in a larger share of the measured rounds says nothing."""
+"""A certificate whose σ₀ honest updates exceeded in a larger share of the measured rounds says nothing."""
 
 
-def errors(rounds: Sequence[RoundFacts]) -> tuple[Verdict, ...]:
+def judge_errors(rounds: Sequence[RoundFacts]) -> tuple[Verdict, ...]:
     """Judge the measured error, where it is known who was honest."""
-    if not _certifies(rounds):
-        because = "the rule gives no certificate" if rounds else "no round was played"
+    if not _has_certificates(rounds):
+        because = "the rule gives no certificate" if rounds else "no round was run"
         return (on_filter("error", Outcome.INAPPLICABLE, because),)
-    return _proved_error(rounds), _certified_error(rounds)
+    return _judge_proved_error(rounds), _judge_certified_error(rounds)
 
 
-def certified_errors(rounds: Sequence[RoundFacts]) -> Verdict:
-    """Say what the certificates prove of the error, which nobody can measure without the honest rows."""
+def judge_certificates(rounds: Sequence[RoundFacts]) -> Verdict:
+    """Say what the certificates prove of the error, which nobody can measure without the honest updates."""
     bounds = [each.certificate for each in rounds if each.certificate is not None]
-    if not _certifies(rounds):
+    if not _has_certificates(rounds):
         because = "the rule gives no certificate" if rounds else "no round was aggregated"
         return on_filter(CERTIFIED, Outcome.INAPPLICABLE, because)
     if not bounds:
         return on_filter(CERTIFIED, Outcome.UNKNOWN, "no round has a certificate that proves anything")
     proved = f"at most {statistics.median(bounds):.4g} in the middle round and {max(bounds):.4g} in the worst"
     because = (
-        f"the honest rows are not known; what {len(bounds)} of {len(rounds)} rounds prove is an error of {proved}, if "
-        f"honest rows spread no more than {_sigma0(rounds[0])}"
+        f"the honest updates are not known; what {len(bounds)} of {len(rounds)} rounds prove is an error of {proved}, "
+        f"if honest updates spread no more than {_sigma0(rounds[0])}"
     )
     return on_filter(CERTIFIED, Outcome.UNKNOWN, because)
 
 
-def _certifies(rounds: Sequence[RoundFacts]) -> bool:
+def _has_certificates(rounds: Sequence[RoundFacts]) -> bool:
     return any(each.constant is not None for each in rounds)
 
 
-def _certified_error(rounds: Sequence[RoundFacts]) -> Verdict:
-    """Judge the certificate as the server sees it: it is about honest rows that spread no more than some σ₀."""
+def _judge_certified_error(rounds: Sequence[RoundFacts]) -> Verdict:
+    """Judge the certificate as the server sees it: it is about honest updates that spread no more than some σ₀."""
     certified = [each for each in rounds if each.certificate is not None and each.error is not None]
     if not certified:
         return on_filter(CERTIFIED, Outcome.UNKNOWN, "no round has a certificate that proves anything")
@@ -52,19 +52,19 @@ def _certified_error(rounds: Sequence[RoundFacts]) -> Verdict:
     wide = sum(not each.spread_kept for each in looked)
     share = _largest_share([(each.error, each.certificate) for each in certified])
     because = f"{len(beyond)} of {len(certified)} rounds above it{share}; it rests on {_sigma0(certified[0])}"
-    because += f", which honest rows exceeded in {wide} of {len(looked)} measured rounds" if looked else ""
-    outcome = held(not beyond)
+    because += f", which honest updates exceeded in {wide} of {len(looked)} measured rounds" if looked else ""
+    outcome = outcome_of(held=not beyond)
     if not beyond and wide > _MOSTLY * len(looked):
         outcome, because = Outcome.VACUOUS, f"{because}, of which it says nothing"
     return on_filter(CERTIFIED, outcome, because, contradiction=wrong)
 
 
-def _proved_error(rounds: Sequence[RoundFacts]) -> Verdict:
+def _judge_proved_error(rounds: Sequence[RoundFacts]) -> Verdict:
     """Judge what is proved without any estimate: the certificate at the true honest spread."""
     name = f"{CERTIFIED} at the true σ₀"
     judged = [each for each in rounds if each.honest_bound is not None and each.error is not None]
     if not judged:
-        because = "no measured round in which the promise was kept and something is proved"
+        because = "no measured round in which the assumption held and something is proved"
         return on_filter(name, Outcome.UNKNOWN, because)
     beyond = [each for each in judged if each.exceeds_honest_bound]
     share = _largest_share([(each.error, each.honest_bound) for each in judged])
@@ -73,7 +73,7 @@ def _proved_error(rounds: Sequence[RoundFacts]) -> Verdict:
     if constants:
         largest, proved = max(constants, key=lambda pair: pair[0] or 0.0)
         because += f"; error / (σ₀√ε̃) is at most {largest:.3g}, proved is C = {proved:.3g}"
-    return on_filter(name, held(not beyond), because, contradiction=bool(beyond))
+    return on_filter(name, outcome_of(held=not beyond), because, contradiction=bool(beyond))
 
 
 def _sigma0(facts: RoundFacts) -> str:

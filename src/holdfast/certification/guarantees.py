@@ -1,4 +1,4 @@
-"""Judging the theorems: whether they speak of the run that was played, and whether it kept to their bounds."""
+"""Judging the theorems: whether they speak of the run that was made, and whether it kept to their bounds."""
 
 from __future__ import annotations
 
@@ -7,48 +7,48 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from holdfast.certification.assumptions import AWAY, unchanged
+from holdfast.certification.assumptions import AWAY, skipped_text
 from holdfast.certification.constants import Vector
 from holdfast.certification.path import ModelPath
 from holdfast.certification.plan import Plan
 from holdfast.certification.rounds import ROUNDING, RoundFacts
-from holdfast.certification.verdicts import Outcome, Verdict, held, on_guarantee
+from holdfast.certification.verdicts import Outcome, Verdict, on_guarantee, outcome_of
 from holdfast.theory import Guarantee, Protocol
 from holdfast.theory.statements.shared import EXPECTED, LIKELY, SPREAD
 
 _CHANCE = 0.01
 """An excess contradicts a theorem only if the theorem leaves it this probability at most."""
 _UNSEEN = "who was Byzantine is not known, so it may have been more than assumed"
-_PROMISES_NOTHING = "its failure probability is 1, so nothing was promised"
+_GUARANTEES_NOTHING = "its failure probability is 1, so nothing was guaranteed"
 
 
 def obstacles(plan: Plan, rounds: Sequence[RoundFacts], guarantee: Guarantee, *, skipped: int) -> tuple[str, ...]:
-    """Return why a guarantee does not speak of the run that was played; nothing if it does."""
-    found = [f"outside the theorems: {each.name}" for each in plan.outside]
+    """Return why a guarantee does not speak of the run that was made; nothing if it does."""
+    found = [f"outside the theorems: {name}" for name in plan.outside]
     if skipped:
-        found.append(unchanged(skipped))
+        found.append(skipped_text(skipped))
     if not math.isfinite(guarantee.floor):
         failed = [each for each in guarantee.conditions if not each.passed]
         found += [f"{each.name}: {each}" for each in failed]
         if not failed:
-            found.append("no constant is proved for this share of distrusted rows")
-    likely = guarantee.reading == LIKELY  # some of the f rows are set aside for unlucky honest ones
+            found.append("no constant is proved for this share of distrusted updates")
+    likely = guarantee.reading == LIKELY  # some of the f updates are set aside for unlucky honest ones
     tolerated = plan.protocol.tolerated if likely else plan.protocol.assumed_byzantine
-    return (*found, *_unlike(plan.protocol, rounds, tolerated))
+    return (*found, *_excesses(plan.protocol, rounds, tolerated))
 
 
-def _unlike(protocol: Protocol, rounds: Sequence[RoundFacts], bound: int) -> Iterator[str]:
-    """Yield in how many rounds more rows lied, or a larger share was distrusted as rows were missing, than reckoned."""
+def _excesses(protocol: Protocol, rounds: Sequence[RoundFacts], bound: int) -> Iterator[str]:
+    """Yield in how many rounds more updates were Byzantine than reckoned, or a larger share distrusted."""
     aside = protocol.assumed_byzantine - bound
-    limits = [(each.byzantine, min(bound, each.assumed - aside)) for each in rounds]
+    limits = [(each.known_byzantine, min(bound, each.assumed - aside)) for each in rounds]
     full = [limit for byzantine, limit in limits if byzantine > limit]
     if full:
         fewest = max(0, min(full))
-        missing = "" if fewest == bound else f", or than the {fewest} tolerated if rows are missing"
-        yield f"{len(full)} of {len(rounds)} cohorts had more than {bound} Byzantine rows{missing}"
+        missing = "" if fewest == bound else f", or than the {fewest} tolerated if updates are missing"
+        yield f"{len(full)} of {len(rounds)} cohorts had more than {bound} Byzantine updates{missing}"
     few = sum(each.assumed * protocol.cohort_size > protocol.assumed_byzantine * each.received for each in rounds)
     if few:
-        yield f"in {few} of {len(rounds)} rounds rows were missing, so more than the share f/K was distrusted"
+        yield f"in {few} of {len(rounds)} rounds updates were missing, so more than the share f/K was distrusted"
 
 
 def measured_curve(plan: Plan, path: ModelPath) -> tuple[Vector, Vector]:
@@ -59,31 +59,31 @@ def measured_curve(plan: Plan, path: ModelPath) -> tuple[Vector, Vector]:
 def judge_guarantee(
     plan: Plan, path: ModelPath | None, rounds: Sequence[RoundFacts], guarantee: Guarantee, *, skipped: int, seen: bool
 ) -> Verdict:
-    """Judge a theorem: does it speak of the run, does it promise anything, did the run keep to its bound.
+    """Judge a theorem: does it speak of the run, does it guarantee anything, did the run keep to its bound.
 
-    Without a path nothing was measured, and the promise is stated. Unless it was `seen` who was Byzantine, a bound that
-    was exceeded contradicts nothing, as the conditions may not have held.
+    Without a path nothing was measured, and the guarantee is stated. Unless it was `seen` who was Byzantine, a bound
+    that was exceeded contradicts nothing, as the conditions may not have held.
     """
     why_not = obstacles(plan, rounds, guarantee, skipped=skipped)
     if why_not:
         return on_guarantee(_name(guarantee), Outcome.INAPPLICABLE, "; ".join(why_not))
-    return _promise(plan, guarantee) if path is None else _comparison(plan, path, guarantee, seen=seen)
+    return _statement(plan, guarantee) if path is None else _comparison(plan, path, guarantee, seen=seen)
 
 
-def _promise(plan: Plan, guarantee: Guarantee) -> Verdict:
+def _statement(plan: Plan, guarantee: Guarantee) -> Verdict:
     name, rounds = _name(guarantee), plan.protocol.rounds
     if _is_vacuous(guarantee):
-        return on_guarantee(name, Outcome.VACUOUS, f"{_PROMISES_NOTHING}; {AWAY}")
+        return on_guarantee(name, Outcome.VACUOUS, f"{_GUARANTEES_NOTHING}; {AWAY}")
     because = (
         f"{guarantee.quantity} is at most {float(guarantee.bound(rounds)):.4g} after {rounds:,} rounds, in the end "
-        f"{guarantee.floor:.4g}, if no cohort has more Byzantine rows than assumed; {AWAY}"
+        f"{guarantee.floor:.4g}, if no cohort has more Byzantine updates than assumed; {AWAY}"
     )
     return on_guarantee(name, Outcome.UNKNOWN, because)
 
 
 def _comparison(plan: Plan, path: ModelPath, guarantee: Guarantee, *, seen: bool) -> Verdict:
     name = _name(guarantee)
-    numbers, values = _judged(plan, path)
+    numbers, values = _judged_curve(plan, path)
     if not np.any(numbers > 0):
         kept = "no models to measure" if not path.places else "no model after its start"
         return on_guarantee(name, Outcome.UNKNOWN, f"the run kept {kept}; set evaluation.measured_rounds")
@@ -92,7 +92,7 @@ def _comparison(plan: Plan, path: ModelPath, guarantee: Guarantee, *, seen: bool
     beyond = np.flatnonzero(values > allowed)
     chance = _chance(guarantee, float(np.max(values[beyond] / allowed[beyond]))) if len(beyond) else 1.0
     partly = not plan.problem.strong_convexity and len(numbers) < numbers[-1]
-    because = _compared(guarantee, numbers, values, bounds)
+    because = _comparison_text(guarantee, numbers, values, bounds)
     if len(beyond):
         first = f"first in round {numbers[beyond[0]]:.0f}"
         because = f"above the bound at {len(beyond)} of {len(numbers)} models, {first}; {because}"
@@ -101,7 +101,7 @@ def _comparison(plan: Plan, path: ModelPath, guarantee: Guarantee, *, seen: bool
         return on_guarantee(name, Outcome.VACUOUS, because)
     because += "" if seen else f"; {_UNSEEN}"
     contradiction = seen and chance <= _CHANCE and plan.everywhere and not partly
-    return on_guarantee(name, held(not len(beyond)), because, contradiction=contradiction)
+    return on_guarantee(name, outcome_of(held=not len(beyond)), because, contradiction=contradiction)
 
 
 def _name(guarantee: Guarantee) -> str:
@@ -113,7 +113,7 @@ def _is_vacuous(guarantee: Guarantee) -> bool:
     return guarantee.failures.get(SPREAD, 0.0) >= 1.0
 
 
-def _compared(guarantee: Guarantee, numbers: Vector, values: Vector, bounds: Vector) -> str:
+def _comparison_text(guarantee: Guarantee, numbers: Vector, values: Vector, bounds: Vector) -> str:
     shares = np.divide(values, bounds, out=np.zeros_like(values), where=(numbers > 0) & (bounds > 0.0))
     closest = int(np.argmax(shares))
     return (
@@ -122,7 +122,7 @@ def _compared(guarantee: Guarantee, numbers: Vector, values: Vector, bounds: Vec
     )
 
 
-def _judged(plan: Plan, path: ModelPath) -> tuple[Vector, Vector]:
+def _judged_curve(plan: Plan, path: ModelPath) -> tuple[Vector, Vector]:
     """Return the measured curve, which goes to infinity where the run left the finite numbers."""
     numbers, values = measured_curve(plan, path)
     if path.diverged is None:
@@ -155,7 +155,7 @@ def _reservations(plan: Plan, guarantee: Guarantee, numbers: Vector, *, partly: 
     """Return what takes something away from a verdict on a guarantee."""
     said = []
     if _is_vacuous(guarantee):
-        said.append(_PROMISES_NOTHING)
+        said.append(_GUARANTEES_NOTHING)
     if partly:
         said.append(f"the mean is estimated from {len(numbers)} of {numbers[-1]:.0f} rounds")
     if not plan.everywhere:

@@ -12,12 +12,12 @@ _LARGEST = paper.LARGEST_FRACTION
 _CAUSES = {
     "if clients were alike": "heterogeneity",
     "with full batches": "the sampling of batches",
-    "if nobody were distrusted": "distrust of Byzantine rows",
+    "if nobody were distrusted": "distrust of Byzantine updates",
 }
 _REMEDIES = {
     "if clients were alike": "clients that are more alike (a smaller κ)",
     "with full batches": "larger batches",
-    "if nobody were distrusted": "assuming fewer Byzantine rows, as far as the adversary allows",
+    "if nobody were distrusted": "assuming fewer Byzantine updates, as far as the adversary allows",
 }
 
 
@@ -77,32 +77,31 @@ def _cohorts(protocol: Protocol) -> Iterator[str]:
         yield f"{who} that are not drawn uniformly, {most} may meet in one cohort, which is {verdict}."
         return
     if min(number, size) <= protocol.tolerated:
-        yield f"{who}, no cohort can have more than the {protocol.tolerated} Byzantine rows that are tolerated."
+        yield f"{who}, no cohort can have more than the {protocol.tolerated} Byzantine updates that are tolerated."
         return
-    law = {"num_clients": clients, "num_byzantine": number, "cohort_size": size}
     for bound, what in dict.fromkeys(
-        [(protocol.assumed_byzantine, "that the rule is told"), (protocol.tolerated, "that are left for them")]
+        [(protocol.assumed_byzantine, "that the rule assumes"), (protocol.tolerated, "that are left for them")]
     ):
-        once = sampling.excess_probability(**law, tolerated=bound)
-        ever = sampling.run_excess_probability(**law, tolerated=bound, rounds=protocol.rounds)
+        once = sampling.excess_probability(**protocol.population, tolerated=bound)
+        ever = sampling.run_excess_probability(**protocol.population, tolerated=bound, rounds=protocol.rounds)
         yield (
-            f"{who}, more than the {bound} Byzantine rows {what} occur in a round with probability {_percent(once)} "
-            f"and in some of {protocol.rounds:,} rounds with probability {_percent(ever)} (hypergeometric, exact)."
+            f"{who}, more than the {bound} Byzantine updates {what} occur in a round with probability {once:.3g} "
+            f"and in some of {protocol.rounds:,} rounds with probability {ever:.3g} (hypergeometric, exact)."
         )
         if protocol.tolerated == protocol.assumed_byzantine:
             return
 
 
 def _step_size(protocol: Protocol, papers: Guarantee, own: Guarantee) -> Iterator[str]:
-    def compared(guarantee: Guarantee) -> str:
+    def limit_text(guarantee: Guarantee) -> str:
         limit = guarantee.lr_limit
         if guarantee.conditions[0].passed or not limit:
             return f"{limit:.4g}"
         return f"{limit:.4g} (this is {protocol.lr / limit:.3g} times too large)"
 
     yield (
-        f"The step size is {protocol.lr:.4g}; the paper allows up to {compared(papers)}, holdfast's theorem up to "
-        f"{compared(own)}."
+        f"The step size is {protocol.lr:.4g}; the paper allows up to {limit_text(papers)}, holdfast's theorem up to "
+        f"{limit_text(own)}."
     )
 
 
@@ -117,7 +116,7 @@ def _progress(problem: Problem, protocol: Protocol, own: Guarantee) -> Iterator[
             f"rounds"
         )
         tail = (
-            "; the floor is above the start, so no progress is promised, only that the run goes no further away"
+            "; the floor is above the start, so no progress is guaranteed, only that the run goes no further away"
             if own.floor >= start
             else f" and to {own.floor:.4g} in the end"
         )
@@ -144,12 +143,3 @@ def _floor(own: Guarantee) -> Iterator[str]:
         f"The largest cause of the floor is {_CAUSES.get(cause, cause)}: {cause} it would be {left:.3g} instead of "
         f"{own.floor:.3g} ({100 * share:.0f} % less). What would help most: {_REMEDIES.get(cause, cause)}."
     )
-
-
-def _percent(share: float) -> str:
-    """Return a probability in percent, with as many digits as small ones need.
-
-    >>> _percent(0.013), _percent(3.2e-9), _percent(0.0)
-    ('1.3 %', '3.2e-07 %', '0 %')
-    """
-    return f"{100 * share:.3g} %"

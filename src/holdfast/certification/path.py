@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import numpy as np
 import torch
@@ -38,10 +38,6 @@ class MeasuredModel:
     """κ² at x, likewise."""
     smoothness: float | None = None
     """The largest curvature at x in absolute value, if it was measured."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it as plain values."""
-        return dict(vars(self))
 
 
 @final
@@ -100,7 +96,7 @@ def measure_path(
         largest = found[-1].smoothness if number in steep else None
         rounding = max(rounding, float(torch.finfo(point.model.dtype).eps * point.model.norm()))
         statistics.append(here)
-        places.append(_measured(number, point, here, known, largest))
+        places.append(_measured_model(number, point, here, known, largest))
     trajectory = Trajectory(statistics=tuple(statistics), curvatures=tuple(found)) if statistics else None
     return ModelPath(places=tuple(places), trajectory=trajectory, diverged=diverged, rounding=rounding)
 
@@ -112,7 +108,7 @@ def _points(folder: RunFolder, numbers: list[int]) -> Iterator[tuple[int, Point]
         yield number, Point(where, snapshot.model, snapshot.buffers)
 
 
-def _measured(
+def _measured_model(
     number: int, point: Point, here: GradientStatistics, known: KnownConstants | None, smoothness: float | None
 ) -> MeasuredModel:
     distance = None

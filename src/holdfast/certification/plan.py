@@ -1,12 +1,13 @@
-"""Before a run: what the theorems promise of it, under which conditions, and what that means in practice."""
+"""Before a run: what the theorems guarantee of it, under which conditions, and what that means in practice."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, final
 
-from holdfast.certification.answers import PlannerAnswer, answers
+from holdfast.certification.answers import answers
 from holdfast.certification.constants import (
     Constant,
     KnownConstants,
@@ -15,15 +16,16 @@ from holdfast.certification.constants import (
     proved_constants,
 )
 from holdfast.certification.interpretation import interpret
-from holdfast.certification.protocol import Outside, outside, protocol_of, with_slack
+from holdfast.certification.protocol import outside, protocol_of, with_slack
 from holdfast.data import Dataset
 from holdfast.errors import ParameterError
 from holdfast.linalg.threads import one_torch_thread
-from holdfast.server.record import finite
+from holdfast.server.record import finite_or_none
 from holdfast.simulation import RunConfig
 from holdfast.simulation.setting import Setting
 from holdfast.theory import Guarantee, Problem, Protocol, guarantees
-from holdfast.theory.ranges import positive, probability
+from holdfast.theory.planner import Answer
+from holdfast.theory.ranges import check_positive, check_probability
 
 FAILURE = 0.01
 """How likely a run may be to leave its guarantee, unless said otherwise."""
@@ -47,9 +49,9 @@ class PlanRequest:
 
     def __post_init__(self) -> None:
         """Refuse what no plan can be made for."""
-        probability("failure", self.failure)
+        check_probability("failure", self.failure)
         if self.target is not None:
-            positive("target", self.target)
+            check_positive("target", self.target)
 
 
 NO_REQUEST = PlanRequest()
@@ -58,19 +60,20 @@ NO_REQUEST = PlanRequest()
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Plan:
-    """What is promised of a run before it runs."""
+    """What is guaranteed of a run before it runs."""
 
     constants: tuple[Constant, ...]
     """The problem, each number with where it comes from."""
     problem: Problem
     protocol: Protocol
     slack: str
-    """How many rows are set aside and why, as a sentence."""
+    """How many updates are set aside and why, as a sentence."""
     guarantees: tuple[Guarantee, ...]
     """The paper's, then holdfast's own."""
-    outside: tuple[Outside, ...] = ()
-    """What the run does that no theorem covers; if there is anything, nothing is promised."""
-    answers: tuple[PlannerAnswer, ...] = ()
+    outside: Mapping[str, str] = field(default_factory=dict)
+    """What the run does that no theorem covers, and why; if there is anything, nothing is guaranteed."""
+    answers: Mapping[str, Answer | str] = field(default_factory=dict)
+    """The planner's, by question; in words where there is none."""
     reading: tuple[str, ...] = ()
     """What it means in practice, in plain sentences."""
 
@@ -81,7 +84,7 @@ class Plan:
 
     @property
     def applies(self) -> bool:
-        """Whether some theorem promises anything of the run."""
+        """Whether some theorem guarantees anything of the run."""
         return not self.outside and not all(guarantee.is_vacuous for guarantee in self.guarantees)
 
     def as_dict(self) -> dict[str, Any]:
@@ -94,17 +97,17 @@ class Plan:
             },
             "protocol": self.protocol.model_dump(),
             "slack": self.slack,
-            "outside": {each.name: each.because for each in self.outside},
+            "outside": dict(self.outside),
             "guarantees": [guarantee_table(each, self.protocol.rounds) for each in self.guarantees],
-            "answers": {each.question: _answer(each) for each in self.answers},
+            "answers": {question: _answer_table(answer) for question, answer in self.answers.items()},
             "reading": list(self.reading),
         }
-        shown: dict[str, Any] = finite(table)
+        shown: dict[str, Any] = finite_or_none(table)
         return shown
 
 
 def plan(config: RunConfig, request: PlanRequest = NO_REQUEST, *, dataset: Dataset | None = None) -> Plan:
-    """Return what is promised of a run, from its configuration.
+    """Return what is guaranteed of a run, from its configuration.
 
     The constants are exact or proved bounds for the quadratic problem, logistic and softmax regression with l2 > 0; for
     other models they are measured at the start of the run, which bounds nothing later, and are labelled so.
@@ -120,7 +123,7 @@ def plan(config: RunConfig, request: PlanRequest = NO_REQUEST, *, dataset: Datas
 
 
 def plan_numbers(request: PlanRequest) -> Plan:
-    """Return what is promised of a run that is given by numbers alone.
+    """Return what is guaranteed of a run that is given by numbers alone.
 
     Raises:
         ParameterError: some are missing or out of range; the message names them.
@@ -141,55 +144,44 @@ def make_plan(
     protocol: Protocol,
     request: PlanRequest,
     *,
-    beyond: tuple[Outside, ...] = (),
+    beyond: Mapping[str, str] = MappingProxyType({}),
     ask_planner: bool = True,
 ) -> Plan:
     """Return the plan for a problem and a protocol, changed as requested; and the planner's answers, if it is asked."""
-    known = known.changed(dict(request.problem))
+    known = known.with_given(dict(request.problem))
     problem = known.problem()
-    chosen, why = with_slack(protocol.changed(**request.protocol), slack=request.slack, failure=request.failure)
-    promised = guarantees(problem, chosen)
+    chosen, why = with_slack(protocol.with_changes(**request.protocol), slack=request.slack, failure=request.failure)
+    stated = guarantees(problem, chosen)
     return Plan(
         constants=known.constants,
         problem=problem,
         protocol=chosen,
         slack=why,
-        guarantees=promised,
+        guarantees=stated,
         outside=beyond,
-        answers=answers(problem, chosen, failure=request.failure, target=request.target) if ask_planner else (),
-        reading=interpret(problem, chosen, promised, failure=request.failure),
+        answers=answers(problem, chosen, failure=request.failure, target=request.target) if ask_planner else {},
+        reading=interpret(problem, chosen, stated, failure=request.failure),
     )
+
+
+_GUARANTEE = (
+    *("source", "theorem", "quantity", "reading", "holds", "lr_limit"),
+    *("sigma0", "filter_error", "floor", "floors", "failure", "failures"),
+)
+_CONDITION = ("name", "requirement", "value", "limit", "passed", "margin")
 
 
 def guarantee_table(guarantee: Guarantee, rounds: int) -> dict[str, Any]:
     """Return a guarantee as plain values."""
-    numbers = ("name", "requirement", "value", "limit", "passed", "margin")
     return {
-        "source": guarantee.source,
-        "theorem": guarantee.theorem,
-        "quantity": guarantee.quantity,
-        "reading": guarantee.reading,
-        "holds": guarantee.holds,
+        **{name: getattr(guarantee, name) for name in _GUARANTEE},
         "vacuous": guarantee.is_vacuous,
-        "conditions": [{name: getattr(each, name) for name in numbers} for each in guarantee.conditions],
-        "lr_limit": guarantee.lr_limit,
-        "sigma0": guarantee.sigma0,
-        "filter_error": guarantee.filter_error,
+        "conditions": [{name: getattr(each, name) for name in _CONDITION} for each in guarantee.conditions],
         "bound": float(guarantee.bound(rounds)),
-        "floor": guarantee.floor,
-        "floors": dict(guarantee.floors),
-        "failure": guarantee.failure,
-        "failures": dict(guarantee.failures),
     }
 
 
-def _answer(asked: PlannerAnswer) -> dict[str, Any]:
-    if asked.answer is None:
-        return {"value": None, "why_not": asked.why_not}
-    answer = asked.answer
-    return {
-        "value": answer.value,
-        "source": answer.source,
-        "because": answer.because,
-        "details": dict(answer.details),
-    }
+def _answer_table(found: Answer | str) -> dict[str, Any]:
+    if isinstance(found, str):
+        return {"value": None, "why_not": found}
+    return {name: value for name, value in vars(found).items() if name != "question"}

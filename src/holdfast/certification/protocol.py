@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import final
 
 from holdfast.aggregators import RULES, Rage
 from holdfast.aggregators.rage.rule import SKETCH_FROM
@@ -18,15 +16,6 @@ from holdfast.simulation.setting import Setting
 from holdfast.theory import Protocol, sampling
 
 
-@final
-@dataclass(frozen=True, kw_only=True)
-class Outside:
-    """Something that a run does and the theorems do not cover."""
-
-    name: str
-    because: str
-
-
 def protocol_of(setting: Setting) -> Protocol:
     """Return Algorithm 1 as a run carries it out, with nothing set aside; for another rule, as if it were RAGE."""
     most = int(setting.client_shares.sizes.max())
@@ -37,7 +26,7 @@ def protocol_from(config: RunConfig, *, num_clients: int, num_points: int | None
     """Return the same from a configuration, the number of clients and the most points that one holds, if known."""
     cohort, rule = config.cohort_size, config.rule
     full = config.batch_size == "full" or (num_points is not None and config.batch_size >= num_points)
-    told = {"mode": rule.mode, "sigma0": rule.sigma0, "kappa": rule.kappa} if isinstance(rule, Rage) else {}
+    given = {"mode": rule.mode, "sigma0": rule.sigma0, "kappa": rule.kappa} if isinstance(rule, Rage) else {}
     return Protocol(
         num_clients=num_clients,
         cohort_size=cohort,
@@ -49,65 +38,58 @@ def protocol_from(config: RunConfig, *, num_clients: int, num_points: int | None
         lr=config.lr,
         rounds=config.rounds,
         uniform=isinstance(config.cohorts, UniformCohorts),
-        **told,
+        **given,
     )
 
 
 def with_slack(protocol: Protocol, *, slack: float | None, failure: float) -> tuple[Protocol, str]:
-    """Return the protocol with rows set aside for unlucky honest ones, and how many and why, as a sentence.
+    """Return the protocol with updates set aside for unlucky honest ones, and how many and why, as a sentence.
 
     Half of the allowed failure probability is that of cohorts with too many Byzantine clients, half that of batches.
-    Unless `slack` is given, of the f rows that the rule distrusts as many are set aside as the cohorts do not need:
+    Unless `slack` is given, of the f updates that the rule distrusts as many are set aside as the cohorts do not need:
     f minus the smallest f′ that all of them keep to but with probability `failure`/2.
     """
     half = failure / 2.0
     if slack is not None:
-        chosen = protocol.changed(slack=slack, failure=half)
-        return chosen, f"ε′ = {slack:g} was given: {chosen.set_aside} of the f = {chosen.assumed_byzantine} rows"
+        chosen = protocol.with_changes(slack=slack, failure=half)
+        return chosen, f"ε′ = {slack:g} was given: {chosen.set_aside} of the f = {chosen.assumed_byzantine} updates"
     if protocol.batch_size == "full":
-        return protocol.changed(failure=half), "Full batches: no row need be set aside for honest clients"
+        return protocol.with_changes(failure=half), "Full batches: no update need be set aside for honest clients"
     needed = min(protocol.num_byzantine, protocol.cohort_size)
     if protocol.uniform:
-        needed = sampling.tolerated_for(
-            num_clients=protocol.num_clients,
-            num_byzantine=protocol.num_byzantine,
-            cohort_size=protocol.cohort_size,
-            rounds=protocol.rounds,
-            failure=half,
-        )
+        needed = sampling.tolerated_for(**protocol.population, rounds=protocol.rounds, failure=half)
     aside = max(0, protocol.assumed_byzantine - needed)
-    chosen = protocol.changed(slack=aside / protocol.cohort_size, failure=half)
+    chosen = protocol.with_changes(slack=aside / protocol.cohort_size, failure=half)
     sure = f"with probability {1.0 - half:.4g}" if protocol.uniform else "even in the worst case"
-    said = f"None of {protocol.rounds:,} cohorts has more than {needed} Byzantine rows {sure}"
+    said = f"None of {protocol.rounds:,} cohorts has more than {needed} Byzantine updates {sure}"
     if not aside:
         return chosen, f"{said}; the rule distrusts f = {chosen.assumed_byzantine}, so none can be set aside: ε′ = 0"
-    return chosen, f"{said}, so {aside} of the f = {chosen.assumed_byzantine} distrusted rows are set aside: ε′K"
+    return chosen, f"{said}, so {aside} of the f = {chosen.assumed_byzantine} distrusted updates are set aside: ε′K"
 
 
-def outside(setting: Setting) -> tuple[Outside, ...]:
-    """Return what a run does beyond Algorithm 1."""
+def outside(setting: Setting) -> dict[str, str]:
+    """Return what a run does beyond Algorithm 1, and why the theorems do not cover it."""
     config = setting.config
-    found = list(outside_by_choice(config))
+    found = outside_by_choice(config)
     if draws(config.model.build(setting.dataset, config.seed)):
-        found.append(Outside(name="dropout", because="steps are taken with parts dropped at random, F has them all"))
+        found["dropout"] = "steps are taken with parts dropped at random, F has them all"
     if setting.layout.buffer_dim:
-        because = f"{setting.layout.buffer_dim} running statistics change F from round to round"
-        found.append(Outside(name="buffers", because=because))
-    return tuple(found)
+        found["buffers"] = f"{setting.layout.buffer_dim} running statistics change F from round to round"
+    return found
 
 
-def outside_by_deployment(folder: RunFolder) -> Iterator[Outside]:
-    """Yield what a deployment leaves to its clients."""
-    if has_own_steps(folder):
-        yield Outside(name="step size", because="the clients choose their own optimiser and step size; η = 1 stands in")
+def outside_by_deployment(folder: RunFolder) -> dict[str, str]:
+    """Return what a deployment leaves to its clients."""
+    own = has_own_steps(folder)
+    return {"step size": "the clients choose their own optimiser and step size; η = 1 stands in"} if own else {}
 
 
-def outside_by_choice(config: RunConfig) -> Iterator[Outside]:
-    """Yield what a configuration chooses beyond Algorithm 1, whatever the data and the model are."""
-    for name, because in (*_rule(config), *_options(config)):
-        yield Outside(name=name, because=because)
+def outside_by_choice(config: RunConfig) -> dict[str, str]:
+    """Return what a configuration chooses beyond Algorithm 1, whatever the data and the model are."""
+    found = dict([*_rule(config), *_options(config)])
     if isinstance(config.cohorts, ListedCohorts) and min(map(len, config.cohorts.rounds)) < config.cohort_size:
-        yield Outside(name="cohorts", because=f"some listed cohorts have fewer than K = {config.cohort_size}")
+        found["cohorts"] = f"some listed cohorts have fewer than K = {config.cohort_size}"
+    return found
 
 
 def _rule(config: RunConfig) -> Iterator[tuple[str, str]]:
@@ -129,6 +111,6 @@ def _options(config: RunConfig) -> Iterator[tuple[str, str]]:
     if client.clip is not None:
         yield "clipping", f"gradients are cut to {client.clip:g}, so they are biased"
     if client.erasure_rate:
-        yield "erasures", f"{client.erasure_rate:g} of the rows are lost, so a cohort has fewer than K"
+        yield "erasures", f"{client.erasure_rate:g} of the updates are lost, so a cohort has fewer than K"
     if not isinstance(config.schedule, ConstantSchedule):
         yield "schedule", f"{config.schedule!r}; the theorems have one step size"

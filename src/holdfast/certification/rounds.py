@@ -1,4 +1,4 @@
-"""What the records of a run say about the theorems' assumptions and the filter's promises, round by round."""
+"""What the records of a run say about the theorems' assumptions and the filter's guarantees, round by round."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.server.history import Fate, fates_of
 from holdfast.server.record import RoundRecord
 
 ROUNDING = 1e-5
-"""By which part of itself a bound may be exceeded: what float32 rows and their mean are known to."""
+"""By which part of itself a bound may be exceeded: what float32 updates and their mean are known to."""
 
 
 @final
@@ -23,37 +23,37 @@ class RoundFacts:
 
     round: int
     received: int
-    """How many rows arrived."""
-    byzantine: int
+    """How many updates arrived."""
+    known_byzantine: int
     """How many of them were Byzantine, as far as the records know: malformed replies are."""
     assumed: int
     """How many the rule assumed."""
     update_norm: float | None
     error: float | None
-    """‖ĝ − mean of the honest rows‖."""
+    """‖ĝ − mean of the honest updates‖."""
     certificate: float | None
-    """What the certificate proves of the error if the honest rows spread no more than `sigma0`."""
+    """What the certificate proves of the error if the honest updates spread no more than `sigma0`."""
     honest_bound: float | None
-    """What it proves with the true honest spread; in measured rounds, if the promise was kept."""
+    """What it proves with the true honest spread; in measured rounds, if the assumption held."""
     sigma0: float | None
-    """σ₀ that the certificate is asked about: what the rule was told or found, or what was given."""
+    """σ₀ that the certificate is asked about: what the rule was given or found, or what was given."""
     own_sigma0: bool
     """Whether that is the rule's own."""
     spread: float | None
-    """λ_max of the covariance of the honest rows, in measured rounds."""
+    """λ_max of the covariance of the honest updates, in measured rounds."""
     constant: float | None
-    """C, the proved constant of the rule's mode for these rows."""
+    """C, the proved constant of the rule's mode for these updates."""
     proved: bool
     """Whether the certificate is exact, not up to the error of a sketch."""
 
     @property
     def promise_kept(self) -> bool:
-        """Whether no more rows were Byzantine than the rule assumed."""
-        return self.byzantine <= self.assumed
+        """Whether no more updates were Byzantine than the rule assumed."""
+        return self.known_byzantine <= self.assumed
 
     @property
     def spread_kept(self) -> bool | None:
-        """Whether the honest rows spread no more than that σ₀; None if it was not measured."""
+        """Whether the honest updates spread no more than that σ₀; None if it was not measured."""
         if self.spread is None or self.sigma0 is None:
             return None
         return self.spread <= self.sigma0**2 * (1.0 + ROUNDING)
@@ -88,7 +88,7 @@ class RoundFacts:
 def facts_of(
     records: Iterable[RoundRecord], *, kappa: float = KAPPA, sigma0: float | None = None
 ) -> tuple[RoundFacts, ...]:
-    """Return the facts of every round in which rows were aggregated; certificates asked about a σ₀ if one is given."""
+    """Return the facts of every round that was not skipped; certificates asked about a σ₀ if one is given."""
     return tuple(_facts(record, kappa, sigma0) for record in records if not record.skipped)
 
 
@@ -99,11 +99,11 @@ def _facts(record: RoundRecord, kappa: float, sigma0: float | None) -> RoundFact
     return RoundFacts(
         round=record.round,
         received=received,
-        byzantine=len({*record.byzantine, *malformed}.intersection(record.received)),
+        known_byzantine=len({*record.byzantine, *malformed}.intersection(record.received)),
         assumed=assumed,
         update_norm=record.update_norm,
         error=record.error,
-        certificate=_certified(proof, sigma0),
+        certificate=_certified_bound(proof, sigma0),
         honest_bound=record.honest_error_bound,
         sigma0=record.sigma0 if sigma0 is None else sigma0,
         own_sigma0=sigma0 is None,
@@ -113,7 +113,7 @@ def _facts(record: RoundRecord, kappa: float, sigma0: float | None) -> RoundFact
     )
 
 
-def _certified(proof: Mapping[str, Any], sigma0: float | None) -> float | None:
+def _certified_bound(proof: Mapping[str, Any], sigma0: float | None) -> float | None:
     """Return what a certificate proves of the error; None if nothing."""
     if sigma0 is None or not proof:
         return proof.get("error_bound")

@@ -9,12 +9,12 @@ from typing import final
 
 
 class Outcome(StrEnum):
-    """What became of an assumption or a promise."""
+    """What became of an assumption or a guarantee."""
 
     HELD = "held"
     FAILED = "did not hold"
     VACUOUS = "says nothing"
-    """It promises nothing of this run, so that it was kept to means nothing."""
+    """It guarantees nothing of this run, so that it was kept to means nothing."""
     UNKNOWN = "not measured"
     INAPPLICABLE = "does not apply"
 
@@ -45,6 +45,6 @@ on_filter = partial(Verdict, Subject.FILTER)
 on_guarantee = partial(Verdict, Subject.GUARANTEE)
 
 
-def held(condition: bool) -> Outcome:  # noqa: FBT001  it is the whole question
-    """Return whether something that was measured held."""
-    return Outcome.HELD if condition else Outcome.FAILED
+def outcome_of(*, held: bool) -> Outcome:
+    """Return what became of something that was measured."""
+    return Outcome.HELD if held else Outcome.FAILED

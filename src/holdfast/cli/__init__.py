@@ -22,5 +22,5 @@ def main() -> None:
     try:
         app()
     except HoldfastError as error:
-        print(f"holdfast: {error}", file=sys.stderr)  # noqa: T201  the command line speaks to people
+        sys.stderr.write(f"holdfast: {error}\n")
         sys.exit(2)

@@ -39,7 +39,7 @@ def aggregate(
 ) -> None:
     """Aggregate a matrix of updates on disk, which may be larger than memory, and show the evidence.
 
-    Exit code 0, or 1 if the data contradict the assumption (promise broken), or 2 if nothing could be aggregated.
+    Exit code 0, or 1 if the data contradict what is assumed (assumption violated), or 2 if nothing could be aggregated.
     """
     bounds = {"byzantine_fraction": byzantine_fraction, "num_byzantine": num_byzantine}
     built = _rule(rule, {key: value for key, value in bounds.items() if value is not None}, set_ or [], config)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _STYLES = {
     "skipped": "yellow",
-    "promise broken": "bold red",
+    "assumption violated": "bold red",
     "malformed": "red",
     "unusable": "red",
     "removed": "magenta",
@@ -33,9 +33,7 @@ _LONGEST = 40
 def audit(
     path: Annotated[
         Path,
-        typer.Argument(
-            metavar="RUN", help="The folder of a run: of a deployment or simulated, complete or being played."
-        ),
+        typer.Argument(metavar="RUN", help="The folder of a run: of a deployment or simulated, complete or running."),
     ],
     client: Annotated[
         str | None,
@@ -51,11 +49,11 @@ def audit(
 ) -> None:
     """Say what happened to which client in which round, one line per event.
 
-    skipped: the round left the model as it was. promise broken: the updates contradict what was assumed of the clients.
-    malformed: the reply was no model like the one sent, and the fault says why; it counts as a Byzantine row. unusable:
-    it was a model with NaN, Inf or numbers whose squares overflow. absent: nothing came (error, silent, undelivered).
-    removed: the rule gave the update weight 0, with the score that it had and the rule's reason. unasked: a reply
-    nobody had asked for, which is held against nobody. Rounds are counted from 0.
+    skipped: the round left the model as it was. assumption violated: the updates contradict what was assumed of the
+    clients. malformed: the reply was no model like the one sent, and the fault says why; it counts as a Byzantine
+    update. unusable: it was a model with NaN, Inf or numbers whose squares overflow. absent: nothing came (error,
+    silent, undelivered). removed: the rule gave the update weight 0, with the score that it had and the rule's
+    reason. unasked: a reply nobody had asked for, which is held against nobody. Rounds are counted from 0.
 
     With --table, suspicion is the least plausible share of a client's judged replies that were malformed or got weight
     0: Wilson's lower bound with 95 % confidence, so that one removal in one round is no conviction (0.27; ten of ten

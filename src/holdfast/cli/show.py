@@ -55,7 +55,7 @@ def show(
 ) -> None:
     """Show what came of a run, and how its rule treated each client; or several runs side by side.
 
-    Works on runs that are complete, being played, interrupted, or were never begun, simulated or of a deployment.
+    Works on runs that are complete, running, interrupted, or were never begun, simulated or of a deployment.
     """
     if round_ is not None:
         _show_round(paths, round_, as_json=as_json)

@@ -52,11 +52,11 @@ _LARGEST = 2**63 - 1
 
 
 @final
-class Limits(ValueObject):
+class ClientLimits(ValueObject):
     """What a client lets a server ask of it in one round.
 
-    >>> Limits(steps=50)
-    Limits(steps=50)
+    >>> ClientLimits(steps=50)
+    ClientLimits(steps=50)
     """
 
     steps: Annotated[int, Field(ge=1), BeforeValidator(whole_number)] = 100_000
@@ -65,7 +65,7 @@ class Limits(ValueObject):
     """Largest step size."""
 
 
-_USUAL = Limits()
+_USUAL = ClientLimits()
 
 
 def receive(
@@ -98,7 +98,7 @@ def local_steps(
     loss: LossFunction = functional.cross_entropy,
     *,
     l2: float = 0.0,
-    limits: Limits = _USUAL,
+    limits: ClientLimits = _USUAL,
 ) -> float:
     """Take H steps x ← x − η (g + l2 · x) and return the mean loss of the batches, each before its step.
 
@@ -135,7 +135,7 @@ def local_steps(
         raise ParameterError("the model must have a parameter that requires a gradient, it has none")
     model.train()
     total = torch.zeros((), dtype=torch.float64)
-    for features, labels in _cycled(batches, steps):
+    for features, labels in _cycle(batches, steps):
         value = loss(model(features.to(parameters[0].device)), labels.to(parameters[0].device))
         gradients = torch.autograd.grad(value, parameters, materialize_grads=True)
         with torch.no_grad():
@@ -162,10 +162,10 @@ def train_reply(
     return Message(RecordDict({"arrays": arrays, "metrics": _record(num_examples, metrics or {})}), reply_to=message)
 
 
-def largest_is_right(outputs: Tensor, labels: Tensor) -> int:
+def count_correct(outputs: Tensor, labels: Tensor) -> int:
     """Count the labels that are the place of the largest output; a single output means class 1 if it is above 0.
 
-    >>> largest_is_right(torch.tensor([[0.1, 0.9], [0.8, 0.2]]), torch.tensor([1, 1]))
+    >>> count_correct(torch.tensor([[0.1, 0.9], [0.8, 0.2]]), torch.tensor([1, 1]))
     1
     """
     guesses = (outputs.squeeze(-1) > 0).long() if outputs.shape[-1] == 1 else outputs.argmax(-1)
@@ -178,7 +178,7 @@ def evaluate_reply(
     model: nn.Module,
     batches: Iterable[Batch],
     loss: LossFunction = functional.cross_entropy,
-    num_correct: Callable[[Tensor, Tensor], int] | None = largest_is_right,
+    num_correct: Callable[[Tensor, Tensor], int] | None = count_correct,
 ) -> Message:
     """Return the reply to a message that asks how good the model is: "loss", "accuracy" and "num-examples".
 
@@ -238,7 +238,7 @@ class SeededBatches:
         self.features, self.labels = features, labels
         self.client = _whole({"client": client}, "client", 0, _LARGEST)
 
-    def batches_for(self, config: Mapping[str, Any], *, limits: Limits = _USUAL) -> Iterator[Batch]:
+    def batches_for(self, config: Mapping[str, Any], *, limits: ClientLimits = _USUAL) -> Iterator[Batch]:
         """Return the H batches of a round.
 
         Raises:
@@ -247,9 +247,9 @@ class SeededBatches:
         steps, size = _steps(config, limits), _whole(config, "batch-size", 0, _LARGEST)
         if size == 0:
             return ((self.features, self.labels) for _ in range(steps))
-        return self._drawn(steps, size, _whole(config, "seed", 0, _LARGEST), _whole(config, "round", 0, _LARGEST))
+        return self._draw(steps, size, _whole(config, "seed", 0, _LARGEST), _whole(config, "round", 0, _LARGEST))
 
-    def _drawn(self, steps: int, size: int, seed: int, round: int) -> Iterator[Batch]:
+    def _draw(self, steps: int, size: int, seed: int, round: int) -> Iterator[Batch]:
         from holdfast.simulation.batches import batches as drawn
 
         points = len(self.labels)
@@ -263,7 +263,7 @@ class SeededBatches:
         return ((self.features[step], self.labels[step]) for step in torch.from_numpy(positions))
 
 
-def _cycled(batches: Iterable[Batch], number: int) -> Iterator[Batch]:
+def _cycle(batches: Iterable[Batch], number: int) -> Iterator[Batch]:
     """Yield so many batches, starting again as often as needed."""
     given = 0
     while given < number:
@@ -284,7 +284,7 @@ def _record(num_examples: int, metrics: Mapping[str, float]) -> MetricRecord:
     return MetricRecord({"num-examples": operator.index(num_examples), **metrics})
 
 
-def _steps(config: Mapping[str, Any], limits: Limits) -> int:
+def _steps(config: Mapping[str, Any], limits: ClientLimits) -> int:
     return _whole(config, "local-steps", 1, limits.steps)
 
 
@@ -295,7 +295,7 @@ def _whole(config: Mapping[str, Any], key: str, smallest: int, largest: int) -> 
     return value
 
 
-def _lr(config: Mapping[str, Any], limits: Limits) -> float:
+def _lr(config: Mapping[str, Any], limits: ClientLimits) -> float:
     value = config.get("lr")
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= limits.lr:
         raise ParameterError(f"'lr' must be a number above 0 and at most {limits.lr}, got {_shown(config, 'lr')}")

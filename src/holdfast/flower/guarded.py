@@ -33,10 +33,10 @@ from holdfast.server.state import ServerState
 class GuardedStrategy(Strategy):
     """One of Flower's strategies that sees only replies which are models, all with the same num-examples.
 
-    What the strategy itself does with well-formed lies is its own affair: behind this front FedAvg is not stopped by
-    anything, and still led anywhere by one client. A model it returns that has another shape or dtype than the one
-    before, or is not finite, is not taken, and neither is whatever it raises. What it remembers is its own affair too:
-    one reply of 1e30 makes the second moment of FedAdam infinite, and the model never moves again.
+    What the strategy itself does with well-formed Byzantine updates is its own affair: behind this front FedAvg is not
+    stopped by anything, and still led anywhere by one client. A model it returns that has another shape or dtype than
+    the one before, or is not finite, is not taken, and neither is whatever it raises. What it remembers is its own
+    affair too: one reply of 1e30 makes the second moment of FedAdam infinite, and the model never moves again.
 
     Args:
         strategy: FedAvg or one of its kind.
@@ -64,8 +64,8 @@ class GuardedStrategy(Strategy):
         """Let the strategy choose, and remember whom; it is shown the parameters, nodes are sent the whole model."""
         self._layout = self._layout or ModelLayout.of(arrays, self._buffers)
         self._before = self._layout.state_of(arrays)
-        parameters = _only(self._layout.parameters, self._before.model.numpy())
-        messages = self._remembered(self.strategy.configure_train(server_round, parameters, config, grid))
+        parameters = _parameters_record(self._layout.parameters, self._before.model.numpy())
+        messages = self._remember(self.strategy.configure_train(server_round, parameters, config, grid))
         for message in messages:
             message.content[self.strategy.arrayrecord_key] = arrays
         return messages
@@ -85,10 +85,10 @@ class GuardedStrategy(Strategy):
 
         def parameters(content: RecordDict) -> RecordDict:
             rows.append(validator.admit(content, row))
-            return RecordDict({validator.arrays_key: _only(layout.parameters, row)})
+            return RecordDict({validator.arrays_key: _parameters_record(layout.parameters, row)})
 
-        sound = self._sound(server_round, replies, parameters)
-        arrays, metrics = self._tried(lambda: self.strategy.aggregate_train(server_round, sound))
+        sound = self._readable(server_round, replies, parameters)
+        arrays, metrics = self._try(lambda: self.strategy.aggregate_train(server_round, sound))
         if arrays is None:
             return None, metrics
         try:
@@ -110,12 +110,12 @@ class GuardedStrategy(Strategy):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Let the strategy choose, and remember whom."""
-        return self._remembered(self.strategy.configure_evaluate(server_round, arrays, config, grid))
+        return self._remember(self.strategy.configure_evaluate(server_round, arrays, config, grid))
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message | Unreadable]) -> MetricRecord | None:
         """Let the strategy aggregate metrics that all of them have."""
-        sound = self._sound(server_round, replies, lambda _: RecordDict())
-        return self._tried(lambda: (None, self.strategy.aggregate_evaluate(server_round, sound)))[1]
+        sound = self._readable(server_round, replies, lambda _: RecordDict())
+        return self._try(lambda: (None, self.strategy.aggregate_evaluate(server_round, sound)))[1]
 
     def summary(self) -> None:
         """Log what the strategy is."""
@@ -131,14 +131,14 @@ class GuardedStrategy(Strategy):
         evaluate_config: ConfigRecord | None = None,
         evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
     ) -> Result:
-        """Play the rounds as Flower does, with replies that are received one at a time."""
+        """Run the rounds as Flower does, with replies that are received one at a time."""
         self._layout, self.drops = ModelLayout.of(initial_arrays, self._buffers), []
         front = OneAtATime(grid, largest_reply(self._layout), most_objects(self._layout))
         result = super().start(front, initial_arrays, num_rounds, timeout, train_config, evaluate_config, evaluate_fn)
         result.arrays = result.arrays or initial_arrays  # which stays if no round made another
         return result
 
-    def _remembered(self, messages: Iterable[Message]) -> list[Message]:
+    def _remember(self, messages: Iterable[Message]) -> list[Message]:
         sent = list(messages)
         for message in sent:
             message.metadata.group_id = secret()  # Flower's own messages differ in node and time only
@@ -148,7 +148,7 @@ class GuardedStrategy(Strategy):
         )
         return sent
 
-    def _sound(
+    def _readable(
         self, server_round: int, replies: Iterable[Message | Unreadable], read: Callable[[RecordDict], RecordDict]
     ) -> list[Message]:
         """Return the replies that can be read, each with one record of metrics, and note the others."""
@@ -168,9 +168,9 @@ class GuardedStrategy(Strategy):
         for _, content, report in found:
             shown = {name: report.get(name, 0.0) for name in sorted(common)}
             content["metrics"] = MetricRecord({**shown, self.strategy.weighted_by_key: 1})
-        return [self._matcher.answered(place, content) for place, content, _ in found]
+        return [self._matcher.reply_with(place, content) for place, content, _ in found]
 
-    def _tried(
+    def _try(
         self, aggregate: Callable[[], tuple[ArrayRecord | None, MetricRecord | None]]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Return what the strategy makes of the replies; nothing if it fails, which is logged."""
@@ -200,6 +200,6 @@ class OneAtATime(ForwardingGrid):
         return cast("Iterable[Message]", replies_to(self._grid, sent, timeout=timeout, limit=limit, objects=objects))
 
 
-def _only(specs: Sequence[ArraySpec], row: NDArray) -> ArrayRecord:
+def _parameters_record(specs: Sequence[ArraySpec], row: NDArray) -> ArrayRecord:
     """Return a record of the parameters alone."""
     return ArrayRecord({spec.name: Array(row[spec.columns].reshape(spec.shape).astype(spec.dtype)) for spec in specs})

@@ -61,7 +61,7 @@ class Evaluated:
 @final
 @dataclass(frozen=True, eq=False)
 class Loop:
-    """Plays rounds over a grid."""
+    """Runs rounds over a grid."""
 
     hooks: Hooks
     grid: Grid
@@ -74,7 +74,7 @@ class Loop:
     evaluate_fn: EvaluateFn | None
 
     def play(self, arrays: ArrayRecord, rounds: range, close: Callable[[int, Evaluated], None]) -> Result:
-        """Play rounds of these numbers, Flower's, from 1; call `close` after each, before the next one begins."""
+        """Run rounds of these numbers, Flower's, from 1; call `close` after each, before the next one begins."""
         result = Result()
         result.arrays = arrays
         if rounds.start == 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from flwr.app import MetricRecord, RecordDict
 
@@ -26,7 +27,7 @@ def scalars_of(content: RecordDict) -> dict[str, float]:
     """
     scalars: dict[str, float] = {}
     # Metrics are decoration: a reply whose records break while they are read has those that were read before.
-    try:
+    with suppress(Exception):
         records = [record for record in content.values() if isinstance(record, MetricRecord)]
         for name, value in (item for record in records for item in record.items()):
             if len(scalars) == MOST_METRICS:
@@ -34,8 +35,6 @@ def scalars_of(content: RecordDict) -> dict[str, float]:
             number = _finite(value)
             if number is not None and type(name) is str and len(name) <= LONGEST_NAME and name.isprintable():
                 scalars.setdefault(name, number)
-    except Exception:  # noqa: BLE001
-        return scalars
     return scalars
 
 

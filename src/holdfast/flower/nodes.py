@@ -14,12 +14,15 @@ from flwr.serverapp import Grid
 
 from holdfast.errors import ParameterError
 from holdfast.rng import stream
+from holdfast.server.history.clients import in_order
 from holdfast.server.record import Client
 from holdfast.simulation.cohorts import Cohorts
 from holdfast.values import whole_number
 
 NodeNames = Mapping[int, Client] | str | os.PathLike[str] | None
 """Names of nodes, or the JSON file with them, or none."""
+POLL = 1.0
+"""Seconds between two looks at who is online."""
 
 
 @final
@@ -72,7 +75,7 @@ class NodeDirectory:
     def members(self, online: Iterable[int]) -> list[Member]:
         """Return those of the nodes online that belong to the federation, in the order of their names."""
         nodes = {node for node in online if self.names is None or node in self.names}
-        return sorted((Member(self.name(node), node) for node in nodes), key=_order)
+        return sorted((Member(self.name(node), node) for node in nodes), key=lambda member: in_order(member.name))
 
 
 @final
@@ -83,8 +86,8 @@ class NodeWaiter:
     or are needed. So a node that comes for a round and goes again does not cost a whole wait every time.
     """
 
-    def __init__(self, directory: NodeDirectory, *, patience: float, poll: float = 1.0) -> None:
-        self._directory, self._patience, self._poll = directory, patience, poll
+    def __init__(self, directory: NodeDirectory, *, patience: float) -> None:
+        self._directory, self._patience = directory, patience
         self._came: int | None = None
 
     def wait_for_nodes(self, grid: Grid, *, least: int, wanted: int) -> list[Member]:
@@ -92,7 +95,7 @@ class NodeWaiter:
         target = max(least, wanted if self._came is None else min(wanted, self._came))
         deadline = time.monotonic() + self._patience
         while len(members := self._directory.members(grid.get_node_ids())) < target and time.monotonic() < deadline:
-            time.sleep(self._poll)
+            time.sleep(POLL)
         if len(members) < target:
             self._came = len(members)
         return members
@@ -138,9 +141,3 @@ def _name(name: Any) -> Client:
     if isinstance(name, bool) or not isinstance(name, (int, str)) or name == "":
         raise ParameterError(f"nodes: a node's name must be a whole number or a word, got {name!r}")
     return name
-
-
-def _order(member: Member) -> tuple[bool, int, str]:
-    """Numbers first, in their order, then words."""
-    name = member.name
-    return (True, 0, name) if isinstance(name, str) else (False, name, "")

@@ -69,7 +69,7 @@ def scores_of(metrics: MetricRecord | None) -> dict[str, float]:
     return {score: found[key] for score, keys in SCORES.items() for key in reversed(keys) if key in found}
 
 
-def say(record: RoundRecord) -> None:
+def log_round(record: RoundRecord) -> None:
     """Log what became of the replies."""
     tally = Tally.of(record, deployed=True)
     counts = f"{tally.kept} kept, {tally.removed} removed, {tally.absent} missing"

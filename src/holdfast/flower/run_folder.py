@@ -46,7 +46,7 @@ def open_run_folder(
         RunError: it holds a run of another configuration, or of another model.
     """
     if not run_exists(path):
-        folder = RunFolder.create(path, seal_config(config, _made_with(config, own_steps=own_steps)))
+        folder = RunFolder.create(path, seal_config(config, _provenance(config, own_steps=own_steps)))
         return RunWriter(config, folder, to_snapshot=_snapshots(config, layout))
     folder = RunFolder.open(path)
     found = config_of(folder)
@@ -73,7 +73,7 @@ def resume_run(writer: RunWriter, initial: ServerState) -> tuple[ServerState, li
     if checkpoint is None:
         return initial, []
     state = ServerState.from_checkpoint(checkpoint)
-    if _kind(state) != _kind(initial):
+    if _shapes_and_dtypes(state) != _shapes_and_dtypes(initial):
         raise RunError(
             f"the checkpoint after {checkpoint.round} rounds in {str(writer.folder.path)!r} is not of the model that "
             f"the server app starts with; a run continues only with the model it was started with"
@@ -81,7 +81,7 @@ def resume_run(writer: RunWriter, initial: ServerState) -> tuple[ServerState, li
     return state, list(writer.folder.records())
 
 
-def _kind(state: ServerState) -> tuple[object, ...]:
+def _shapes_and_dtypes(state: ServerState) -> tuple[object, ...]:
     """Return by what two states are of the same model."""
     rows = [(each.shape, each.dtype) for each in (state.model, state.buffers)]
     return (*rows, {name: (each.shape, each.dtype) for name, each in state.counters.items()})
@@ -105,7 +105,7 @@ def _snapshots(config: RunConfig, layout: ModelLayout) -> Callable[[ServerState]
     return to_snapshot
 
 
-def _made_with(config: RunConfig, *, own_steps: bool) -> dict[str, str]:
+def _provenance(config: RunConfig, *, own_steps: bool) -> dict[str, str]:
     """Return what a result depends on besides the configuration; points that only clients have cannot be named."""
     remote = isinstance(config.data, RemoteData)
     return {

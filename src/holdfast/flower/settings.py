@@ -14,6 +14,7 @@ from holdfast.aggregators import Aggregator, Need, ServerView
 from holdfast.errors import ParameterError
 from holdfast.server.record import Client
 from holdfast.simulation import RunConfig
+from holdfast.theory.ranges import check_between, check_share, check_whole
 
 Known = TypeVar("Known")
 
@@ -39,25 +40,9 @@ def require_known(value: Known | None) -> Known:
     return value
 
 
-def check_whole(name: str, value: Any, *, least: int) -> int:
-    """Return a whole number that is at least so large; `ParameterError` otherwise."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ParameterError(f"{name} must be a whole number from {least} on, got {value!r}")
-    return value
-
-
-def check_share(name: str, value: Any) -> float:
-    """Return a number between 0 and 1; `ParameterError` otherwise."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value <= 1.0:
-        raise ParameterError(f"{name} must lie between 0 and 1, got {value!r}")
-    return float(value)
-
-
 def check_seconds(name: str, value: Any) -> float:
     """Return a finite number of seconds from 0 on; `ParameterError` otherwise."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value < math.inf:
-        raise ParameterError(f"{name} must be a number of seconds from 0 on, got {value!r}")
-    return float(value)
+    return check_between(name, value, 0.0, math.inf, "a number of seconds from 0 on")
 
 
 def _are_words(patterns: Any) -> bool:
@@ -96,9 +81,9 @@ def check_settings(settings: Mapping[str, Any], rule: Aggregator) -> None:
     if not isinstance(rule, Aggregator):
         raise ParameterError(f"the rule must be an Aggregator of holdfast, such as Rage(num_byzantine=1); got {rule!r}")
     for name in ("min_train_nodes", "min_evaluate_nodes", "min_available_nodes"):
-        check_whole(name, settings[name], least=1)
+        check_whole(name, settings[name])
     if settings["num_train_nodes"] is not None:
-        check_whole("num_train_nodes", settings["num_train_nodes"], least=1)
+        check_whole("num_train_nodes", settings["num_train_nodes"])
     check_share("fraction_train", settings["fraction_train"])
     check_share("fraction_evaluate", settings["fraction_evaluate"])
     check_seconds("wait_for_nodes", settings["wait_for_nodes"])

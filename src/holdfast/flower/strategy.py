@@ -25,15 +25,15 @@ from holdfast.flower.layout import BUFFERS, ModelLayout
 from holdfast.flower.loop import Evaluated, Loop
 from holdfast.flower.metrics import scalars_of
 from holdfast.flower.nodes import Member, NodeDirectory, NodeNames, NodeWaiter, cohort_of, evaluators_of
-from holdfast.flower.replies.matcher import ReplyMatcher, secret, written
+from holdfast.flower.replies.matcher import ReplyMatcher, escape_detail, secret
 from holdfast.flower.replies.matrix import ReplyMatrix
 from holdfast.flower.replies.stream import Unreadable
 from holdfast.flower.replies.validator import ReplyValidator
-from holdfast.flower.reports import MetricsFn, common_record, figures, say, scores_of, with_counts
+from holdfast.flower.reports import MetricsFn, common_record, figures, log_round, scores_of, with_counts
 from holdfast.flower.run_folder import open_run_folder, resume_run, run_exists
-from holdfast.flower.settings import Tampering, check_seconds, check_settings, check_whole, require_known
+from holdfast.flower.settings import Tampering, check_seconds, check_settings, require_known
 from holdfast.runs.writer import RunWriter
-from holdfast.server.record import RoundRecord, finite
+from holdfast.server.record import RoundRecord, finite_or_none
 from holdfast.server.round import Server, round_record
 from holdfast.server.state import ServerState
 from holdfast.server.timer import Timer
@@ -41,6 +41,7 @@ from holdfast.simulation import RunConfig
 from holdfast.simulation.cohorts import Cohorts, UniformCohorts
 from holdfast.simulation.config import ServerOptions
 from holdfast.simulation.schedules import ConstantSchedule, Schedule
+from holdfast.theory.ranges import check_whole
 
 
 @dataclass(kw_only=True, eq=False)
@@ -202,9 +203,9 @@ class HoldfastStrategy(Strategy, ABC):
         metrics = common_record(
             training.reports, training.metric_records, self.train_metrics_aggr_fn, self.weighted_by_key
         )
-        more = {"metrics": finite(figures(metrics, "train/")), "seconds": self._timer.rounded()}
+        more = {"metrics": finite_or_none(figures(metrics, "train/")), "seconds": self._timer.rounded()}
         self.records.append(record.model_copy(update=more))
-        say(record)
+        log_round(record)
         return None if record.skipped else self.layout.arrays_of(self.state), with_counts(metrics, record)
 
     def configure_evaluate(
@@ -232,7 +233,9 @@ class HoldfastStrategy(Strategy, ABC):
             try:
                 contents.append(RecordDict(dict(self._evaluators.content(place, reply).metric_records)))
             except ReplyError as error:
-                log(INFO, "\t> no evaluation from %r: %s", self._evaluators.asked[place].name, written(str(error)))
+                log(
+                    INFO, "\t> no evaluation from %r: %s", self._evaluators.asked[place].name, escape_detail(str(error))
+                )
         if not contents:
             return None
         reports = [scalars_of(content) for content in contents]
@@ -255,7 +258,7 @@ class HoldfastStrategy(Strategy, ABC):
         evaluate_config: ConfigRecord | None = None,
         evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
     ) -> Result:
-        """Play the rounds; or those that are left, if the run folder holds a run that was interrupted.
+        """Run the rounds; or those that are left, if the run folder holds a run that was interrupted.
 
         Replies are read one at a time as they come, so that the matrix is all that is held of them. The arguments are
         those of Flower's `Strategy.start`; a reply that takes longer than `timeout` seconds is an erasure.
@@ -266,7 +269,7 @@ class HoldfastStrategy(Strategy, ABC):
         """
         if timeout is not None:
             check_seconds("timeout", timeout)
-        self._client_config = self._client_config.with_rounds(check_whole("num_rounds", num_rounds, least=1))
+        self._client_config = self._client_config.with_rounds(check_whole("num_rounds", num_rounds))
         self.ttl, self._layout, self._state = timeout, None, None
         self.records.clear()
         log(INFO, "Starting %s: %s rounds", type(self).__name__, num_rounds)
@@ -296,9 +299,9 @@ class HoldfastStrategy(Strategy, ABC):
         named = self._directory.names
         num_clients = max(1, online if named is None else len(named))
         size = max(1, min(self._cohort_size(online), num_clients))
-        told = self._client_config
-        config = told.to_run_config(self.layout, num_clients=num_clients, cohort_size=size, twin=self.twin)
-        return open_run_folder(config, self.layout, self.run_folder, own_steps=not told.sends_lr)
+        settings = self._client_config
+        config = settings.to_run_config(self.layout, num_clients=num_clients, cohort_size=size, twin=self.twin)
+        return open_run_folder(config, self.layout, self.run_folder, own_steps=not settings.sends_lr)
 
     def _close_round(self, writer: RunWriter | None, server_round: int, found: Evaluated) -> None:
         """Complete the record of a round by what was found out after it, and write it down."""
@@ -311,7 +314,7 @@ class HoldfastStrategy(Strategy, ABC):
             **({} if by_server is None else figures(by_server, "server/")),
         }
         more = {**scores_of(by_server), "metrics": metrics, "seconds": {**last.seconds, **found.seconds}}
-        self.records[-1] = last.model_copy(update=finite(more))
+        self.records[-1] = last.model_copy(update=finite_or_none(more))
         if writer is not None:
             writer.write(require_known(self._before), self.records[-1], self.state)
 
@@ -380,9 +383,9 @@ class RageStrategy(HoldfastStrategy):
     """
 
     num_malicious_nodes: int | None = None
-    """How many of the nodes asked in a round may lie."""
+    """How many of the nodes asked in a round may be Byzantine."""
     byzantine_fraction: float | None = None
-    """Which share of the nodes asked in a round may lie."""
+    """Which share of the nodes asked in a round may be Byzantine."""
 
     def the_rule(self) -> Aggregator:
         """Return the filter."""

@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from typing import TypeVar
 
@@ -21,14 +21,38 @@ from threadpoolctl import OpenBLASController, ThreadpoolController
 Task = TypeVar("Task")
 Slot = TypeVar("Slot")
 
-_lock = threading.Lock()
-_inside = 0
-_limiter: object | None = None
-
 
 @cache
 def _controller() -> ThreadpoolController:
     return ThreadpoolController()
+
+
+class _BlasLimit:
+    """The limit of BLAS to one thread, which is global to the process, and how many are inside of it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self._inside = 0
+        self._restoring = ExitStack()
+
+    def enter(self) -> None:
+        """Set the limit if nobody has."""
+        with self.lock:
+            if self._inside == 0:
+                OpenBLASController.clear_controlling_thread(force=True)  # or only the first thread could set limits
+                self._restoring.callback(_controller().limit(limits=1, user_api="blas").restore_original_limits)
+            self._inside += 1
+
+    def leave(self) -> None:
+        """Restore the old limits if nobody else is inside."""
+        with self.lock:
+            self._inside -= 1
+            if self._inside == 0:
+                OpenBLASController.clear_controlling_thread(force=True)
+                self._restoring.close()
+
+
+_blas_limit = _BlasLimit()
 
 
 @contextmanager
@@ -38,21 +62,11 @@ def one_blas_thread() -> Iterator[None]:
     BLAS limits are global, so concurrent callers are counted: otherwise the second to enter would save the limit of
     the first and restore it for good.
     """
-    global _inside, _limiter  # noqa: PLW0603  the limits themselves are global to the process
-    with _lock:
-        if _inside == 0:
-            OpenBLASController.clear_controlling_thread(force=True)  # or only the first thread ever could set limits
-            _limiter = _controller().limit(limits=1, user_api="blas")
-        _inside += 1
+    _blas_limit.enter()
     try:
         yield
     finally:
-        with _lock:
-            _inside -= 1
-            if _inside == 0 and _limiter is not None:
-                OpenBLASController.clear_controlling_thread(force=True)
-                _limiter.restore_original_limits()  # type: ignore[attr-defined]
-                _limiter = None
+        _blas_limit.leave()
 
 
 @contextmanager

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from holdfast.reports.panels import Code, Column, Panel, Section, Table, Text, Tone, Unit, Value
-from holdfast.sweeps.ranking import ORACLE, SUBJECT, DuelVerdict, Label
+from holdfast.reports.panels import Code, Column, Panel, Section, Table, Text, Tone, Unit, Value, tabulate
+from holdfast.sweeps.ranking import ORACLE, SUBJECT, DuelVerdict, Estimate, Label
 from holdfast.sweeps.runs.choices import ATTACK, RULE
 from holdfast.sweeps.runs.commentary import commentary
 from holdfast.sweeps.runs.comparison import GRID
@@ -15,7 +15,11 @@ from holdfast.sweeps.runs.grid import ComparisonGrid
 from holdfast.sweeps.runs.ranking import Case, ComparisonRank, duels, has_figures, in_words, mean_figure
 from holdfast.sweeps.runs.results import CellState, Result
 
-_PRECISION = "share of removals that hit liars, over runs with any"
+_TEXT, _PERCENT = Unit.TEXT, Unit.PERCENT
+_MEAN = "mean over settings of the worst case over attacks"
+_LOWEST, _UNDER = "the worst of all settings", "the attack of the lowest"
+_HALF = "half of the 95 % interval over seeds"
+_PRECISION = "share of removals that hit Byzantine clients, over runs with any"
 _RECALL = "share of Byzantine updates that were removed"
 _REMOVED = "share of honest updates that were removed"
 
@@ -33,42 +37,27 @@ def critical_reading(results: Sequence[Result], note: str = "") -> Text:
 
 def ranking_table(ranked: Sequence[ComparisonRank]) -> Table:
     """Return the rules by their worst case, the best first."""
-    return Table(
+    columns: dict[Column, Callable[[ComparisonRank], Value]] = {
+        Column("rule"): lambda each: each.rule,
+        Column("worst case", _PERCENT, _MEAN): lambda each: each.score.mean if each.score else None,
+        Column("±", _PERCENT, _HALF): lambda each: each.score.half_width if each.score else None,
+        Column("lowest", _PERCENT, _LOWEST): lambda each: each.lowest.value.mean if each.lowest else None,
+        Column("under", _TEXT, _UNDER): lambda each: each.lowest.case.attack if each.lowest else None,
+        Column("without attack", _PERCENT): lambda each: each.without_attack,
+        Column("precision", _PERCENT, _PRECISION, minor=True): lambda each: each.precision,
+        Column("recall", _PERCENT, _RECALL, minor=True): lambda each: each.recall,
+        Column("honest removed", _PERCENT, _REMOVED, minor=True): lambda each: each.honest_removed,
+        Column("settings", _TEXT, "in which every attack has a result", minor=True): lambda each: each.coverage,
+        Column("seconds a cell", Unit.SECONDS, minor=True): lambda each: each.seconds,
+    }
+    return tabulate(
+        ranked,
+        columns,
         key="ranking",
         title="Rules by their worst case",
-        caption="Accuracy is the mean of the last five evaluations. The oracle is the mean of the honest rows, which "
-        "no rule can know. Rules that lack settings stand below those that do not.",
-        columns=(
-            Column(title="rule"),
-            Column(title="worst case", unit=Unit.PERCENT, hint="mean over settings of the worst case over attacks"),
-            Column(title="±", unit=Unit.PERCENT, hint="half of the 95 % interval over seeds"),
-            Column(title="lowest", unit=Unit.PERCENT, hint="the worst of all settings"),
-            Column(title="under", hint="the attack of the lowest"),
-            Column(title="without attack", unit=Unit.PERCENT),
-            Column(title="precision", unit=Unit.PERCENT, hint=_PRECISION, minor=True),
-            Column(title="recall", unit=Unit.PERCENT, hint=_RECALL, minor=True),
-            Column(title="honest removed", unit=Unit.PERCENT, hint=_REMOVED, minor=True),
-            Column(title="settings", hint="in which every attack has a result", minor=True),
-            Column(title="seconds a cell", unit=Unit.SECONDS, minor=True),
-        ),
-        rows=tuple(_ranked(each) for each in ranked),
-        flagged=tuple(place for place, each in enumerate(ranked) if each.rule == SUBJECT),
-    )
-
-
-def _ranked(each: ComparisonRank) -> tuple[Value, ...]:
-    return (
-        each.rule,
-        each.score.mean if each.score else None,
-        each.score.half_width if each.score else None,
-        each.lowest.value.mean if each.lowest else None,
-        each.lowest.case.attack if each.lowest else None,
-        each.without_attack,
-        each.precision,
-        each.recall,
-        each.honest_removed,
-        each.coverage,
-        each.seconds,
+        caption="Accuracy is the mean of the last five evaluations. The oracle is the mean of the honest updates, "
+        "which no rule can know. Rules that lack settings stand below those that do not.",
+        flag=lambda each: each.rule == SUBJECT,
     )
 
 
@@ -80,28 +69,25 @@ def filtering(cases: Sequence[Case], keys: frozenset[str]) -> Section | None:
         for case in played
         if mean_figure(case.trials, "precision") is not None or mean_figure(case.trials, "honest_removed")
     }
-    rows: list[tuple[Value, ...]] = []
-    for case in played:
-        if case.rule in removing:
-            shares = (mean_figure(case.trials, figure) for figure in ("precision", "recall", "honest_removed"))
-            rows.append((case.rule, case.attack, in_words(case.setting, keys), *shares))
-    if not rows:
+    chosen = [case for case in played if case.rule in removing]
+    if not chosen:
         return None
-    table = Table(
+    columns: dict[Column, Callable[[Case], Value]] = {
+        Column("rule"): lambda case: case.rule,
+        Column("attack"): lambda case: case.attack,
+        Column("setting"): lambda case: in_words(case.setting, keys),
+        Column("precision", _PERCENT, _PRECISION): lambda case: mean_figure(case.trials, "precision"),
+        Column("recall", _PERCENT, _RECALL): lambda case: mean_figure(case.trials, "recall"),
+        Column("honest removed", _PERCENT, _REMOVED): lambda case: mean_figure(case.trials, "honest_removed"),
+    }
+    table = tabulate(
+        chosen,
+        columns,
         key="filter",
         title="Who was removed",
         caption="Means over seeds. Rules that never remove anybody, such as medians, are not here; a precision is "
         "blank where the rule removed nobody.",
-        columns=(
-            Column(title="rule"),
-            Column(title="attack"),
-            Column(title="setting"),
-            Column(title="precision", unit=Unit.PERCENT, hint=_PRECISION),
-            Column(title="recall", unit=Unit.PERCENT, hint=_RECALL),
-            Column(title="honest removed", unit=Unit.PERCENT, hint=_REMOVED),
-        ),
-        rows=tuple(rows),
-        flagged=tuple(place for place, row in enumerate(rows) if row[0] == SUBJECT),
+        flag=lambda case: case.rule == SUBJECT,
         shown=30,
     )
     return Section(key="filtering", title="Precision and recall", panels=(table,))
@@ -109,43 +95,32 @@ def filtering(cases: Sequence[Case], keys: frozenset[str]) -> Section | None:
 
 def published(grid: ComparisonGrid | None, cases: Sequence[Case], keys: frozenset[str]) -> Section | None:
     """Return the figures that others have published beside ours; None if the grid names none."""
-    if grid is None or not grid.published:
+    pairs = [
+        (case, figure.accuracy, case.value)
+        for figure in (() if grid is None else grid.published)
+        for case in cases
+        if figure.belongs_to({**dict(case.setting), RULE: case.rule, ATTACK: case.attack})
+    ]
+    if not pairs:
         return None
-    rows: list[tuple[Value, ...]] = []
-    for figure in grid.published:
-        for case in cases:
-            if not figure.belongs_to({**dict(case.setting), RULE: case.rule, ATTACK: case.attack}):
-                continue
-            ours = case.value
-            rows.append(
-                (
-                    case.rule,
-                    case.attack,
-                    in_words(case.setting, keys),
-                    figure.accuracy,
-                    ours.mean if ours else None,
-                    ours.half_width if ours else None,
-                    ours.mean - figure.accuracy if ours else None,
-                    len(case.by_seed),
-                )
-            )
-    if not rows:
-        return None
-    table = Table(
+    columns: dict[Column, Callable[[tuple[Case, float, Estimate | None]], Value]] = {
+        Column("rule"): lambda pair: pair[0].rule,
+        Column("attack"): lambda pair: pair[0].attack,
+        Column("setting"): lambda pair: in_words(pair[0].setting, keys),
+        Column("published", _PERCENT): lambda pair: pair[1],
+        Column("ours", _PERCENT): lambda pair: pair[2].mean if pair[2] else None,
+        Column("±", _PERCENT, _HALF): lambda pair: pair[2].half_width if pair[2] else None,
+        Column("difference", _PERCENT, "ours minus published"): (
+            lambda pair: pair[2].mean - pair[1] if pair[2] else None
+        ),
+        Column("seeds", Unit.NUMBER): lambda pair: len(pair[0].by_seed),
+    }
+    table = tabulate(
+        pairs,
+        columns,
         key="published",
         title="Published figures beside ours",
         caption="The comments of the grid say what is not the same in the two; see the configuration below.",
-        columns=(
-            Column(title="rule"),
-            Column(title="attack"),
-            Column(title="setting"),
-            Column(title="published", unit=Unit.PERCENT),
-            Column(title="ours", unit=Unit.PERCENT),
-            Column(title="±", unit=Unit.PERCENT, hint="half of the 95 % interval over seeds"),
-            Column(title="difference", unit=Unit.PERCENT, hint="ours minus published"),
-            Column(title="seeds", unit=Unit.NUMBER),
-        ),
-        rows=tuple(rows),
     )
     return Section(key="published", title="Published figures", panels=(table,))
 
@@ -155,22 +130,13 @@ def failures(results: Sequence[Result], keys: frozenset[str]) -> Section | None:
     bad = [row for row in results if row.state in {CellState.FAILED, CellState.REFUSED}]
     if not bad:
         return None
-    rows = [
-        (
-            row.rule,
-            row.attack,
-            in_words(row.setting, keys),
-            str(row.state),
-            row.reason,
-        )
-        for row in bad
-    ]
+    rows = [(row.rule, row.attack, in_words(row.setting, keys), str(row.state), row.reason) for row in bad]
     table = Table(
         key="failures",
         title="Cells without figures",
-        caption="Refused: the rule needs more rows for the number of Byzantine ones it is told. Failed cells are "
+        caption="Refused: the rule needs more updates for the number of Byzantine ones it assumes. Failed cells are "
         "tried again when the comparison is run again.",
-        columns=tuple(Column(title=title) for title in ("rule", "attack", "setting", "state", "reason")),
+        columns=tuple(Column(title) for title in ("rule", "attack", "setting", "state", "reason")),
         rows=tuple(dict.fromkeys(rows)),
         shown=20,
     )
@@ -188,7 +154,7 @@ def configuration(path: Path, results: Sequence[Result], grid: ComparisonGrid | 
         Table(
             key="axes",
             title="Settings",
-            columns=(Column(title="key"), Column(title="values", unit=Unit.NUMBER), Column(title="what they are")),
+            columns=(Column("key"), Column("values", Unit.NUMBER), Column("what they are")),
             rows=rows,
             flagged=tuple(place for place, row in enumerate(rows) if row[1] > 1),
         )

@@ -58,7 +58,12 @@ from holdfast.sweeps.runs.ranking import (
     varied_keys,
 )
 from holdfast.sweeps.runs.results import CellState, Result, read_results
+from holdfast.wording import plural
 
+_Axis = tuple[str, list[str]]
+"""What stands along an axis of a map, and the names there."""
+_Cell = tuple[float | None, str]
+"""An accuracy, and what to say of it."""
 MOST_MAPS = 12
 """How many settings have a map of rules and attacks."""
 MOST_WRITTEN = 150
@@ -67,11 +72,6 @@ MOST_COLUMNS = 16
 """How many settings fit into one map of all rules."""
 MOST_CURVES = 24
 """How many pairs of a setting and an attack have curves."""
-
-
-def is_comparison(path: Path) -> bool:
-    """Return whether a folder is that of a comparison."""
-    return (path / RESULTS).is_file()
 
 
 def comparison_report(path: Path) -> Report:
@@ -101,9 +101,13 @@ class _Comparison:
     def report(self) -> Report:
         title = self.grid.title if self.grid is not None else self.path.name
         done = sum(row.state is CellState.FINISHED for row in self.results)
-        makers = (self._verdict, self._ranking, self._worst, self._attacks, self._curves)
+        note = "" if self.grid is None else self.grid.note
         sections = [
-            *(make() for make in makers),
+            Section(key="verdict", title="What to make of it", panels=(critical_reading(self.results, note),)),
+            Section(key="ranking", title="Ranking", panels=(ranking_table(self.ranking),)),
+            self._worst(),
+            self._attacks(),
+            self._curves(),
             filtering(self.cases, self.keys),
             published(self.grid, cases(self.results), self.keys),
             failures(self.results, self.keys),
@@ -161,13 +165,6 @@ class _Comparison:
         if failed:
             yield Headline(title="failed", value=f"{failed:,} cells", tone=Tone.WARNING)
 
-    def _verdict(self) -> Section:
-        note = "" if self.grid is None else self.grid.note
-        return Section(key="verdict", title="What to make of it", panels=(critical_reading(self.results, note),))
-
-    def _ranking(self) -> Section:
-        return Section(key="ranking", title="Ranking", panels=(ranking_table(self.ranking),))
-
     def _worst(self) -> Section:
         """Return all rules in all settings, then a map per rule as ByzFL draws them."""
         found = {(each.rule, each.setting): each for each in worst_cases(self.results)}
@@ -175,18 +172,17 @@ class _Comparison:
         rows = list(dict.fromkeys(_without(setting, FRACTION) for setting in self.settings))
         maps: list[Panel] = []
         if 1 < len(self.settings) <= MOST_COLUMNS:
-            grid = [[found.get((rule, setting)) for rule in self.rules] for setting in self.settings]
-            down = [_briefly(setting, self.keys) for setting in self.settings]
-            title = "All settings, all rules"
-            maps.append(_worst_map("overview", title, (down, "setting"), (self.rules, "rule"), grid))
+            cells = [[_worst_cell(found.get((rule, setting))) for rule in self.rules] for setting in self.settings]
+            settings = [_short_setting(setting, self.keys) for setting in self.settings]
+            maps.append(_worst_map("overview", "All settings, all rules", settings, ("rule", self.rules), cells))
+        settings = [in_words(row, self.keys) for row in rows]
+        across = [f"{100 * float(fraction):.4g} %" for fraction in fractions]
         for rule in self.rules:
-            grid = [
-                [found.get((rule, _sorted((*row, (FRACTION, fraction))))) for fraction in fractions] for row in rows
+            cells = [
+                [_worst_cell(found.get((rule, _sort_keys((*row, (FRACTION, fraction)))))) for fraction in fractions]
+                for row in rows
             ]
-            down = [in_words(row, self.keys) for row in rows]
-            across = [f"{100 * float(fraction):.4g} %" for fraction in fractions]
-            key = f"worst-{_slug(rule)}"
-            maps.append(_worst_map(key, rule, (down, "setting"), (across, "Byzantine clients"), grid))
+            maps.append(_worst_map(f"worst-{_slug(rule)}", rule, settings, ("Byzantine clients", across), cells))
         return Section(
             key="worst-cases",
             title="Worst case over attacks",
@@ -200,7 +196,7 @@ class _Comparison:
             key="attacks",
             title="Rules under attacks",
             panels=tuple(maps),
-            intro=_limited("settings", len(maps), len(self._contested)),
+            intro=_limit_note("settings", len(maps), len(self._contested)),
         )
 
     @cached_property
@@ -211,23 +207,10 @@ class _Comparison:
         here = {(case.rule, case.attack): case for case in self.cases if case.setting == setting}
         attacks = list(dict.fromkeys(attack for rule, attack in here if rule != ORACLE))
         rules = [rule for rule in self.rules if any(key[0] == rule for key in here)]
-        grid = [[_case_of(here, rule, attack) for attack in attacks] for rule in rules]
-        means = [[case.value if case else None for case in line] for line in grid]
-        return HeatMap(
-            key=f"attacks-{number + 1}",
-            title=in_words(setting, self.keys),
-            rows=tuple(rules),
-            columns=tuple(attacks),
-            values=tuple(tuple(each.mean if each else None for each in line) for line in means),
-            hover=tuple(tuple(_hover(case) for case in line) for line in grid),
-            row_title="rule",
-            column_title="attack",
-            value_title="accuracy",
-            unit=Unit.PERCENT,
-            low=0.0,
-            high=1.0,
-            written=len(attacks) <= 12,
-        )
+        cells = [[_case_cell(_case_of(here, rule, attack)) for attack in attacks] for rule in rules]
+        title, written = in_words(setting, self.keys), len(attacks) <= 12
+        down, across = ("rule", rules), ("attack", attacks)
+        return _accuracy_map(f"attacks-{number + 1}", title, down, across, cells, written=written)
 
     def _curves(self) -> Section:
         contested = {setting: place for place, setting in enumerate(self._contested)}
@@ -244,7 +227,7 @@ class _Comparison:
             key="curves",
             title="Accuracy over rounds",
             panels=tuple(panels),
-            intro=_limited("pairs of a setting and an attack", len(panels), len(pairs)),
+            intro=_limit_note("pairs of a setting and an attack", len(panels), len(pairs)),
         )
 
     def _lines(self, number: int, setting: TrialSetting, attack: str) -> Panel:
@@ -256,13 +239,12 @@ class _Comparison:
                 x, y = curve
                 style = Style.DOTTED if rule == ORACLE else Style.LINE
                 series.append(Series(name=rule, x=x, y=y, colour=place, style=style))
-        where = in_words(setting, self.keys)
         return Lines(
             key=f"curves-{number + 1}",
-            title=f"{attack}: {where}",
+            title=f"{attack}: {in_words(setting, self.keys)}",
             caption="Mean over seeds.",
             series=tuple(series),
-            x_title="rounds played",
+            x_title="rounds",
             y_title="test accuracy",
             unit=Unit.PERCENT,
         )
@@ -275,13 +257,15 @@ def _case_of(here: Mapping[tuple[str, str], Case], rule: str, attack: str) -> Ca
     return here.get((rule, attack))
 
 
-def _hover(case: Case | None) -> str:
-    if case is None:
-        return "not in the grid"
-    if case.value is None:
-        return "no result"
-    seeds = f"{len(case.by_seed)} seeds" if len(case.by_seed) > 1 else "1 seed"
-    return f"{case.value}, {seeds}"
+def _case_cell(case: Case | None) -> _Cell:
+    """Return the accuracy of a case, and what to say of it."""
+    if case is None or case.value is None:
+        return None, "not in the grid" if case is None else "no result"
+    return case.value.mean, f"{case.value}, {plural(len(case.by_seed), 'seed')}"
+
+
+def _worst_cell(worst: WorstCase | None) -> _Cell:
+    return (worst.value.mean, f"{worst.value}, under {worst.case.attack}") if worst else (None, "no result")
 
 
 def _curve(case: Case) -> tuple[tuple[float, ...], tuple[float | None, ...]] | None:
@@ -298,7 +282,7 @@ def _without(setting: TrialSetting, key: str) -> TrialSetting:
     return tuple(pair for pair in setting if pair[0] != key)
 
 
-def _sorted(setting: TrialSetting) -> TrialSetting:
+def _sort_keys(setting: TrialSetting) -> TrialSetting:
     return tuple(sorted(setting, key=lambda pair: pair[0]))
 
 
@@ -306,38 +290,36 @@ def _slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
-def _limited(what: str, shown: int, total: int) -> str:
+def _limit_note(what: str, shown: int, total: int) -> str:
     return f"The first {shown} of {total} {what}; all are in results.parquet." if shown < total else ""
 
 
-def _worst_map(
-    key: str,
-    title: str,
-    down: tuple[list[str], str],
-    across: tuple[list[str], str],
-    grid: list[list[WorstCase | None]],
+def _worst_map(key: str, title: str, settings: list[str], across: _Axis, cells: list[list[_Cell]]) -> HeatMap:
+    written = len(settings) * len(across[1]) <= MOST_WRITTEN
+    return _accuracy_map(key, title, ("setting", settings), across, cells, written=written)
+
+
+def _accuracy_map(
+    key: str, title: str, down: _Axis, across: _Axis, cells: list[list[_Cell]], *, written: bool
 ) -> HeatMap:
-    """Return a map of worst cases; `down` and `across` are the names of the rows and columns, and what they are."""
     return HeatMap(
         key=key,
         title=title,
-        rows=tuple(down[0]),
-        columns=tuple(across[0]),
-        values=tuple(tuple(each.value.mean if each else None for each in line) for line in grid),
-        hover=tuple(
-            tuple(f"{each.value}, under {each.case.attack}" if each else "no result" for each in line) for line in grid
-        ),
-        row_title=down[1],
-        column_title=across[1],
+        rows=tuple(down[1]),
+        columns=tuple(across[1]),
+        values=tuple(tuple(value for value, _ in line) for line in cells),
+        hover=tuple(tuple(text for _, text in line) for line in cells),
+        row_title=down[0],
+        column_title=across[0],
         value_title="accuracy",
         unit=Unit.PERCENT,
         low=0.0,
         high=1.0,
-        written=len(down[0]) * len(across[0]) <= MOST_WRITTEN,
+        written=written,
     )
 
 
-def _briefly(setting: TrialSetting, keys: frozenset[str]) -> str:
+def _short_setting(setting: TrialSetting, keys: frozenset[str]) -> str:
     """Return a setting in few words, the share of Byzantine clients first, as a percentage."""
     rest, share = _without(setting, FRACTION), dict(setting).get(FRACTION)
     words = [f"{100 * float(share):.4g} %"] if share is not None and FRACTION in keys else []

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
-from holdfast.reports.panels import Column, Panel, Table, Text, Unit, Value
+from holdfast.reports.panels import Column, Panel, Table, Text, Unit, Value, tabulate
 from holdfast.sweeps.matrices import GauntletRank, GauntletRecord, lost_duels
 from holdfast.sweeps.ranking import SUBJECT
 
@@ -14,35 +15,28 @@ MOST_DUELS = 12
 
 def gauntlet_ranking(ranked: Sequence[GauntletRank]) -> Table:
     """Return the worst cases, the best rule first."""
-    dims = sorted({dim for each in ranked for dim in each.worst_by_dim})
-    return Table(
+    lost, forged = "share of honest weight lost without attack", "share of the update that comes from forged updates"
+    timed = "one aggregation of the largest matrices"
+    columns: dict[Column, Callable[[GauntletRank], Value]] = {
+        Column("rule"): lambda each: each.rule,
+        Column("worst", Unit.NUMBER): lambda each: _digits(each.worst_error),
+    }
+    for dim in sorted({dim for each in ranked for dim in each.worst_by_dim}):
+        columns[Column(f"d={dim:,}", Unit.NUMBER)] = partial(_worst_at, dim=dim)
+    columns |= {
+        Column("honest lost", Unit.PERCENT, lost): lambda each: each.honest_weight_lost,
+        Column("forged kept", Unit.PERCENT, forged): lambda each: each.byzantine_weight,
+        Column("mean", Unit.NUMBER, "over all attacks", minor=True): lambda each: _digits(each.mean_error),
+        Column("ms", Unit.NUMBER, timed, minor=True): lambda each: _digits(1e3 * each.seconds),
+        Column("its worst attack"): _where,
+    }
+    return tabulate(
+        ranked,
+        columns,
         key="ranking",
         title="worst error over all attacks, in units of σ₀√ε; best first",
         caption="A rule that refused some matrices is ranked by the others.",
-        columns=(
-            Column(title="rule"),
-            Column(title="worst", unit=Unit.NUMBER),
-            *(Column(title=f"d={dim:,}", unit=Unit.NUMBER) for dim in dims),
-            Column(title="honest lost", unit=Unit.PERCENT, hint="share of honest weight lost where nobody attacks"),
-            Column(title="forged kept", unit=Unit.PERCENT, hint="share of the update that comes from forged rows"),
-            Column(title="mean", unit=Unit.NUMBER, hint="over all attacks", minor=True),
-            Column(title="ms", unit=Unit.NUMBER, hint="one aggregation of the largest matrices", minor=True),
-            Column(title="its worst attack"),
-        ),
-        rows=tuple(
-            (
-                each.rule,
-                _digits(each.worst_error),
-                *(_digits(each.worst_by_dim.get(dim)) for dim in dims),
-                each.honest_weight_lost,
-                each.byzantine_weight,
-                _digits(each.mean_error),
-                _digits(1e3 * each.seconds),
-                _where(each),
-            )
-            for each in ranked
-        ),
-        flagged=tuple(place for place, each in enumerate(ranked) if each.rule == SUBJECT),
+        flag=lambda each: each.rule == SUBJECT,
     )
 
 
@@ -57,25 +51,26 @@ def gauntlet_duels(records: Sequence[GauntletRecord]) -> Iterator[Panel]:
         told = f"{SUBJECT} has the smallest worst case of {len(rules)} rules in all settings ({len(cells)})."
         yield Text(key="duels", title="", paragraphs=(told,))
         return
-    ordered = sorted(duels, key=lambda duel: duel.difference.mean)
     rows: list[tuple[Value, ...]] = []
-    for each in ordered:
+    for each in sorted(duels, key=lambda duel: duel.difference.mean):
         setting = (value for _, value in each.setting)
         rows.append((*setting, each.other.rule, _digits(-each.other.value.mean), _digits(-each.own.value.mean)))
-    numbers, words = ("K", "d", "f"), ("honest model", "best rule")
-    worst = ("its worst", f"{SUBJECT}'s worst")
     yield Table(
         key="duels",
         title=f"{SUBJECT} is not the best in {len(duels)} of {len(cells)} settings",
         caption="The largest differences come first.",
         columns=(
-            *(Column(title=title, unit=Unit.NUMBER) for title in numbers),
-            *(Column(title=title) for title in words),
-            *(Column(title=title, unit=Unit.NUMBER) for title in worst),
+            *(Column(title, Unit.NUMBER) for title in ("K", "d", "f")),
+            *(Column(title) for title in ("honest model", "best rule")),
+            *(Column(title, Unit.NUMBER) for title in ("its worst", f"{SUBJECT}'s worst")),
         ),
         rows=tuple(rows),
         shown=MOST_DUELS,
     )
+
+
+def _worst_at(ranked: GauntletRank, dim: int) -> float | None:
+    return _digits(ranked.worst_by_dim.get(dim))
 
 
 def _where(ranked: GauntletRank) -> str:

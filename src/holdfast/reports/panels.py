@@ -8,11 +8,12 @@ A panel holds plain numbers and plain text. Text may come from clients: whoever 
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import final
+from typing import TypeVar, final
 
+Item = TypeVar("Item")
 Value = float | int | str | None
 """A cell of a table; None is drawn as a dash."""
 
@@ -85,7 +86,7 @@ class Lines(Panel):
     """Curves over a common axis."""
 
     series: tuple[Series, ...]
-    x_title: str
+    x_title: str = "round"
     y_title: str
     unit: Unit = Unit.NUMBER
     """Of y."""
@@ -136,7 +137,7 @@ class Bars(Panel):
 
 
 @final
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Column:
     """A column of a table."""
 
@@ -144,7 +145,7 @@ class Column:
     unit: Unit = Unit.TEXT
     hint: str = ""
     """What it means, in a few words."""
-    minor: bool = False
+    minor: bool = field(default=False, kw_only=True)
     """Whether it is left out where there is no room for all columns, as on a narrow terminal."""
 
 
@@ -159,6 +160,29 @@ class Table(Panel):
     """Places of rows that stand out: truly Byzantine clients, what differs between runs, …"""
     shown: int = 0
     """How many rows to show before a reader asks for the others; 0 for all."""
+
+
+def tabulate(
+    items: Iterable[Item],
+    columns: Mapping[Column, Callable[[Item], Value]],
+    *,
+    key: str,
+    title: str,
+    caption: str = "",
+    flag: Callable[[Item], bool] = lambda _: False,
+    shown: int = 0,
+) -> Table:
+    """Return a table with a row for every item; a column is what it shows and how that is read off an item."""
+    items = tuple(items)
+    return Table(
+        key=key,
+        title=title,
+        caption=caption,
+        columns=tuple(columns),
+        rows=tuple(tuple(value(item) for value in columns.values()) for item in items),
+        flagged=tuple(place for place, item in enumerate(items) if flag(item)),
+        shown=shown,
+    )
 
 
 def facts_table(key: str, title: str, facts: Iterable[tuple[str, str]], *, caption: str = "") -> Table:

@@ -13,7 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.errors import CorruptRunError, ParameterError, RunError
+from holdfast.errors import CorruptRunError, ParameterError
+from holdfast.reports.render.html import missing_package, write_page
 
 if TYPE_CHECKING:
     from holdfast.reports.panels import Report
@@ -47,7 +48,7 @@ def report(*paths: str | os.PathLike[str], out: str | os.PathLike[str] | None = 
     Args:
         paths: folders of runs, folders that hold such folders, or the folder of one comparison.
         out: the page; report.html in the folder if left out, in the current one if several are given.
-        guarantee: whether to say which theorems apply and what they promise, which takes some seconds a run.
+        guarantee: whether to say which theorems apply and what they guarantee, which takes some seconds a run.
 
     Raises:
         CorruptRunError: there is no run in one of the folders.
@@ -94,8 +95,6 @@ def usual_place(paths: Sequence[Path], kind: Format) -> Path:
 def write(found: Report, kind: Format, place: Path) -> list[Path]:
     """Write a report, and return the files: one page, or a picture or table for every panel."""
     if kind is Format.HTML:
-        from holdfast.reports.render.html import write_page
-
         path = place / PAGE if place.is_dir() else place
         write_page(found, path)
         return [path]
@@ -117,7 +116,7 @@ def check_installed(kind: Format) -> None:
     packages, extra = _NEEDED.get(kind, ((), ""))
     for package in packages:
         if find_spec(package) is None:
-            raise _missing(package, extra)
+            raise missing_package(package, extra)
 
 
 def _report_of_runs(paths: Sequence[Path], *, guarantee: bool, whole: bool, notify: Callable[[str], None]) -> Report:
@@ -155,8 +154,4 @@ def _report_of_comparison(path: Path) -> Report:
 
         return comparison_report(path)
     except ImportError as error:
-        raise _missing(str(error.name), "compare") from None
-
-
-def _missing(package: str, extra: str) -> RunError:
-    return RunError(f"{package} is not installed, and this report needs it: pip install 'holdfast[{extra}]'")
+        raise missing_package(str(error.name), "compare") from None

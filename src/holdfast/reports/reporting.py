@@ -19,7 +19,7 @@ from holdfast.reports.sections.phrases import run_names, setting_words
 from holdfast.reports.sections.reproduce import reproduce
 from holdfast.reports.sections.timing import timing
 from holdfast.reports.sections.verdict import headlines, run_by_run, verdict
-from holdfast.reports.thinning import REPORT, Limits
+from holdfast.reports.thinning import REPORT, PanelLimits
 from holdfast.server.history import RunHistory
 from holdfast.wording import plural
 
@@ -28,7 +28,7 @@ def report_of(
     histories: Sequence[RunHistory],
     *,
     guarantee: bool = True,
-    limits: Limits = REPORT,
+    limits: PanelLimits = REPORT,
     notify: Callable[[str], None] = lambda _: None,
 ) -> Report:
     """Return everything that there is to see of one run, or of several side by side.
@@ -47,17 +47,20 @@ def report_of(
     notify(f"who was removed and what was learned in {plural(len(histories), 'run')}")
     live = live_sections(histories, limits)
     notify("what is guaranteed, who holds which points, how to do it again")
+    rest = [partition(histories, limits), configuration(histories), reproduce(histories)]
+    if guarantee:
+        rest.insert(0, what_is_guaranteed(histories, limits))
     return Report(
         title=_title(histories),
         subtitle=_subtitle(histories),
-        sections=(*live, *_others(histories, limits, guarantee=guarantee)),
+        sections=(*live, *rest),
         headlines=headlines(histories),
         made_with={"holdfast": __version__, "python": platform.python_version()},
     )
 
 
-def live_sections(histories: Sequence[RunHistory], limits: Limits = REPORT) -> tuple[Section, ...]:
-    """Return the sections that change while a run is played, and are cheap enough to be made again and again."""
+def live_sections(histories: Sequence[RunHistory], limits: PanelLimits = REPORT) -> tuple[Section, ...]:
+    """Return the sections that change while a run is going on, and are cheap enough to be made again and again."""
     return (
         verdict(histories),
         learning(histories, limits),
@@ -66,15 +69,6 @@ def live_sections(histories: Sequence[RunHistory], limits: Limits = REPORT) -> t
         filtering(histories, limits),
         certificate(histories, limits),
         timing(histories, limits),
-    )
-
-
-def _others(histories: Sequence[RunHistory], limits: Limits, *, guarantee: bool) -> tuple[Section, ...]:
-    return (
-        *((what_is_guaranteed(histories, limits),) if guarantee else ()),
-        partition(histories, limits),
-        configuration(histories),
-        reproduce(histories),
     )
 
 

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 def config_of(history: RunHistory) -> RunConfig | None:
     """Return the configuration of a run; None if it cannot be read, see `problems_of`. Loads torch."""
-    found = _built(history.path, history.config_stamp) if history.raw else ""
+    found = _build(history.path, history.config_stamp) if history.raw else ""
     return None if isinstance(found, str) else found
 
 
 def problems_of(history: RunHistory) -> list[str]:
     """Return why something of a run cannot be read, a sentence each, its configuration among it."""
-    built = _built(history.path, history.config_stamp) if history.raw else None
+    built = _build(history.path, history.config_stamp) if history.raw else None
     return [*([built] if isinstance(built, str) else []), *history.problems]
 
 
@@ -47,19 +47,22 @@ def attack_start_of(config: RunConfig, rounds: Iterable[int]) -> int | None:
     (7, 9, None)
     """
     from holdfast.attacks import Honest
-    from holdfast.attacks.timing import acting
+    from holdfast.attacks.timing import acting_attack
 
-    return next((number for number in rounds if not isinstance(acting(config.attack, number), Honest)), None)
+    return next((number for number in rounds if not isinstance(acting_attack(config.attack, number), Honest)), None)
 
 
 @lru_cache(maxsize=64)
-def _built(path: Path, stamp: tuple[int, int] | None) -> RunConfig | str:  # noqa: ARG001  another stamp, another file
-    """Return what a configuration describes, or why it cannot be built; remembered, as the live page asks often."""
-    from holdfast.runs import config_of as built
+def _build(path: Path, _stamp: tuple[int, int] | None) -> RunConfig | str:
+    """Return what a configuration describes, or why it cannot be built; remembered, as the live page asks often.
+
+    A file with another stamp is another file.
+    """
+    from holdfast.runs import config_of as build
     from holdfast.server.folder import RunFolder
 
     try:
-        return built(RunFolder(path))
+        return build(RunFolder(path))
     except HoldfastError as error:
         return str(error)
     except Exception as error:  # noqa: BLE001  a configuration may name code of the user's own, which may fail

@@ -14,7 +14,7 @@ Places = NDArray[np.int64]
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class PanelLimits:
     """How much there may be to see."""
 
     points: int = 2_000
@@ -29,11 +29,11 @@ class Limits:
     """Clients whose data are shown."""
 
 
-REPORT = Limits()
+REPORT = PanelLimits()
 """For a page that is written once."""
-FULL = Limits(points=10**9, cells=2_000_000, rows=10**6, columns=10**6, bars=10**6)
+FULL = PanelLimits(points=10**9, cells=2_000_000, rows=10**6, columns=10**6, bars=10**6)
 """For other programs, which want every number; only the largest heat maps are thinned."""
-LIVE = Limits(points=600, cells=20_000, rows=100, columns=300)
+LIVE = PanelLimits(points=600, cells=20_000, rows=100, columns=300)
 """For a page that is sent again and again."""
 
 
@@ -60,17 +60,6 @@ def kept_places(y: Numbers, most: int) -> Places:
     chosen[highest[finite[highest]]] = True
     chosen[gaps[~finite[gaps]]] = True
     return np.flatnonzero(chosen)
-
-
-def thinned(x: Numbers, y: Numbers, most: int) -> tuple[Numbers, Numbers]:
-    """Return a curve with at most so many points; see `kept_places`.
-
-    >>> x, y = thinned(np.arange(10_000.0), np.arange(10_000.0) % 7, most=100)
-    >>> len(x) <= 100, x[0], x[-1], y.min(), y.max()
-    (True, np.float64(0.0), np.float64(9999.0), np.float64(0.0), np.float64(6.0))
-    """
-    places = kept_places(y, most)
-    return x[places], y[places]
 
 
 def _first_best(values: Numbers, starts: Places) -> Places:

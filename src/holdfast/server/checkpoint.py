@@ -38,7 +38,7 @@ class Checkpoint:
         if not isinstance(self.round, int) or isinstance(self.round, bool) or self.round < 0:
             raise ParameterError(f"round must be a whole number from 0 on, got {self.round!r}")
         for name, value in self.facts.items():
-            if not isinstance(name, str) or not _comes_back(value):
+            if not isinstance(name, str) or not _survives_json(value):
                 raise ParameterError(f"facts must be plain JSON values under string keys, got {name!r}: {value!r}")
 
 
@@ -126,10 +126,10 @@ def _path(folder: Path, rounds: int, ending: str) -> Path:
     return folder / f"{rounds:06d}.{ending}"
 
 
-def _comes_back(value: Any) -> bool:
+def _survives_json(value: Any) -> bool:
     """Return whether JSON gives the value back as it is; NaN and Inf are written as Python writes them."""
     if isinstance(value, dict):
-        return all(isinstance(key, str) and _comes_back(each) for key, each in value.items())
+        return all(isinstance(key, str) and _survives_json(each) for key, each in value.items())
     if isinstance(value, list):
-        return all(map(_comes_back, value))
+        return all(map(_survives_json, value))
     return value is None or isinstance(value, (bool, int, float, str))

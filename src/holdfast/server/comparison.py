@@ -41,7 +41,7 @@ def _rounds(first: RunFolder, second: RunFolder) -> Iterator[str]:
         yield f"rounds.jsonl: {lengths[0]} rounds against {lengths[1]}"
     name = "rounds.jsonl"
     pairs = zip(whole_lines(first.path / name), whole_lines(second.path / name), strict=False)
-    differing = [(number, *pair) for number, pair in enumerate(pairs) if _timeless(pair[0]) != _timeless(pair[1])]
+    differing = [(number, *pair) for number, pair in enumerate(pairs) if _parse(pair[0]) != _parse(pair[1])]
     if differing:
         number, one, other = differing[0]
         more = f", the first of {len(differing)} rounds that differ" if len(differing) > 1 else ""
@@ -75,7 +75,7 @@ def _files(name: str, first: RunFolder, second: RunFolder) -> Iterator[str]:
         yield f"{name} is missing in {str((first if one is None else second).path)!r} only"
     elif not name.endswith(".json"):
         yield f"{name} differs"
-    elif _timeless(one) != _timeless(other):
+    elif _parse(one) != _parse(other):
         yield f"{name} differs in {', '.join(_keys(one, other))}"
 
 
@@ -88,7 +88,7 @@ def _content(path: Path) -> bytes | None:
         raise CorruptRunError(f"{path} cannot be read: {error.strerror}") from None
 
 
-def _timeless(text: bytes) -> Any:
+def _parse(text: bytes) -> Any:
     """Return what JSON says without its timings, numbers as they are written; what is no JSON as it is."""
     try:
         value = json.loads(text, parse_float=str.encode, parse_int=str.encode, parse_constant=str.encode)
@@ -107,7 +107,7 @@ def _without_timings(value: Any) -> Any:
 
 def _keys(one: bytes, other: bytes) -> list[str]:
     """Return the keys of two JSON tables whose values differ."""
-    tables = _timeless(one), _timeless(other)
+    tables = _parse(one), _parse(other)
     if not all(isinstance(table, dict) for table in tables):
         return ["its form"]
     return [key for key in tables[0] | tables[1] if tables[0].get(key, ...) != tables[1].get(key, ...)]

@@ -12,7 +12,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from holdfast.aggregators import Aggregation, Aggregator, ServerView
-from holdfast.errors import InputError
+from holdfast.errors import InputError, NoUsableRowError
+from holdfast.linalg.columns import DenseColumns
+from holdfast.linalg.gram import squared_norms, usable_rows
 from holdfast.server.record import Client, RoundRecord
 
 
@@ -23,6 +25,8 @@ class Skipped:
 
     reason: str
     """Why, as a sentence."""
+    unusable: tuple[Client, ...] = ()
+    """Whose updates hold NaN, Inf or numbers whose squares overflow."""
 
 
 def decide(
@@ -48,18 +52,18 @@ def decide(
 def distrust(outcome: Aggregation, rule: Aggregator, assumed: int) -> str | None:
     """Return why an aggregation cannot be relied on, as a sentence; None if it can.
 
-    Every unusable row counts as one of the Byzantine ones. More of them than are assumed refute the assumption, and
-    whatever the rule promises rests on it; where none is assumed, nothing is promised. What is left of the rows must be
+    Every unusable update counts as one of the Byzantine ones. More of them than are assumed refute the assumption, on
+    which every guarantee of the rule rests; where none is assumed, nothing is guaranteed. What is left must be
     enough for what is left of the assumption.
     """
     number = len(outcome.usable)
     usable = int(outcome.usable.sum())
     unusable = number - usable
     if unusable > assumed > 0:
-        return f"{unusable} of {number} rows are unusable, more than the {assumed} clients assumed to be Byzantine"
+        return f"{unusable} of {number} updates are unusable, more than the {assumed} clients assumed to be Byzantine"
     needed = rule.smallest_cohort(max(0, assumed - unusable))
     if usable < needed:
-        return f"{usable} of {number} rows are usable, and {rule!r} needs at least {needed}"
+        return f"{usable} of {number} updates are usable, and {rule!r} needs at least {needed}"
     return None if bool(torch.isfinite(outcome.update).all()) else "the update is not finite"
 
 
@@ -71,13 +75,25 @@ def divergence(view: ServerView) -> str | None:
     return None
 
 
+def unusable_clients(rows: Float[Tensor, "n d"], clients: Sequence[Client]) -> tuple[Client, ...]:
+    """Return whose updates hold NaN, Inf or numbers whose squares overflow, whatever rule was to aggregate them."""
+    if not clients:
+        return ()
+    columns = DenseColumns(rows)
+    try:
+        usable = usable_rows(columns, squared_norms(columns))
+    except NoUsableRowError:
+        return tuple(clients)
+    return tuple(compress(clients, (~usable).tolist()))
+
+
 def decision_fields(outcome: Aggregation | Skipped, clients: Sequence[Client]) -> dict[str, Any]:
     """Return what was decided about the rows of these clients, by the names of a `RoundRecord`.
 
     Of the evidence it is all that a record has a field for; who was kept and whose row was unusable is said by name.
     """
     if isinstance(outcome, Skipped):
-        return {"skipped": True, "reason": outcome.reason}
+        return {"skipped": True, "reason": outcome.reason, "unusable": outcome.unusable}
     return {
         **{name: value for name, value in outcome.evidence().items() if name in RoundRecord.model_fields},
         "unusable": tuple(compress(clients, (~outcome.usable).tolist())),

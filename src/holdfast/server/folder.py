@@ -26,7 +26,7 @@ from holdfast.errors import CorruptRunError, ParameterError, RunError
 from holdfast.server import checkpoint as checkpoints
 from holdfast.server import snapshots
 from holdfast.server.checkpoint import Checkpoint
-from holdfast.server.record import RoundRecord, finite
+from holdfast.server.record import RoundRecord, finite_or_none
 from holdfast.server.snapshots import Snapshot
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class RunFolder:
         Raises:
             RunError: another process works in it; the message names it.
         """
-        return _held(self.path / "lock")
+        return _hold(self.path / "lock")
 
     def config_text(self) -> str:
         """Return the configuration of the run."""
@@ -230,7 +230,7 @@ class RunFolder:
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write what came of the run; with it the run is done. Numbers that are not finite are written as null."""
         try:
-            text = json.dumps(finite(dict(summary)), indent=2, allow_nan=False) + "\n"
+            text = json.dumps(finite_or_none(dict(summary)), indent=2, allow_nan=False) + "\n"
         except (TypeError, ValueError) as error:
             raise ParameterError(f"a summary must hold plain JSON values, got {summary!r}: {error}") from None
         with self._reporting("write the summary"):
@@ -336,7 +336,7 @@ def record_at(number: int, line: bytes, path: Path) -> RoundRecord:
 
 
 @contextmanager
-def _held(lock: Path) -> Iterator[None]:
+def _hold(lock: Path) -> Iterator[None]:
     """Hold the lock, with the number of this process in it."""
     with ExitStack() as stack:
         try:
@@ -344,7 +344,7 @@ def _held(lock: Path) -> Iterator[None]:
             os.truncate(descriptor, 0)
             os.write(descriptor, b"%d\n" % os.getpid())
         except BlockingIOError:
-            raise RunError(_occupied(lock)) from None
+            raise RunError(_say_who_holds(lock)) from None
         except OSError as error:
             raise RunError(
                 f"cannot lock {str(lock)!r}: {error.strerror}; a run needs a folder that can be written and locked"
@@ -352,7 +352,7 @@ def _held(lock: Path) -> Iterator[None]:
         yield
 
 
-def _occupied(lock: Path) -> str:
+def _say_who_holds(lock: Path) -> str:
     """Say who holds the lock."""
     try:
         holder = f"process {int(lock.read_bytes())}"

@@ -16,20 +16,20 @@ Client = int | str
 Value = TypeVar("Value")
 
 
-def finite(value: Any) -> Any:
+def finite_or_none(value: Any) -> Any:
     """Return the value with None for every number in it that is not finite: JSON has no word for those.
 
-    >>> finite({"loss": float("nan"), "bounds": [1.0, float("inf")]})
+    >>> finite_or_none({"loss": float("nan"), "bounds": [1.0, float("inf")]})
     {'loss': None, 'bounds': [1.0, None]}
     """
     if isinstance(value, Mapping):
-        return {key: finite(each) for key, each in value.items()}
+        return {key: finite_or_none(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
-        return [each if type(each) is float and math.isfinite(each) else finite(each) for each in value]
+        return [each if type(each) is float and math.isfinite(each) else finite_or_none(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-Figure = Annotated[float | None, BeforeValidator(finite)]
+Figure = Annotated[float | None, BeforeValidator(finite_or_none)]
 """A measured number; None if there is none or it is not finite."""
 
 
@@ -66,7 +66,7 @@ class RoundRecord(ValueObject):
     received: tuple[Client, ...] = ()
     """Those whose updates arrived, in the order of the rows; `weights` and `scores` are in this order."""
     weights: tuple[float, ...] = ()
-    scores: Annotated[tuple[float | None, ...], BeforeValidator(finite)] = ()
+    scores: Annotated[tuple[float | None, ...], BeforeValidator(finite_or_none)] = ()
     """The rule's measure of suspicion; None for unusable rows."""
     unusable: tuple[Client, ...] = ()
     """Those whose rows held NaN, Inf or numbers whose squares overflow."""
@@ -92,7 +92,7 @@ class RoundRecord(ValueObject):
     """λ_max of the covariance of all usable rows, before the rule took weight from any."""
     threshold: Figure = None
     """How large `spread` may be for the rule to stop."""
-    certificate: Annotated[Mapping[str, Any] | None, BeforeValidator(finite)] = None
+    certificate: Annotated[Mapping[str, Any] | None, BeforeValidator(finite_or_none)] = None
     """What is proved about the update."""
     update_norm: Figure = None
     """‖ĝ‖, the length of the aggregated update."""
@@ -113,7 +113,7 @@ class RoundRecord(ValueObject):
     """What the server sent to the cohort: the model, once to every client; None in records of old versions."""
     bytes_up: int | None = None
     """What arrived: one model from every client whose update arrived, as numbers without the wrapping."""
-    metrics: Annotated[Mapping[str, float | None], BeforeValidator(finite)] = {}
+    metrics: Annotated[Mapping[str, float | None], BeforeValidator(finite_or_none)] = {}
     """What clients report of themselves (the median over them), and what the server's own evaluation says besides."""
     seconds: Mapping[str, float] = {}
     """How long each part of the round took: the only thing two runs of one configuration may differ in."""

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from holdfast.aggregators import Aggregation, Aggregator, Need, ServerView
 from holdfast.server.buffers import median_buffers, median_counters
-from holdfast.server.decision import Skipped, decide, decision_fields
+from holdfast.server.decision import Skipped, decide, decision_fields, unusable_clients
 from holdfast.server.record import Client, RoundRecord
 from holdfast.server.state import ServerState
 from holdfast.server.step import take_step
@@ -77,7 +77,8 @@ class Server:
         outcome = decide(received.updates, received.clients, self.rule, view)
         step = outcome if isinstance(outcome, Skipped) else take_step(state, outcome, lr=lr, momentum=self.momentum)
         if isinstance(step, Skipped):
-            return step, replace(state, round=state.round + 1)
+            skipped = replace(step, unusable=unusable_clients(received.updates, received.clients))
+            return skipped, replace(state, round=state.round + 1)
         return outcome, replace(
             step,
             buffers=median_buffers(received.buffers, state.buffers, self.variances),

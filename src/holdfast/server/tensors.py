@@ -32,9 +32,9 @@ def to_bytes(tensors: Mapping[str, Tensor]) -> bytes:
     plain: dict[str, Tensor] = {}
     taken: set[int] = set()
     for name in sorted(tensors):
-        tensor = _plain(name, tensors[name])
+        tensor = _to_plain(name, tensors[name])
         place = tensor.untyped_storage().data_ptr()
-        plain[_escaped(name)] = tensor.clone() if place in taken else tensor  # the format refuses shared memory
+        plain[_escape(name)] = tensor.clone() if place in taken else tensor  # the format refuses shared memory
         taken.add(place)
     try:
         return save(plain)
@@ -53,7 +53,7 @@ def from_bytes(content: bytes) -> dict[str, Tensor]:
         raise CorruptRunError(f"no safetensors file: {error}") from None
 
 
-def _escaped(name: str) -> str:
+def _escape(name: str) -> str:
     """Return a name that the format can hold: as in a web address, so that common names stay as they are.
 
     `quote` is undone by `unquote` for every string, lone surrogates included. It leaves underscores alone, so the name
@@ -63,7 +63,7 @@ def _escaped(name: str) -> str:
     return quoted.replace("_", "%5F", 1) if quoted == _RESERVED else quoted
 
 
-def _plain(name: str, tensor: Tensor) -> Tensor:
+def _to_plain(name: str, tensor: Tensor) -> Tensor:
     """Return the tensor dense, contiguous and in main memory, without a copy where it is so already."""
     if not isinstance(tensor, Tensor) or tensor.layout is not torch.strided or tensor.device.type == "meta":
         what = f"{tensor.layout} on {tensor.device}" if isinstance(tensor, Tensor) else type(tensor).__name__

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import final
@@ -13,14 +14,18 @@ class Timer:
     """How long each part of a round takes."""
 
     def __init__(self) -> None:
-        self._seconds: dict[str, float] = {}
+        self._seconds: defaultdict[str, float] = defaultdict(float)
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
         """Count the time inside for a part."""
         start = time.perf_counter()
         yield
-        self._seconds[name] = self._seconds.get(name, 0.0) + time.perf_counter() - start
+        self._seconds[name] += time.perf_counter() - start
+
+    def seconds(self, name: str) -> float:
+        """Return how long a part has taken so far."""
+        return self._seconds[name]
 
     def move(self, source: str, target: str, seconds: float) -> None:
         """Count some of the time of one part for another."""

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.aggregators import Aggregator, ServerView
-from holdfast.attacks import AdversaryView, Attack, Forged, Knowledge, acting
+from holdfast.attacks import AdversaryView, Attack, Forged, Knowledge, acting_attack
 from holdfast.attacks.base import sent_by_all
-from holdfast.attacks.labels import DataAttack
+from holdfast.attacks.labels import DataAttack, data_attack_of
 from holdfast.errors import CohortTooSmallError, NoUsableRowError
 from holdfast.server.decision import divergence
 
@@ -27,19 +27,15 @@ class Adversary:
     granted: frozenset[Knowledge]
     seed: int
 
-    def poison(self) -> DataAttack | None:
-        """Return the attack on labels that may act in some round."""
-        return next((attack for attack in self.attack.chain() if isinstance(attack, DataAttack)), None)
-
     def poisons(self, round: int) -> bool:
         """Tell whether the Byzantine clients train on wrong labels in a round."""
-        return isinstance(acting(self.attack, round), DataAttack)
+        return isinstance(acting_attack(self.attack, round), DataAttack)
 
     def trains(self, num_honest: int) -> bool:
         """Tell whether what its clients would honestly send is needed at all, in a cohort of so many honest clients."""
         known = {knowledge for attack in self.attack.chain() for knowledge in attack.needs | attack.uses}
         sees = Knowledge.HONEST in self.granted and num_honest > 0
-        return Knowledge.OWN in known or not sees or self.poison() is not None
+        return Knowledge.OWN in known or not sees or data_attack_of(self.attack) is not None
 
     def forge(
         self, own: Float[Tensor, "f d"], honest: Float[Tensor, "n d"], rule: Aggregator, context: AttackContext
@@ -58,17 +54,17 @@ class Adversary:
             server_rule=rule,
             server_view=replace(context.server_view, clients=self._senders(context, finite)),
             granted=self.granted,
-            round=context.round,
+            round=context.server_view.round,
             seed=self.seed,
             memory=context.memory,
         )
         blind = Knowledge.HONEST in self.granted and not view.may(Knowledge.HONEST)
         if (blind and Knowledge.HONEST in self.attack.all_needs()) or divergence(context.server_view) is not None:
-            return _honest(view)
+            return _send_honestly(view)
         try:
             return self.attack(view)
         except (CohortTooSmallError, NoUsableRowError):
-            return _honest(view)
+            return _send_honestly(view)
 
     def _senders(self, context: AttackContext, finite: Bool[Tensor, " n"]) -> list[int] | None:
         """Return who sends the rows that the adversary tries the rule on; None if it has seen no honest row."""
@@ -84,7 +80,6 @@ class Adversary:
 class AttackContext:
     """What goes with one round."""
 
-    round: int
     server_view: ServerView
     clients: NDArray[np.int64]
     """Who is at work: the adversary's clients first."""
@@ -92,6 +87,6 @@ class AttackContext:
     """What the attack asked to remember."""
 
 
-def _honest(view: AdversaryView) -> Forged:
+def _send_honestly(view: AdversaryView) -> Forged:
     """Return the own rows; what the attack remembers is kept for it."""
     return sent_by_all(view.own_rows.clone(), view.memory)

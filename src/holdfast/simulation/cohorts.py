@@ -16,7 +16,6 @@ from holdfast.values import ValueObject, whole_number
 
 Indices = NDArray[np.int64]
 Listed = Annotated[int, Field(ge=0), BeforeValidator(whole_number)]
-Cohort = Annotated[tuple[Listed, ...], Field(min_length=1)]
 
 
 class Cohorts(ValueObject, ABC):

@@ -14,7 +14,7 @@ from holdfast.models import Architecture, MultilayerPerceptron
 from holdfast.partitions import DirichletPartition, Partition
 from holdfast.simulation.cohorts import Cohorts, UniformCohorts
 from holdfast.simulation.local import LocalSteps
-from holdfast.simulation.measuring import measured
+from holdfast.simulation.measuring import is_measured
 from holdfast.simulation.schedules import ConstantSchedule, Schedule
 from holdfast.values import ValueObject, real_number, whole_number
 
@@ -59,7 +59,7 @@ class Evaluation(ValueObject):
 
 
 class RunConfig(ValueObject):
-    """Algorithm 1 with everything it leaves open: who holds which data, which model, who lies and how, which rule.
+    """Algorithm 1 with everything it leaves open: who holds which data, which model, which rule, who is Byzantine.
 
     >>> RunConfig(rounds=10, local_steps=5).total_steps
     50
@@ -86,7 +86,7 @@ class RunConfig(ValueObject):
     model: InstanceOf[Architecture] = MultilayerPerceptron(hidden=(64,))
     """What is trained."""
     rule: InstanceOf[Aggregator] = Rage(byzantine_fraction=0.25)
-    """How the server aggregates; it is told the assumed bound, never who is Byzantine."""
+    """How the server aggregates; it knows the assumed bound, never who is Byzantine."""
     byzantine: InstanceOf[Membership] = FractionMembers(fraction=0.0)
     """Who is Byzantine."""
     attack: InstanceOf[Attack] = Honest()
@@ -151,4 +151,4 @@ class RunConfig(ValueObject):
 
     def measures(self, round: int) -> bool:
         """Return whether a round is measured, and the model it starts from is kept."""
-        return measured(round, self.rounds, self.evaluation.measured_rounds)
+        return is_measured(round, self.rounds, self.evaluation.measured_rounds)

@@ -57,10 +57,10 @@ class Evaluator:
         return Score(total / len(self.features) + penalty, correct / guesses if guesses else None)
 
 
-def evenly(points: NDArray[np.int64], at_most: int | Literal["all"]) -> NDArray[np.int64]:
+def take_evenly(points: NDArray[np.int64], at_most: int | Literal["all"]) -> NDArray[np.int64]:
     """Return at most so many of the points, evenly spread.
 
-    >>> evenly(np.arange(10), 3)
+    >>> take_evenly(np.arange(10), 3)
     array([0, 4, 9])
     """
     if at_most == "all" or len(points) <= at_most:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -44,10 +43,8 @@ class Cohort:
     """The adversary's clients that send something."""
     honest: Indices
     """The honest clients that send something."""
-    erased: Indices
-    """The clients whose update is lost on the way; they take no steps."""
     adversarial: Indices
-    """All of the adversary's clients that were sampled, the erased ones among them."""
+    """All of the adversary's clients that were sampled, those whose update is lost on the way among them."""
 
 
 class Federation:
@@ -80,11 +77,9 @@ class Federation:
         self._pool.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """End the worker processes."""
-        self._pool.__exit__(kind, error, trace)
+        self._pool.stop()
 
     @property
     def client_momentum(self) -> Float[Tensor, "R d"] | None:
@@ -119,7 +114,7 @@ class Federation:
         return replace(state, extra=attack)
 
     def play(self, state: ServerState) -> tuple[ServerState, RoundRecord]:
-        """Play one round: sample, local steps, attack, aggregation, step of the server; then look at the model."""
+        """Run one round: sample, local steps, attack, aggregation, step of the server; then look at the model."""
         timer = Timer()
         with one_torch_thread():
             with timer.part("sampling"):
@@ -156,30 +151,29 @@ class Federation:
         sampled = config.cohorts.cohort(round_number, num_clients, config.cohort_size, config.seed)
         words = stream_words(stream_keys(config.seed, "erasures", round_number, ids=sampled), 1)[:, 0]
         lost = words.astype(np.float64) < config.client.erasure_rate * 2.0**64
-        liars = config.byzantine.among(sampled, round_number, num_clients, config.seed)
+        adversarial = config.byzantine.among(sampled, round_number, num_clients, config.seed)
         return Cohort(
             round_number,
             config.lr_of(round_number),
             sampled,
-            byzantine=self._arranged(sampled[~lost & liars]),
-            honest=self._arranged(sampled[~lost & ~liars]),
-            erased=sampled[lost],
-            adversarial=sampled[liars],
+            byzantine=self._sort_by_kind(sampled[~lost & adversarial]),
+            honest=self._sort_by_kind(sampled[~lost & ~adversarial]),
+            adversarial=sampled[adversarial],
         )
 
-    def _arranged(self, clients: Indices) -> Indices:
+    def _sort_by_kind(self, clients: Indices) -> Indices:
         """Return the clients with those adjacent that the engine can take together."""
         return clients[np.argsort(self.setting.engine.kinds(clients), kind="stable")]
 
     def _train(self, state: ServerState, cohort: Cohort) -> None:
         """Fill the matrix with (x − x_r)/η: the Byzantine clients' rows first, then the honest ones'."""
-        num_liars, trains = len(cohort.byzantine), self._adversary.trains(len(cohort.honest))
-        self._pool.matrix[:num_liars].zero_()
-        self._pool.buffer_matrix[:num_liars] = state.buffers
+        num_byzantine, trains = len(cohort.byzantine), self._adversary.trains(len(cohort.honest))
+        self._pool.matrix[:num_byzantine].zero_()
+        self._pool.buffer_matrix[:num_byzantine] = state.buffers
         clients = np.concatenate([cohort.byzantine, cohort.honest]) if trains else cohort.honest
         poisoned = np.isin(clients, cohort.byzantine) & self._adversary.poisons(cohort.round)
         chunk = Chunk(cohort.round, cohort.lr, clients, poisoned)
-        self._pool.train((state.model, state.buffers), chunk, first_row=0 if trains else num_liars)
+        self._pool.train((state.model, state.buffers), chunk, first_row=0 if trains else num_byzantine)
 
     def _server_view(self, state: ServerState, asked: int) -> ServerView:
         """Return what the server tells its rule besides the rows."""
@@ -207,17 +201,17 @@ class Federation:
         Forged rows come first, so that ties are broken in the adversary's favour; their number and what the adversary
         remembers are returned too.
         """
-        num_liars, number = len(cohort.byzantine), len(cohort.byzantine) + len(cohort.honest)
-        own, honest = self._pool.matrix[:num_liars], self._pool.matrix[num_liars:number]
+        num_byzantine, number = len(cohort.byzantine), len(cohort.byzantine) + len(cohort.honest)
+        own, honest = self._pool.matrix[:num_byzantine], self._pool.matrix[num_byzantine:number]
         clients = np.concatenate([cohort.byzantine, cohort.honest])
-        context = AttackContext(cohort.round, view, clients, below(_ATTACK, state.extra))
+        context = AttackContext(view, clients, below(_ATTACK, state.extra))
         forged = self._adversary.forge(own, honest, self.config.rule, context)
         first = int(forged.silent.sum())  # silent ones are left out at the front, so nothing is copied behind it
-        self._pool.matrix[first:num_liars] = forged.sent
+        self._pool.matrix[first:num_byzantine] = forged.sent
         speaking = np.concatenate([~forged.silent.cpu().numpy(), np.ones(len(cohort.honest), dtype=np.bool_)])
         buffers = self._pool.buffer_matrix[:number][torch.from_numpy(speaking)]
         received = Received(self._pool.matrix[first:number], tuple(clients[speaking].tolist()), buffers)
-        return received, num_liars - first, with_prefix(_ATTACK, forged.memory)
+        return received, num_byzantine - first, with_prefix(_ATTACK, forged.memory)
 
     def _truth(
         self, round_number: int, honest: Float[Tensor, "h d"], outcome: Aggregation | Skipped, timer: Timer

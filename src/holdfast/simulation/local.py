@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
@@ -20,6 +17,7 @@ from holdfast.models.layout import Layout
 from holdfast.models.losses import Loss
 from holdfast.partitions.base import Shares
 from holdfast.rng import stream
+from holdfast.server.timer import Timer
 from holdfast.simulation.batches import batches
 from holdfast.values import ValueObject, real_number, whole_number
 
@@ -77,10 +75,10 @@ class ClientData:
     def poisoned_labels(self, client: int) -> Tensor:
         """Return the labels that an attacking client trains on, the same in every round."""
         if client not in self._poisoned:
-            assert self.poison is not None  # noqa: S101  a chunk has poisoned clients only if there is a poison
-            honest = self.labels[self.order[self.shares.offsets[client] : self.shares.offsets[client + 1]]]
-            generator = stream(self.seed, "poison", client)
-            self._poisoned[client] = self.poison.corrupt(honest, self.num_classes or 0, generator)
+            labels = self.labels[self.order[self.shares.offsets[client] : self.shares.offsets[client + 1]]]
+            if self.poison is not None:
+                labels = self.poison.corrupt(labels, self.num_classes or 0, stream(self.seed, "poison", client))
+            self._poisoned[client] = labels
         return self._poisoned[client]
 
 
@@ -103,23 +101,8 @@ class Chunk:
         return Chunk(self.round, self.lr, self.clients[start:stop], self.poisoned[start:stop])
 
 
-class Clock:
-    """Adds up seconds spent."""
-
-    seconds: float = 0.0
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Count the time inside."""
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds += time.perf_counter() - start
-
-
 @dataclass(frozen=True, eq=False)
-class Task:
+class TrainingTask:
     """All that engines need to know to take steps for any client."""
 
     module: nn.Module
@@ -130,7 +113,7 @@ class Task:
     local: LocalSteps
     data: ClientData
     seed: int
-    clock: Clock = field(default_factory=Clock)
+    timer: Timer = field(default_factory=Timer)
     """Time spent on drawing batches."""
 
     @property
@@ -147,7 +130,7 @@ class Task:
         number = int(self.local.batch_sizes(sizes)[0]) if len(chunk) else 0
         if self.local.batch_size == "full":
             return np.broadcast_to(np.arange(number), (len(chunk), 1, number))
-        with self.clock.running():
+        with self.timer.part("batches"):
             return batches(self.seed, chunk.round, chunk.clients, sizes, steps=self.local.steps, batch_size=number)
 
     @torch.no_grad()

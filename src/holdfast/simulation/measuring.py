@@ -1,4 +1,4 @@
-"""What the theorems speak of, measured in some rounds: how far honest rows spread, and what that promises."""
+"""What the theorems speak of, measured in some rounds: how far honest updates spread, and what that guarantees."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from holdfast.aggregators.rage.certificate import LARGEST_SIGMA0, Certificate
 from holdfast.errors import InputError
 
 
-def measured(round: int, rounds: int, number: int) -> bool:
+def is_measured(round: int, rounds: int, number: int) -> bool:
     """Tell whether a round is one of `number` that are evenly spread over all `rounds`, the first among them.
 
     They are ⌈i · rounds / number⌉ for i = 0 … number − 1. Round r is one of them iff some multiple of rounds / number
     lies in (r − 1, r], that is iff r · number leaves less than `number` when divided by `rounds`. All are measured if
     `number` is at least `rounds`, none if it is 0.
 
-    >>> [round for round in range(10) if measured(round, 10, 4)]
+    >>> [round for round in range(10) if is_measured(round, 10, 4)]
     [0, 3, 5, 8]
     """
     return round * number % rounds < number
@@ -27,17 +27,17 @@ def measured(round: int, rounds: int, number: int) -> bool:
 def honest_error_bound(certificate: Certificate | None, spread: float, num_honest: int) -> float | None:
     """Return what is proved about ‖ĝ − mean of the honest rows‖ from the true spread of those rows; None if nothing is.
 
-    The certificate speaks of n − f promised rows of n. If there are fewer honest ones, the promise is broken. If there
+    The certificate speaks of n − f honest rows of n. If there are fewer, its assumption is violated. If there
     are h ≥ n − f, its bound holds for all h with σ₀² = `spread` in the modes "auto" and "known". In mode "exact" it
     holds for any n − f of them with σ₀² = `spread` · h / (n − f), and so for their mean over all such choices, which is
     the mean of the h (docs/theory/filter.md, section 1). For a sketched Gram matrix it holds up to the sketch's error.
     """
     if certificate is None:
         return None
-    promised = certificate.num_rows - certificate.num_byzantine
-    if num_honest < promised:
+    assumed_honest = certificate.num_rows - certificate.num_byzantine
+    if num_honest < assumed_honest:
         return None
-    variance = spread * num_honest / promised if certificate.mode == "exact" else spread
+    variance = spread * num_honest / assumed_honest if certificate.mode == "exact" else spread
     sigma0 = math.sqrt(variance)
     bound = certificate.error_bound(sigma0) if sigma0 < LARGEST_SIGMA0 else math.inf
     return bound if math.isfinite(bound) else None

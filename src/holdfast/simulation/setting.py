@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.aggregators import Need
+from holdfast.attacks.labels import data_attack_of
 from holdfast.data import Dataset
 from holdfast.errors import ParameterError
 from holdfast.models.layout import Layout
 from holdfast.partitions import Shares
 from holdfast.rng import stream
-from holdfast.simulation.adversary import Adversary
 from holdfast.simulation.config import RunConfig
 from holdfast.simulation.engines.base import Engine
 from holdfast.simulation.engines.choice import choose
-from holdfast.simulation.evaluation import Evaluator, evenly
-from holdfast.simulation.local import ClientData, Task
+from holdfast.simulation.evaluation import Evaluator, take_evenly
+from holdfast.simulation.local import ClientData, TrainingTask
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class Setting:
         check_schedule(config)
         check_trust(config)
         check_attack(config, dataset)
-        shares, own = dealt(config, dataset)
+        shares, own = deal_out(config, dataset)
         num_clients = shares.num_clients - (own is not None)
         config.cohorts.check(num_clients, config.cohort_size)
         config.rule.check_cohort(config.cohort_size)
@@ -61,12 +61,14 @@ class Setting:
             shares=shares,
             engine=engine,
             engine_choice=choice,
-            train=_evaluator(task, task.data.features, task.data.labels, evenly(held, config.evaluation.train_points)),
+            train=_evaluator(
+                task, task.data.features, task.data.labels, take_evenly(held, config.evaluation.train_points)
+            ),
             test=_evaluator(
                 task,
-                _placed(dataset.test_features, config),
-                _placed(dataset.test_labels, config),
-                evenly(np.arange(len(dataset.test_labels)), config.evaluation.test_points),
+                _place(dataset.test_features, config),
+                _place(dataset.test_labels, config),
+                take_evenly(np.arange(len(dataset.test_labels)), config.evaluation.test_points),
             ),
             trusted=None if own is None else _evaluator(task, task.data.features, task.data.labels, own),
         )
@@ -88,7 +90,7 @@ class Setting:
         return self.engine.task.layout
 
 
-def dealt(config: RunConfig, dataset: Dataset) -> tuple[Shares, NDArray[np.int64] | None]:
+def deal_out(config: RunConfig, dataset: Dataset) -> tuple[Shares, NDArray[np.int64] | None]:
     """Return who holds which points, and which points are the server's own, if it keeps any."""
     number = config.server.trusted_points
     if number == 0:
@@ -121,7 +123,7 @@ def check_attack(config: RunConfig, dataset: Dataset) -> None:
             f"{config.attack!r} must know {', '.join(map(repr, missing))}; adversary_knows must hold "
             f"{', '.join(map(repr, needed))}, got {list(config.adversary_knows)}"
         )
-    poison = Adversary(config.attack, config.granted(), config.seed).poison()
+    poison = data_attack_of(config.attack)
     if poison is None:
         return
     if dataset.num_classes is None:
@@ -157,26 +159,28 @@ def dtype_of(config: RunConfig) -> torch.dtype:
     return torch.float64 if config.dtype == "float64" else torch.float32
 
 
-def _placed(tensor: Tensor, config: RunConfig) -> Tensor:
+def _place(tensor: Tensor, config: RunConfig) -> Tensor:
     """Return a tensor on the run's device, floats in the run's dtype."""
     return tensor.to(config.device, dtype_of(config) if tensor.is_floating_point() else tensor.dtype)
 
 
-def _task(config: RunConfig, dataset: Dataset, shares: Shares) -> Task:
+def _task(config: RunConfig, dataset: Dataset, shares: Shares) -> TrainingTask:
     module = config.model.build(dataset, config.seed).to(config.device, dtype_of(config))
     data = ClientData(
-        features=_placed(dataset.features, config),
-        labels=_placed(dataset.labels, config),
+        features=_place(dataset.features, config),
+        labels=_place(dataset.labels, config),
         num_classes=dataset.num_classes,
         shares=shares,
         order=torch.from_numpy(shares.order).to(config.device),
-        poison=Adversary(config.attack, config.granted(), config.seed).poison(),
+        poison=data_attack_of(config.attack),
         seed=config.seed,
     )
-    return Task(module, Layout.of(module), config.model.loss(), config.model.l2, config.local(), data, config.seed)
+    return TrainingTask(
+        module, Layout.of(module), config.model.loss(), config.model.l2, config.local(), data, config.seed
+    )
 
 
-def _evaluator(task: Task, features: Tensor, labels: Tensor, points: NDArray[np.int64]) -> Evaluator:
+def _evaluator(task: TrainingTask, features: Tensor, labels: Tensor, points: NDArray[np.int64]) -> Evaluator:
     if len(points) < len(labels):
         places = torch.from_numpy(points).to(labels.device)
         features, labels = features[places], labels[places]

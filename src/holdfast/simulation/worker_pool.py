@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
-from types import TracebackType
 from typing import Self
 
 import numpy as np
@@ -83,13 +82,16 @@ class WorkerPool:
                 f"a daemonic process, such as one of a pool, may not start others; use jobs = 1, got {self._jobs}"
             )
         with one_blas_thread():  # the workers inherit it; the lock behind it may be held by a thread they do not have
+            near_ends: list[Connection] = []
             for worker in self._workers:
-                worker.start(self._engine, self._memory, self._workers)
+                worker.start(self._engine, self._memory, near_ends)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
+        """End the workers."""
+        self.stop()
+
+    def stop(self) -> None:
         """End the workers, whatever they are doing."""
         for worker in self._workers:
             worker.stop()
@@ -137,7 +139,7 @@ class WorkerPool:
         orders = deque(
             _ORDER.pack(cohort.round, cohort.lr, first_row + first, first_row + last) for first, last in chunks
         )
-        self.sampling_seconds = self._share_out(orders) if self._workers else self._do_all(orders)
+        self.sampling_seconds = self._run_in_workers(orders) if self._workers else self._run_here(orders)
 
     def _chunks(self, clients: Indices) -> Iterator[tuple[int, int]]:
         """Yield the first and last row of chunks of one kind each, small enough that every worker gets two.
@@ -155,7 +157,7 @@ class WorkerPool:
             for start in range(first, last, size):
                 yield start, min(start + size, last)
 
-    def _do_all(self, orders: deque[bytes]) -> float:
+    def _run_here(self, orders: deque[bytes]) -> float:
         with one_torch_thread():
             try:
                 return sum(_carry_out(order, self._engine, self._memory) for order in orders)
@@ -164,16 +166,15 @@ class WorkerPool:
             except Exception as error:
                 raise RunError(f"a client's local steps failed: {type(error).__name__}: {error}") from error
 
-    def _share_out(self, orders: deque[bytes]) -> float:
+    def _run_in_workers(self, orders: deque[bytes]) -> float:
         """Let the workers do all chunks. After a failure none is left running: its reply might be taken for another."""
         try:
-            return self._handed_out(orders)
+            return self._hand_out(orders)
         except BaseException:
-            for worker in self._workers:
-                worker.stop()
+            self.stop()
             raise
 
-    def _handed_out(self, orders: deque[bytes]) -> float:
+    def _hand_out(self, orders: deque[bytes]) -> float:
         """Hand out chunks, the next to whoever is done, until all are done."""
         busy: dict[Connection, _Worker] = {}
         for worker in self._workers:
@@ -182,8 +183,8 @@ class WorkerPool:
                 busy[worker.pipe] = worker
         seconds = dict.fromkeys(busy, 0.0)
         while busy:
-            for pipe in wait(list(busy)):
-                assert isinstance(pipe, Connection)  # noqa: S101  these were put in
+            ready = wait(list(busy))
+            for pipe in [each for each in busy if each in ready]:
                 seconds[pipe] += busy[pipe].receive()
                 if orders:
                     busy[pipe].send(orders.popleft())
@@ -228,10 +229,13 @@ class _Worker:
             raise RunError("no worker process is running; enter the `with` block of the federation (again) first")
         return self._pipe
 
-    def start(self, engine: Engine, memory: _Memory, pool: list[_Worker]) -> None:
-        """Fork. The pipe is made only now: a sibling that was forked before must not hold its far end open."""
+    def start(self, engine: Engine, memory: _Memory, near_ends: list[Connection]) -> None:
+        """Fork, and add the near end of the pipe to those of the siblings, which the process does not keep open.
+
+        The pipe is made only now: a sibling that was forked before must not hold its far end open.
+        """
         self._pipe, far_end = multiprocessing.Pipe()
-        near_ends = [worker.pipe for worker in pool if worker._pipe is not None]  # noqa: SLF001  of the same class
+        near_ends.append(self._pipe)
         process = multiprocessing.get_context("fork").Process(
             target=_work, args=(far_end, near_ends, engine, memory), daemon=True
         )
@@ -314,7 +318,7 @@ def take_steps(
     engine: Engine, chunk: Chunk, start: Start, rows: Float[Tensor, "c d"], buffer_rows: Float[Tensor, "c m"]
 ) -> float:
     """Leave (x − x_r)/η of every client in its row (line 15 of Algorithm 1, with the sign that descends)."""
-    before = engine.task.clock.seconds
+    before = engine.task.timer.seconds("batches")
     rows.copy_(start.model.expand_as(rows))
     buffer_rows.copy_(start.buffers.expand_as(buffer_rows))
     buffers = buffer_rows if buffer_rows.shape[1] else None
@@ -327,7 +331,7 @@ def take_steps(
             engine.train(rows, chunk, momentum=own, buffers=buffers)
             start.momentum[places] = own
     torch.sub(start.model, rows, out=rows).div_(chunk.lr)
-    return engine.task.clock.seconds - before
+    return engine.task.timer.seconds("batches") - before
 
 
 def _shared(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:

@@ -22,6 +22,7 @@ from holdfast.attacks.simple import BadNumbers
 from holdfast.attacks.view import EVERYTHING, AdversaryView, Knowledge
 from holdfast.errors import MissingKnowledgeError
 from holdfast.rng import stream
+from holdfast.testing.contract import expect
 
 AttackCheck = Callable[[Attack, AdversaryView], None]
 
@@ -67,19 +68,19 @@ def check_forged_pure(attack: Attack, view: AdversaryView) -> None:
     """The same view gives the same bits, its rows are neither changed nor aliased, nor is global randomness used."""
     own, honest, state = view.own_rows.clone(), _honest(view).clone(), torch.get_rng_state()
     first, second = attack(view), attack(view)
-    _expect(_same_bits(first.rows, second.rows), "two calls must give the same bits", first.rows)
-    _expect(torch.equal(first.silent, second.silent), "two calls must silence the same clients", first.silent)
-    _expect(set(first.memory) == set(second.memory), "two calls must remember the same", first.memory)
-    _expect(torch.equal(state, torch.get_rng_state()), "torch's global generator must not be used", attack)
+    expect(_same_bits(first.rows, second.rows), "two calls must give the same bits", first.rows)
+    expect(torch.equal(first.silent, second.silent), "two calls must silence the same clients", first.silent)
+    expect(set(first.memory) == set(second.memory), "two calls must remember the same", first.memory)
+    expect(torch.equal(state, torch.get_rng_state()), "torch's global generator must not be used", attack)
     first.rows.fill_(7.0)
     for tensor in first.memory.values():
         tensor.zero_()
-    _expect(
+    expect(
         torch.equal(own, view.own_rows),
         "own rows must not change, nor be reachable through the output or its memory",
         own,
     )
-    _expect(torch.equal(honest, _honest(view)), "honest rows must not change, nor be reachable through it", honest)
+    expect(torch.equal(honest, _honest(view)), "honest rows must not change, nor be reachable through it", honest)
 
 
 def check_other_seeds(attack: Attack, view: AdversaryView) -> None:
@@ -134,14 +135,14 @@ def check_knowledge(attack: Attack, view: AdversaryView) -> None:
     if Knowledge.RULE not in needs:
         other = replace(other, server_rule=None, server_view=None)
     same = _same_bits(forged.rows, attack(other).rows)
-    _expect(same, "what is not granted must not matter, nor be read from the view's fields", attack)
+    expect(same, "what is not granted must not matter, nor be read from the view's fields", attack)
     for knowledge in needs:
         try:
             attack(replace(view, granted=EVERYTHING - {knowledge}))
         except MissingKnowledgeError as error:
-            _expect(knowledge.name in str(error), "the error must name what is missing", error)
+            expect(knowledge.name in str(error), "the error must name what is missing", error)
         else:
-            _expect(condition=False, message=f"must refuse a view without {knowledge.name}", value=attack)
+            raise AssertionError(f"{attack!r} must refuse a view without {knowledge.name}")
 
 
 def check_memory_of_attack(attack: Attack, view: AdversaryView) -> None:
@@ -153,7 +154,7 @@ def check_memory_of_attack(attack: Attack, view: AdversaryView) -> None:
         forged = attack(this)
         _well_formed(forged, this)
         unchanged = all(_same_bits(before[name], tensor) for name, tensor in memory.items())
-        _expect(unchanged, "the memory handed in must not change", memory)
+        expect(unchanged, "the memory handed in must not change", memory)
         memory = forged.memory
 
 
@@ -182,21 +183,21 @@ CHECKS: Mapping[str, AttackCheck] = MappingProxyType(
 
 def _well_formed(forged: Forged, view: AdversaryView) -> None:
     rows, own = forged.rows, view.own_rows
-    _expect(rows.shape == own.shape, "there must be one row per Byzantine client, as long as its own", rows.shape)
-    _expect(rows.dtype == own.dtype, "rows must keep the dtype", rows.dtype)
-    _expect(rows.device == own.device, "rows must stay on the device", rows.device)
-    _expect(not rows.requires_grad, "rows must not require grad", rows)
-    _expect(forged.silent.shape == (len(own),), "silent must have one entry per client", forged.silent.shape)
-    _expect(forged.silent.dtype == torch.bool, "silent must be boolean", forged.silent.dtype)
+    expect(rows.shape == own.shape, "there must be one row per Byzantine client, as long as its own", rows.shape)
+    expect(rows.dtype == own.dtype, "rows must keep the dtype", rows.dtype)
+    expect(rows.device == own.device, "rows must stay on the device", rows.device)
+    expect(not rows.requires_grad, "rows must not require grad", rows)
+    expect(forged.silent.shape == (len(own),), "silent must have one entry per client", forged.silent.shape)
+    expect(forged.silent.dtype == torch.bool, "silent must be boolean", forged.silent.dtype)
     tensors = all(isinstance(name, str) and isinstance(each, Tensor) for name, each in forged.memory.items())
-    _expect(tensors, "memory must hold tensors by name", forged.memory)
+    expect(tensors, "memory must hold tensors by name", forged.memory)
 
 
 def _finite_if_meant(attack: Attack, view: AdversaryView) -> None:
     forged = attack(view)
     _well_formed(forged, view)
     if not any(isinstance(each, BadNumbers) for each in attack.chain()):
-        _expect(bool(forged.sent.isfinite().all()), "finite rows must give finite rows", forged.rows)
+        expect(bool(forged.sent.isfinite().all()), "finite rows must give finite rows", forged.rows)
 
 
 def _honest(view: AdversaryView) -> Tensor:
@@ -225,8 +226,3 @@ def _with_clients(view: AdversaryView, num_byzantine: int, num_honest: int) -> A
 def _same_bits(first: Tensor, second: Tensor) -> bool:
     """Compare as bytes, as NaN is not equal to itself."""
     return first.numpy(force=True).tobytes() == second.numpy(force=True).tobytes()
-
-
-def _expect(condition: bool, message: str, value: object) -> None:  # noqa: FBT001  reads as a sentence
-    if not condition:
-        raise AssertionError(f"{message}; got {value!s:.300}")

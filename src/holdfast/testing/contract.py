@@ -66,30 +66,30 @@ def check_well_formed(rule: Aggregator, updates: Tensor) -> None:
     """Every field has its shape and dtype, weights sum to 1, and `kept` says who has weight."""
     result = run(rule, updates)
     num_rows, num_columns = updates.shape
-    _expect(result.update.shape == (num_columns,), "update must have one number per column", result.update.shape)
-    _expect(result.update.dtype == updates.dtype, "update must keep the dtype", result.update.dtype)
-    _expect(result.update.device == updates.device, "update must keep the device", result.update.device)
+    expect(result.update.shape == (num_columns,), "update must have one number per column", result.update.shape)
+    expect(result.update.dtype == updates.dtype, "update must keep the dtype", result.update.dtype)
+    expect(result.update.device == updates.device, "update must keep the device", result.update.device)
     for name in ("weights", "kept", "usable", "scores"):
-        _expect(getattr(result, name).shape == (num_rows,), f"{name} must have one entry per row", name)
-    _expect(bool((result.weights >= 0).all()), "weights must not be negative", result.weights)
+        expect(getattr(result, name).shape == (num_rows,), f"{name} must have one entry per row", name)
+    expect(bool((result.weights >= 0).all()), "weights must not be negative", result.weights)
     nobody = result.stop in {Stop.NOBODY_TRUSTED, Stop.TOO_MANY_UNUSABLE} and not bool(result.kept.any())
     total = 0.0 if nobody else 1.0
-    _expect(abs(float(result.weights.sum()) - total) < 1e-9, "weights must sum to 1", result.weights.sum())
-    _expect(torch.equal(result.kept, result.weights > 0), "kept must be the rows with weight", result.kept)
-    _expect(not bool(result.scores.isnan().any()), "scores must not be NaN", result.scores)
-    _expect(bool(result.update.isfinite().all()), "update must be finite", result.update)
-    _expect(isinstance(result.stop.value, str), "stop must be a sentence", result.stop)
-    _expect(result.num_byzantine == rule.assumed_byzantine(num_rows), "num_byzantine must be what is assumed", result)
+    expect(abs(float(result.weights.sum()) - total) < 1e-9, "weights must sum to 1", result.weights.sum())
+    expect(torch.equal(result.kept, result.weights > 0), "kept must be the rows with weight", result.kept)
+    expect(not bool(result.scores.isnan().any()), "scores must not be NaN", result.scores)
+    expect(bool(result.update.isfinite().all()), "update must be finite", result.update)
+    expect(isinstance(result.stop.value, str), "stop must be a sentence", result.stop)
+    expect(result.num_byzantine == rule.assumed_byzantine(num_rows), "num_byzantine must be what is assumed", result)
 
 
 def check_pure(rule: Aggregator, updates: Tensor) -> None:
     """The same input gives the same bits, and is neither changed nor aliased."""
     before = updates.clone()
     first, second = run(rule, updates), run(rule, updates)
-    _expect(torch.equal(first.update, second.update), "two calls must give the same bits", first.update)
-    _expect(torch.equal(first.weights, second.weights), "two calls must give the same weights", first.weights)
+    expect(torch.equal(first.update, second.update), "two calls must give the same bits", first.update)
+    expect(torch.equal(first.weights, second.weights), "two calls must give the same weights", first.weights)
     first.update.fill_(7.0)
-    _expect(torch.equal(before, updates), "the input must not change, nor be reachable through the output", updates)
+    expect(torch.equal(before, updates), "the input must not change, nor be reachable through the output", updates)
 
 
 def check_inside_hull(rule: Aggregator, updates: Tensor) -> None:
@@ -100,7 +100,7 @@ def check_inside_hull(rule: Aggregator, updates: Tensor) -> None:
     rows = updates[result.usable]
     room = 1e-4 * (1.0 + rows.abs().max())
     inside = (result.update >= rows.min(0).values - room) & (result.update <= rows.max(0).values + room)
-    _expect(bool(inside.all()), "update must lie within the rows in every coordinate", result.update)
+    expect(bool(inside.all()), "update must lie within the rows in every coordinate", result.update)
 
 
 def check_permutation(rule: Aggregator, updates: Tensor) -> None:
@@ -175,7 +175,7 @@ def check_memory(rule: Aggregator, updates: Tensor) -> None:
     first = run(rule, updates)
     clients = [f"client {i}" for i in range(1, len(updates) + 1)]
     view = replace(example_view(updates), round=1, memory=first.memory, clients=clients)
-    _expect(bool(rule(updates, view).update.isfinite().all()), "the second round must be finite", first.memory)
+    expect(bool(rule(updates, view).update.isfinite().all()), "the second round must be finite", first.memory)
 
 
 def check_dtypes_and_containers(rule: Aggregator, updates: Tensor) -> None:
@@ -191,9 +191,9 @@ def check_dtypes_and_containers(rule: Aggregator, updates: Tensor) -> None:
     for kind, other in containers.items():
         result = rule(other, example_view(updates))
         _expect_close(result.update, reference, updates, f"a {kind} must give the same update")
-        _expect(not result.update.requires_grad, "the update must not require grad", kind)
+        expect(not result.update.requires_grad, "the update must not require grad", kind)
     double = run(rule, updates.double()).update
-    _expect(double.dtype == torch.float64, "float64 must stay float64", double.dtype)
+    expect(double.dtype == torch.float64, "float64 must stay float64", double.dtype)
     _expect_close(double.float(), reference, updates, "float64 must give the same update")
 
 
@@ -204,15 +204,15 @@ def check_bad_rows(rule: Aggregator, updates: Tensor) -> None:
             rows = updates.clone()
             rows[1, slice(None) if whole_row else -1] = value
             result = run(rule, rows)
-            _expect(not bool(result.usable[1]), f"a row with {value} must be unusable", result.usable)
-            _expect(float(result.weights[1]) == 0.0, f"a row with {value} must have no weight", result.weights)
-            _expect(bool(result.update.isfinite().all()), f"the update must be finite beside {value}", result.update)
-            _expect(float(result.scores[1]) == float("inf"), "an unusable row must score infinity", result.scores)
+            expect(not bool(result.usable[1]), f"a row with {value} must be unusable", result.usable)
+            expect(float(result.weights[1]) == 0.0, f"a row with {value} must have no weight", result.weights)
+            expect(bool(result.update.isfinite().all()), f"the update must be finite beside {value}", result.update)
+            expect(float(result.scores[1]) == float("inf"), "an unusable row must score infinity", result.scores)
             others = torch.arange(len(rows)) != 1
-            _expect(bool(result.usable[others].all()), f"{value} must not spoil other rows", result.usable)
+            expect(bool(result.usable[others].all()), f"{value} must not spoil other rows", result.usable)
 
 
-def check_broken_promise(rule: Aggregator, updates: Tensor) -> None:
+def check_violated_assumption(rule: Aggregator, updates: Tensor) -> None:
     """More unusable rows than assumed: the result says so, and is finite."""
     rows = updates.clone()
     number = rule.assumed_byzantine(len(rows)) + 1
@@ -220,8 +220,8 @@ def check_broken_promise(rule: Aggregator, updates: Tensor) -> None:
         return  # a rule that stands any number of bad rows
     rows[:number] = float("nan")
     result = run(rule, rows)
-    _expect(result.promise_broken, "more bad rows than assumed must break the promise", result.stop)
-    _expect(bool(result.update.isfinite().all()), "the update must be finite all the same", result.update)
+    expect(result.promise_broken, "more bad rows than assumed must violate the assumption", result.stop)
+    expect(bool(result.update.isfinite().all()), "the update must be finite all the same", result.update)
 
 
 def check_equal_rows(rule: Aggregator, updates: Tensor) -> None:
@@ -265,9 +265,9 @@ def check_wrong_input(rule: Aggregator, updates: Tensor) -> None:
         try:
             result: Aggregation | None = rule(value, example_view(updates))
         except error as caught:
-            _expect(len(str(caught)) > 20, "an error must say what is wrong", caught)
+            expect(len(str(caught)) > 20, "an error must say what is wrong", caught)
         else:
-            _expect(condition=False, message=f"expected {error.__name__} for {type(value).__name__}", value=result)
+            raise AssertionError(f"expected {error.__name__} for {type(value).__name__}; got {result!s:.300}")
 
 
 CHECKS: Mapping[str, Check] = MappingProxyType(
@@ -284,7 +284,7 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
         "memory": check_memory,
         "dtypes and containers": check_dtypes_and_containers,
         "bad rows": check_bad_rows,
-        "broken promise": check_broken_promise,
+        "violated assumption": check_violated_assumption,
         "equal rows": check_equal_rows,
         "smallest cohorts": check_smallest_cohorts,
         "wrong input": check_wrong_input,
@@ -292,7 +292,8 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
 )
 
 
-def _expect(condition: bool, message: str, value: object) -> None:  # noqa: FBT001  reads as a sentence
+def expect(condition: bool, message: str, value: object) -> None:  # noqa: FBT001  reads as a sentence
+    """Raise an AssertionError that says what was violated and shows the value, unless the condition holds."""
     if not condition:
         raise AssertionError(f"{message}; got {value!s:.300}")
 
@@ -301,4 +302,4 @@ def _expect_close(actual: Tensor, expected: Tensor, rows: Tensor | None, message
     """Compare up to rounding, relative to the size of the rows."""
     size = 1.0 if rows is None else float(rows.double().abs().max())
     gap = float((actual.double() - expected.double()).abs().max())
-    _expect(gap <= 1e-4 * size, message, f"a largest difference of {gap} where values are up to {size}")
+    expect(gap <= 1e-4 * size, message, f"a largest difference of {gap} where values are up to {size}")

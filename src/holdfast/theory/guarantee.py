@@ -72,7 +72,7 @@ class Condition:
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Guarantee:
-    """What a theorem promises of a run.
+    """What a theorem guarantees of a run.
 
     `bound` is infinite while a condition fails on which the formula itself rests, such as the step size.
     """
@@ -115,7 +115,7 @@ class Guarantee:
 
     @property
     def is_vacuous(self) -> bool:
-        """Whether it promises nothing: a condition fails, the floor is infinite, or the failure probability is 1."""
+        """Whether it guarantees nothing: a condition fails, the floor is infinite, or the failure probability is 1."""
         return not self.holds or not math.isfinite(self.floor) or self.failure >= 1.0
 
     def bound(self, rounds: Any) -> Vector:
@@ -132,7 +132,7 @@ class Guarantee:
         if self.rests_on:
             rows.append(("rests on", self.rests_on))
         if not math.isfinite(self.floor):
-            return [*rows, ("floor", "none: a condition above fails, and nothing is promised")]
+            return [*rows, ("floor", "none: a condition above fails, and nothing is guaranteed")]
         rows.append((f"bound after {self.rounds:,} rounds", f"{float(self.bound(self.rounds)):.4g}"))
         without = "; ".join(f"{value:.4g} {cause}" for cause, value in self.floors.items())
         rows.append(("floor", f"{self.floor:.4g}" + (f" ({without})" if without else "")))

@@ -21,11 +21,11 @@ from holdfast.theory import sampling
 from holdfast.theory.guarantee import Guarantee
 from holdfast.theory.paper.concentration import concentration_failure
 from holdfast.theory.problem import Problem, Protocol
-from holdfast.theory.ranges import positive, probability, whole, within
+from holdfast.theory.ranges import check_positive, check_probability, check_whole
 from holdfast.theory.search import first_holding, first_of_all, last_holding
 
 Theorem = Callable[[Problem, Protocol], Guarantee]
-"""What is promised of a problem that is solved by a protocol."""
+"""What is guaranteed of a problem that is solved by a protocol."""
 
 SHARES = tuple(2.0 ** (-half / 2.0) for half in range(13))
 """Step sizes that are tried, as shares of the largest that a theorem allows: 1 to 1/64, each √2 below the last."""
@@ -66,13 +66,13 @@ def most_byzantine(
     target: float | None = None,
     failure: float | None = None,
 ) -> Answer:
-    """Return how many of the R clients may be Byzantine, if the rule is told the largest f that a theorem allows.
+    """Return how many of the R clients may be Byzantine, if the rule assumes the largest f that a theorem allows.
 
     f is allowed if the theorem has a finite floor, of at most `target` if that is given; every f below K/2 is tried,
-    from above. Of the f rows ⌈ε′K⌉ are set aside for honest ones. Without `failure` the number is that of the worst
+    from above. Of the f updates ⌈ε′K⌉ are set aside for honest ones. Without `failure` the number is that of the worst
     case: all Byzantine clients are in one cohort, and every condition of the theorem holds. With it, cohorts are drawn
     uniformly, and the number is the largest for which in all rounds of the protocol together the probability of more
-    Byzantine rows than tolerated is at most `failure`.
+    Byzantine updates than tolerated is at most `failure`.
 
     >>> from holdfast.theory.statements import papers
     >>> problem = Problem(smoothness=1.0, gradient_variance=0.0, dissimilarity=0.1, gap=1.0)
@@ -82,60 +82,60 @@ def most_byzantine(
     >>> most_byzantine(problem, protocol, theorem=papers, failure=0.01).value
     126
     """
-    goal = math.inf if target is None else positive("target", target)
-    quiet = protocol.changed(num_byzantine=0)
-    promised = None
+    goal = math.inf if target is None else check_positive("target", target)
+    quiet = protocol.with_changes(num_byzantine=0)
+    guarantee = None
     for assumed in range((protocol.cohort_size - 1) // 2, protocol.set_aside - 1, -1):
-        told = quiet.changed(assumed_byzantine=assumed)
-        promised = theorem(problem, told)
-        if math.isfinite(promised.floor) and promised.floor <= goal:
-            return _worst_case(problem, told, theorem) if failure is None else _sampled(told, promised, failure)
-    if promised is None:
+        told = quiet.with_changes(assumed_byzantine=assumed)
+        guarantee = theorem(problem, told)
+        if math.isfinite(guarantee.floor) and guarantee.floor <= goal:
+            return _worst_case(problem, told, theorem) if failure is None else _sampled_case(told, guarantee, failure)
+    if guarantee is None:
         raise ParameterError(
             f"slack must be below 1/2, got {protocol.slack:g}, which sets aside half of the cohort or more"
         )
     raise ParameterError(
-        f"not even assumed_byzantine = {protocol.set_aside}, the smallest, will do: {_why_not(promised, goal)}"
+        f"not even assumed_byzantine = {protocol.set_aside}, the smallest, will do: {_why_not(guarantee, goal)}"
     )
 
 
 def _worst_case(problem: Problem, protocol: Protocol, theorem: Theorem) -> Answer:
     rows = protocol.tolerated
 
-    def promised(liars: int) -> Guarantee:
-        return theorem(problem, protocol.changed(num_byzantine=liars))
+    def guarantee_of(byzantine: int) -> Guarantee:
+        return theorem(problem, protocol.with_changes(num_byzantine=byzantine))
 
-    if not promised(0).holds:
-        raise ParameterError(_why_not(promised(0), math.inf))
-    number = last_holding(lambda liars: promised(liars).holds, 0, rows)
-    because = f"all of them may be in one cohort, of which the rule tolerates {rows}{_told(protocol)}"
+    if not guarantee_of(0).holds:
+        raise ParameterError(_why_not(guarantee_of(0), math.inf))
+    number = last_holding(lambda byzantine: guarantee_of(byzantine).holds, 0, rows)
+    because = f"all of them may be in one cohort, of which the rule tolerates {rows}{_assumption(protocol)}"
     if number < rows:
-        because += f"; with one more {_why_not(promised(number + 1), math.inf)}"
-    return _liars(protocol, number, promised(number), because)
+        because += f"; with one more {_why_not(guarantee_of(number + 1), math.inf)}"
+    return _byzantine_answer(protocol, number, guarantee_of(number), because)
 
 
-def _sampled(protocol: Protocol, promised: Guarantee, failure: float) -> Answer:
+def _sampled_case(protocol: Protocol, guarantee: Guarantee, failure: float) -> Answer:
     law = {"num_clients": protocol.num_clients, "cohort_size": protocol.cohort_size, "tolerated": protocol.tolerated}
     number = sampling.most_byzantine(**law, rounds=protocol.rounds, failure=failure)
     because = (
-        f"any of {protocol.rounds:,} uniform cohorts has more than the {protocol.tolerated} rows that the rule "
-        f"tolerates with probability ≤ {failure:g}{_told(protocol)}"
+        f"any of {protocol.rounds:,} uniform cohorts has more than the {protocol.tolerated} updates that the rule "
+        f"tolerates with probability ≤ {failure:g}{_assumption(protocol)}"
     )
-    return _liars(protocol, number, promised, because, law=", with the hypergeometric law")
+    return _byzantine_answer(protocol, number, guarantee, because, law=", with the hypergeometric law")
 
 
-def _told(protocol: Protocol) -> str:
-    return f", told f = {protocol.assumed_byzantine} of K = {protocol.cohort_size}"
+def _assumption(protocol: Protocol) -> str:
+    return f", assuming f = {protocol.assumed_byzantine} of K = {protocol.cohort_size}"
 
 
-def _liars(protocol: Protocol, number: int, promised: Guarantee, because: str, law: str = "") -> Answer:
-    because += f"; the floor is then {promised.floor:.4g}"
+def _byzantine_answer(protocol: Protocol, number: int, guarantee: Guarantee, because: str, law: str = "") -> Answer:
+    because += f"; the floor is then {guarantee.floor:.4g}"
     details = {
         "assumed_byzantine": float(protocol.assumed_byzantine),
         "tolerated": float(protocol.tolerated),
-        "floor": promised.floor,
+        "floor": guarantee.floor,
     }
-    source = f"{_source(promised)}{law}"
+    source = f"{_source(guarantee)}{law}"
     return Answer(question="Byzantine clients", value=number, source=source, because=because, details=details)
 
 
@@ -146,7 +146,7 @@ def paper_cohort(protocol: Protocol, *, failure: float) -> Answer:
 
     Paper: Theorem 1 (thm:LocalSGD_convergence).
     """
-    allowed, share = probability("failure", failure), protocol.tolerated / protocol.cohort_size
+    allowed, share = check_probability("failure", failure), protocol.tolerated / protocol.cohort_size
 
     def chance(size: int) -> float:
         return protocol.rounds * concentration_failure(slack=protocol.slack, byzantine_fraction=share, cohort_size=size)
@@ -163,8 +163,8 @@ def paper_cohort(protocol: Protocol, *, failure: float) -> Answer:
 def binomial_cohort(protocol: Protocol, *, failure: float, outlier_share: float = 0.5) -> Answer:
     """Return the smallest K with N · P(Bin(m, p) > j) ≤ failure: the tail itself, where the paper bounds it.
 
-    j = ⌊ε′K⌋ honest rows are set aside, m = K − ⌊εK⌋ rows are honest in the fullest cohort that is tolerated, and a
-    row is an outlier with a probability of at most p = `outlier_share` · ε′ (Lemma 4 of docs/theory/convergence.md,
+    j = ⌊ε′K⌋ honest updates are set aside, m = K − ⌊εK⌋ updates are honest in the fullest cohort that is tolerated, and
+    each is an outlier with a probability of at most p = `outlier_share` · ε′ (Lemma 4 of docs/theory/convergence.md,
     whose τ² has σ_b²/p). Because of the rounding a larger K may fail again.
 
     >>> protocol = Protocol(
@@ -175,9 +175,9 @@ def binomial_cohort(protocol: Protocol, *, failure: float, outlier_share: float 
     """
     from scipy.stats import binom  # takes a second, and most commands need none of it
 
-    allowed = probability("failure", failure)
-    slack = within("slack", protocol.slack, 0.0, 1.0, "above 0 and below 1", open_below=True, open_above=True)
-    part = within("outlier_share", outlier_share, 0.0, 1.0, "between 0 and 1", open_below=True, open_above=True)
+    allowed = check_probability("failure", failure)
+    slack = check_probability("slack", protocol.slack)
+    part = check_probability("outlier_share", outlier_share)
     share = protocol.tolerated / protocol.cohort_size
 
     def chances(sizes: Any) -> Any:
@@ -222,14 +222,14 @@ def rounds_for(problem: Problem, protocol: Protocol, *, target: float, theorem: 
     Let N(M) be the first round for a run of M rounds: it does not fall with M, so M ← N(M) started at 1 climbs to the
     smallest M with N(M) ≤ M, and no shorter run will do.
     """
-    goal = positive("target", target)
-    number, promised = _fewest_rounds(problem, protocol, goal, theorem)
+    goal = check_positive("target", target)
+    number, guarantee = _fewest_rounds(problem, protocol, goal, theorem)
     if number is None:
-        raise ParameterError(_why_not(promised, goal))
-    reached = float(promised.bound(number))
-    before = f", {float(promised.bound(number - 1)):.4g} one round earlier" if number else ""
-    because = f"{promised.quantity} is bounded by {reached:.4g}{before}; target {goal:g}, floor {promised.floor:.4g}"
-    return Answer(question="rounds", value=number, source=_source(promised), because=because)
+        raise ParameterError(_why_not(guarantee, goal))
+    reached = float(guarantee.bound(number))
+    before = f", {float(guarantee.bound(number - 1)):.4g} one round earlier" if number else ""
+    because = f"{guarantee.quantity} is bounded by {reached:.4g}{before}; target {goal:g}, floor {guarantee.floor:.4g}"
+    return Answer(question="rounds", value=number, source=_source(guarantee), because=because)
 
 
 def local_steps_for(
@@ -246,19 +246,19 @@ def local_steps_for(
     Every H is tried with every share of the largest step size that the theorem allows for it (pass `(1.0,)` for that
     one only), and the rounds are those of `rounds_for`; of equals the fewest local steps, then the larger step size.
     """
-    goal, limit = positive("target", target), whole("most_steps", most_steps)
-    shares = [positive("lr_shares", share) for share in lr_shares]
+    goal, limit = check_positive("target", target), check_whole("most_steps", most_steps)
+    shares = [check_positive("lr_shares", share) for share in lr_shares]
     best: tuple[int, int, float] | None = None
     nearest: tuple[Protocol, Guarantee] | None = None
     for steps in range(1, limit + 1):
-        largest = theorem(problem, protocol.changed(local_steps=steps)).lr_limit
+        largest = theorem(problem, protocol.with_changes(local_steps=steps)).lr_limit
         for share in shares:
-            tried = protocol.changed(local_steps=steps, lr=share * largest)
-            number, promised = _fewest_rounds(problem, tried, goal, theorem, best[0] if best else _MOST_ROUNDS)
+            tried = protocol.with_changes(local_steps=steps, lr=share * largest)
+            number, guarantee = _fewest_rounds(problem, tried, goal, theorem, best[0] if best else _MOST_ROUNDS)
             if number is not None and (best is None or (number, steps, -tried.lr) < best):
                 best = number, steps, -tried.lr
-            if nearest is None or _floor(promised) < _floor(nearest[1]):
-                nearest = tried, promised
+            if nearest is None or _floor(guarantee) < _floor(nearest[1]):
+                nearest = tried, guarantee
     if nearest is None:
         raise ParameterError(f"lr_shares must hold at least one share of the largest step size, got {lr_shares!r}")
     if best is None:
@@ -274,17 +274,17 @@ def batch_size_for(problem: Problem, protocol: Protocol, *, target: float, theor
 
     The variance of a mini-batch falls with b, and the floor with it: bisection, up to the points that a client holds.
     """
-    goal = positive("target", target)
+    goal = check_positive("target", target)
     most = protocol.num_points or _MOST_POINTS
 
-    def promised(points: int) -> Guarantee:
-        return theorem(problem, protocol.changed(batch_size=points))
+    def guarantee_of(points: int) -> Guarantee:
+        return theorem(problem, protocol.with_changes(batch_size=points))
 
-    if _floor(promised(most)) > goal:
-        raise ParameterError(f"not even batch_size = {most} will do: {_why_not(promised(most), goal)}")
-    size = most - last_holding(lambda less: _floor(promised(most - less)) <= goal, 0, most - 1)
-    found = promised(size)
-    before = f", {_floor(promised(size - 1)):.4g} with one point less" if size > 1 else ""
+    if _floor(guarantee_of(most)) > goal:
+        raise ParameterError(f"not even batch_size = {most} will do: {_why_not(guarantee_of(most), goal)}")
+    size = most - last_holding(lambda less: _floor(guarantee_of(most - less)) <= goal, 0, most - 1)
+    found = guarantee_of(size)
+    before = f", {_floor(guarantee_of(size - 1)):.4g} with one point less" if size > 1 else ""
     because = f"the floor of {found.quantity} is {found.floor:.4g}{before}; target {goal:g}"
     return Answer(question="batch size", value=size, source=_source(found), because=because)
 
@@ -307,27 +307,27 @@ def _fewest_rounds(
     """Return the least fixed point of `rounds_for` and the guarantee of a run so long; None if it is above `most`."""
     length = 1
     while True:
-        promised = theorem(problem, protocol.changed(rounds=length))
-        needed = _first_round(promised, goal, most)
+        guarantee = theorem(problem, protocol.with_changes(rounds=length))
+        needed = _first_round(guarantee, goal, most)
         if needed is None:
-            return None, promised
+            return None, guarantee
         if needed <= length:
-            return (needed if length == 1 else length), promised
+            return (needed if length == 1 else length), guarantee
         length = needed
 
 
-def _first_round(promised: Guarantee, goal: float, most: int) -> int | None:
+def _first_round(guarantee: Guarantee, goal: float, most: int) -> int | None:
     """Return the first round whose bound is at most the goal; None if none up to `most` is, or a condition fails."""
-    if promised.holds and promised.bound(0) <= goal:
+    if guarantee.holds and guarantee.bound(0) <= goal:
         return 0
     # A bound that is rounded to its floor would reach a target that equals the floor.
-    if not promised.holds or promised.floor >= goal or promised.bound(most) > goal:
+    if not guarantee.holds or guarantee.floor >= goal or guarantee.bound(most) > goal:
         return None
-    return first_holding(lambda rounds: promised.bound(rounds) <= goal, 0, most)
+    return first_holding(lambda rounds: guarantee.bound(rounds) <= goal, 0, most)
 
 
-def _source(promised: Guarantee) -> str:
-    return f"{promised.source}: {promised.theorem}"
+def _source(guarantee: Guarantee) -> str:
+    return f"{guarantee.source}: {guarantee.theorem}"
 
 
 def _cohort(protocol: Protocol, size: int, source: str, because: str) -> Answer:
@@ -338,20 +338,20 @@ def _cohort(protocol: Protocol, size: int, source: str, because: str) -> Answer:
     return Answer(question="cohort size", value=size, source=source, because=because)
 
 
-def _floor(promised: Guarantee) -> float:
+def _floor(guarantee: Guarantee) -> float:
     """Return the floor, infinite where a condition fails."""
-    return promised.floor if promised.holds else math.inf
+    return guarantee.floor if guarantee.holds else math.inf
 
 
-def _why_not(promised: Guarantee, goal: float) -> str:
+def _why_not(guarantee: Guarantee, goal: float) -> str:
     """Say which condition of a theorem fails, or what keeps its floor above the goal."""
-    failed = [each for each in promised.conditions if not each.passed]
+    failed = [each for each in guarantee.conditions if not each.passed]
     if failed:
         listed = "; ".join(f"{each.name}: {each.requirement}, got {each.value:.4g}" for each in failed)
-        return f"{_source(promised)}, does not apply, since a condition fails: {listed}"
-    said = f"target = {goal:.6g} is not reached by {_source(promised)}"
-    if promised.floor < goal:
-        return f"{said}, within {_MOST_ROUNDS:,} rounds, although its floor is {promised.floor:.6g}"
-    causes = sorted(promised.floors.items(), key=lambda item: item[1])
+        return f"{_source(guarantee)}, does not apply, since a condition fails: {listed}"
+    said = f"target = {goal:.6g} is not reached by {_source(guarantee)}"
+    if guarantee.floor < goal:
+        return f"{said}, within {_MOST_ROUNDS:,} rounds, although its floor is {guarantee.floor:.6g}"
+    causes = sorted(guarantee.floors.items(), key=lambda item: item[1])
     without = "; it would be " + ", ".join(f"{left:.4g} {name}" for name, left in causes) if causes else ""
-    return f"{said}, whose floor is {promised.floor:.6g}{without}"
+    return f"{said}, whose floor is {guarantee.floor:.6g}{without}"

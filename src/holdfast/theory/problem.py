@@ -65,7 +65,7 @@ class Problem(ValueObject):
 
 
 class Protocol(ValueObject):
-    """Algorithm 1 as numbers: who takes part, what a client does, what the rule is told.
+    """Algorithm 1 as numbers: who takes part, what a client does, what the rule assumes.
 
     >>> Protocol(num_clients=100, cohort_size=40, assumed_byzantine=10, local_steps=5, lr=0.1, rounds=10).tolerated
     10
@@ -78,7 +78,7 @@ class Protocol(ValueObject):
     num_byzantine: Count = 0
     """How many of the R clients are Byzantine."""
     assumed_byzantine: Count
-    """f, how many rows of a cohort the rule is told to distrust; ε̃ = f/K."""
+    """f, how many updates of a cohort the rule assumes to be Byzantine; ε̃ = f/K."""
     local_steps: Number = 1
     """H."""
     batch_size: Number | Literal["full"] = "full"
@@ -96,9 +96,9 @@ class Protocol(ValueObject):
     kappa: Annotated[float, Field(ge=1.0), BeforeValidator(real_number)] = KAPPA
     """κ of mode "auto"."""
     slack: Annotated[float, Field(ge=0.0, lt=1.0), BeforeValidator(real_number)] = 0.0
-    """ε′, the share of a cohort that is set aside for honest rows far from the others: ⌈ε′K⌉ of the f rows."""
+    """ε′, the share of a cohort that is set aside for honest updates far from the others: ⌈ε′K⌉ of the f updates."""
     failure: Annotated[float, Field(gt=0.0, lt=1.0), BeforeValidator(real_number)] = 0.01
-    """How likely the honest rows of some round may be to spread more than a high-probability bound says."""
+    """How likely the honest updates of some round may be to spread more than a high-probability bound says."""
     uniform: bool = True
     """Whether cohorts are drawn uniformly; otherwise all Byzantine clients may meet in one."""
 
@@ -125,6 +125,11 @@ class Protocol(ValueObject):
         return self
 
     @property
+    def population(self) -> dict[str, int]:
+        """R, B and K, as the functions of `holdfast.theory.sampling` ask for them."""
+        return self.model_dump(include={"num_clients", "num_byzantine", "cohort_size"})
+
+    @property
     def fraction(self) -> float:
         """ε̃ = f/K, the share of a cohort that the rule distrusts."""
         return self.assumed_byzantine / self.cohort_size
@@ -136,7 +141,7 @@ class Protocol(ValueObject):
 
     @property
     def tolerated(self) -> int:
-        """How many Byzantine rows a cohort may have: f − ⌈ε′K⌉."""
+        """How many Byzantine updates a cohort may have: f − ⌈ε′K⌉."""
         return self.assumed_byzantine - self.set_aside
 
     @property
@@ -154,7 +159,7 @@ class Protocol(ValueObject):
             gradient_variance=gradient_variance, batch_size=self.batch_size, num_points=self.num_points
         )
 
-    def changed(self, **parameters: object) -> Protocol:
+    def with_changes(self, **parameters: object) -> Protocol:
         """Return the protocol with some of its numbers changed, checked like a new one."""
         unknown = parameters.keys() - type(self).model_fields.keys()
         if unknown:

@@ -9,30 +9,35 @@ from holdfast.errors import ParameterError
 from holdfast.values import real_number, whole_number
 
 
-def positive(name: str, value: Any) -> float:
+def check_positive(name: str, value: Any) -> float:
     """Return a finite number above 0.
 
-    >>> positive("smoothness", -1)
+    >>> check_positive("smoothness", -1)
     Traceback (most recent call last):
     holdfast.errors.ParameterError: smoothness must be a finite number above 0, got -1
     """
-    return within(name, value, 0.0, math.inf, "a finite number above 0", open_below=True)
+    return check_between(name, value, 0.0, math.inf, "a finite number above 0", open_below=True)
 
 
-def not_negative(name: str, value: Any) -> float:
+def check_not_negative(name: str, value: Any) -> float:
     """Return a finite number of at least 0."""
-    return within(name, value, 0.0, math.inf, "a finite number of at least 0")
+    return check_between(name, value, 0.0, math.inf, "a finite number of at least 0")
 
 
-def probability(name: str, value: Any) -> float:
+def check_probability(name: str, value: Any) -> float:
     """Return a number strictly between 0 and 1."""
-    return within(name, value, 0.0, 1.0, "a number strictly between 0 and 1", open_below=True, open_above=True)
+    return check_between(name, value, 0.0, 1.0, "a number strictly between 0 and 1", open_below=True, open_above=True)
 
 
-def whole(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
+def check_share(name: str, value: Any) -> float:
+    """Return a number from 0 to 1."""
+    return check_between(name, value, 0.0, 1.0, "a number from 0 to 1")
+
+
+def check_whole(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
     """Return a whole number from `least` to `most`.
 
-    >>> whole("cohort_size", 50, most=40)
+    >>> check_whole("cohort_size", 50, most=40)
     Traceback (most recent call last):
     holdfast.errors.ParameterError: cohort_size must be a whole number from 1 to 40, got 50
     """
@@ -46,7 +51,7 @@ def whole(name: str, value: Any, least: int = 1, most: int | None = None) -> int
     return number
 
 
-def within(
+def check_between(
     name: str, value: Any, low: float, high: float, allowed: str, *, open_below: bool = False, open_above: bool = False
 ) -> float:
     """Return a finite number from `low` to `high`; `allowed` is what to say otherwise."""
@@ -61,42 +66,42 @@ def within(
     return number
 
 
-def curvatures(smoothness: Any, strong_convexity: Any) -> tuple[float, float]:
+def check_curvatures(smoothness: Any, strong_convexity: Any) -> tuple[float, float]:
     """Return L > 0 and 0 < μ ≤ L.
 
-    >>> curvatures(1.0, 2.0)
+    >>> check_curvatures(1.0, 2.0)
     Traceback (most recent call last):
     holdfast.errors.ParameterError: strong_convexity must be above 0 and at most smoothness = 1, got 2.0
     """
-    big = positive("smoothness", smoothness)
+    big = check_positive("smoothness", smoothness)
     allowed = f"above 0 and at most smoothness = {big:g}"
-    return big, within("strong_convexity", strong_convexity, 0.0, big, allowed, open_below=True)
+    return big, check_between("strong_convexity", strong_convexity, 0.0, big, allowed, open_below=True)
 
 
-def step_size(lr: Any, limit: float, reason: str) -> float:
+def check_step_size(lr: Any, limit: float, reason: str) -> float:
     """Return η with 0 < η ≤ `limit`; `reason` is the limit as a formula."""
     allowed = f"above 0 and at most {reason} = {limit:.6g}"
     # A user who computed 1/(8HL) in another order of operations is not refused for the last bit.
-    return within("lr", lr, 0.0, limit * (1.0 + 1e-12), allowed, open_below=True)
+    return check_between("lr", lr, 0.0, limit * (1.0 + 1e-12), allowed, open_below=True)
 
 
-def synchronised(total_steps: Any, local_steps: Any) -> tuple[int, int]:
+def check_synchronised(total_steps: Any, local_steps: Any) -> tuple[int, int]:
     """Return T and H, of which T is a multiple.
 
-    >>> synchronised(50, 5), synchronised(0, 5)
+    >>> check_synchronised(50, 5), check_synchronised(0, 5)
     ((50, 5), (0, 5))
     """
-    steps = whole("local_steps", local_steps)
-    total = whole("total_steps", total_steps, least=0)
+    steps = check_whole("local_steps", local_steps)
+    total = check_whole("total_steps", total_steps, least=0)
     if total % steps:
         raise ParameterError(f"total_steps must be a multiple of local_steps = {steps}, got {total_steps!r}")
     return total, steps
 
 
-def cohort(cohort_size: Any, num_clients: Any) -> tuple[int, int]:
+def check_cohort(cohort_size: Any, num_clients: Any) -> tuple[int, int]:
     """Return K and R with 1 ≤ K ≤ R."""
-    clients = whole("num_clients", num_clients)
-    return whole("cohort_size", cohort_size, most=clients), clients
+    clients = check_whole("num_clients", num_clients)
+    return check_whole("cohort_size", cohort_size, most=clients), clients
 
 
 def _refused(name: str, value: Any, allowed: str) -> ParameterError:

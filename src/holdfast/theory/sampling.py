@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.errors import ParameterError
-from holdfast.theory.ranges import probability, whole, within
+from holdfast.theory.ranges import check_probability, check_share, check_whole
 from holdfast.theory.search import first_of_all, last_holding
 
 _MOST_CLIENTS = 1_000_000_000
@@ -35,8 +35,8 @@ def excess_probability(*, num_clients: int, num_byzantine: int, cohort_size: int
     >>> round(excess_probability(num_clients=4, num_byzantine=2, cohort_size=2, tolerated=1), 12)  # 1 of 6 cohorts
     0.166666666667
     """
-    clients, liars, cohort = _population(num_clients, num_byzantine, cohort_size)
-    return float(_tail(whole("tolerated", tolerated, 0, cohort), clients, liars, cohort))
+    clients, byzantine, cohort = _population(num_clients, num_byzantine, cohort_size)
+    return float(_tail(check_whole("tolerated", tolerated, 0, cohort), clients, byzantine, cohort))
 
 
 def log_excess_probability(*, num_clients: int, num_byzantine: int, cohort_size: int, tolerated: int) -> float:
@@ -48,18 +48,18 @@ def log_excess_probability(*, num_clients: int, num_byzantine: int, cohort_size:
     >>> round(log_excess_probability(num_clients=9_000, num_byzantine=900, cohort_size=900, tolerated=890), 6)
     -2804.909301
     """
-    clients, liars, cohort = _population(num_clients, num_byzantine, cohort_size)
-    bound = whole("tolerated", tolerated, 0, cohort)
-    chance = float(_tail(bound, clients, liars, cohort))
+    clients, byzantine, cohort = _population(num_clients, num_byzantine, cohort_size)
+    bound = check_whole("tolerated", tolerated, 0, cohort)
+    chance = float(_tail(bound, clients, byzantine, cohort))
     if chance > 1e-300:
         return math.log(chance)
-    if bound >= min(liars, cohort):
+    if bound >= min(byzantine, cohort):
         return -math.inf
-    x = np.arange(bound + 1, min(liars, cohort), dtype=np.float64)
-    ratios = (liars - x) * (cohort - x) / ((x + 1.0) * (clients - liars - cohort + x + 1.0))
+    x = np.arange(bound + 1, min(byzantine, cohort), dtype=np.float64)
+    ratios = (byzantine - x) * (cohort - x) / ((x + 1.0) * (clients - byzantine - cohort + x + 1.0))
     from scipy.stats import hypergeom  # takes a second, and most commands need none of it
 
-    first = float(hypergeom.logpmf(bound + 1, clients, liars, cohort))
+    first = float(hypergeom.logpmf(bound + 1, clients, byzantine, cohort))
     return first + math.log1p(float(np.cumprod(ratios).sum()))
 
 
@@ -75,7 +75,7 @@ def run_excess_probability(
     chance = excess_probability(
         num_clients=num_clients, num_byzantine=num_byzantine, cohort_size=cohort_size, tolerated=tolerated
     )
-    return float(_any_of(chance, whole("rounds", rounds, 0)))
+    return float(_any_of(chance, check_whole("rounds", rounds, 0)))
 
 
 def tolerated_of(*, cohort_size: int, fraction: float) -> int:
@@ -87,7 +87,7 @@ def tolerated_of(*, cohort_size: int, fraction: float) -> int:
     >>> tolerated_of(cohort_size=40, fraction=0.25), tolerated_of(cohort_size=100, fraction=0.29)
     (10, 29)
     """
-    return int(_floor(_share(fraction), whole("cohort_size", cohort_size)))
+    return int(_floor(check_share("fraction", fraction), check_whole("cohort_size", cohort_size)))
 
 
 def fraction_excess_probability(
@@ -98,9 +98,9 @@ def fraction_excess_probability(
     >>> fraction_excess_probability(num_clients=1_000, num_byzantine=100, cohort_size=100, fraction=0.25) < 1e-6
     True
     """
-    clients, liars, cohort = _population(num_clients, num_byzantine, cohort_size)
+    clients, byzantine, cohort = _population(num_clients, num_byzantine, cohort_size)
     bound = tolerated_of(cohort_size=cohort, fraction=fraction)
-    return float(_any_of(_tail(bound, clients, liars, cohort), whole("rounds", rounds, 0)))
+    return float(_any_of(_tail(bound, clients, byzantine, cohort), check_whole("rounds", rounds, 0)))
 
 
 def smallest_cohort(
@@ -120,20 +120,21 @@ def smallest_cohort(
     >>> smallest_cohort(num_clients=10_000, num_byzantine=1_000, fraction=0.25, rounds=1_000, failure=0.01)
     92
     """
-    clients = whole("num_clients", num_clients, most=_MOST_CLIENTS)
-    liars = whole("num_byzantine", num_byzantine, 0, clients)
-    alpha, number, allowed = _share(fraction), whole("rounds", rounds, 0), probability("failure", failure)
+    clients = check_whole("num_clients", num_clients, most=_MOST_CLIENTS)
+    byzantine = check_whole("num_byzantine", num_byzantine, 0, clients)
+    alpha, number = check_share("fraction", fraction), check_whole("rounds", rounds, 0)
+    allowed = check_probability("failure", failure)
 
-    def fulfilled(sizes: Any) -> Any:
+    def holds(sizes: Any) -> Any:
         bounds = _floor(alpha, sizes)
         first = (bounds > _floor(alpha, sizes - 1)) | (sizes == 1)
         good = np.zeros(sizes.shape, dtype=bool)
-        good[first] = _any_of(_tail(bounds[first], clients, liars, sizes[first]), number) <= allowed
+        good[first] = _any_of(_tail(bounds[first], clients, byzantine, sizes[first]), number) <= allowed
         return good
 
-    size = first_of_all(fulfilled, _last_worth_looking_at(clients, liars, alpha, number, allowed))
+    size = first_of_all(holds, _last_worth_looking_at(clients, byzantine, alpha, number, allowed))
     if size is None:
-        raise ParameterError(_impossible(clients, liars, alpha, number, allowed))
+        raise ParameterError(_impossible(clients, byzantine, alpha, number, allowed))
     return size
 
 
@@ -148,55 +149,51 @@ def most_byzantine(
     1058
     """
     clients, _, cohort = _population(num_clients, 0, cohort_size)
-    bound, number = whole("tolerated", tolerated, 0, cohort), whole("rounds", rounds, 0)
-    allowed = probability("failure", failure)
+    bound, number = check_whole("tolerated", tolerated, 0, cohort), check_whole("rounds", rounds, 0)
+    allowed = check_probability("failure", failure)
 
-    def fulfilled(liars: int) -> bool:
-        return bool(_any_of(_tail(bound, clients, liars, cohort), number) <= allowed)
+    def holds(byzantine: int) -> bool:
+        return bool(_any_of(_tail(bound, clients, byzantine, cohort), number) <= allowed)
 
-    return last_holding(fulfilled, bound, clients)
+    return last_holding(holds, bound, clients)
 
 
 def tolerated_for(
     *, num_clients: int, num_byzantine: int, cohort_size: int, rounds: int = 1, failure: float = 0.01
 ) -> int:
-    """Return the smallest f a rule must be told so that, with probability 1 − failure, no cohort of N exceeds it.
+    """Return the smallest f that a rule must assume so that, with probability 1 − failure, no cohort of N exceeds it.
 
     P(X > f) falls with f, and is 0 for f = min(B, K): bisection.
 
     >>> tolerated_for(num_clients=10_000, num_byzantine=1_000, cohort_size=100, rounds=1_000, failure=0.01)
     25
     """
-    clients, liars, cohort = _population(num_clients, num_byzantine, cohort_size)
-    number, allowed = whole("rounds", rounds, 0), probability("failure", failure)
-    most = min(liars, cohort)
+    clients, byzantine, cohort = _population(num_clients, num_byzantine, cohort_size)
+    number, allowed = check_whole("rounds", rounds, 0), check_probability("failure", failure)
+    most = min(byzantine, cohort)
 
-    def fulfilled(below_most: int) -> bool:
-        return bool(_any_of(_tail(most - below_most, clients, liars, cohort), number) <= allowed)
+    def holds(below_most: int) -> bool:
+        return bool(_any_of(_tail(most - below_most, clients, byzantine, cohort), number) <= allowed)
 
-    return most - last_holding(fulfilled, 0, most)
+    return most - last_holding(holds, 0, most)
 
 
 def _population(num_clients: Any, num_byzantine: Any, cohort_size: Any) -> tuple[int, int, int]:
     """Return R, B and K with 0 ≤ B ≤ R and 1 ≤ K ≤ R."""
-    clients = whole("num_clients", num_clients, most=_MOST_CLIENTS)
-    liars = whole("num_byzantine", num_byzantine, 0, clients)
-    return clients, liars, whole("cohort_size", cohort_size, most=clients)
-
-
-def _share(fraction: Any) -> float:
-    return within("fraction", fraction, 0.0, 1.0, "a number from 0 to 1")
+    clients = check_whole("num_clients", num_clients, most=_MOST_CLIENTS)
+    byzantine = check_whole("num_byzantine", num_byzantine, 0, clients)
+    return clients, byzantine, check_whole("cohort_size", cohort_size, most=clients)
 
 
 def _floor(fraction: float, sizes: Any) -> Any:
     return np.floor(np.multiply(fraction * (1.0 + _WHOLE), sizes)).astype(np.int64)
 
 
-def _tail(bounds: Any, clients: int, liars: int, cohorts: Any) -> Any:
+def _tail(bounds: Any, clients: int, byzantine: int, cohorts: Any) -> Any:
     """Return P(X > bound) for numbers or arrays of cohorts."""
     from scipy.stats import hypergeom  # takes a second, and most commands need none of it
 
-    return np.clip(hypergeom.sf(bounds, clients, liars, cohorts), 0.0, 1.0)
+    return np.clip(hypergeom.sf(bounds, clients, byzantine, cohorts), 0.0, 1.0)
 
 
 def _any_of(chances: Any, rounds: int) -> Any:
@@ -205,19 +202,19 @@ def _any_of(chances: Any, rounds: int) -> Any:
         return -np.expm1(rounds * np.log1p(-np.asarray(chances))) if rounds else np.zeros_like(chances)
 
 
-def _last_worth_looking_at(clients: int, liars: int, fraction: float, rounds: int, failure: float) -> int:
+def _last_worth_looking_at(clients: int, byzantine: int, fraction: float, rounds: int, failure: float) -> int:
     """Return a cohort size beyond which Hoeffding's inequality rules the condition out, or R."""
-    if liars <= _floor(fraction, clients) or not rounds:
+    if byzantine <= _floor(fraction, clients) or not rounds:
         return clients
-    gap = max(liars / clients - fraction * (1.0 + _WHOLE), 1e-16)
+    gap = max(byzantine / clients - fraction * (1.0 + _WHOLE), 1e-16)
     enough = -math.log1p(-failure) / rounds / (2.0 * gap * gap)  # exp(−2K gap²) < (1 − failure)^(1/N) from there on
     return clients if enough >= clients else max(1, math.ceil(enough))
 
 
-def _impossible(clients: int, liars: int, fraction: float, rounds: int, failure: float) -> str:
+def _impossible(clients: int, byzantine: int, fraction: float, rounds: int, failure: float) -> str:
     return (
         f"no cohort_size from 1 to num_clients = {clients} keeps the probability of more than a fraction {fraction:g} "
-        f"of Byzantine clients in any of {rounds} rounds at or below failure = {failure:g}: num_byzantine = {liars} "
-        f"exceeds this fraction of all clients, so that larger cohorts only come closer to what they should not hold; "
-        f"allowed is num_byzantine up to {int(_floor(fraction, clients))}"
+        f"of Byzantine clients in any of {rounds} rounds at or below failure = {failure:g}: num_byzantine = "
+        f"{byzantine} exceeds this fraction of all clients, so that larger cohorts only come closer to what they "
+        f"should not hold; allowed is num_byzantine up to {int(_floor(fraction, clients))}"
     )

@@ -23,7 +23,15 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv
 
 from holdfast.errors import ParameterError
-from holdfast.theory.ranges import not_negative, positive, probability, step_size, whole, within
+from holdfast.theory.ranges import (
+    check_between,
+    check_not_negative,
+    check_positive,
+    check_probability,
+    check_share,
+    check_step_size,
+    check_whole,
+)
 
 Vector = NDArray[np.float64]
 
@@ -40,10 +48,10 @@ def lipschitz(*, lr: float, smoothness: float, strong_convexity: float = 0.0) ->
     >>> round(lipschitz(lr=0.1, smoothness=1.0, strong_convexity=0.5), 3), lipschitz(lr=0.5, smoothness=1.0)
     (0.95, 1.5)
     """
-    curvature, strength = positive("smoothness", smoothness), _strength(strong_convexity, smoothness)
+    curvature, strength = check_positive("smoothness", smoothness), _strength(strong_convexity, smoothness)
     if not strength:
-        return 1.0 + positive("lr", lr) * curvature
-    return max(0.0, 1.0 - step_size(lr, 2.0 / (curvature + strength), "2/(L + μ)") * strength)
+        return 1.0 + check_positive("lr", lr) * curvature
+    return max(0.0, 1.0 - check_step_size(lr, 2.0 / (curvature + strength), "2/(L + μ)") * strength)
 
 
 def growth(factor: float, steps: int) -> float:
@@ -52,7 +60,7 @@ def growth(factor: float, steps: int) -> float:
     >>> growth(1.0, 5), growth(0.5, 3)
     (5.0, 1.75)
     """
-    rate, number = not_negative("factor", factor), whole("steps", steps, least=0)
+    rate, number = check_not_negative("factor", factor), check_whole("steps", steps, least=0)
     if rate in {0.0, 1.0} or number == 0:
         return float(number if rate else min(number, 1))
     exponent = number * math.log(rate)
@@ -90,7 +98,7 @@ def mean_deviation(
     """
     rate = lipschitz(lr=lr, smoothness=smoothness, strong_convexity=strong_convexity)
     apart, spread = _roots(dissimilarity, noise)
-    steps, honest = whole("local_steps", local_steps), whole("num_honest", num_honest)
+    steps, honest = check_whole("local_steps", local_steps), check_whole("num_honest", num_honest)
     bent = lr * smoothness * sum(math.sqrt(growth(rate * rate, t)) for t in range(1, steps))
     return _times(growth(rate, steps), apart) + _times(math.sqrt(steps / honest) + bent, spread)
 
@@ -108,7 +116,8 @@ def likely_deviation(
     r"""Return τ = A₁ κ + √(A₂ σ_b² / p): a client has ‖y − a_k‖ > τ with a probability of at most p (Markov)."""
     rate = lipschitz(lr=lr, smoothness=smoothness, strong_convexity=strong_convexity)
     apart, spread = _roots(dissimilarity, noise)
-    chance = within("outlier_probability", outlier_probability, 0.0, 1.0, "above 0 and at most 1", open_below=True)
+    allowed = "above 0 and at most 1"
+    chance = check_between("outlier_probability", outlier_probability, 0.0, 1.0, allowed, open_below=True)
     unlucky = spread / math.sqrt(chance)
     return _times(growth(rate, local_steps), apart) + _times(math.sqrt(growth(rate * rate, local_steps)), unlucky)
 
@@ -119,9 +128,9 @@ def concentration_failure(*, num_honest: int, spare: int, outlier_probability: f
     >>> f"{concentration_failure(num_honest=85, spare=10, outlier_probability=0.01):.1e}"
     '1.1e-09'
     """
-    honest = whole("num_honest", num_honest)
-    room = whole("spare", spare, least=0, most=honest)
-    chance = within("outlier_probability", outlier_probability, 0.0, 1.0, "a number from 0 to 1")
+    honest = check_whole("num_honest", num_honest)
+    room = check_whole("spare", spare, least=0, most=honest)
+    chance = check_share("outlier_probability", outlier_probability)
     from scipy.stats import binom  # takes a second, and most commands need none of it
 
     return float(binom.sf(room, honest, chance))
@@ -134,9 +143,9 @@ def largest_outlier_probability(*, num_honest: int, spare: int, failure: float) 
     >>> abs(concentration_failure(num_honest=85, spare=10, outlier_probability=chance) / 1e-4 - 1) < 1e-9
     True
     """
-    honest = whole("num_honest", num_honest)
-    room = whole("spare", spare, least=0, most=honest)
-    allowed = probability("failure", failure)
+    honest = check_whole("num_honest", num_honest)
+    room = check_whole("spare", spare, least=0, most=honest)
+    allowed = check_probability("failure", failure)
     return 1.0 if room == honest else float(betaincinv(room + 1, honest - room, allowed))
 
 
@@ -152,7 +161,7 @@ def decoding_error(*, constant: float, fraction: float, deviation: float, mean: 
 
 def distance_floor(*, error: float, lr: float, local_steps: int, smoothness: float, strong_convexity: float) -> float:
     """Return the limit (η s / (1 − ρᴴ))² of `distance_bound`, ρ = 1 − ημ."""
-    limit = _distance_limit(error, lr, whole("local_steps", local_steps), smoothness, strong_convexity)
+    limit = _distance_limit(error, lr, check_whole("local_steps", local_steps), smoothness, strong_convexity)
     return limit * limit
 
 
@@ -170,8 +179,8 @@ def distance_bound(
 
     Theorem 1 of docs/theory/convergence.md; D₀² = ‖x_0 − x*‖². The same for ‖x_k − x*‖² itself if s bounds every error.
     """
-    number, start = np.asarray(rounds, dtype=np.float64), math.sqrt(not_negative("distance", distance))
-    limit = _distance_limit(error, lr, whole("local_steps", local_steps), smoothness, strong_convexity)
+    number, start = np.asarray(rounds, dtype=np.float64), math.sqrt(check_not_negative("distance", distance))
+    limit = _distance_limit(error, lr, check_whole("local_steps", local_steps), smoothness, strong_convexity)
     left = local_steps * number * _log_contraction(lr, smoothness, strong_convexity)
     with np.errstate(over="ignore"):
         return np.square(np.exp(left) * start - np.expm1(left) * limit)
@@ -185,8 +194,8 @@ def descent_constant(*, lr: float, local_steps: int, smoothness: float) -> float
     Raises:
         ParameterError: ηHL is so large that a round need not lower F at all.
     """
-    steps, curvature = whole("local_steps", local_steps), positive("smoothness", smoothness)
-    reach = positive("lr", lr) * steps * curvature
+    steps, curvature = check_whole("local_steps", local_steps), check_positive("smoothness", smoothness)
+    reach = check_positive("lr", lr) * steps * curvature
     bend = growth(1.0 + lr * curvature, steps) / steps - 1.0 if reach < 1.0 else math.inf
     ratio = bend / (1.0 - bend) if bend < 1.0 else math.inf
     if not ratio * ratio < 1.0 - reach:
@@ -199,7 +208,7 @@ def descent_constant(*, lr: float, local_steps: int, smoothness: float) -> float
 def gradient_floor(*, error: float, lr: float, local_steps: int, smoothness: float) -> float:
     """Return the limit c s²/H² of `gradient_bound`."""
     constant = descent_constant(lr=lr, local_steps=local_steps, smoothness=smoothness)
-    level = not_negative("error", error) / local_steps
+    level = check_not_negative("error", error) / local_steps
     return constant * level * level
 
 
@@ -211,12 +220,12 @@ def gradient_bound(rounds: Any, *, gap: float, error: float, lr: float, local_st
     number = np.asarray(rounds, dtype=np.float64)
     limit = gradient_floor(error=error, lr=lr, local_steps=local_steps, smoothness=smoothness)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        return np.where(number > 0, 2.0 * not_negative("gap", gap) / (lr * local_steps * number) + limit, np.inf)
+        return np.where(number > 0, 2.0 * check_not_negative("gap", gap) / (lr * local_steps * number) + limit, np.inf)
 
 
 def _roots(dissimilarity: Any, noise: Any) -> tuple[float, float]:
     """Return κ and σ_b."""
-    return math.sqrt(not_negative("dissimilarity", dissimilarity)), math.sqrt(not_negative("noise", noise))
+    return math.sqrt(check_not_negative("dissimilarity", dissimilarity)), math.sqrt(check_not_negative("noise", noise))
 
 
 def _times(factor: float, size: float) -> float:
@@ -235,13 +244,13 @@ def _log_contraction(lr: float, smoothness: float, strong_convexity: float) -> f
 def _distance_limit(error: float, lr: float, steps: int, smoothness: float, strong_convexity: float) -> float:
     """Return η s/(1 − ρᴴ), and s/(μH) where ημ is too small a number."""
     shrunk = -math.expm1(steps * _log_contraction(lr, smoothness, strong_convexity))
-    reached = not_negative("error", error)
+    reached = check_not_negative("error", error)
     return lr * reached / shrunk if shrunk > 0.0 else reached / strong_convexity / steps
 
 
 def _strength(strong_convexity: Any, smoothness: float) -> float:
     allowed = f"from 0 to smoothness = {smoothness:g}"
-    return within("strong_convexity", strong_convexity, 0.0, smoothness, allowed)
+    return check_between("strong_convexity", strong_convexity, 0.0, smoothness, allowed)
 
 
 @lru_cache(maxsize=1024)
@@ -253,7 +262,7 @@ def largest_reach(local_steps: int) -> float:
     >>> largest_reach(1), round(largest_reach(100), 3)
     (1.0, 0.622)
     """
-    steps = whole("local_steps", local_steps)
+    steps = check_whole("local_steps", local_steps)
 
     def lowers(reach: float) -> bool:
         bend = growth(1.0 + reach / steps, steps) / steps - 1.0

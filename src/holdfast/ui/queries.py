@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Self, final
 
 from holdfast.errors import ParameterError, find
-from holdfast.server.history import RunSummary, State
+from holdfast.server.history import RunState, RunSummary
 from holdfast.ui.catalogue import Listing, RunEntry
 
 LARGEST_PAGE = 200
@@ -21,7 +21,7 @@ def _progress(run: RunSummary) -> float | None:
 
 SORTS: Mapping[str, Callable[[RunEntry], Any]] = {
     "name": lambda entry: entry.place.lower(),
-    "state": lambda entry: list(State).index(entry.summary.state),
+    "state": lambda entry: list(RunState).index(entry.summary.state),
     "progress": lambda entry: _progress(entry.summary),
     "accuracy": lambda entry: entry.summary.last_accuracy,
     "rule": lambda entry: entry.summary.rule.lower() or None,
@@ -43,7 +43,7 @@ class Query:
 
     search: str = ""
     """Words that must all be in the name, the rule, the attack or the data."""
-    state: State | None = None
+    state: RunState | None = None
     sort: str = "changed"
     descending: bool = True
     page: int = 1
@@ -55,7 +55,7 @@ class Query:
         sort = asked.get("sort", "-changed")
         find("order of the list", sort.removeprefix("-"), SORTS)
         state = asked.get("state", "")
-        known = {each.value: each for each in State}
+        known = {each.value: each for each in RunState}
         return cls(
             search=asked.get("search", "")[:_LONGEST],
             state=find("state", state, known) if state else None,
@@ -84,7 +84,7 @@ class Query:
             "pages": pages,
             "matching": len(ordered),
             "total": len(listing.entries),
-            "states": {state.value: states[state.value] for state in State},
+            "states": {state.value: states[state.value] for state in RunState},
             "version": listing.version,
         }
 

@@ -31,7 +31,7 @@ from holdfast.errors import ParameterError, UnknownNameError
 from holdfast.flower.redteam import (
     BEHAVIOURS,
     MALFORMED,
-    SilenceKept,
+    SilentClientError,
     attacking,
     byzantine,
     crashing,
@@ -55,7 +55,7 @@ UNABLE = {name: attack for name, attack in EVERY.items() if name not in ABLE}
 def simulated(attack: Attack, own: Tensor, *, seed: int, number: int, cohort_size: int) -> Forged:
     """Return what the simulator's adversary forges with one client, if it sees nothing else."""
     honest = torch.ones(cohort_size - 1, len(own))
-    context = AttackContext(number, ServerView(round=number), np.arange(cohort_size))
+    context = AttackContext(ServerView(round=number), np.arange(cohort_size))
     return Adversary(attack, OWN, seed).forge(own[None], honest, Mean(), context)
 
 
@@ -141,7 +141,7 @@ def test_mimic_remembers_as_it_does_in_the_simulator() -> None:
     memory: Any = {}
     for number in range(3):
         own = update_in(answer(message=message_of(round=number)))
-        moment = AttackContext(number, ServerView(round=number), np.arange(10), memory)
+        moment = AttackContext(ServerView(round=number), np.arange(10), memory)
         expected = Adversary(attack, OWN, 0).forge(own[None], torch.ones(9, len(own)), Mean(), moment)
         memory = expected.memory
         forged = update_in(answer([attacking(attack)], message_of(round=number), context))
@@ -149,7 +149,7 @@ def test_mimic_remembers_as_it_does_in_the_simulator() -> None:
 
 
 def test_a_client_that_keeps_silent_sends_nothing() -> None:
-    with pytest.raises(SilenceKept, match=r"Silence\(\) sends nothing in round 3"):
+    with pytest.raises(SilentClientError, match=r"Silence\(\) sends nothing in round 3"):
         answer([byzantine("silence")])
 
 

@@ -31,7 +31,7 @@ def test_the_rows_are_those_of_the_simulators_adversary(name: str) -> None:
     updates, before = rows(), rows()
     view = ServerView(round=2, model=torch.zeros(6))
     order = np.array([CLIENTS[i] for i in LIARS + HONEST], dtype=object)
-    context = AttackContext(2, view, order)
+    context = AttackContext(view, order)
     expected = Adversary(EVERY[name], EVERYTHING, 3).forge(before[LIARS], before[HONEST], RULE, context)
     tampering: Tampering = Omniscient(EVERY[name], byzantine={"b", "f"}, seed=3)
     tampering.tamper(updates, list(CLIENTS), RULE, view)
@@ -79,7 +79,7 @@ def test_what_it_remembers_lasts() -> None:
         view = ServerView(round=number)
         order = np.array([CLIENTS[i] for i in LIARS + HONEST], dtype=object)
         expected = Adversary(adversary.attack, EVERYTHING, 0).forge(
-            before[LIARS], before[HONEST], RULE, AttackContext(number, view, order, memory)
+            before[LIARS], before[HONEST], RULE, AttackContext(view, order, memory)
         )
         memory = dict(expected.memory)
         adversary.tamper(updates, list(CLIENTS), RULE, view)

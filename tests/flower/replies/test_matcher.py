@@ -8,7 +8,7 @@ from flwr.common.constant import ErrorCode
 from tests.flower.federations import LR, one_round
 
 from holdfast.flower import Fault, RageStrategy
-from holdfast.flower.replies.matcher import DETAIL, written
+from holdfast.flower.replies.matcher import DETAIL, escape_detail
 from holdfast.server.record import RoundRecord
 
 
@@ -31,8 +31,8 @@ def test_a_client_whose_time_is_over_is_silent_whoever_notices_first(code: int, 
 
 
 def test_what_is_short_enough_is_written_down_whole() -> None:
-    assert written("x" * DETAIL) == "x" * DETAIL
-    assert written("x" * DETAIL + "y") == "x" * DETAIL + "…"
+    assert escape_detail("x" * DETAIL) == "x" * DETAIL
+    assert escape_detail("x" * DETAIL + "y") == "x" * DETAIL + "…"
 
 
 def test_what_a_client_says_is_written_down_short_on_one_line_and_can_be_read_back() -> None:

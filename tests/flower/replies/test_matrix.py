@@ -19,7 +19,6 @@ from tests.flower.federations import (
     LR,
     NODES,
     assert_a_model_like,
-    clocked,
     config_in,
     everyone,
     flower_array,
@@ -33,7 +32,7 @@ from tests.flower.federations import (
     update_of,
     values_of,
 )
-from tests.flower.grids import Clock, ScriptedGrid, identify
+from tests.flower.grids import Clock, ScriptedGrid
 
 from holdfast.aggregators import Mean, Median, Rage
 from holdfast.errors import ReplyError
@@ -44,11 +43,7 @@ from holdfast.flower.replies.matcher import DETAIL, ReplyMatcher
 from holdfast.flower.replies.stream import Unreadable
 from holdfast.flower.strategy import RageStrategy, RobustStrategy
 
-
-@pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    identify()
-    return clocked(monkeypatch)
+pytestmark = pytest.mark.usefixtures("clock")
 
 
 def claiming(reply: Message, *, sender: int | None = None, answers: str | None = None) -> Message:

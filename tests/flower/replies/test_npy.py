@@ -13,7 +13,7 @@ from flwr.app import Array
 from holdfast.errors import ReplyError
 from holdfast.flower.faults import Fault
 from holdfast.flower.layout import ArraySpec, Kind, NDArray
-from holdfast.flower.replies.npy import MOST_HEADER, described, read_array, shown
+from holdfast.flower.replies.npy import MOST_HEADER, describe_error, read_array, short_repr
 
 VALUES = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -204,7 +204,7 @@ def test_fields_of_the_wrong_type_are_refused(field: str, value: Any, fault: Fau
 
 
 def test_what_is_shown_of_a_reply_is_short() -> None:
-    assert len(shown("x" * 10**7)) <= 80
-    assert len(shown(("x" * 10**6,) * 10**3)) <= 80
-    assert len(described(ValueError("x" * 10**7))) <= 100
-    assert described(ValueError(10**5000)) == "ValueError"
+    assert len(short_repr("x" * 10**7)) <= 80
+    assert len(short_repr(("x" * 10**6,) * 10**3)) <= 80
+    assert len(describe_error(ValueError("x" * 10**7))) <= 100
+    assert describe_error(ValueError(10**5000)) == "ValueError"

@@ -18,7 +18,7 @@ from tests.reports.nasty import NASTY, nasty_report, panels
 
 from holdfast.errors import RunError
 from holdfast.reports.panels import HeatMap, Report, Section
-from holdfast.reports.render.html import DRAWING, asset, embedded, plotly_script, render, write_page
+from holdfast.reports.render.html import DRAWING, asset, embed, plotly_script, render, write_page
 from holdfast.reports.render.plotly import panel_json
 
 SCRIPTS = (*DRAWING, "page.js")
@@ -122,7 +122,7 @@ def test_the_same_report_gives_the_same_page(page: str) -> None:
 
 @pytest.mark.parametrize("text", [*NASTY[:-1], "<!--<script>", "\u2029", "]]>"])
 def test_nothing_in_json_ends_its_element(text: str) -> None:
-    found = embedded([text])
+    found = embed([text])
     assert not set("<>&\u2028\u2029") & set(found)
     assert json.loads(found) == [text]
 

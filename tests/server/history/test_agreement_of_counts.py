@@ -190,17 +190,16 @@ def in_show_json(folder: RunFolder) -> Iterator[tuple[str, Counts]]:
     shown = json.loads(run("show", str(folder.path), "--json"))
     yield "show --json, summary", in_summary(shown["summary"])
     yield "show --json, clients", of_clients(shown["clients"])
-    yield "show --json, faults", {"malformed": shown["faults"]["shape"], "unasked": shown["faults"]["not asked"]}
+    faults = shown["faults"]
+    found = {"malformed": faults["shape"], "unasked": faults["not asked"], "unusable": faults["unusable"]}
+    yield "show --json, faults", found
     yield "show --json, skips", {"skipped": len(shown["skips"])}
 
 
 def of_clients(lines: list[dict[str, Any]]) -> Counts:
     """Return what the clients of a run add up to."""
-    names = {"asked": "sampled", "received": "received", "absent": "erased", "removed": "removed"}
-    return {
-        name: sum(line[key] for line in lines)
-        for name, key in (names | {"unusable": "unusable", "malformed": "malformed"}).items()
-    }
+    names = ("asked", "received", "absent", "removed", "unusable", "malformed")
+    return {name: sum(line[name] for line in lines) for name in names}
 
 
 def in_audit(folder: RunFolder) -> Counts:
@@ -305,7 +304,7 @@ def in_certificate(folder: RunFolder, *, deployed: bool) -> Counts:
     """Return what `holdfast certify` looks at."""
     found = certify(folder.path)
     counts = {"rounds": found.played, "skipped": found.skipped, "judged": sum(each.received for each in found.facts)}
-    return counts if deployed else {**counts, "byzantine": sum(each.byzantine for each in found.facts)}
+    return counts if deployed else {**counts, "byzantine": sum(each.known_byzantine for each in found.facts)}
 
 
 def in_progress(folder: RunFolder) -> Counts:

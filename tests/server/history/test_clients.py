@@ -45,19 +45,19 @@ def test_a_small_run_worked_by_hand() -> None:
         kept=(10,),
     )
     skipped = RoundRecord(round=2, step=3, lr=0.1, cohort=(2,), received=(2,), skipped=True)
-    nothing: dict[str, Any] = {"erased": 0, "unusable": 0, "removed": 0, "byzantine": 0}
+    nothing: dict[str, Any] = {"absent": 0, "unusable": 0, "removed": 0, "byzantine": 0}
     twice: dict[str, Any] = {"judged": 2, "accused": 0}
     assert client_table([first, second, skipped]) == [
-        ClientSummary(client=2, sampled=2, received=2, mean_weight=1.5, mean_rank=1 / 3, judged=1, **nothing),
+        ClientSummary(client=2, asked=2, received=2, mean_weight=1.5, mean_rank=1 / 3, judged=1, **nothing),
         ClientSummary(
-            client=10, sampled=2, received=2, mean_weight=1.75, mean_rank=(1 / 3 + 1 / 2) / 2, **nothing, **twice
+            client=10, asked=2, received=2, mean_weight=1.75, mean_rank=(1 / 3 + 1 / 2) / 2, **nothing, **twice
         ),
-        ClientSummary(client="a", sampled=1, received=0, mean_weight=None, mean_rank=None, **{**nothing, "erased": 1}),
+        ClientSummary(client="a", asked=1, received=0, mean_weight=None, mean_rank=None, **{**nothing, "absent": 1}),
         ClientSummary(
             client="b",
-            sampled=2,
+            asked=2,
             received=2,
-            erased=0,
+            absent=0,
             unusable=1,
             removed=2,
             mean_weight=0.0,
@@ -65,6 +65,7 @@ def test_a_small_run_worked_by_hand() -> None:
             byzantine=1,
             judged=2,
             accused=2,
+            faults={"unusable": 1},
         ),
     ]
 
@@ -82,7 +83,7 @@ def slow_mean(values: list[float]) -> float | None:
 
 
 def slow_table(records: list[RoundRecord]) -> dict[Client, tuple[int, int, float | None, float | None]]:
-    """Return times sampled, times removed, mean weight and mean rank, counted client by client."""
+    """Return times asked, times removed, mean weight and mean rank, counted client by client."""
     table = {}
     for client in {client for record in records for client in record.cohort}:
         rows = [(record, record.received.index(client)) for record in records if client in record.received]
@@ -93,8 +94,8 @@ def slow_table(records: list[RoundRecord]) -> dict[Client, tuple[int, int, float
             own = record.scores[row]
             if own is not None:
                 ranks.append(sum((score < own) + (score == own) / 2 for score in known) / len(known))
-        sampled = sum(client in record.cohort for record in records)
-        table[client] = (sampled, shares.count(0.0), slow_mean(shares), slow_mean(ranks))
+        asked = sum(client in record.cohort for record in records)
+        table[client] = (asked, shares.count(0.0), slow_mean(shares), slow_mean(ranks))
     return table
 
 
@@ -114,8 +115,8 @@ def test_the_fast_table_is_the_slow_one() -> None:
     records = [random_record(number) for number in range(60)]
     expected = slow_table(records)
     for line in client_table(records):
-        sampled, removed, mean_weight, mean_rank = expected.pop(line.client)
-        assert (line.sampled, line.removed) == (sampled, removed)
+        asked, removed, mean_weight, mean_rank = expected.pop(line.client)
+        assert (line.asked, line.removed) == (asked, removed)
         assert line.mean_weight == pytest.approx(mean_weight)
         assert line.mean_rank == pytest.approx(mean_rank)
     assert not expected
@@ -131,8 +132,8 @@ def test_malformed_replies_absences_and_strays_of_a_deployment(tmp_path: Path) -
     assert (liar.removed, liar.malformed, liar.judged, liar.accused, dict(liar.faults)) == (4, 0, 4, 4, {"silent": 1})
     assert (broken.removed, broken.malformed, broken.unusable, broken.judged, broken.accused) == (4, 4, 0, 4, 4)
     assert broken.faults == {"shape": 4, "silent": 1}
-    assert (away.erased, away.judged, away.suspicion) == (5, 0, None)
-    assert (nasty.sampled, nasty.accused, nasty.suspicion, nasty.faults) == (0, 0, None, {"not asked": 4})
+    assert (away.absent, away.judged, away.suspicion) == (5, 0, None)
+    assert (nasty.asked, nasty.accused, nasty.suspicion, nasty.faults) == (0, 0, None, {"not asked": 4})
 
 
 def test_suspicion_needs_more_than_one_removal(tmp_path: Path) -> None:
@@ -168,3 +169,15 @@ def test_suspects_come_first_and_ties_go_by_rank(tmp_path: Path) -> None:
 def test_a_summary_is_plain_json(tmp_path: Path) -> None:
     for line in client_table(deployment(tmp_path / "run").records()):
         assert json.loads(json.dumps(line.as_dict()))["suspicion"] == line.suspicion
+
+
+def test_unusable_updates_are_among_the_faults_beside_dropped_replies() -> None:
+    drops = (DroppedReply(client="a", fault="shape"),)
+    both = {"cohort": ("a", "b"), "received": ("a", "b")}
+    records = [
+        RoundRecord(round=0, step=1, lr=0.1, drops=drops, unusable=("a",), kept=("b",), weights=(0.0, 1.0), **both),
+        RoundRecord(round=1, step=2, lr=0.1, unusable=("a", "b"), skipped=True, **both),
+    ]
+    rounds = Rounds.of(records)
+    assert rounds.fault_counts == {"shape": 1, "unusable": 2}
+    assert [line.faults for line in rounds.clients] == [{"shape": 1, "unusable": 1}, {"unusable": 1}]

@@ -41,7 +41,7 @@ def test_a_removal_has_its_score_and_the_rules_words(events: list[Event]) -> Non
     assert removal.median_score is not None
     assert removal.score > 100 * removal.median_score
     assert removal.weight == 0.0
-    for words in ("score", "median", "the kept rows spread", "the error is at most"):
+    for words in ("score", "median", "the kept updates spread", "the error is at most"):
         assert words in removal.why
 
 
@@ -72,8 +72,8 @@ def test_rounds_of_the_simulator_have_no_faults_but_the_same_events() -> None:
     )
     broken, absent, unusable, removed = events_of([record])
     assert (broken.what, broken.why) == (
-        RoundOutcome.PROMISE_BROKEN,
-        "too much is wrong (assumed: at most 1 Byzantine rows)",
+        RoundOutcome.ASSUMPTION_VIOLATED,
+        "too much is wrong (assumed: at most 1 Byzantine updates)",
     )
     assert (absent.client, absent.what, absent.why) == (4, Fate.ABSENT, "it sent nothing")
     assert (unusable.client, unusable.what) == (2, Fate.UNUSABLE)

@@ -12,7 +12,7 @@ from tests import deployments
 from tests.reports.made import folder, four
 
 from holdfast.errors import CorruptRunError, ParameterError, UnknownNameError
-from holdfast.server.history import Fate, Rounds, RunHistory, State, open_run, suspects, tally_of
+from holdfast.server.history import Fate, Rounds, RunHistory, RunState, open_run, suspects, tally_of
 from holdfast.server.history.rounds import NUMBERS, TABLES
 from holdfast.server.record import RoundRecord
 
@@ -24,7 +24,7 @@ def test_a_history_has_the_figures_and_what_became_of_every_client(tmp_path: Pat
         "run",
         2,
         4,
-        State.INTERRUPTED,
+        RunState.INTERRUPTED,
     )
     np.testing.assert_array_equal(history["test_accuracy"], [0.2, np.nan])
     np.testing.assert_array_equal(history["seconds.local_steps"], [0.5, 0.5])
@@ -96,7 +96,7 @@ def test_what_stands_before_a_damaged_line_is_shown(tmp_path: Path, damage: str)
     path = tmp_path / "run" / "rounds.jsonl"
     path.write_bytes(path.read_bytes() + damage.encode(errors="surrogateescape") + four(2).to_line().encode())
     history = RunHistory(tmp_path / "run")
-    assert (history.rounds_played, history.state) == (1, State.DAMAGED)
+    assert (history.rounds_played, history.state) == (1, RunState.DAMAGED)
     assert "line 2" in history.problems[0]
     assert not history.refresh()
     path.write_text(four(0).to_line() + four(1).to_line())
@@ -111,14 +111,14 @@ def test_a_configuration_that_cannot_be_read_is_a_problem_and_no_error(tmp_path:
     history = RunHistory(tmp_path / "run")
     assert len(history.problems) == 1
     assert "config.toml cannot be read: not valid TOML" in history.problems[0]
-    assert (history.rounds_played, history.state) == (1, State.DAMAGED)
+    assert (history.rounds_played, history.state) == (1, RunState.DAMAGED)
 
 
 def test_rounds_that_are_gone_from_a_complete_run_are_a_problem(tmp_path: Path) -> None:
     made = folder(tmp_path / "run", [four(0), four(1)])
     made.write_summary({"rounds": 4})
     history = RunHistory(tmp_path / "run")
-    assert history.state is State.INTERRUPTED
+    assert history.state is RunState.INTERRUPTED
     assert "holds 2 of 4 rounds" in history.problems[0]
     with pytest.raises(CorruptRunError, match=r"restore that file, or delete summary.json and resume the run"):
         open_run(tmp_path / "run")
@@ -126,7 +126,12 @@ def test_rounds_that_are_gone_from_a_complete_run_are_a_problem(tmp_path: Path) 
 
 def test_a_folder_without_a_run_is_a_history_too(tmp_path: Path) -> None:
     history = RunHistory(tmp_path)
-    assert (history.state, history.rounds_played, len(history.entries), history.client_ids) == (State.DAMAGED, 0, 0, [])
+    assert (history.state, history.rounds_played, len(history.entries), history.client_ids) == (
+        RunState.DAMAGED,
+        0,
+        0,
+        [],
+    )
     assert "holds no run" in history.problems[0]
 
 
@@ -135,7 +140,7 @@ def test_a_run_that_a_process_plays_is_running(tmp_path: Path) -> None:
     history = RunHistory(tmp_path / "run")
     with made.locked():
         assert history.refresh()
-        assert history.state.value == "being played"
+        assert history.state.value == "running"
     assert history.refresh()
     assert history.state.value == "interrupted"
     assert not list(tmp_path.glob("run/*.unfinished"))

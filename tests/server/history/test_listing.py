@@ -9,15 +9,15 @@ import pytest
 from tests import deployments
 from tests.reports.made import folder, four
 
-from holdfast.server.history import Rounds, RunSummaries, State, open_run, summary_of
-from holdfast.server.history.files import at_work
+from holdfast.server.history import Rounds, RunState, RunSummaries, open_run, summary_of
+from holdfast.server.history.files import is_running
 
 
 def test_a_summary_tells_how_far_a_run_is_and_how_well_it_does(tmp_path: Path) -> None:
     records = [four(0, test_accuracy=0.5), four(1, test_accuracy=0.25), four(2, test_accuracy=None)]
     folder(tmp_path / "run", records)
     summary = RunSummaries().summarize(tmp_path / "run")
-    assert (summary.state, summary.rounds_played, summary.rounds_planned) == (State.INTERRUPTED, 3, 4)
+    assert (summary.state, summary.rounds_played, summary.rounds_planned) == (RunState.INTERRUPTED, 3, 4)
     assert (summary.last_accuracy, summary.best_accuracy) == (None, 0.5)
     assert summary.last_loss == records[-1].test_loss
     assert summary.attack.startswith("sign-flip")
@@ -31,7 +31,7 @@ def test_a_run_that_is_done_is_read_from_its_summary(tmp_path: Path) -> None:
     before = summaries.summarize(tmp_path / "run")
     made.write_summary(summary_of(Rounds.of(records)))
     after, fresh = summaries.summarize(tmp_path / "run"), RunSummaries().summarize(tmp_path / "run")
-    assert (before.state, after.state, fresh.state) == (State.INTERRUPTED, State.COMPLETE, State.COMPLETE)
+    assert (before.state, after.state, fresh.state) == (RunState.INTERRUPTED, RunState.COMPLETE, RunState.COMPLETE)
     assert before.best_accuracy == after.best_accuracy == fresh.best_accuracy == 0.8
     assert fresh.rounds_played == 4
 
@@ -52,23 +52,23 @@ def test_new_rounds_are_seen_and_torn_lines_are_not(tmp_path: Path) -> None:
 def test_a_deployment_has_no_attack(tmp_path: Path) -> None:
     deployments.deployment(tmp_path / "run")
     summary = RunSummaries().summarize(tmp_path / "run")
-    assert (summary.deployed, summary.attack, summary.state) == (True, "", State.COMPLETE)
+    assert (summary.deployed, summary.attack, summary.state) == (True, "", RunState.COMPLETE)
     assert summary.last_accuracy is None
 
 
 def test_a_broken_configuration_is_damage(tmp_path: Path) -> None:
     made = folder(tmp_path / "run", [four(0)])
     (made.path / "config.toml").write_text("rounds = ")
-    assert RunSummaries().summarize(made.path).state is State.DAMAGED
+    assert RunSummaries().summarize(made.path).state is RunState.DAMAGED
 
 
 def test_looking_for_a_process_makes_no_lock_file_and_finds_the_holder(tmp_path: Path) -> None:
-    assert not at_work(tmp_path)
+    assert not is_running(tmp_path)
     assert not list(tmp_path.iterdir())
     made = folder(tmp_path / "run")
     with made.locked():
-        assert at_work(made.path)
-    assert not at_work(made.path)
+        assert is_running(made.path)
+    assert not is_running(made.path)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from holdfast.models.losses import CrossEntropy, HalfSquares, Logistic, Loss
 from holdfast.partitions.base import Shares
 from holdfast.rng import stream
 from holdfast.simulation.engines.base import Engine
-from holdfast.simulation.local import Chunk, ClientData, LocalSteps, Task
+from holdfast.simulation.local import Chunk, ClientData, LocalSteps, TrainingTask
 
 SIZES = (20, 20, 7, 33, 20, 12, 7, 20)
 """Points of each client: some have fewer than a batch, some equally many."""
@@ -96,7 +96,7 @@ def task_of(
     tokens: bool = False,
     sizes: tuple[int, ...] = SIZES,
     **local: Any,
-) -> Task:
+) -> TrainingTask:
     """Return a task on random points whose labels fit the loss."""
     loss = loss if loss is not None else CrossEntropy()
     generator, number = stream(3, "points"), sum(sizes)
@@ -113,22 +113,22 @@ def task_of(
         for parameter in module.to(dtype).parameters():
             parameter.copy_(torch.from_numpy(generator.standard_normal(tuple(parameter.shape))) / 2)
     defaults: dict[str, Any] = {"steps": 5, "batch_size": 8}
-    return Task(module, Layout.of(module), loss, l2, LocalSteps(**(defaults | local)), data, seed=1)
+    return TrainingTask(module, Layout.of(module), loss, l2, LocalSteps(**(defaults | local)), data, seed=1)
 
 
-def poisoned_task(module: nn.Module, **options: Any) -> Task:
+def poisoned_task(module: nn.Module, **options: Any) -> TrainingTask:
     """Return a task whose clients flip their labels while they attack."""
     return task_of(module, poison=LabelFlip(), **options)
 
 
-def start_of(task: Task, number: int) -> Start:
+def start_of(task: TrainingTask, number: int) -> Start:
     """Return the rows of so many clients that hold the model, and their buffers."""
     dtype = next(task.module.parameters()).dtype
     rows = task.layout.parameters_of(task.module, dtype).repeat(number, 1)
     return rows, task.layout.buffers_of(task.module, dtype).repeat(number, 1)
 
 
-def chunk_of(task: Task, clients: list[int], number: int = 3) -> Chunk:
+def chunk_of(task: TrainingTask, clients: list[int], number: int = 3) -> Chunk:
     """Return a round of these clients; those with odd numbers attack if the task has a poison."""
     ids = np.array(clients)
     return Chunk(number, 0.05, ids, (ids % 2 == 1) & (task.data.poison is not None))
@@ -155,7 +155,7 @@ def trained(engine: Engine, largest: int = 100, *, backwards: bool = False, star
     return rows, buffers
 
 
-def expected(task: Task) -> Start:
+def expected(task: TrainingTask) -> Start:
     """Return what the literal loop gives for all clients."""
     rows, buffers = start_of(task, task.data.shares.num_clients)
     results = [

@@ -21,11 +21,11 @@ from tests.simulation.engines.tasks import (
 from torch import Tensor, nn
 
 from holdfast.errors import ParameterError, UnknownNameError
-from holdfast.simulation.engines.base import EngineRefusal
+from holdfast.simulation.engines.base import EngineRefusalError
 from holdfast.simulation.engines.choice import choose
 from holdfast.simulation.engines.loop import LoopEngine, may_draw
 from holdfast.simulation.engines.vmapped import VmapEngine
-from holdfast.simulation.local import Task
+from holdfast.simulation.local import TrainingTask
 
 
 class Branching(nn.Module):
@@ -58,7 +58,7 @@ def dropping() -> nn.Module:
         (lambda: task_of(Branching()), "loop", "vmap cannot take"),
     ],
 )
-def test_auto_takes_the_fastest_engine_that_can(make: Callable[[], Task], name: str, why: str) -> None:
+def test_auto_takes_the_fastest_engine_that_can(make: Callable[[], TrainingTask], name: str, why: str) -> None:
     engine, reason = choose("auto", make())
     assert engine.name == name
     assert why in reason
@@ -80,7 +80,7 @@ def test_an_unknown_engine_is_refused_with_the_nearest_name() -> None:
 def test_a_refusal_leaves_the_module_as_it_was() -> None:
     task = task_of(batch_norm())
     before = [each.clone() for each in task.module.buffers()]
-    with pytest.raises(EngineRefusal):
+    with pytest.raises(EngineRefusalError):
         VmapEngine(task)
     assert all(torch.equal(*pair) for pair in zip(task.module.buffers(), before, strict=True))
 

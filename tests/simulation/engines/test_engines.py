@@ -31,9 +31,9 @@ from holdfast.simulation.engines.base import Engine
 from holdfast.simulation.engines.loop import LoopEngine
 from holdfast.simulation.engines.stacked import StackedEngine
 from holdfast.simulation.engines.vmapped import VmapEngine
-from holdfast.simulation.local import Chunk, Task
+from holdfast.simulation.local import Chunk, TrainingTask
 
-Maker = Callable[..., Task]
+Maker = Callable[..., TrainingTask]
 STEPS: dict[str, dict[str, Any]] = {
     "plain": {},
     "one step": {"steps": 1},
@@ -164,5 +164,5 @@ def test_momentum_goes_on_from_where_a_client_left_it(engine: type[Engine]) -> N
     torch.testing.assert_close(own, momentum)
 
 
-def _pair(task: Task) -> Chunk:
+def _pair(task: TrainingTask) -> Chunk:
     return chunk_of(task, [0, 1])

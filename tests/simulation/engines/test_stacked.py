@@ -25,10 +25,10 @@ from torch import Tensor, nn
 from holdfast.data.base import Dataset
 from holdfast.models.losses import Logistic, Loss
 from holdfast.simulation.engines import first_layer
-from holdfast.simulation.engines.base import EngineRefusal
+from holdfast.simulation.engines.base import EngineRefusalError
 from holdfast.simulation.engines.first_layer import Grams, pays
 from holdfast.simulation.engines.stacked import StackedEngine
-from holdfast.simulation.local import Task
+from holdfast.simulation.local import TrainingTask
 
 
 def sample_space_everywhere(sizes: np.ndarray, *_: object) -> np.ndarray:
@@ -127,7 +127,7 @@ def _tied() -> nn.Module:
         (lambda: task_of(Speaker(nn.GRU), tokens=True), "a Speaker"),
     ],
 )
-def test_what_is_no_stack_is_refused_with_the_reason(make: Callable[[], Task], why: str) -> None:
-    with pytest.raises(EngineRefusal, match=why) as refusal:
+def test_what_is_no_stack_is_refused_with_the_reason(make: Callable[[], TrainingTask], why: str) -> None:
+    with pytest.raises(EngineRefusalError, match=why) as refusal:
         StackedEngine(make())
     assert "\n" not in str(refusal.value)

@@ -15,7 +15,7 @@ from holdfast.errors import ParameterError
 from holdfast.models import Quadratic
 from holdfast.models.convex import LogisticProblem
 from holdfast.rng import stream
-from holdfast.theory.estimate import Objective, Point, curvature, exact_constants, relative_gap, segment, steepest
+from holdfast.theory.estimate import Objective, Point, along, curvature, exact_constants, relative_gap, segment
 
 pytestmark = pytest.mark.portable
 
@@ -107,11 +107,10 @@ def test_the_same_seed_gives_the_same_bits_and_batches_do_not_matter() -> None:
 
 def test_the_steepest_point_of_a_segment_is_found() -> None:
     zero, far = Point("start", torch.zeros(5)), Point("far", 20 * model_row("logistic"))
-    found = steepest(objective("logistic"), segment(zero, far, 4))
+    found = along(objective("logistic"), segment(zero, far, 4)).steepest
+    assert found is not None
     assert found.where == "0 from start to far"  # logistic losses are steepest at 0
     assert found.smoothness == found.largest
-    with pytest.raises(ParameterError, match="points must be one or more, got none"):
-        steepest(objective("logistic"), [])
 
 
 def test_bad_settings_are_refused() -> None:

@@ -58,10 +58,6 @@ class MedianOfMeans(BoundedAggregator):
         """Return that who shares a group depends on the order of the rows."""
         return frozenset({Claim.PERMUTATION})
 
-    def smallest_cohort(self, num_byzantine: int) -> int:
-        """Return 2f + 1."""
-        return 2 * num_byzantine + 1
-
     def aggregate(self, columns: Columns, num_byzantine: int, view: ServerView) -> Aggregation:
         """Iterate in the groups' Gram matrix; the score of a row is the distance of its group's mean to the update."""
         gram = pivoted_gram(columns)

@@ -48,10 +48,6 @@ class Slsgd(BoundedAggregator):
         behind = {Claim.HULL, Claim.IDEMPOTENCE, Claim.TRANSLATION} if self.moving_average < 1.0 else set()
         return frozenset({Claim.LINEARITY, Claim.ROTATION} | behind)
 
-    def smallest_cohort(self, num_byzantine: int) -> int:
-        """Return 2f + 1."""
-        return 2 * num_byzantine + 1
-
     def aggregate(self, columns: Columns, num_byzantine: int, view: ServerView) -> Aggregation:
         """Scale the trimmed mean."""
         whole = trimmed_mean(columns, num_byzantine)

@@ -38,10 +38,6 @@ class TrimmedMean(BoundedAggregator):
         """Return that the update is no weighted sum of rows, and depends on the axes."""
         return frozenset({Claim.LINEARITY, Claim.ROTATION})
 
-    def smallest_cohort(self, num_byzantine: int) -> int:
-        """Return 2f + 1."""
-        return 2 * num_byzantine + 1
-
     def aggregate(self, columns: Columns, num_byzantine: int, view: ServerView) -> Aggregation:
         """Sort every coordinate once and average what is left."""
         return trimmed_mean(columns, num_byzantine)

@@ -13,7 +13,7 @@ from holdfast.aggregators.base import (
     BoundedAggregator,
     Claim,
     aggregation_of,
-    scattered,
+    scatter_usable,
     stop_or_too_many,
     usable_bound,
 )
@@ -261,7 +261,7 @@ def _certificate(mode: str, gram: Gram, decision: _Decision, stop: Stop, *, prov
         steps=decision.steps,
         probe=decision.probe,
         probe_scatter=decision.probe_scatter,
-        coefficients=scattered(decision.coefficients, gram.usable, 0.0),
+        coefficients=scatter_usable(decision.coefficients, gram.usable, 0.0),
         too_many_unusable=stop is Stop.TOO_MANY_UNUSABLE,
         threshold_met=stop in {Stop.SPREAD_IS_SMALL, Stop.ROWS_AGREE, Stop.NOTHING_TO_FILTER},
         proved=proved,

@@ -59,10 +59,6 @@ class Dnc(BoundedAggregator):
         """Return that coordinates are drawn."""
         return frozenset({Claim.ROTATION})
 
-    def smallest_cohort(self, num_byzantine: int) -> int:
-        """Return 2f + 1."""
-        return 2 * num_byzantine + 1
-
     def aggregate(self, columns: Columns, num_byzantine: int, view: ServerView) -> Aggregation:
         """Score the usable rows on every sample and average the survivors."""
         usable = all_or_usable(columns)

@@ -14,7 +14,7 @@ from holdfast.aggregators.registry import RULES
 from holdfast.aggregators.selection.subsets import pair_distances
 from holdfast.aggregators.selection.vertex_cover import (
     Nodes,
-    NodesExhausted,
+    NodesExhaustedError,
     Partial,
     branches,
     degrees,
@@ -71,10 +71,6 @@ class MinimumDiameter(BoundedAggregator):
 
     citation: ClassVar[str] = "Rousseeuw 1985; El Mhamdi et al. 2020"
 
-    def smallest_cohort(self, num_byzantine: int) -> int:
-        """Return 2f + 1."""
-        return 2 * num_byzantine + 1
-
     def aggregate(self, columns: Columns, num_byzantine: int, view: ServerView) -> Aggregation:
         """Search in the Gram matrix and average the subset found."""
         gram = pivoted_gram(columns)
@@ -84,7 +80,7 @@ class MinimumDiameter(BoundedAggregator):
         nodes = Nodes(granted)
         try:
             diameter = smallest_diameter(squared, bound, nodes)
-        except NodesExhausted:
+        except NodesExhaustedError:
             raise TooManySubsetsError(_too_many(self, granted, len(squared), bound)) from None
         kept = tightest(squared, _edges(gram, squared, diameter, columns.dtype), bound)
         scores = np.sqrt(squared[:, kept].max(axis=1))

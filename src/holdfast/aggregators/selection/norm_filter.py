@@ -38,10 +38,6 @@ class NormFilter(BoundedAggregator):
         """Return that norms are measured from the origin."""
         return frozenset({Claim.TRANSLATION})
 
-    def smallest_cohort(self, num_byzantine: int) -> int:
-        """Return 2f + 1."""
-        return 2 * num_byzantine + 1
-
     def aggregate(self, columns: Columns, num_byzantine: int, view: ServerView) -> Aggregation:
         """Drop the longest rows and average the rest."""
         squares = squared_norms(columns)

@@ -65,10 +65,6 @@ class SmallestSpread(BoundedAggregator):
 
     citation: ClassVar[str] = "Allouah et al. 2023, SMEA"
 
-    def smallest_cohort(self, num_byzantine: int) -> int:
-        """Return 2f + 1."""
-        return 2 * num_byzantine + 1
-
     def aggregate(self, columns: Columns, num_byzantine: int, view: ServerView) -> Aggregation:
         """Search in the Gram matrix and average the subset found."""
         gram = pivoted_gram(columns)

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from holdfast.aggregators.base import scattered, stop_or_too_many
+from holdfast.aggregators.base import scatter_usable, stop_or_too_many
 from holdfast.aggregators.evidence import Aggregation, Stop
 from holdfast.linalg.columns import Columns, Matrix, Vector
 from holdfast.linalg.gram import squared_distances
@@ -33,13 +33,13 @@ def average_of(
     columns: Columns, usable: NDArray[np.bool_], weights: Vector, *, scores: Vector, num_byzantine: int
 ) -> Aggregation:
     """Return the aggregation of a rule that gave weights and scores to the usable rows without a Gram matrix."""
-    share = columns.agree(scattered(weights, usable, 0.0).numpy())
+    share = columns.agree(scatter_usable(weights, usable, 0.0).numpy())
     return Aggregation(
         update=columns.combine(share),
         weights=torch.from_numpy(share),
         kept=torch.from_numpy(share > 0.0),
         usable=torch.from_numpy(usable),
-        scores=scattered(scores, usable, np.inf),
+        scores=scatter_usable(scores, usable, np.inf),
         stop=stop_or_too_many(Stop.SUBSET, num_byzantine, usable),
         num_byzantine=num_byzantine,
     )

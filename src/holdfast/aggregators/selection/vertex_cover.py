@@ -17,7 +17,7 @@ import numpy as np
 from holdfast.linalg.columns import Matrix, Vector
 
 
-class NodesExhausted(Exception):  # noqa: N818  a signal between two functions, which the caller turns into an error
+class NodesExhaustedError(Exception):
     """The search has visited as many nodes as it was granted."""
 
 
@@ -30,7 +30,7 @@ class Nodes:
     def visit(self) -> None:
         """Count one node."""
         if self.left <= 0:
-            raise NodesExhausted
+            raise NodesExhaustedError
         self.left -= 1
 
 

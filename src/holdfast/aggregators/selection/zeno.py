@@ -65,10 +65,6 @@ class Zeno(BoundedAggregator):
         """Return that the loss is measured at the model and with steps of the rows' own size."""
         return frozenset({Claim.TRANSLATION, Claim.SCALING})
 
-    def smallest_cohort(self, num_byzantine: int) -> int:
-        """Return 2f + 1."""
-        return 2 * num_byzantine + 1
-
     def aggregate(self, columns: Columns, num_byzantine: int, view: ServerView) -> Aggregation:
         """Try every usable row and average the best."""
         loss = view.needed_loss(self)

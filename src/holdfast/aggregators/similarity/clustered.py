@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, InstanceOf
 
-from holdfast.aggregators.base import Aggregator, Updates, scattered, stop_or_too_many, usable_bound
+from holdfast.aggregators.base import Aggregator, Updates, scatter_usable, stop_or_too_many, usable_bound
 from holdfast.aggregators.evidence import Aggregation, Stop
 from holdfast.aggregators.registry import RULES
 from holdfast.aggregators.similarity.trimmed_k_means import Clusters, trimmed_k_means
@@ -96,7 +96,7 @@ class Clustered(Aggregator):
             weights=torch.from_numpy(weights),
             kept=torch.from_numpy(weights > 0.0),
             usable=torch.from_numpy(gram.usable),
-            scores=scattered(clusters.distances, gram.usable, np.inf),
+            scores=scatter_usable(clusters.distances, gram.usable, np.inf),
             stop=stop_or_too_many(_common_stop(parts, clusters), num_byzantine, gram.usable),
             num_byzantine=num_byzantine,
             num_steps=clusters.num_iterations + sum(part.found.num_steps for part in parts),

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from holdfast.aggregators.base import scattered, stop_or_too_many
+from holdfast.aggregators.base import scatter_usable, stop_or_too_many
 from holdfast.aggregators.evidence import Aggregation, Stop
 from holdfast.linalg.columns import Columns, Matrix, Vector
 from holdfast.linalg.gram import pivoted_gram, squared_distances
@@ -58,14 +58,14 @@ def scaled_aggregation(
     **evidence: Any,
 ) -> Aggregation:
     """Return the aggregation Σ w_i · factor_i · g_i of a rule that gave the usable rows weights w and factors."""
-    share = columns.agree(scattered(weights, usable, 0.0).numpy())
+    share = columns.agree(scatter_usable(weights, usable, 0.0).numpy())
     stop = Stop.COMBINED if (share[usable] > 0.0).all() else Stop.SUBSET
     return Aggregation(
-        update=columns.combine(columns.agree(scattered(weights * factors, usable, 0.0).numpy())),
+        update=columns.combine(columns.agree(scatter_usable(weights * factors, usable, 0.0).numpy())),
         weights=torch.from_numpy(share),
         kept=torch.from_numpy(share > 0.0),
         usable=torch.from_numpy(usable),
-        scores=scattered(scores, usable, np.inf),
+        scores=scatter_usable(scores, usable, np.inf),
         stop=stop_or_too_many(stop, num_byzantine, usable),
         num_byzantine=num_byzantine,
         **evidence,

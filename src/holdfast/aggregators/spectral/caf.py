@@ -48,10 +48,6 @@ class Caf(BoundedAggregator):
 
     citation: ClassVar[str] = "Allouah, Guerraoui, Stephan 2025, CAF"
 
-    def smallest_cohort(self, num_byzantine: int) -> int:
-        """Return 2f + 1."""
-        return 2 * num_byzantine + 1
-
     def aggregate(self, columns: Columns, num_byzantine: int, view: ServerView) -> Aggregation:
         """Filter in the Gram matrix and combine once.
 

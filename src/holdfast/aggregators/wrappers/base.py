@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from pydantic import Field, InstanceOf
 
-from holdfast.aggregators.base import Aggregator, scattered, stop_or_too_many, usable_bound
+from holdfast.aggregators.base import Aggregator, scatter_usable, stop_or_too_many, usable_bound
 from holdfast.aggregators.evidence import Aggregation
 from holdfast.aggregators.view import ServerView
 from holdfast.linalg.columns import Columns, Matrix, Vector
@@ -73,7 +73,7 @@ class Wrapper(Aggregator, ABC):
             weights=torch.from_numpy(weights),
             kept=torch.from_numpy(weights > 0.0),
             usable=torch.from_numpy(rows.usable),
-            scores=scattered(inner.scores.numpy()[stands_for], rows.usable, np.inf),
+            scores=scatter_usable(inner.scores.numpy()[stands_for], rows.usable, np.inf),
             stop=stop_or_too_many(inner.stop, bounds.clients, rows.usable),
             num_byzantine=bounds.clients,
             certificate=None,

@@ -1,4 +1,4 @@
-"""Clients and servers that lie, for tests and drills.
+"""Byzantine clients and servers, for tests and drills.
 
 `Omniscient` is imported when it is asked for: it needs the simulator, which clients should not wait for.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.flower.redteam.malformed import MALFORMED, Malformed
 from holdfast.flower.redteam.mods import (
     BEHAVIOURS,
-    SilenceKept,
+    SilentClientError,
     attacking,
     byzantine,
     crashing,
@@ -28,7 +28,7 @@ __all__ = [
     "MALFORMED",
     "Malformed",
     "Omniscient",
-    "SilenceKept",
+    "SilentClientError",
     "attacking",
     "byzantine",
     "crashing",

@@ -20,16 +20,14 @@ Record = ArrayRecord | MetricRecord | ConfigRecord
 
 def arrays_key(content: RecordDict) -> str:
     """Return under which name a content holds its arrays; raises `ParameterError` if it has none."""
-    for key, record in content.items():
-        if isinstance(record, ArrayRecord):
-            return key
+    for key in content.array_records:
+        return key
     raise ParameterError(f"there must be an ArrayRecord to forge, got {list(content) or 'nothing'}")
 
 
 def arrays_of(content: RecordDict) -> dict[str, Array]:
     """Return the arrays of a content by name, in order."""
-    record = content[arrays_key(content)]
-    return dict(record.items()) if isinstance(record, ArrayRecord) else {}
+    return dict(content.array_records[arrays_key(content)].items())
 
 
 def is_float(array: Array) -> bool:

@@ -24,7 +24,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from holdfast.attacks import ATTACKS, AdversaryView, Attack, Forged, Knowledge
-from holdfast.attacks.labels import DataAttack
+from holdfast.attacks.labels import DataAttack, data_attack_of
 from holdfast.errors import HoldfastError, ParameterError, find
 from holdfast.flower.layout import ModelLayout
 from holdfast.flower.redteam.forging import arrays_key, with_arrays
@@ -39,7 +39,7 @@ MEMORY = "holdfast-attack-memory"
 _GRANTED = frozenset({Knowledge.OWN})
 
 
-class SilenceKept(HoldfastError):  # noqa: N818  not an error of the client: it chooses to send nothing
+class SilentClientError(HoldfastError):
     """A Byzantine client sends no update, on purpose."""
 
 
@@ -55,7 +55,7 @@ def attacking(attack: Attack, *, seed: int = 0) -> Mod:
     choose their strength by the size (`ALittleIsEnough`, `Hidra`) multiply it with the spread of the rows they know,
     which is 0 for one row, so the size changes nothing.
 
-    What an attack remembers is kept in the client's state. A client that keeps silent raises `SilenceKept`, which
+    What an attack remembers is kept in the client's state. A client that keeps silent raises `SilentClientError`, which
     the server is told as an error; either way no update comes.
 
     Args:
@@ -71,7 +71,11 @@ def attacking(attack: Attack, *, seed: int = 0) -> Mod:
     holdfast.errors.ParameterError: Optimal(attack=ALittleIsEnough()) must know RULE, and a client knows OWN only; use \
 Omniscient at the server of a test
     """
-    _refuse(attack)
+    refuse_data_attack(attack)
+    missing = sorted(each.name for each in attack.all_needs() - _GRANTED)
+    if missing:
+        known = f"must know {', '.join(missing)}, and a client knows OWN only"
+        raise ParameterError(f"{attack!r} {known}; use Omniscient at the server of a test")
     return _Attacking(attack, seed)
 
 
@@ -93,14 +97,14 @@ class _Attacking:
         layout = ModelLayout.of(sent)
         x = layout.parameters_of(sent)
         update = (x - layout.parameters_of(own)) / lr
-        row = self._forged(update, round, context)
+        row = self._forge(update, round, context)
         if not torch.equal(row, update):  # what is sent honestly keeps its bits
             arrays = _with_parameters(own, layout, x - lr * row)
             reply.content = with_arrays(reply.content, arrays)
         return reply
 
-    def _forged(self, update: Float[Tensor, " d"], round: int, context: Context) -> Float[Tensor, " d"]:
-        """Return the row that is sent in the place of the client's own; raise `SilenceKept` if there is none."""
+    def _forge(self, update: Float[Tensor, " d"], round: int, context: Context) -> Float[Tensor, " d"]:
+        """Return the row that is sent in the place of the client's own; raise `SilentClientError` if there is none."""
         view = AdversaryView(
             num_byzantine=1,
             cohort_size=1,
@@ -108,12 +112,12 @@ class _Attacking:
             granted=_GRANTED,
             round=round,
             seed=self.seed,
-            memory=_remembered(context),
+            memory=_recall(context),
         )
         forged = self.attack(view)
         _remember(context, forged)
         if bool(forged.silent[0]):
-            raise SilenceKept(f"{self.attack!r} sends nothing in round {round}")
+            raise SilentClientError(f"{self.attack!r} sends nothing in round {round}")
         return forged.rows[0]
 
 
@@ -194,11 +198,11 @@ def byzantine(name: str, *, seed: int = 0, **parameters: Any) -> Mod:
     find("Byzantine behaviour", name.partition("+")[0], dict.fromkeys(BEHAVIOURS))
     made = partial(malformed, name) if name in MALFORMED else _FAILURES.get(name)
     if made is not None:
-        return _made(name, made, parameters)
+        return _build(name, made, parameters)
     return attacking(ATTACKS.build(name, **parameters), seed=seed)
 
 
-def _made(name: str, made: Callable[..., Mod], parameters: Mapping[str, Any]) -> Mod:
+def _build(name: str, made: Callable[..., Mod], parameters: Mapping[str, Any]) -> Mod:
     try:
         return made(**parameters)
     except TypeError:
@@ -220,16 +224,12 @@ def poisoned_labels(
     return attack.corrupt(labels, num_classes, stream(seed, "poison", client))
 
 
-def _refuse(attack: Attack) -> None:
-    """Raise unless a client can do the attack by changing what it sends."""
-    if any(isinstance(each, DataAttack) for each in attack.chain()):
+def refuse_data_attack(attack: Attack) -> None:
+    """Raise `ParameterError` if the attack is done in the client's data, which no reply shows."""
+    if data_attack_of(attack) is not None:
         raise ParameterError(
             f"{attack!r} is done in the client's data, not in its reply; train on poisoned_labels(...) instead"
         )
-    missing = sorted(each.name for each in attack.all_needs() - _GRANTED)
-    if missing:
-        known = f"must know {', '.join(missing)}, and a client knows OWN only"
-        raise ParameterError(f"{attack!r} {known}; use Omniscient at the server of a test")
 
 
 def _is_training(message: Message) -> bool:
@@ -237,22 +237,19 @@ def _is_training(message: Message) -> bool:
 
 
 def _arrays(content: RecordDict) -> ArrayRecord:
-    record = content[arrays_key(content)]
-    assert isinstance(record, ArrayRecord)  # noqa: S101  arrays_key said so
-    return record
+    return content.array_records[arrays_key(content)]
 
 
 def _lr_and_round(content: RecordDict) -> tuple[float, int]:
     """Return η and the round that the server says, 1 and 0 if it does not."""
     for record in content.values():
         if isinstance(record, ConfigRecord):
-            lr, server_round = record.get("lr", 1.0), record.get("server-round", 1)
-            round = record.get("round", int(server_round) - 1)  # type: ignore[arg-type]
-            return float(lr), int(round)  # type: ignore[arg-type]
+            said = {key: value for key, value in record.items() if isinstance(value, (int, float))}
+            return float(said.get("lr", 1.0)), int(said.get("round", said.get("server-round", 1) - 1))
     return 1.0, 0
 
 
-def _remembered(context: Context) -> dict[str, Tensor]:
+def _recall(context: Context) -> dict[str, Tensor]:
     record = context.state.get(MEMORY)
     if not isinstance(record, ArrayRecord):
         return {}

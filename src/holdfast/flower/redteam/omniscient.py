@@ -15,8 +15,8 @@ from torch import Tensor
 
 from holdfast.aggregators import Aggregator, ServerView
 from holdfast.attacks import EVERYTHING, Attack
-from holdfast.attacks.labels import DataAttack
 from holdfast.errors import ParameterError
+from holdfast.flower.redteam.mods import refuse_data_attack
 from holdfast.simulation.adversary import Adversary, AttackContext
 
 
@@ -24,7 +24,7 @@ from holdfast.simulation.adversary import Adversary, AttackContext
 class Omniscient:
     """Byzantine clients that collude and know all that there is to know, as in the simulator.
 
-    Real clients cannot know what the others send in the same round. A rule that promises something against every
+    Real clients cannot know what the others send in the same round. A rule that guarantees something against every
     adversary is tested against this one: the server hands it the matrix, and the rows of its clients are replaced.
     A row of NaN stands for a client that sends nothing.
 
@@ -46,10 +46,7 @@ class Omniscient:
 
     def __init__(self, attack: Attack, *, byzantine: Collection[int | str], seed: int = 0) -> None:
         """Take over the clients; raises `ParameterError` for attacks on data, which no row shows."""
-        if any(isinstance(each, DataAttack) for each in attack.chain()):
-            raise ParameterError(
-                f"{attack!r} is done in the client's data, not in its reply; train on poisoned_labels(...) instead"
-            )
+        refuse_data_attack(attack)
         if isinstance(byzantine, str):
             raise ParameterError(f"byzantine must be a set of names, got {byzantine!r}; use {{{byzantine!r}}}")
         self.attack, self.byzantine = attack, frozenset(map(str, byzantine))
@@ -76,7 +73,7 @@ class Omniscient:
             return
         order = np.array([*np.flatnonzero(forged), *np.flatnonzero(~forged)])
         senders = np.array(clients, dtype=object)[order]
-        context = AttackContext(view.round, view, senders, self._memory)
+        context = AttackContext(view, senders, self._memory)
         outcome = self._adversary.forge(updates[forged], updates[~forged], rule, context)
         updates[forged] = torch.where(outcome.silent[:, None].to(updates.device), torch.nan, outcome.rows)
         self._memory = outcome.memory

@@ -80,7 +80,7 @@ class ReplyMatcher:
         """Note that the reply of an asked client cannot be used."""
         self._note(self.asked[place].name, error.fault, str(error))
 
-    def answered(self, place: int, content: RecordDict) -> Message:
+    def reply_with(self, place: int, content: RecordDict) -> Message:
         """Return a reply of an asked client with other content."""
         return Message(content, reply_to=self._messages[place])
 
@@ -97,13 +97,13 @@ class ReplyMatcher:
         return {message.metadata.message_id: place for place, message in enumerate(self._messages)}
 
     def _note(self, client: Client, fault: str, detail: str) -> None:
-        self.drops.append(DroppedReply(client=client, fault=str(fault), detail=written(detail)))
+        self.drops.append(DroppedReply(client=client, fault=str(fault), detail=escape_detail(detail)))
 
 
-def written(detail: str) -> str:
+def escape_detail(detail: str) -> str:
     r"""Return what may hold a client's words so that it can be logged and stored: short, on one line, no escapes.
 
-    >>> written("code 1: \x1b[2J\nall is well")
+    >>> escape_detail("code 1: \x1b[2J\nall is well")
     'code 1: \\x1b[2J\\nall is well'
     """
     shown = detail if len(detail) <= DETAIL else f"{detail[:DETAIL]}…"

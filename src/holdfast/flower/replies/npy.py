@@ -59,15 +59,15 @@ def read_array(array: Array, spec: ArraySpec, *, convert: bool) -> NDArray:
     # Each field is read once: whatever it is, what was checked is what is used.
     dtype, shape, stype, data = array.dtype, array.shape, array.stype, array.data
     if type(stype) is not str or stype != STYPE:
-        _refuse(Fault.GARBAGE, spec, f"the serialisation must be {STYPE!r}, got {shown(stype)}")
+        _refuse(Fault.GARBAGE, spec, f"the serialisation must be {STYPE!r}, got {short_repr(stype)}")
     if type(data) is not bytes:
-        _refuse(Fault.GARBAGE, spec, f"the data must be bytes, got {shown(type(data).__name__)}")
+        _refuse(Fault.GARBAGE, spec, f"the data must be bytes, got {short_repr(type(data).__name__)}")
     _check_shape(shape, spec)
     header = _header_of(data, spec)
     if not _fits(header.dtype, spec, convert=convert):
-        _refuse(Fault.DTYPE, spec, f"the dtype must be {spec.dtype}, got {shown(str(header.dtype))}")
+        _refuse(Fault.DTYPE, spec, f"the dtype must be {spec.dtype}, got {short_repr(str(header.dtype))}")
     if type(dtype) is not str or dtype not in {str(header.dtype), header.dtype.str, header.dtype.name}:
-        _refuse(Fault.DTYPE, spec, f"the data are {header.dtype}, but are said to be {shown(dtype)}")
+        _refuse(Fault.DTYPE, spec, f"the data are {header.dtype}, but are said to be {short_repr(dtype)}")
     _check_shape(header.shape, spec)
     wanted = spec.size * header.dtype.itemsize
     if len(data) - header.end != wanted:
@@ -76,10 +76,10 @@ def read_array(array: Array, spec: ArraySpec, *, convert: bool) -> NDArray:
     return _view(data, header)
 
 
-def shown(value: object) -> str:
+def short_repr(value: object) -> str:
     """Return a short repr of anything a client may have sent, at a cost that does not grow with it.
 
-    >>> shown("a" * 1000)[-12:], shown((10**5000,))
+    >>> short_repr("a" * 1000)[-12:], short_repr((10**5000,))
     ("aaaaaaaaaaa'", 'a tuple that cannot be shown')
     """
     try:
@@ -89,10 +89,10 @@ def shown(value: object) -> str:
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
 
-def described(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """Return a short text of an error that something sent by a client has caused.
 
-    >>> described(KeyError("weight"))
+    >>> describe_error(KeyError("weight"))
     "KeyError: 'weight'"
     """
     try:
@@ -118,7 +118,7 @@ def _fits(dtype: np.dtype[Any], spec: ArraySpec, *, convert: bool) -> bool:
 def _check_shape(shape: object, spec: ArraySpec) -> None:
     # bool is an int and (True, 3) == (1, 3), so that the types are compared too.
     if type(shape) is not tuple or shape != spec.shape or any(type(length) is not int for length in shape):
-        _refuse(Fault.SHAPE, spec, f"the shape must be {spec.shape}, got {shown(shape)}")
+        _refuse(Fault.SHAPE, spec, f"the shape must be {spec.shape}, got {short_repr(shape)}")
 
 
 def _header_of(data: bytes, spec: ArraySpec) -> Header:
@@ -134,7 +134,7 @@ def _header_of(data: bytes, spec: ArraySpec) -> Header:
             warnings.simplefilter("ignore")
             shape, fortran_order, dtype = _read_header(file)
     except (ValueError, TypeError, LookupError, AttributeError, OverflowError, *_PARSER_ERRORS) as error:
-        _refuse(Fault.GARBAGE, spec, f"the .npy header cannot be read: {described(error)}")
+        _refuse(Fault.GARBAGE, spec, f"the .npy header cannot be read: {describe_error(error)}")
     return Header(shape, fortran_order, dtype, file.tell())
 
 

@@ -20,7 +20,7 @@ from flwr.superlink.grid import http_grid
 
 from holdfast.errors import ReplyError
 from holdfast.flower.faults import Fault
-from holdfast.flower.replies.npy import described
+from holdfast.flower.replies.npy import describe_error
 
 OBJECT_HEAD = 4096
 """Bytes that an object of a reply may take besides the numbers in it: its type, its children, its shape."""
@@ -28,6 +28,8 @@ CHUNK = b"ArrayChunk "
 """How an object begins that holds numbers of an array."""
 MOST_OBJECTS = 10_000
 """Most objects of a reply besides the chunks of its arrays, if nothing is said; each is one call to the SuperLink."""
+POLL = 1.0
+"""Seconds between two rounds of asking for replies."""
 TRIES = 3
 """How often a SuperLink is asked that fails over one reply while it is there for others."""
 LONGEST_WAIT = 180.0
@@ -59,7 +61,6 @@ def replies_to(
     timeout: float | None,
     limit: int,
     objects: int = MOST_OBJECTS,
-    poll: float = 1.0,
 ) -> Iterator[Message | Unreadable]:
     """Send the messages and yield the replies as they come, until all have come or the time is over.
 
@@ -81,19 +82,20 @@ def replies_to(
         timeout: seconds from now; None waits for all. A round of asking that has begun is finished.
         limit: most bytes of numbers that one reply may hold.
         objects: most objects that one reply may consist of, besides the chunks of its arrays.
-        poll: seconds between two rounds of asking.
     """
     deadline = math.inf if timeout is None else time.monotonic() + timeout
     delivered = {message_id for message_id in grid.push_messages(messages) if message_id}
     asked = {message.metadata.message_id: message.metadata.dst_node_id for message in messages}
-    yield from (_undelivered(message_id, node) for message_id, node in asked.items() if message_id not in delivered)
+    for message_id, node in asked.items():
+        if message_id not in delivered:
+            yield Unreadable(message_id, node, f"the message to node {node} could not be sent", Fault.UNDELIVERED)
     waiting = [message_id for message_id in asked if message_id in delivered]
     while waiting:
         for message_id in list(waiting):
             # Nobody who withholds parts of a reply can take more than an equal share of the time that is left.
             share = max(0.0, deadline - time.monotonic()) / len(waiting)
             bounds = bounded(limit, min(LONGEST_WAIT, share), objects)
-            for reply in _pulled(grid, message_id, asked[message_id], bounds):
+            for reply in _pull(grid, message_id, asked[message_id], bounds):
                 if message_id in waiting:
                     waiting.remove(message_id)
                 yield reply
@@ -102,30 +104,26 @@ def replies_to(
         if left <= 0:
             return
         if waiting:
-            time.sleep(min(poll, left))
+            time.sleep(min(POLL, left))
 
 
-def _undelivered(message_id: str, node_id: int) -> Unreadable:
-    return Unreadable(message_id, node_id, f"the message to node {node_id} could not be sent", Fault.UNDELIVERED)
-
-
-def _pulled(
+def _pull(
     grid: Grid, message_id: str, node_id: int, bounds: AbstractContextManager[None]
 ) -> list[Message | Unreadable]:
     """Return what has come in reply to one message: nothing, a reply, or an account of why there is none."""
     try:
         with bounds:
-            return [_attributed(reply, message_id, node_id) for reply in _asked_for(grid, message_id)]
+            return [_check_attribution(reply, message_id, node_id) for reply in _pull_with_retries(grid, message_id)]
     except SUPERLINK_ERRORS as error:
         if not _fails(error):
             raise
         return [Unreadable(message_id, node_id, "the SuperLink fails over the reply")]
     # Whatever the parts of a reply make Flower's own classes raise: no list of types would be complete.
     except Exception as error:  # noqa: BLE001
-        return [Unreadable(message_id, node_id, f"the reply cannot be put together: {described(error)}")]
+        return [Unreadable(message_id, node_id, f"the reply cannot be put together: {describe_error(error)}")]
 
 
-def _asked_for(grid: Grid, message_id: str) -> list[Message]:
+def _pull_with_retries(grid: Grid, message_id: str) -> list[Message]:
     """Return the replies to one message, asked for again if the SuperLink fails, which may be for another reason."""
     for _ in range(TRIES - 1):
         try:
@@ -142,7 +140,7 @@ def _fails(error: Exception) -> bool:
     return isinstance(error, httpx.HTTPStatusError) and error.response.status_code == httpx.codes.INTERNAL_SERVER_ERROR
 
 
-def _attributed(reply: Message, message_id: str, node_id: int) -> Message | Unreadable:
+def _check_attribution(reply: Message, message_id: str, node_id: int) -> Message | Unreadable:
     """Return the reply, unless it claims to be the reply to another message than the one it was left for."""
     claimed = reply.metadata.reply_to_message_id
     if claimed == message_id:
@@ -173,14 +171,14 @@ def bounded(limit: int, patience: float = LONGEST_WAIT, objects: int = MOST_OBJE
     """
     inflated = _Meter(limit, "the arrays of the reply")
     with _ONE_AT_A_TIME, ExitStack() as stack:
-        stack.enter_context(_replaced(Array, "inflate", _metered_inflate(inflated)))
-        stack.enter_context(_replaced(http_grid, "pull_objects", _bounded_pull(limit, patience, objects)))
-        stack.enter_context(_replaced(RuntimeHttpClient, "PullMessages", _replies_only(RuntimeHttpClient.PullMessages)))
+        stack.enter_context(_replace(Array, "inflate", _metered_inflate(inflated)))
+        stack.enter_context(_replace(http_grid, "pull_objects", _bounded_pull(limit, patience, objects)))
+        stack.enter_context(_replace(RuntimeHttpClient, "PullMessages", _replies_only(RuntimeHttpClient.PullMessages)))
         yield
 
 
 @contextmanager
-def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+def _replace(owner: Any, name: str, value: Any) -> Iterator[None]:
     before = vars(owner)[name]
     setattr(owner, name, value)
     try:
@@ -219,7 +217,7 @@ class _MeteredChunks(dict[str, Any]):
 
 
 def _metered_inflate(meter: _Meter) -> Any:
-    original = Array.inflate.__func__  # type: ignore[attr-defined]
+    original = vars(Array)["inflate"].__func__
 
     def inflate(cls: type[Array], object_content: bytes, children: Mapping[str, Any] | None = None) -> Array:
         array: Array = original(cls, object_content, _MeteredChunks(children or {}, meter))

@@ -10,7 +10,7 @@ from flwr.app import Array, ArrayRecord, RecordDict
 from holdfast.errors import DtypeError, ReplyError, ShapeError
 from holdfast.flower.faults import Fault
 from holdfast.flower.layout import ArraySpec, Kind, ModelLayout, NDArray
-from holdfast.flower.replies.npy import described, read_array, shown
+from holdfast.flower.replies.npy import describe_error, read_array, short_repr
 
 _BLOCK = 1 << 16  # numbers that are looked at together: the scratch stays in the cache
 
@@ -54,17 +54,17 @@ class ReplyValidator:
         self._check_row(row)
         try:
             with np.errstate(all="ignore"):  # what overflows or is NaN is found by looking at the numbers
-                return self._admitted(content, row)
+                return self._admit(content, row)
         except ReplyError:
             raise
-        # The safety net. Everything known to go wrong is refused by name below and in `wire`. What is left are objects
-        # that do not keep the promises of their class (a record whose keys cannot be compared, an array without its
+        # The safety net. Everything known to go wrong is refused by name below and in `npy`. What is left are objects
+        # that do not behave as their class says (a record whose keys cannot be compared, an array without its
         # fields) and failures of the parsers that nobody has seen yet. All of it is one client's doing, and one client
         # must not end the round of all others; the fault and the error are on record. It stands here and not further
         # in because this is where the last thing that a client sent is touched. What is not an `Exception` passes: an
         # interrupt or the end of the run is no property of a reply.
         except Exception as error:
-            raise ReplyError(Fault.GARBAGE, f"the reply cannot be read: {described(error)}") from error
+            raise ReplyError(Fault.GARBAGE, f"the reply cannot be read: {describe_error(error)}") from error
 
     def _check_row(self, row: NDArray) -> None:
         """Refuse a row that cannot take the parameters: the caller's mistake, not the client's."""
@@ -75,16 +75,16 @@ class ReplyValidator:
                 f"the row must be writable, contiguous and of length {self.layout.dim}, got the shape {row.shape}"
             )
 
-    def _admitted(self, content: RecordDict, row: NDArray) -> dict[str, NDArray]:
+    def _admit(self, content: RecordDict, row: NDArray) -> dict[str, NDArray]:
         arrays = self._arrays_of(content)
         self._check_names(arrays)
         buffers = {}
         for spec in self.layout.specs:
             array = arrays[spec.name]
             if not isinstance(array, Array):
-                _refuse(Fault.GARBAGE, f"array {spec.name!r} must be an Array, got {shown(type(array).__name__)}")
+                _refuse(Fault.GARBAGE, f"array {spec.name!r} must be an Array, got {short_repr(type(array).__name__)}")
             values = read_array(array, spec, convert=self.convert_dtypes)
-            target = row[spec.columns].reshape(spec.shape) if spec.kind is Kind.PARAMETER else _like(spec)
+            target = row[spec.columns].reshape(spec.shape) if spec.kind is Kind.PARAMETER else _room_for(spec)
             np.copyto(target, values, casting="same_kind")
             _check_finite(target.reshape(-1), spec)
             if spec.kind is not Kind.PARAMETER:
@@ -94,10 +94,10 @@ class ReplyValidator:
     def _arrays_of(self, content: RecordDict) -> ArrayRecord:
         """Return the one record of arrays."""
         if not isinstance(content, RecordDict):
-            _refuse(Fault.GARBAGE, f"the content must be a RecordDict, got {shown(type(content).__name__)}")
+            _refuse(Fault.GARBAGE, f"the content must be a RecordDict, got {short_repr(type(content).__name__)}")
         found = [key for key, record in content.items() if isinstance(record, ArrayRecord)]
         if found != [self.arrays_key]:
-            _refuse(Fault.KEYS, f"there must be one ArrayRecord, called {self.arrays_key!r}; got {_some(found)}")
+            _refuse(Fault.KEYS, f"there must be one ArrayRecord, called {self.arrays_key!r}; got {_list_some(found)}")
         record = content[self.arrays_key]
         if not isinstance(record, ArrayRecord):
             _refuse(Fault.GARBAGE, "the record of arrays changes while it is read")
@@ -109,10 +109,13 @@ class ReplyValidator:
         if len(sent) == len(names) and names == set(sent):
             return
         missing, extra = sorted(names - set(sent)), [name for name in sent if name not in names]
-        _refuse(Fault.KEYS, f"the arrays must be those of the model; missing: {_some(missing)}; extra: {_some(extra)}")
+        _refuse(
+            Fault.KEYS,
+            f"the arrays must be those of the model; missing: {_list_some(missing)}; extra: {_list_some(extra)}",
+        )
 
 
-def _like(spec: ArraySpec) -> NDArray:
+def _room_for(spec: ArraySpec) -> NDArray:
     """Return room for a buffer, so that the bytes of the whole reply are not kept for it."""
     return np.empty(spec.shape, spec.dtype)
 
@@ -130,9 +133,9 @@ def _check_finite(values: NDArray, spec: ArraySpec) -> None:
             _refuse(Fault.NOT_FINITE, f"array {spec.name!r}: every number must be finite, got NaN or Inf")
 
 
-def _some(names: list[Any]) -> str:
+def _list_some(names: list[Any]) -> str:
     """Return the first few names and how many there are."""
-    listed = ", ".join(shown(name) for name in names[:3])
+    listed = ", ".join(short_repr(name) for name in names[:3])
     return f"{listed} and {len(names) - 3} more" if len(names) > 3 else listed or "none"
 
 

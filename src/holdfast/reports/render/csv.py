@@ -36,14 +36,14 @@ def table_of(panel: Panel) -> str | None:
     '=x
     """
     if isinstance(panel, Lines):
-        return _written((panel.x_title, "series", panel.y_title), _points(panel))
+        return _write((panel.x_title, "series", panel.y_title), _points(panel))
     if isinstance(panel, HeatMap):
         titles = (panel.row_title, panel.column_title, panel.value_title, "marked", "what")
-        return _written(titles, _cells(panel))
+        return _write(titles, _cells(panel))
     if isinstance(panel, Bars):
-        return _written((panel.x_title, "part", panel.y_title), _bars(panel))
+        return _write((panel.x_title, "part", panel.y_title), _bars(panel))
     if isinstance(panel, Table):
-        return _written([column.title for column in panel.columns], panel.rows)
+        return _write([column.title for column in panel.columns], panel.rows)
     return None
 
 
@@ -69,7 +69,7 @@ def _bars(panel: Bars) -> Iterator[Line]:
             yield category, part, value
 
 
-def _written(titles: Sequence[str], lines: Iterable[Line]) -> str:
+def _write(titles: Sequence[str], lines: Iterable[Line]) -> str:
     file = io.StringIO(newline="")
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow([_safe(title) for title in titles])

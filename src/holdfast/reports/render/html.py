@@ -27,7 +27,6 @@ from holdfast.reports.panels import Report
 from holdfast.reports.render.plotly import panel_json
 from holdfast.wording import harmless, prose
 
-INSTALL = "pip install 'holdfast[report]'"
 TEMPLATES, PLOTS = "jinja2", "plotly"
 """The packages of the extra."""
 FOLDER = Path(__file__).with_name("page")
@@ -63,7 +62,7 @@ def render(report: Report) -> str:
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
     except ImportError:
-        raise missing(TEMPLATES) from None
+        raise missing_package(TEMPLATES) from None
     environment = Environment(loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined)
     environment.filters |= {"shown": harmless, "prose": prose}
     panels = [panel_json(panel) for section in report.sections for panel in section.panels]
@@ -73,9 +72,9 @@ def render(report: Report) -> str:
         report=report,
         policy=_policy(*(script.encode() for script in scripts), *([plotly_script()] if drawn else [])),
         style=asset("report.css"),
-        panels=embedded(panels),
-        plots=_packed(json.dumps(drawn, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()),
-        plotly=_packed_plotly() if drawn else "",
+        panels=embed(panels),
+        plots=_pack(json.dumps(drawn, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()),
+        plotly=_pack_plotly() if drawn else "",
         scripts=scripts,
     )
 
@@ -95,19 +94,19 @@ def plotly_script() -> bytes:
     places = [] if found is None else [Path(place) for place in found.submodule_search_locations or ()]
     scripts = [script for place in places if (script := place / "package_data" / "plotly.min.js").is_file()]
     if not scripts:
-        raise missing(PLOTS)
+        raise missing_package(PLOTS)
     return scripts[0].read_bytes()
 
 
-def missing(what: str) -> RunError:
-    """Return the error that says how to install what a page needs."""
-    return RunError(f"{what} is not installed, and a report needs it: {INSTALL}")
+def missing_package(package: str, extra: str = "report") -> RunError:
+    """Return the error that says how to install what a report needs."""
+    return RunError(f"{package} is not installed, and a report needs it: pip install 'holdfast[{extra}]'")
 
 
-def embedded(value: Any) -> str:
+def embed(value: Any) -> str:
     r"""Return JSON that may stand inside an element of a page: nothing in it ends the element.
 
-    >>> embedded(["</script>"])
+    >>> embed(["</script>"])
     '["\\u003c/script\\u003e"]'
     """
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -126,11 +125,11 @@ def _split(panel: dict[str, Any]) -> dict[str, Any]:
     return {name: panel.pop(name) for name in [*panel] if name not in _FRAME}
 
 
-def _packed(content: bytes) -> str:
+def _pack(content: bytes) -> str:
     """Return something compressed, in letters that may stand in a page."""
     return base64.b64encode(gzip.compress(content, 9, mtime=0)).decode()
 
 
 @cache
-def _packed_plotly() -> str:
-    return _packed(plotly_script())
+def _pack_plotly() -> str:
+    return _pack(plotly_script())

@@ -14,7 +14,7 @@ import numpy as np
 from holdfast.durable import replace_file
 from holdfast.errors import ParameterError
 from holdfast.reports.panels import Bars, HeatMap, Lines, Panel, Report, Series, Style, Text, Unit
-from holdfast.reports.render.plotly import counted, lonely, told_apart, with_gaps
+from holdfast.reports.render.plotly import are_numbers, has_lone_point, shorten_names, with_gaps
 from holdfast.wording import harmless
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def _draw_lines(axes: Axes, panel: Lines) -> None:
 def _draw_series(axes: Axes, series: Series, *, log_y: bool) -> None:
     drawn = with_gaps(series.y, log_y=log_y)
     values = np.array([np.nan if value is None else value for value in drawn], dtype=np.float64)
-    alone = series.style is Style.POINTS or lonely(drawn)
+    alone = series.style is Style.POINTS or has_lone_point(drawn)
     axes.plot(
         series.x,
         values,
@@ -219,7 +219,7 @@ def _draw_heat_map(figure: Figure, axes: Axes, panel: HeatMap) -> None:
     bar = figure.colorbar(image, ax=axes, pad=0.015, aspect=30)
     bar.set_label(panel.value_title)
     _format(bar.ax.yaxis, panel.unit)
-    rows, names = _some(len(order)), told_apart(panel.rows)
+    rows, names = _some(len(order)), shorten_names(panel.rows)
     axes.set_yticks(rows, [_plain(names[order[row]]) for row in rows], fontsize=7)
     for label, row in zip(axes.get_yticklabels(), rows, strict=True):
         if order[row] in panel.flagged:
@@ -267,18 +267,18 @@ def _name_below(axes: Axes, names: Sequence[str]) -> list[int]:
 
     Of numbers, such as rounds, some are left out until the others fit side by side; words that do not fit are turned.
     """
-    short = told_apart(names)
+    short = shorten_names(names)
     longest = max(map(len, short), default=0) + 2
     upright = longest * len(short) <= _LINE
-    most = max(2, _LINE // longest) if upright or counted(names) else _MOST_TURNED
+    most = max(2, _LINE // longest) if upright or are_numbers(names) else _MOST_TURNED
     places = _some(len(short), most=most)
     axes.set_xticks(
-        places, [_plain(short[place]) for place in places], **({} if most < _MOST_TURNED else _turned(places))
+        places, [_plain(short[place]) for place in places], **({} if most < _MOST_TURNED else _rotation(places))
     )
     return places
 
 
-def _turned(places: Sequence[int]) -> dict[str, Any]:
+def _rotation(places: Sequence[int]) -> dict[str, Any]:
     """Return how names are written that do not fit side by side: slanted if there are few."""
     if len(places) <= _MOST_SLANTED:
         return {"rotation": 35, "ha": "right", "rotation_mode": "anchor", "fontsize": 8.5}

@@ -141,7 +141,7 @@ def _(panel: HeatMap) -> dict[str, Any]:
         **_ends(panel, values),
     }
     below = _categories(panel.column_title, columns)
-    frame = _ABOVE + (_SLANTED if _slanted(columns) else _BELOW)
+    frame = _ABOVE + (_SLANTED if _needs_slant(columns) else _BELOW)
     layout = {
         "xaxis": below,
         "yaxis": {"type": "category", "title": {"text": label(panel.row_title)}, "showgrid": False},
@@ -159,7 +159,7 @@ def _(panel: HeatMap) -> dict[str, Any]:
             {"name": harmless(name), "rows": [rows[place] for place in places]} for name, places in orders.items()
         ],
         "flagged": [rows[place] for place in panel.flagged],
-        **_said(panel),
+        **_hover_texts(panel),
     }
 
 
@@ -188,7 +188,7 @@ def _(panel: Bars) -> dict[str, Any]:
         "barmode": "stack",
         "bargap": 0.15,
         "xaxis": below,
-        "margin": {} if _slanted(categories) else {"b": _BELOW},
+        "margin": {} if _needs_slant(categories) else {"b": _BELOW},
         "yaxis": _axis(panel.y_title, panel.unit),
         "showlegend": len(data) > 1,
     }
@@ -219,7 +219,7 @@ def _cell(value: Value) -> Value:
 
 def _curve(series: Series, panel: Lines) -> dict[str, Any]:
     y = with_gaps(series.y, log_y=panel.log_y)
-    points = "markers" if series.style is Style.POINTS else "lines+markers" if lonely(y) else "lines"
+    points = "markers" if series.style is Style.POINTS else "lines+markers" if has_lone_point(y) else "lines"
     trace: dict[str, Any] = {
         "type": "scatter",
         "mode": points,
@@ -245,7 +245,7 @@ def with_gaps(y: Sequence[float | None], *, log_y: bool) -> list[float | None]:
     return [None if value is not None and log_y and value <= 0 else number(value) for value in y]
 
 
-def lonely(y: Sequence[float | None]) -> bool:
+def has_lone_point(y: Sequence[float | None]) -> bool:
     """Tell whether some point has no neighbour that a line could join it to."""
     padded = [None, *y, None]
     joined = [left is not None and right is not None for left, right in pairwise(padded)]
@@ -288,7 +288,7 @@ def _categories(title: str, names: Sequence[str]) -> dict[str, Any]:
     return axis if many is None else {**axis, "nticks": many, "tickangle": 0, "automargin": False}
 
 
-def _slanted(names: Sequence[str]) -> bool:
+def _needs_slant(names: Sequence[str]) -> bool:
     """Tell whether names along an axis have no room upright, in the window of a desktop."""
     if _few_words(names):
         return len(names) * (max(map(len, names), default=0) + 2) > _LINE
@@ -296,7 +296,7 @@ def _slanted(names: Sequence[str]) -> bool:
 
 
 def _few_words(names: Sequence[str]) -> bool:
-    return len(names) <= _WORDS and not counted(names)
+    return len(names) <= _WORDS and not are_numbers(names)
 
 
 def _side_by_side(names: Sequence[str]) -> int | None:
@@ -305,10 +305,10 @@ def _side_by_side(names: Sequence[str]) -> int | None:
     return next((number for letters, number in _UPRIGHT.items() if longest <= letters), None)
 
 
-def counted(names: Sequence[str]) -> bool:
+def are_numbers(names: Sequence[str]) -> bool:
     """Tell whether names are numbers or spans of them, such as rounds, so that those left out can be guessed.
 
-    >>> counted(["0–4", "5–9"]), counted(["ipm-0.1", "ipm-100"])
+    >>> are_numbers(["0–4", "5–9"]), are_numbers(["ipm-0.1", "ipm-100"])
     (True, False)
     """
     return all(name.strip("0123456789–-., ") == "" for name in names)
@@ -338,7 +338,7 @@ def _marks(panel: Lines) -> dict[str, Any]:
 def _names(texts: Iterable[str], flagged: Iterable[int] = ()) -> list[str]:
     """Return names for an axis, short and each once: a space without width after it tells a name from its equals."""
     marked, taken, found = set(flagged), set[str](), []
-    for place, short in enumerate(told_apart(list(texts))):
+    for place, short in enumerate(shorten_names(list(texts))):
         name = f"<b>{FLAG} {label(short)}</b>" if place in marked else label(short)
         while name in taken:
             name += "\u200b"
@@ -347,10 +347,10 @@ def _names(texts: Iterable[str], flagged: Iterable[int] = ()) -> list[str]:
     return found
 
 
-def told_apart(texts: Sequence[str]) -> list[str]:
+def shorten_names(texts: Sequence[str]) -> list[str]:
     """Return texts cut in their middles, as their ends often tell them apart; less if they would look the same.
 
-    >>> told_apart(["dirichlet alpha=1.0", "dirichlet alpha=0.1"])
+    >>> shorten_names(["dirichlet alpha=1.0", "dirichlet alpha=0.1"])
     ['dirichle…alpha=1.0', 'dirichle…alpha=0.1']
     """
     whole = [harmless(text, limit=400) for text in texts]
@@ -370,7 +370,7 @@ def _ends(panel: HeatMap, values: list[list[float | None]]) -> dict[str, float]:
     return {"zmin": low, "zmax": high if high > low else low + 1.0}
 
 
-def _said(panel: HeatMap) -> dict[str, Any]:
+def _hover_texts(panel: HeatMap) -> dict[str, Any]:
     """Return what the pointer says of every cell, each text once, and the place of every cell's text among them."""
     places: dict[str, int] = {}
     found = []

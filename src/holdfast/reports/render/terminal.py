@@ -61,21 +61,17 @@ def _body(panel: Panel, width: int) -> Iterable[RenderableType]:
 
 
 @_body.register
-def _(panel: Text, width: int) -> Iterable[RenderableType]:  # noqa: ARG001  words are wrapped by the console
-    if panel.title:
-        yield Words(harmless(panel.title), style="bold")
-    for paragraph in panel.paragraphs:
-        start = "• " if len(panel.paragraphs) > 1 else ""
-        yield Words(f"{start}{prose(paragraph)}", style=_STYLES[panel.tone])
+def _(panel: Text, _width: int) -> Iterable[RenderableType]:
+    start = "• " if len(panel.paragraphs) > 1 else ""
+    yield from _title(panel.title)
+    yield from (Words(f"{start}{prose(paragraph)}", style=_STYLES[panel.tone]) for paragraph in panel.paragraphs)
     yield from _caption(panel.caption)
 
 
 @_body.register
-def _(panel: Code, width: int) -> Iterable[RenderableType]:  # noqa: ARG001  lines to copy are not wrapped
-    if panel.title:
-        yield Words(harmless(panel.title), style="bold")
-    for line in panel.text.splitlines():
-        yield Words(f"  {prose(line)}")
+def _(panel: Code, _width: int) -> Iterable[RenderableType]:
+    yield from _title(panel.title)
+    yield from (Words(f"  {prose(line)}") for line in panel.text.splitlines())
     yield from _caption(panel.caption)
 
 
@@ -83,7 +79,7 @@ def _(panel: Code, width: int) -> Iterable[RenderableType]:  # noqa: ARG001  lin
 def _(panel: Table, width: int) -> Iterable[RenderableType]:
     shown = panel.rows[: panel.shown or None]
     cells = [[_cell(value, column.unit) for value, column in zip(row, panel.columns, strict=True)] for row in shown]
-    chosen = _fitting(panel.columns, cells, width)
+    chosen = _fitting_places(panel.columns, cells, width)
     columns = [panel.columns[place] for place in chosen]
     headed = any(column.title for column in panel.columns)
     grid = Grid(title=Words(harmless(panel.title)), title_justify="left", show_header=headed, box=box.HEAVY_HEAD)
@@ -111,14 +107,19 @@ def _notes(panel: Table, columns: Sequence[Column], shown: int) -> Iterable[str]
         yield f"No room for: {', '.join(missing)}."
 
 
+def _title(text: str) -> Iterable[RenderableType]:
+    if text:
+        yield Words(harmless(text), style="bold")
+
+
 def _caption(text: str) -> Iterable[RenderableType]:
     if text:
         yield Padding(Words(prose(text), style="dim"), (0, 0, 0, 1))
 
 
-def _fitting(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int) -> list[int]:
+def _fitting_places(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int) -> list[int]:
     """Return the places of the columns that are shown: all, or without the last of the minor ones, until they fit."""
-    needed = [_needed(column, [row[place] for row in cells]) for place, column in enumerate(columns)]
+    needed = [_least_width(column, [row[place] for row in cells]) for place, column in enumerate(columns)]
     chosen = list(range(len(columns)))
     minor = [place for place in chosen if columns[place].minor]
     while minor and sum(needed[place] + _FRAME for place in chosen) + 1 > width:
@@ -130,7 +131,7 @@ def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: in
     """Return how wide columns are: as wide as they like, or what there is room for; words give way, numbers do not."""
     lists = [[row[place] for row in cells] for place in range(len(columns))]
     liked = [_longest((column.title, *texts)) for column, texts in zip(columns, lists, strict=True)]
-    found = [_needed(column, texts) for column, texts in zip(columns, lists, strict=True)]
+    found = [_least_width(column, texts) for column, texts in zip(columns, lists, strict=True)]
     room = width - 1 - _FRAME * len(columns)
     while sum(found) > room and (words := [place for place, each in enumerate(columns) if each.unit is Unit.TEXT]):
         widest = max(words, key=lambda place: found[place])
@@ -142,7 +143,7 @@ def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: in
     return found
 
 
-def _needed(column: Column, cells: Sequence[str]) -> int:
+def _least_width(column: Column, cells: Sequence[str]) -> int:
     """Return how narrow a column may become: numbers and short names stay whole, words are wrapped."""
     if column.unit is not Unit.TEXT:
         return max(_longest(column.title.split()), _longest(cells))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.reports.panels import Column, HeatMap, Panel, Section, Table, Text, Unit, Value
+from holdfast.reports.panels import Column, HeatMap, Panel, Section, Table, Text, Unit, Value, tabulate
 from holdfast.reports.sections.overview import faults_text
-from holdfast.reports.sections.phrases import client_names, figures, key_of, run_names, title_of
-from holdfast.reports.thinning import REPORT, Bins, Limits, grid_largest, grid_means
+from holdfast.reports.sections.phrases import client_names, figures, per_run
+from holdfast.reports.thinning import REPORT, Bins, Numbers, PanelLimits, Places, grid_largest, grid_means
 from holdfast.server.history import ClientSummary, Entries, Fate, RunHistory
 from holdfast.server.history.clients import in_order, mid_ranks
 from holdfast.wording import percent, plural
@@ -32,15 +34,13 @@ _DEEPEST = 1.25
 _SHOWN = 15
 """Rows of the table that are shown at first."""
 _FEW = 3
-"""A share of a few rounds says little: the client that was wronged most was judged at least so often."""
+"""A share of a few rounds says little: the client with most false positives was judged at least so often."""
 
 
-def clients(histories: Sequence[RunHistory], limits: Limits = REPORT) -> Section:
-    """Return for every run who was wronged, its heat maps, and its table of suspicion."""
-    panels: list[Panel] = []
+def clients(histories: Sequence[RunHistory], limits: PanelLimits = REPORT) -> Section:
+    """Return for every run its false positives, its heat maps, and its table of suspicion."""
     few = replace(limits, cells=max(1, limits.cells // max(1, len(histories))))
-    for place, (history, run) in enumerate(zip(histories, run_names(histories), strict=True)):
-        panels += _panels(history, run, place, len(histories), few)
+    panels = per_run(histories, lambda history: _panels(history, few))
     if not panels:
         panels = [Text(key="no-clients", title="Nobody yet", paragraphs=("No client has been asked yet.",))]
     return Section(
@@ -52,16 +52,13 @@ def clients(histories: Sequence[RunHistory], limits: Limits = REPORT) -> Section
     )
 
 
-def _panels(history: RunHistory, run: str, place: int, runs: int, limits: Limits) -> list[Panel]:
-    if not len(history.entries):
-        return []
-    view = _View.of(history, limits)
-    panels: tuple[Panel | None, ...] = (_wronged(history), _weights(view), _scores(view), suspicion_table(history))
-    return [
-        replace(panel, key=key_of(panel.key, place, runs), title=title_of(panel.title, run, runs))
-        for panel in panels
-        if panel is not None
-    ]
+def _panels(history: RunHistory, limits: PanelLimits) -> Iterator[Panel]:
+    if len(history.entries):
+        grid = _ClientGrid.of(history, limits)
+        yield from _false_positives(history)
+        yield from _weights(grid)
+        yield from _scores(grid)
+        yield suspicion_table(history)
 
 
 def suspicion_table(history: RunHistory, lines: Sequence[ClientSummary] | None = None) -> Table:
@@ -69,76 +66,58 @@ def suspicion_table(history: RunHistory, lines: Sequence[ClientSummary] | None =
     known = not history.deployed
     names = dict(zip(history.client_ids, client_names(history.client_ids), strict=True))
     chosen = history.clients if lines is None else lines
-    cells: dict[Column, list[Value]] = {
-        _ABSENT: [line.erased for line in chosen],
-        _FAULTS: [_faults(line) for line in chosen],
-    }
-    found = [column for column, values in cells.items() if any(values)]
-    return Table(
+    columns: dict[Column, Callable[[ClientSummary], Value]] = {Column("client"): lambda line: names[line.client]}
+    if known:
+        columns[Column("Byzantine", hint="truly, as the simulation knows")] = _membership
+    columns |= _JUDGED
+    columns |= {column: value for column, value in _IF_ANY.items() if any(map(value, chosen))}
+    return tabulate(
+        chosen,
+        columns,
         key="suspicion",
         title="Suspicion of each client",
         caption="Suspicion is a lower bound, with 95 % confidence (Wilson: 0.27 after 1 of 1, 0.79 after 10 of "
         "10), on the share of a client's replies that the rule gives no weight: compare clients with each other. A "
-        "rule that always drops many rows suspects all."
+        "rule that always drops many updates suspects all."
         + (" Truly Byzantine clients are marked." if known and history.byzantine else ""),
-        columns=(_CLIENT, *((_BYZANTINE,) if known else ()), *_JUDGED, *found),
-        rows=tuple(
-            _row(line, names[line.client], known=known, more=tuple(cells[column][place] for column in found))
-            for place, line in enumerate(chosen)
-        ),
-        flagged=tuple(place for place, line in enumerate(chosen) if known and line.byzantine),
+        flag=lambda line: known and line.byzantine > 0,
         shown=_SHOWN,
     )
 
 
-_CLIENT = Column(title="client")
-_BYZANTINE = Column(title="Byzantine", hint="truly, as the simulation knows")
-_JUDGED = (
-    Column(title="suspicion", unit=Unit.NUMBER, hint="least plausible share of its replies worth nothing"),
-    Column(title="removed", unit=Unit.PERCENT, hint="share of its judged replies that got no weight"),
-    Column(title="times", unit=Unit.NUMBER, hint="how often it was removed or its reply malformed"),
-    Column(title="judged", unit=Unit.NUMBER, hint="how often there was something to judge"),
-    Column(title="mean weight", unit=Unit.NUMBER, hint="1 is an equal share", minor=True),
-    Column(
-        title="mean rank", unit=Unit.NUMBER, hint="share of rows that looked less suspicious; 0.5: average", minor=True
-    ),
-    Column(title="asked", unit=Unit.NUMBER, hint="in how many cohorts it was", minor=True),
-)
-_ABSENT = Column(title="absent", unit=Unit.NUMBER, hint="how often it sent nothing")
-_FAULTS = Column(title="faults", hint="what was wrong with its replies")
-
-
-def _row(line: ClientSummary, name: str, *, known: bool, more: tuple[Value, ...]) -> tuple[Value, ...]:
-    return (
-        name,
-        *((_membership(line),) if known else ()),
-        line.suspicion,
-        line.accused / line.judged if line.judged else None,
-        line.accused,
-        line.judged,
-        line.mean_weight,
-        line.mean_rank,
-        line.sampled,
-        *more,
-    )
-
-
-def _faults(line: ClientSummary) -> str | None:
-    """Return what was wrong with a client's replies; a simulation only knows of unusable numbers."""
-    return faults_text(line.faults or ({"unusable": line.unusable} if line.unusable else {})) or None
-
-
 def _membership(line: ClientSummary) -> str:
     """Return whether a client was Byzantine; who is may change from round to round."""
-    if 0 < line.byzantine < line.sampled:
-        return f"in {line.byzantine} of {line.sampled} rounds"
+    if 0 < line.byzantine < line.asked:
+        return f"in {line.byzantine} of {line.asked} rounds"
     return "yes" if line.byzantine else "no"
 
 
-def _wronged(history: RunHistory) -> Text | None:
+def _removed_share(line: ClientSummary) -> float | None:
+    return line.accused / line.judged if line.judged else None
+
+
+_NUMBER, _PERCENT = Unit.NUMBER, Unit.PERCENT
+_LESS = "share of updates that looked less suspicious; 0.5: average"
+_JUDGED: Mapping[Column, Callable[[ClientSummary], Value]] = {
+    Column("suspicion", _NUMBER, "least plausible share of its replies worth nothing"): lambda line: line.suspicion,
+    Column("removed", _PERCENT, "share of its judged replies that got no weight"): _removed_share,
+    Column("times", _NUMBER, "how often it was removed or its reply malformed"): lambda line: line.accused,
+    Column("judged", _NUMBER, "how often there was something to judge"): lambda line: line.judged,
+    Column("mean weight", _NUMBER, "1 is an equal share", minor=True): lambda line: line.mean_weight,
+    Column("mean rank", _NUMBER, _LESS, minor=True): lambda line: line.mean_rank,
+    Column("asked", _NUMBER, "in how many cohorts it was", minor=True): lambda line: line.asked,
+}
+_IF_ANY: Mapping[Column, Callable[[ClientSummary], Value]] = {
+    Column("absent", _NUMBER, "how often it sent nothing"): lambda line: line.absent,
+    Column("faults", hint="what was wrong with its replies"): lambda line: faults_text(line.faults) or None,
+}
+"""Columns that are left out if they have nothing to tell."""
+
+
+def _false_positives(history: RunHistory) -> Iterator[Text]:
     """Say who lost most honest updates, and who got most Byzantine ones through; only where that is known."""
     if history.deployed:
-        return None
+        return
     entries, names = history.entries, client_names(history.client_ids)
     sent, lost = _counts(history, ~entries.byzantine)
     forged, caught = _counts(history, entries.byzantine)
@@ -154,10 +133,12 @@ def _wronged(history: RunHistory) -> Text | None:
         )
     if forged.any():
         said.append(_got_through(names, forged, caught))
-    return Text(key="wronged", title="Was anybody wronged?", paragraphs=tuple(map(_capital, said))) if said else None
+    if said:
+        paragraphs = tuple(sentence[:1].upper() + sentence[1:] for sentence in said)
+        yield Text(key="false-positives", title="False positives and false negatives", paragraphs=paragraphs)
 
 
-def _counts(history: RunHistory, chosen: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _counts(history: RunHistory, chosen: NDArray[np.bool_]) -> tuple[Places, Places]:
     """Return of every client how many of the chosen entries were judged, and how many of those removed."""
     entries, number = history.entries, len(history.client_ids)
     masks = (chosen & entries.judged, chosen & entries.removed)
@@ -165,7 +146,7 @@ def _counts(history: RunHistory, chosen: NDArray[np.bool_]) -> tuple[NDArray[np.
     return judged, removed
 
 
-def _got_through(names: Sequence[str], forged: NDArray[np.int64], caught: NDArray[np.int64]) -> str:
+def _got_through(names: Sequence[str], forged: Places, caught: Places) -> str:
     kept = forged - caught
     if not caught.any():
         return "No update of a Byzantine client was ever removed."
@@ -177,45 +158,43 @@ def _got_through(names: Sequence[str], forged: NDArray[np.int64], caught: NDArra
     return f"{names[best]} got through most often: {often}."
 
 
-def _capital(sentence: str) -> str:
-    return sentence[:1].upper() + sentence[1:]
-
-
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _View:
+class _ClientGrid:
     """The entries of a history on a grid of some clients and bins of rounds."""
 
     history: RunHistory
-    entries: Entries
-    """Those of the clients that are shown."""
-    rows: NDArray[np.int64]
-    columns: NDArray[np.int64]
-    """Of every entry."""
-    names: tuple[str, ...]
-    bins: Bins
     chosen: list[int]
     """Places of the clients that are shown, the most suspicious first."""
+    bins: Bins
 
     @classmethod
-    def of(cls, history: RunHistory, limits: Limits) -> _View:
+    def of(cls, history: RunHistory, limits: PanelLimits) -> _ClientGrid:
         chosen = chosen_clients(history, min(limits.rows, limits.cells))
-        bins = Bins.of(history.rounds_played, min(limits.columns, max(1, limits.cells // len(chosen))))
-        every = history.entries
-        row_of = np.full(len(history.client_ids), -1, dtype=np.int64)
-        row_of[chosen] = np.arange(len(chosen))
-        shown = row_of[every.client] >= 0
-        entries = Entries(**{name: values[shown] for name, values in vars(every).items()})
-        names = client_names(history.client_ids)
-        return cls(
-            history=history,
-            entries=entries,
-            rows=row_of[entries.client],
-            columns=entries.round // bins.width,
-            names=tuple(names[client] for client in chosen),
-            bins=bins,
-            chosen=chosen,
-        )
+        columns = min(limits.columns, max(1, limits.cells // len(chosen)))
+        return cls(history=history, chosen=chosen, bins=Bins.of(history.rounds_played, columns))
+
+    @cached_property
+    def all_rows(self) -> Places:
+        """The row of every entry of the history, -1 if its client is not shown."""
+        row_of = np.full(len(self.history.client_ids), -1, dtype=np.int64)
+        row_of[self.chosen] = np.arange(len(self.chosen))
+        return row_of[self.history.entries.client]
+
+    @cached_property
+    def entries(self) -> Entries:
+        """Those of the clients that are shown."""
+        return Entries(**{name: values[self.all_rows >= 0] for name, values in vars(self.history.entries).items()})
+
+    @property
+    def rows(self) -> Places:
+        """Of every entry."""
+        return self.all_rows[self.all_rows >= 0]
+
+    @property
+    def columns(self) -> Places:
+        """Of every entry."""
+        return self.entries.round // self.bins.width
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -223,8 +202,7 @@ class _View:
 
     @property
     def flagged(self) -> tuple[int, ...]:
-        liars = self.history.byzantine
-        return tuple(row for row, client in enumerate(self.chosen) if client in liars)
+        return tuple(row for row, client in enumerate(self.chosen) if client in self.history.byzantine)
 
     def orders(self) -> Mapping[str, tuple[int, ...]]:
         """Return ways to sort the rows."""
@@ -233,8 +211,8 @@ class _View:
         by_name = sorted(rows, key=lambda row: in_order(everybody[self.chosen[row]]))
         orders = {"most suspicious first": tuple(rows), "by name": tuple(by_name)}
         if self.flagged:
-            liars = set(self.flagged)
-            orders["Byzantine first"] = tuple(sorted(rows, key=lambda row: row not in liars))
+            byzantine = set(self.flagged)
+            orders["Byzantine first"] = tuple(sorted(rows, key=lambda row: row not in byzantine))
         return orders
 
     def note(self) -> str:
@@ -253,102 +231,99 @@ class _View:
 def chosen_clients(history: RunHistory, most: int) -> list[int]:
     """Return the places of at most so many clients that were asked: Byzantine ones, then the most suspicious."""
     places = {client: place for place, client in enumerate(history.client_ids)}
-    order = [places[line.client] for line in history.clients if line.sampled]
+    order = [places[line.client] for line in history.clients if line.asked]
     if len(order) <= most:
         return order
-    liars = history.byzantine
-    first = set(sorted(order, key=lambda place: place not in liars)[:most])
+    first = set(sorted(order, key=lambda place: place not in history.byzantine)[:most])
     return [place for place in order if place in first]
 
 
-def _weights(view: _View) -> HeatMap | None:
-    if not np.isfinite(view.entries.weight).any():
-        return None
-    means = grid_means(view.rows, view.columns, view.entries.weight, view.shape)
+def _weights(grid: _ClientGrid) -> Iterator[HeatMap]:
+    weights = grid.history.entries.weight
+    if np.isfinite(grid.entries.weight).any():
+        yield replace(
+            _heat_map(grid, weights, weights=False),
+            key="weights",
+            title="Weight of each client in each round",
+            caption=f"1 is an equal share, 0 is removed; from {_DEEPEST} on colours are alike. {grid.note()}".strip(),
+            value_title="weight (1 = equal share)",
+            high=_DEEPEST,
+        )
+
+
+def _scores(grid: _ClientGrid) -> Iterator[HeatMap]:
+    """Yield ranks in place of scores, as scores of different rounds have no common scale."""
+    every = grid.history.entries
+    known = np.isfinite(every.score)
+    if known.any():
+        ranks = np.full(len(every), np.nan)
+        ranks[known] = mid_ranks(every.round[known], every.score[known])
+        yield replace(
+            _heat_map(grid, ranks, weights=True),
+            key="scores",
+            title="How suspicious each client looked in each round",
+            caption="Which share of the round's updates had a lower score, as the rule measures suspicion: near 1 is "
+            f"among the most suspicious, 0.5 nothing special. {grid.note()}".strip(),
+            value_title="rank of suspicion",
+            high=1.0,
+            good_is_high=False,
+        )
+
+
+def _heat_map(grid: _ClientGrid, values: Numbers, *, weights: bool) -> HeatMap:
+    """Return a value of every entry on the grid, still without a name; with weights, these are said of every cell."""
+    names = client_names(grid.history.client_ids)
+    means = grid_means(grid.rows, grid.columns, values[grid.all_rows >= 0], grid.shape)
     return HeatMap(
-        key="weights",
-        title="Weight of each client in each round",
-        caption=f"1 is an equal share, 0 is removed; from {_DEEPEST} on colours are the same. {view.note()}".strip(),
-        rows=view.names,
-        columns=view.bins.labels(),
+        key="",
+        title="",
+        rows=tuple(names[client] for client in grid.chosen),
+        columns=grid.bins.labels(),
         values=tuple(map(figures, means)),
         row_title="client",
-        column_title="round" if view.bins.width == 1 else "rounds",
-        value_title="weight (1 = equal share)",
+        column_title="round" if grid.bins.width == 1 else "rounds",
+        value_title="",
         low=0.0,
-        high=_DEEPEST,
-        hover=_hover(view, weights=False),
-        flagged=view.flagged,
-        orders=view.orders(),
+        hover=_hover(grid, weights=weights),
+        flagged=grid.flagged,
+        orders=grid.orders(),
     )
 
 
-def _scores(view: _View) -> HeatMap | None:
-    """Return ranks in place of scores, as scores of different rounds have no common scale."""
-    known = np.isfinite(view.history.entries.score)
-    if not known.any():
-        return None
-    every = view.history.entries
-    ranks = np.full(len(every), np.nan)
-    ranks[known] = mid_ranks(every.round[known], every.score[known])
-    row_of = np.full(len(view.history.client_ids), -1, dtype=np.int64)
-    row_of[view.chosen] = np.arange(len(view.chosen))
-    means = grid_means(view.rows, view.columns, ranks[row_of[every.client] >= 0], view.shape)
-    return HeatMap(
-        key="scores",
-        title="How suspicious each client looked in each round",
-        caption="Which share of the round's updates had a lower score, as the rule measures suspicion: near 1 is among "
-        f"the most suspicious, 0.5 nothing special. {view.note()}".strip(),
-        rows=view.names,
-        columns=view.bins.labels(),
-        values=tuple(map(figures, means)),
-        row_title="client",
-        column_title="round" if view.bins.width == 1 else "rounds",
-        value_title="rank of suspicion",
-        unit=Unit.NUMBER,
-        low=0.0,
-        high=1.0,
-        good_is_high=False,
-        hover=_hover(view, weights=True),
-        flagged=view.flagged,
-        orders=view.orders(),
-    )
-
-
-def _hover(view: _View, *, weights: bool) -> tuple[tuple[str, ...], ...]:
+def _hover(grid: _ClientGrid, *, weights: bool) -> tuple[tuple[str, ...], ...]:
     """Return what to say of every cell: of one round what happened and why, of several how often what happened."""
-    texts = [[""] * view.bins.number for _ in view.chosen]
-    if view.bins.width == 1:
-        _say_rounds(view, texts, weights=weights)
+    texts = [[""] * grid.bins.number for _ in grid.chosen]
+    if grid.bins.width == 1:
+        _say_rounds(grid, texts, weights=weights)
     else:
-        _say_bins(view, texts)
+        _say_bins(grid, texts)
     return tuple(map(tuple, texts))
 
 
-def _say_rounds(view: _View, texts: list[list[str]], *, weights: bool) -> None:
-    entries, reasons = view.entries, view.history.rounds.reasons
-    medians = view.history["median_score"].tolist()
+def _say_rounds(grid: _ClientGrid, texts: list[list[str]], *, weights: bool) -> None:
+    entries, reasons = grid.entries, grid.history.rounds.reasons
+    medians = grid.history["median_score"].tolist()
     words = {int(fate): text for fate, text in _WORDS.items()}
-    columns = (entries.client, entries.round, entries.weight, entries.score, entries.fate, view.rows)
+    columns = (entries.client, entries.round, entries.weight, entries.score, entries.fate, grid.rows)
     for client, number, weight, score, fate, row in zip(*(each.tolist() for each in columns), strict=True):
         said = words[fate]
-        if weights and weight == weight:  # noqa: PLR0124  NaN is not itself
+        if weights and not math.isnan(weight):
             said += f"; weight {weight:.3g} (1 = equal share)"
-        if score == score:  # noqa: PLR0124  NaN is not itself
+        if not math.isnan(score):
             said += f"; score {score:.4g}, median of the round {medians[number]:.4g}"
-        told = reasons.get((number, client)) or (view.history.rounds.said[number] if fate in _EXPLAINED else "")
+        told = reasons.get((number, client)) or (grid.history.rounds.said[number] if fate in _EXPLAINED else "")
         if told:
             said += f"\n{told}"
         texts[row][number] = said
 
 
-def _say_bins(view: _View, texts: list[list[str]]) -> None:
-    shape, entries = view.shape, view.entries
-    cells = view.rows * shape[1] + view.columns
+def _say_bins(grid: _ClientGrid, texts: list[list[str]]) -> None:
+    shape, entries = grid.shape, grid.entries
+    cells = grid.rows * shape[1] + grid.columns
     size = shape[0] * shape[1]
     asked = np.bincount(cells, minlength=size).tolist()
     removed = np.bincount(cells[entries.removed], minlength=size).tolist()
-    worst = grid_largest(view.rows, view.columns, entries.fate, shape).tolist()
+    worst = grid_largest(grid.rows, grid.columns, entries.fate, shape).tolist()
     words = {int(fate): text for fate, text in _WORDS.items()}
     for row, line in enumerate(texts):
         for column in range(shape[1]):

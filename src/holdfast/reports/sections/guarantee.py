@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from holdfast.errors import HoldfastError
 from holdfast.reports.panels import Panel, Section, Text, Tone
-from holdfast.reports.sections.phrases import key_of, run_names, setting_words, title_of
+from holdfast.reports.sections.phrases import per_run, setting_words
 from holdfast.reports.sections.theory import bound_panel, verdict_table
 from holdfast.reports.settings import config_of
-from holdfast.reports.thinning import REPORT, Limits
+from holdfast.reports.thinning import REPORT, PanelLimits
 from holdfast.server.history import RunHistory
 
 CLIENTS, POINTS, CURVATURES = 10, 8, 3
@@ -19,29 +19,28 @@ _MOST = 3
 """Runs that are certified in one report."""
 
 
-def guarantee(histories: Sequence[RunHistory], limits: Limits = REPORT) -> Section:
+def guarantee(histories: Sequence[RunHistory], limits: PanelLimits = REPORT) -> Section:
     """Return for every run that a theorem may speak of its verdicts and bounds; for others, why not."""
-    panels: list[Panel] = []
-    certified = 0
-    for place, (history, run) in enumerate(zip(histories, run_names(histories), strict=True)):
-        key, title = key_of("guarantee", place, len(histories)), title_of("Guarantee", run, len(histories))
-        why_not = _refusal(history, certified)
-        if why_not is not None:
-            panels.append(Text(key=key, title=title, paragraphs=(why_not,)))
-            continue
-        certified += 1
-        panels += _certified(history, run, place, len(histories), limits)
+    certifiable = [history for history in histories if _refusal(history) is None]
+
+    def panels_of(history: RunHistory) -> Iterable[Panel]:
+        why_not = _refusal(history)
+        if why_not is None and history in certifiable[:_MOST]:
+            return _certify(history, limits)
+        other = f"Only the first {_MOST} runs are certified here; “holdfast certify {history.path}” does this one."
+        return [Text(key="guarantee", title="Guarantee", paragraphs=(why_not or other,))]
+
     return Section(
         key="guarantee",
         title="What is guaranteed?",
-        intro="Which assumptions of the theorems held in this run, and what they promise then. σ² and κ² are measured "
-        f"on samples ({CLIENTS} clients, {POINTS} points of each) to be quick; “holdfast certify” takes all.",
-        panels=tuple(panels),
+        intro="Which assumptions of the theorems held in this run, and what they guarantee then. σ² and κ² are "
+        f"measured on samples ({CLIENTS} clients, {POINTS} points of each) to be quick; “holdfast certify” takes all.",
+        panels=tuple(per_run(histories, panels_of)),
     )
 
 
-def _refusal(history: RunHistory, certified: int) -> str | None:
-    """Return why a run is not certified; None if it is."""
+def _refusal(history: RunHistory) -> str | None:
+    """Return why no theorem may speak of a run; None if one may."""
     from holdfast.aggregators import Rage
 
     config = config_of(history)
@@ -49,44 +48,25 @@ def _refusal(history: RunHistory, certified: int) -> str | None:
         return "The configuration cannot be read."
     if not isinstance(config.rule, Rage):
         return f"The theorems are about RAGE; nothing is proved about {setting_words(history, 'rule')} here."
-    if not history.rounds_played:
-        return "No round has been played yet."
-    if certified >= _MOST:
-        return (
-            f"Only the first {_MOST} runs are certified in one report; “holdfast certify {history.path}” does this one."
-        )
-    return None
+    return None if history.rounds_played else "No round has been run yet."
 
 
-def _certified(history: RunHistory, run: str, place: int, runs: int, limits: Limits) -> Iterator[Panel]:
+def _certify(history: RunHistory, limits: PanelLimits) -> Iterator[Panel]:
     from holdfast.certification import certify
 
-    title = title_of("Guarantee", run, runs)
     try:
         found = certify(history.path, clients=CLIENTS, points=POINTS, curvatures=CURVATURES)
-    except HoldfastError as error:
-        yield Text(key=key_of("guarantee", place, runs), title=title, paragraphs=(f"It cannot be judged: {error}",))
-        return
     except Exception as error:  # noqa: BLE001  data and models may come from code of the user's own
-        why = f"It cannot be judged: {type(error).__name__}: {error}"
-        yield Text(key=key_of("guarantee", place, runs), title=title, paragraphs=(why,))
+        why = str(error) if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error}"
+        yield Text(key="guarantee", title="Guarantee", paragraphs=(f"It cannot be judged: {why}",))
         return
     if found.models is not None:
-        bound = bound_panel(found, limits)
-        yield replace(bound, key=key_of(bound.key, place, runs), title=title_of(bound.title, run, runs))
+        yield bound_panel(found, limits)
     if found.contradicted:
-        yield Text(
-            key=key_of("contradiction", place, runs),
-            title=title_of("A bound was exceeded", run, runs),
-            paragraphs=("Something that is proved was measured not to be so, although all conditions held.",),
-            tone=Tone.WARNING,
-        )
-    judged = title_of("Assumptions, filter and theorems, judged", run, runs)
+        why = "Something that is proved was measured not to be so, although all conditions held."
+        yield Text(key="contradiction", title="A bound was exceeded", paragraphs=(why,), tone=Tone.WARNING)
     notes = " ".join(f"{note[:1].upper()}{note[1:]}." for note in found.notes)
-    yield replace(verdict_table(found.verdicts, key=key_of("conditions", place, runs), title=judged), caption=notes)
+    title = "Assumptions, filter and theorems, judged"
+    yield replace(verdict_table(found.verdicts), key="conditions", title=title, caption=notes)
     if found.plan is not None and found.plan.reading:
-        yield Text(
-            key=key_of("in-practice", place, runs),
-            title=title_of("What that means in practice", run, runs),
-            paragraphs=found.plan.reading,
-        )
+        yield Text(key="in-practice", title="What that means in practice", paragraphs=found.plan.reading)

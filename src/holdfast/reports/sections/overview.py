@@ -1,4 +1,4 @@
-"""A run at one glance: how far it is, what it was told, what came of it, where its time went."""
+"""A run at one glance: how far it is, what it was given, what came of it, where its time went."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from holdfast.reports.panels import Table, facts_table
 from holdfast.reports.sections.phrases import setting_words
-from holdfast.server.history import RunHistory, State
+from holdfast.server.history import RunHistory, RunState
 from holdfast.wording import duration, harmless, number, percent, plural
 
 _LONGEST = 40
@@ -28,9 +28,9 @@ def overview(history: RunHistory) -> Table:
 def _state(history: RunHistory) -> Iterator[tuple[str, str]]:
     played, planned = history.rounds_played, history.rounds_planned or 0
     rounds = f"{played:,} of {plural(planned, 'round')}"
-    if history.state is State.COMPLETE:
+    if history.state is RunState.COMPLETE:
         yield "state", f"complete, {plural(played, 'round')}"
-    elif history.state is State.RUNNING:
+    elif history.state is RunState.RUNNING:
         yield "state", f"{history.state}, {rounds} so far"
     else:
         began = f"{history.state} after {rounds}" if played else str(history.state)
@@ -81,9 +81,9 @@ def _verdicts(history: RunHistory) -> Iterator[tuple[str, str]]:
     if tally.skipped:
         yield "skipped", f"{plural(tally.skipped, 'round')}: {_reasons(rounds.skips)}"
     if tally.promise_broken:
-        yield "promise broken", f"in {plural(tally.promise_broken, 'round')}"
+        yield "assumption violated", f"in {plural(tally.promise_broken, 'round')}"
     if rounds.faults:
-        yield "dropped replies", f"{faults_text(rounds.fault_counts)}; see `holdfast audit`"
+        yield "faults", f"{faults_text(rounds.fault_counts)}; see `holdfast audit`"
     if tally.absent:
         yield "sent nothing", plural(tally.absent, "update")
 

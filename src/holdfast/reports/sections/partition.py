@@ -12,7 +12,7 @@ from holdfast.reports.panels import Bars, Panel, Section, Text
 from holdfast.reports.sections.clients import chosen_clients
 from holdfast.reports.sections.phrases import floats, run_names
 from holdfast.reports.settings import config_of
-from holdfast.reports.thinning import REPORT, Limits
+from holdfast.reports.thinning import REPORT, PanelLimits
 from holdfast.server.history import RunHistory
 from holdfast.server.record import Client
 from holdfast.wording import percent
@@ -20,13 +20,12 @@ from holdfast.wording import percent
 if TYPE_CHECKING:
     from holdfast.data import Dataset
     from holdfast.partitions import Shares
-    from holdfast.simulation import RunConfig
 
 _MOST_CLASSES = 20
 """Classes that are shown one by one; the rarest others are put together."""
 
 
-def partition(histories: Sequence[RunHistory], limits: Limits = REPORT) -> Section:
+def partition(histories: Sequence[RunHistory], limits: PanelLimits = REPORT) -> Section:
     """Return the data of the clients, once for all runs that deal the same data the same way."""
     groups: dict[str, list[int]] = {}
     for place, history in enumerate(histories):
@@ -41,50 +40,50 @@ def partition(histories: Sequence[RunHistory], limits: Limits = REPORT) -> Secti
     return Section(
         key="partition",
         title="Who holds which data?",
-        intro="The more the clients differ, the harder it is to tell an unusual client from one that lies.",
+        intro="The more the clients differ, the harder it is to tell an unusual client from a Byzantine one.",
         panels=tuple(panels),
     )
 
 
-def _panel(history: RunHistory, key: str, whose: str, limits: Limits) -> Panel:
+def _panel(history: RunHistory, key: str, whose: str, limits: PanelLimits) -> Panel:
     """Return the bars, or why there are none."""
     title = f"{whose}Data of the clients"
+    try:
+        found = _deal(history)
+    except HoldfastError as error:
+        found = f"The data cannot be read here: {error}"
+    except Exception as error:  # noqa: BLE001  the data may come from code of the user's own
+        found = f"The data cannot be built: {type(error).__name__}: {error}"
+    if isinstance(found, str):
+        return Text(key=key, title=title, paragraphs=(found,))
+    return _bars(history, *found, key, title, limits)
+
+
+def _deal(history: RunHistory) -> tuple[Dataset, Shares] | str:
+    """Return the data and who holds which points, the server's own left out; or why they are not shown."""
+    from holdfast.partitions import Shares
+    from holdfast.simulation.setting import deal_out
+
     config = config_of(history)
     if config is None:
-        return Text(key=key, title=title, paragraphs=("The configuration cannot be read.",))
+        return "The configuration cannot be read."
     if not config.data.here:
-        return Text(key=key, title=title, paragraphs=("The data are with the clients of the deployment, not here.",))
-    try:
-        dataset, shares = _dealt(config)
-    except HoldfastError as error:
-        return Text(key=key, title=title, paragraphs=(f"The data cannot be read here: {error}",))
-    except Exception as error:  # noqa: BLE001  the data may come from code of the user's own
-        return Text(key=key, title=title, paragraphs=(f"The data cannot be built: {type(error).__name__}: {error}",))
-    then = history.provenance.get("data_sha256")
-    if then is not None and then != dataset.checksum:
-        why = "The data found here are not those of the run: their checksum is another."
-        return Text(key=key, title=title, paragraphs=(why,))
-    return _bars(history, dataset, shares, key, title, limits)
-
-
-def _dealt(config: RunConfig) -> tuple[Dataset, Shares]:
-    """Return the data and who holds which points, the server's own left out."""
-    from holdfast.partitions import Shares
-    from holdfast.simulation.setting import dealt
-
+        return "The data are with the clients of the deployment, not here."
     dataset = config.data.load()
-    shares, own = dealt(config, dataset)
+    shares, own = deal_out(config, dataset)
+    if history.provenance.get("data_sha256", dataset.checksum) != dataset.checksum:
+        return "The data found here are not those of the run: their checksum is another."
     if own is None:
         return dataset, shares
     offsets = shares.offsets[:-1]
     return dataset, Shares(shares.order[: offsets[-1]], offsets)
 
 
-def _bars(history: RunHistory, dataset: Dataset, shares: Shares, key: str, title: str, limits: Limits) -> Bars:
+def _bars(history: RunHistory, dataset: Dataset, shares: Shares, key: str, title: str, limits: PanelLimits) -> Bars:
     from holdfast.partitions import heterogeneity
 
-    liars = _liars(history, shares.num_clients)
-    shown = _shown(history, liars, shares.num_clients, limits.bars)
+    byzantine = _byzantine(history, shares.num_clients)
+    shown = _shown(history, byzantine, shares.num_clients, limits.bars)
     found = heterogeneity(dataset, shares)
     said = []
     if found.mean_distance is not None and found.iid_distance is not None:
@@ -93,7 +92,7 @@ def _bars(history: RunHistory, dataset: Dataset, shares: Shares, key: str, title
             f"were dealt at random it would be {percent(found.iid_distance)}."
         )
     if len(shown) < shares.num_clients:
-        whom = "Byzantine ones first, then the most suspicious" if liars else "the most suspicious"
+        whom = "Byzantine ones first, then the most suspicious" if byzantine else "the most suspicious"
         said.append(f"Shown are {len(shown)} of {shares.num_clients} clients: {whom}, then those never asked.")
     return Bars(
         key=key,
@@ -103,11 +102,11 @@ def _bars(history: RunHistory, dataset: Dataset, shares: Shares, key: str, title
         parts=dict(_parts(dataset, shares, shown)),
         x_title="client",
         y_title="points",
-        flagged=tuple(place for place, client in enumerate(shown) if client in liars),
+        flagged=tuple(place for place, client in enumerate(shown) if client in byzantine),
     )
 
 
-def _liars(history: RunHistory, number: int) -> set[Client]:
+def _byzantine(history: RunHistory, number: int) -> set[Client]:
     """Return the Byzantine clients, those among them that were never asked as well; nobody in a deployment."""
     from holdfast.attacks import ChangingMembers
 
@@ -118,13 +117,13 @@ def _liars(history: RunHistory, number: int) -> set[Client]:
     return seen | {*np.flatnonzero(config.byzantine.members(0, number, config.seed)).tolist()}
 
 
-def _shown(history: RunHistory, liars: set[Client], number: int, most: int) -> list[int]:
+def _shown(history: RunHistory, byzantine: set[Client], number: int, most: int) -> list[int]:
     """Return the clients to show, in order: at most so many, Byzantine ones before suspects before the others."""
     if number <= most:
         return list(range(number))
     everybody = history.client_ids
     suspected = [everybody[place] for place in chosen_clients(history, most)]
-    ranked = dict.fromkeys([*(client for client in range(number) if client in liars), *suspected, *range(number)])
+    ranked = dict.fromkeys([*(client for client in range(number) if client in byzantine), *suspected, *range(number)])
     return sorted([client for client in ranked if isinstance(client, int) and client < number][:most])
 
 

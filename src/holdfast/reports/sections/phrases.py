@@ -1,14 +1,16 @@
-"""How sections name runs, clients and panels."""
+"""How sections name runs, clients and panels; numbers as panels hold them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from holdfast.reports.panels import Panel
 from holdfast.server.history import RunHistory
 from holdfast.server.history.files import in_words
 from holdfast.server.record import Client
@@ -46,22 +48,15 @@ def run_names(histories: Sequence[RunHistory]) -> list[str]:
     return [f"{name} ({place + 1})" for place, name in enumerate(longer)]
 
 
-def key_of(name: str, place: int, number_of_runs: int) -> str:
-    """Return the key of a panel of one of several runs.
-
-    >>> key_of("weights", 0, 1), key_of("weights", 1, 3)
-    ('weights', 'weights-2')
-    """
-    return name if number_of_runs == 1 else f"{name}-{place + 1}"
-
-
-def title_of(title: str, run: str, number_of_runs: int) -> str:
-    """Return the title of a panel of one of several runs.
-
-    >>> title_of("Weights", "rage", 2)
-    'rage: Weights'
-    """
-    return title if number_of_runs == 1 else f"{run}: {title}"
+def per_run(histories: Sequence[RunHistory], panels_of: Callable[[RunHistory], Iterable[Panel]]) -> list[Panel]:
+    """Return the panels of every run; of several, each panel is named after its run."""
+    if len(histories) == 1:
+        return [*panels_of(histories[0])]
+    return [
+        replace(panel, key=f"{panel.key}-{place}", title=f"{run}: {panel.title}")
+        for place, (history, run) in enumerate(zip(histories, run_names(histories), strict=True), 1)
+        for panel in panels_of(history)
+    ]
 
 
 def setting_words(history: RunHistory, key: str) -> str:

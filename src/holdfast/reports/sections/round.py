@@ -50,5 +50,5 @@ def _outcome(record: RoundRecord) -> str:
     tally = Tally.of(record)
     if tally.skipped:
         return ": skipped, the model is left as it was"
-    kept = f": {tally.kept} of {plural(tally.judged, 'row')} kept"
-    return f"{kept}; promise broken" if tally.promise_broken else kept
+    kept = f": {tally.kept} of {plural(tally.judged, 'update')} kept"
+    return f"{kept}; assumption violated" if tally.promise_broken else kept

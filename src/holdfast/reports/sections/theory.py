@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holdfast.reports.panels import Column, Lines, Panel, Series, Style, Table, Text, Tone, Unit, facts_table
-from holdfast.reports.sections.learning import curve
-from holdfast.reports.thinning import REPORT, Limits
+from holdfast.reports.panels import (
+    Column,
+    Lines,
+    Panel,
+    Series,
+    Style,
+    Table,
+    Text,
+    Tone,
+    Unit,
+    Value,
+    facts_table,
+    tabulate,
+)
+from holdfast.reports.sections.learning import curve, positive_only
+from holdfast.reports.thinning import REPORT, PanelLimits
 from holdfast.wording import NOTHING, plural
 
 if TYPE_CHECKING:
     from holdfast.certification import Certification, Plan
     from holdfast.certification.constants import Constant
-    from holdfast.certification.path import ModelPath
+    from holdfast.certification.path import MeasuredModel, ModelPath
     from holdfast.certification.verdicts import Verdict
 
 MARKS = {"held": "✓", "did not hold": "✗", "says nothing": "○", "not measured": "?", "does not apply": NOTHING}
@@ -23,26 +36,30 @@ MARKS = {"held": "✓", "did not hold": "✗", "says nothing": "○", "not measu
 _MODELS_SHOWN = 6
 _CURVE_POINTS = 200
 _DEEPEST = 1e-3
-"""The error of a round without Byzantine rows is rounding: beside the largest it is not shown."""
+"""The error of a round without Byzantine updates is rounding: beside the largest it is not shown."""
 
 
 def plan_panels(plan: Plan, title: str) -> Iterator[Panel]:
-    """Yield what the theorems promise of a run before it runs, and what that means."""
+    """Yield what the theorems guarantee of a run before it runs, and what that means."""
     yield constants_table(plan.constants, f"problem: {title}")
-    outside = tuple(f"✗ outside the theorems: {each.name}: {each.because}" for each in plan.outside)
+    outside = tuple(f"✗ outside the theorems: {name}: {because}" for name, because in plan.outside.items())
     if outside:
         yield Text(key="outside", title="", paragraphs=outside, tone=Tone.WARNING)
     yield Text(key="slack", title="", paragraphs=(f"{plan.slack}.",))
     for place, each in enumerate(plan.guarantees, 1):
         yield facts_table(f"guarantee-{place}", f"{each.source}: {each.theorem}", each.rows())
-    yield facts_table("planner", "planner", [(asked.question, asked.text) for asked in plan.answers])
+    planned = [
+        (question, f"none: {found}" if isinstance(found, str) else f"{found.value:,} ({found.source}; {found.because})")
+        for question, found in plan.answers.items()
+    ]
+    yield facts_table("planner", "planner", planned)
     yield Text(key="in-practice", title="In practice", paragraphs=(*_caveats(plan), *plan.reading))
 
 
 def certification_panels(found: Certification) -> Iterator[Panel]:
     """Yield what was measured along a run, how it is judged, and the sum of it."""
     whole = found.played == found.rounds
-    state = "complete" if whole else f"{found.played:,} of {plural(found.rounds, 'round')} played"
+    state = "complete" if whole else f"{found.played:,} of {plural(found.rounds, 'round')} run"
     heading = f"{found.path}: {state}"
     yield (
         Text(key="run", title=heading, paragraphs=())
@@ -61,20 +78,19 @@ def certification_panels(found: Certification) -> Iterator[Panel]:
     yield Text(key="summary", title=summary(found), paragraphs=())
 
 
-def bound_panel(found: Certification, limits: Limits = REPORT) -> Lines | Text:
+def bound_panel(found: Certification, limits: PanelLimits = REPORT) -> Lines | Text:
     """Return the theorems' curves over the measured one, with their floors; or say why there is none."""
     rounds, values = found.curve
     convex, title = found.is_convex, "What the theorems bound"
-    measured = curve("measured", rounds, np.where(values > 0.0, values, np.nan), limits, colour=0)
-    series: list[Series | None] = [measured]
+    series = [*curve("measured", positive_only(values), limits, colour=0, x=rounds)]
     where = np.linspace(0 if convex else 1, max(found.played, 1), _CURVE_POINTS)
     for colour, each in enumerate(found.applicable, start=1):
-        bound, floor = each.bound(where), np.full(2, each.floor)
-        drawn = np.where(np.isfinite(bound) & (bound > 0.0), bound, np.nan)
-        series.append(curve(f"{each.source}: {each.reading}", where, drawn, limits, colour=colour, style=Style.DASHED))
-        series.append(curve(f"{each.source}: floor", where[[0, -1]], floor, limits, colour=colour, style=Style.DOTTED))
-    shown = tuple(each for each in series if each is not None)
-    if not shown:
+        bound = positive_only(np.where(np.isfinite(each.bound(where)), each.bound(where), np.nan))
+        name, style, ends = f"{each.source}: {each.reading}", Style.DASHED, where[[0, -1]]
+        series += curve(name, bound, limits, colour=colour, style=style, x=where)
+        floor = np.full(2, each.floor)
+        series += curve(f"{each.source}: floor", floor, limits, colour=colour, style=Style.DOTTED, x=ends)
+    if not series:
         why = "The run kept no models (evaluation.measured_rounds), so there is nothing to compare with a bound."
         return Text(key="bound", title=title, paragraphs=(why,))
     reasons = [each.because for each in found.verdicts if each.subject == "guarantee"]
@@ -84,14 +100,14 @@ def bound_panel(found: Certification, limits: Limits = REPORT) -> Lines | Text:
         key="bound",
         title=title,
         caption=f"{proved if found.applicable else missing} Logarithmic scale.".strip(),
-        series=shown,
+        series=tuple(series),
         x_title="rounds",
         y_title="‖x − x*‖², squared distance to the optimum" if convex else "mean of ‖∇F‖² so far",
         log_y=True,
     )
 
 
-def filter_panel(found: Certification, limits: Limits = REPORT) -> Lines:
+def filter_panel(found: Certification, limits: PanelLimits = REPORT) -> Lines:
     """Return the filter's true error, its certificate, and the certificate at the true spread, round by round."""
     rounds = np.array([each.round for each in found.facts], dtype=np.float64)
     named = {"certificate": "certificate, σ₀ as the rule found it", "honest_bound": "certificate at the true σ₀"}
@@ -100,38 +116,32 @@ def filter_panel(found: Certification, limits: Limits = REPORT) -> Lines:
         for name, text in {**named, "error": "true error"}.items()
     }
     broken = [not each.promise_kept for each in found.facts]
-    columns["too many Byzantine rows"] = np.where(broken, columns["true error"], np.nan)
+    columns["too many Byzantine updates"] = np.where(broken, columns["true error"], np.nan)
     largest = max((values[np.isfinite(values)].max(initial=0.0) for values in columns.values()), default=0.0)
-    series = [
-        curve(
-            name,
-            rounds,
-            np.where(values > _DEEPEST * largest, values, np.nan),
-            limits,
-            colour=colour,
-            style=Style.POINTS if name in {named["honest_bound"], "too many Byzantine rows"} else Style.LINE,
-        )
-        for colour, (name, values) in enumerate(columns.items())
-    ]
+    dotted = {named["honest_bound"], "too many Byzantine updates"}
+    series: list[Series] = []
+    for colour, (name, values) in enumerate(columns.items()):
+        seen = np.where(values > _DEEPEST * largest, values, np.nan)
+        style = Style.POINTS if name in dotted else Style.LINE
+        series += curve(name, seen, limits, colour=colour, style=style, x=rounds)
     return Lines(
         key="filter",
         title="The filter's error against its certificate",
-        caption="" if found.facts else "No round was played.",
-        series=tuple(each for each in series if each is not None),
-        x_title="round",
-        y_title="‖ĝ − mean of the honest rows‖",
+        caption="" if found.facts else "No round was run.",
+        series=tuple(series),
+        y_title="‖ĝ − mean of the honest updates‖",
         log_y=True,
     )
 
 
 def constants_table(constants: Sequence[Constant], title: str) -> Table:
     """Return the numbers of a problem with where they come from."""
-    return Table(
-        key="constants",
-        title=title,
-        columns=(Column(title="constant"), Column(title="value", unit=Unit.NUMBER), Column(title="where from")),
-        rows=tuple((each.symbol, f"{each.value:.6g}", each.origin) for each in constants),
-    )
+    columns: dict[Column, Callable[[Constant], Value]] = {
+        Column("constant"): lambda each: each.symbol,
+        Column("value", Unit.NUMBER): lambda each: f"{each.value:.6g}",
+        Column("where from"): lambda each: each.origin,
+    }
+    return tabulate(constants, columns, key="constants", title=title)
 
 
 def models_table(models: ModelPath) -> Table:
@@ -139,43 +149,34 @@ def models_table(models: ModelPath) -> Table:
     places = models.places
     last, steps = len(places) - 1, min(_MODELS_SHOWN, len(places)) - 1
     chosen = sorted({round(last * step / steps) if steps else 0 for step in range(steps + 1)})
-    known = any(place.distance is not None for place in places)
-    titles = ("rounds", "F(x)", "‖∇F(x)‖²", *(["‖x − x*‖²"] if known else []), "σ²", "κ²", "L")
-    return Table(
+    columns: dict[str, Callable[[MeasuredModel], Value]] = {
+        "rounds": lambda place: place.round,
+        "F(x)": lambda place: place.value,
+        "‖∇F(x)‖²": lambda place: place.gradient,
+        "‖x − x*‖²": lambda place: place.distance,
+        "σ²": lambda place: place.gradient_variance,
+        "κ²": lambda place: place.dissimilarity,
+        "L": lambda place: place.smoothness,
+    }
+    if all(place.distance is None for place in places):
+        del columns["‖x − x*‖²"]
+    return tabulate(
+        (places[each] for each in chosen),
+        {Column(title, unit=Unit.NUMBER): value for title, value in columns.items()},
         key="models",
         title=f"measured at {plural(len(places), 'model')}{_sample(models)}",
-        columns=tuple(Column(title=title, unit=Unit.NUMBER) for title in titles),
-        rows=tuple(
-            (
-                place.round,
-                place.value,
-                place.gradient,
-                *([place.distance] if known else []),
-                place.gradient_variance,
-                place.dissimilarity,
-                place.smoothness,
-            )
-            for place in (places[each] for each in chosen)
-        ),
     )
 
 
-def verdict_table(verdicts: Sequence[Verdict], *, key: str = "verdicts", title: str = "verdicts") -> Table:
+def verdict_table(verdicts: Sequence[Verdict]) -> Table:
     """Return the assumptions, the filter and the theorems, judged."""
-    return Table(
-        key=key,
-        title=title,
-        columns=(
-            Column(title="kind", minor=True),
-            Column(title="what"),
-            Column(title="outcome"),
-            Column(title="because"),
-        ),
-        rows=tuple(
-            (str(each.subject), each.name, f"{MARKS[each.outcome]} {each.outcome}", each.because) for each in verdicts
-        ),
-        flagged=tuple(place for place, each in enumerate(verdicts) if each.contradiction),
-    )
+    columns: dict[Column, Callable[[Verdict], Value]] = {
+        Column("kind", minor=True): lambda each: str(each.subject),
+        Column("what"): lambda each: each.name,
+        Column("outcome"): lambda each: f"{MARKS[each.outcome]} {each.outcome}",
+        Column("because"): lambda each: each.because,
+    }
+    return tabulate(verdicts, columns, key="verdicts", title="verdicts", flag=lambda each: each.contradiction)
 
 
 def summary(found: Certification) -> str:
@@ -188,7 +189,8 @@ def summary(found: Certification) -> str:
         return "No theorem speaks of this run, for the reasons above; nothing that is proved was contradicted."
     judged = {str(each.outcome) for each in found.verdicts if each.subject == "guarantee"}
     if not judged & {"held", "did not hold"}:
-        why = "they promise nothing of this run" if "says nothing" in judged else "nothing was measured after the start"
+        vacuous = "says nothing" in judged
+        why = "they guarantee nothing of this run" if vacuous else "nothing was measured after the start"
         return f"The theorems were not put to the test, as {why}."
     if not found.everywhere:
         return "Nothing contradicts what is proved, as far as constants measured along the run can tell."
@@ -209,8 +211,7 @@ def _sample(models: ModelPath) -> str:
 def _caveats(plan: Plan) -> Iterator[str]:
     """Yield what must be said before anything else."""
     if plan.outside:
-        names = ", ".join(each.name for each in plan.outside)
-        yield f"No theorem covers this run ({names}); the numbers are those of Algorithm 1 with RAGE."
+        yield f"No theorem covers this run ({', '.join(plan.outside)}); the numbers are those of Algorithm 1 with RAGE."
     if not plan.everywhere:
         measured = ", ".join(each.symbol for each in plan.constants if not each.everywhere)
         yield (

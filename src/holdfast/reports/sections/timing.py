@@ -7,25 +7,21 @@ from collections.abc import Sequence
 import numpy as np
 
 from holdfast.reports.panels import Bars, Panel, Section, Text, Unit
-from holdfast.reports.sections.phrases import floats, key_of, run_names
-from holdfast.reports.thinning import REPORT, Bins, Limits
+from holdfast.reports.sections.phrases import floats, run_names
+from holdfast.reports.thinning import REPORT, Bins, PanelLimits
 from holdfast.server.history import RunHistory
 
 
-def timing(histories: Sequence[RunHistory], limits: Limits = REPORT) -> Section:
+def timing(histories: Sequence[RunHistory], limits: PanelLimits = REPORT) -> Section:
     """Return the seconds of each part of the rounds: of whole runs, and over the rounds of a single one."""
-    panels: list[Panel] = []
+    panel: Panel = Text(key="no-times", title="Nothing was timed", paragraphs=("The records hold no times.",))
     timed = [history for history in histories if history.rounds.names_below("seconds")]
-    if len(timed) > 1:
-        panels.append(_totals(histories))
-    elif timed:
-        panels.append(_over_rounds(timed[0], limits))
-    if not panels:
-        panels = [Text(key="no-times", title="Nothing was timed", paragraphs=("The records hold no times.",))]
-    return Section(key="timing", title="Where did the time go?", panels=tuple(panels))
+    if timed:
+        panel = _totals(histories) if len(timed) > 1 else _over_rounds(timed[0], limits)
+    return Section(key="timing", title="Where did the time go?", panels=(panel,))
 
 
-def _over_rounds(history: RunHistory, limits: Limits) -> Bars:
+def _over_rounds(history: RunHistory, limits: PanelLimits) -> Bars:
     bins = Bins.of(history.rounds_played, limits.bars)
     where = np.arange(history.rounds_played) // bins.width
     counts = np.bincount(where, minlength=bins.number)
@@ -36,7 +32,7 @@ def _over_rounds(history: RunHistory, limits: Limits) -> Bars:
         for name in history.rounds.names_below("seconds")
     }
     return Bars(
-        key=key_of("seconds", 0, 1),
+        key="seconds",
         title="Seconds of a round",
         caption="" if bins.width == 1 else f"Each bar is the mean of {bins.width} rounds.",
         categories=bins.labels(),
@@ -52,7 +48,7 @@ def _totals(histories: Sequence[RunHistory]) -> Bars:
     return Bars(
         key="seconds",
         title="Seconds of each run",
-        caption="All rounds together. Runs that were played side by side slowed each other down.",
+        caption="All rounds together. Runs that ran side by side slowed each other down.",
         categories=tuple(run_names(histories)),
         parts={
             name.replace("_", " "): tuple(history.summary["seconds"].get(name, 0.0) for history in histories)

@@ -1,4 +1,4 @@
-"""The answer first: did it learn, who attacked, who was removed, was any honest client wronged."""
+"""The answer first: did it learn, who attacked, who was removed, and how many of those were honest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast.reports.sections.certificate import real_errors
 from holdfast.reports.sections.overview import faults_text
 from holdfast.reports.sections.phrases import client_names, run_names, setting_words, short_words
 from holdfast.reports.settings import attack_start, problems_of
-from holdfast.server.history import RunHistory, State, Tally
+from holdfast.server.history import RunHistory, RunState, Tally
 from holdfast.wording import number, percent, plural
 
 _FORGOT = 0.05
@@ -63,8 +63,8 @@ def sentences(history: RunHistory, tally: Tally) -> Iterator[str]:
         yield f"{plural(tally.skipped, 'round')} left the model as it was, because updates could not be aggregated."
     if tally.promise_broken:
         yield (
-            f"In {plural(tally.promise_broken, 'round')} the updates contradicted what the rule had been told of the "
-            "clients: what it proves does not count there."
+            f"In {plural(tally.promise_broken, 'round')} the updates contradicted the assumptions of the rule: what it "
+            "proves does not count there."
         )
     if tally.absent:
         yield f"{plural(tally.absent, 'reply', 'replies')} never came."
@@ -77,7 +77,7 @@ def sentences(history: RunHistory, tally: Tally) -> Iterator[str]:
 def _progress(history: RunHistory) -> str:
     planned = "an unknown number of" if history.rounds_planned is None else f"{history.rounds_planned:,}"
     kind = "deployment" if history.deployed else "simulation"
-    if history.state is State.COMPLETE:
+    if history.state is RunState.COMPLETE:
         return f"A {kind} of {plural(history.rounds_played, 'round')}, complete."
     if not history.rounds_played:
         return f"A {kind} of {planned} rounds: none of them can be shown yet ({history.state})."
@@ -127,14 +127,14 @@ def _last_look(history: RunHistory) -> int:
 
 def _attackers(history: RunHistory) -> str:
     if history.deployed:
-        return "Who lied is not known: this was a deployment, and only the rule's suspicion can be shown."
-    liars = len(history.byzantine)
-    if not liars:
+        return "Who was Byzantine is not known: this was a deployment, and only the rule's suspicion can be shown."
+    if not history.byzantine:
         return "Nobody attacked."
     seen = len({*history.entries.client.tolist()})
     start = attack_start(history)
-    changing = any(0 < line.byzantine < line.sampled for line in history.clients)
-    who = f"{liars} of the {seen} clients that took part were Byzantine{' in some rounds' if changing else ''}"
+    changing = any(0 < line.byzantine < line.asked for line in history.clients)
+    number, some = len(history.byzantine), " in some rounds" if changing else ""
+    who = f"{number} of the {seen} clients that took part were Byzantine{some}"
     if start is None:
         return f"{who}, but did nothing that differs from honest clients so far ({setting_words(history, 'attack')})."
     when = "" if not start else f" from round {start} on"
@@ -147,21 +147,18 @@ def _removals(history: RunHistory, tally: Tally) -> Iterator[str]:
         yield "No update was judged."
         return
     if tally.byzantine is None:
-        share = percent(tally.removed_rate or 0.0)
-        yield f"The rule {rule} removed {tally.removed:,} of {tally.judged:,} updates ({share})."
+        share = tally.removed_rate or 0.0
+        yield f"The rule {rule} removed {tally.removed:,} of {tally.judged:,} updates ({percent(share)})."
         yield from _suspects(history)
         return
     if tally.recall is not None:
         caught = f"{tally.byzantine_removed:,} of {tally.byzantine:,} Byzantine updates"
-        weight = (
-            f"; Byzantine clients made up {percent(tally.byzantine_weight)} of the weight"
-            if tally.byzantine_weight is not None
-            else ""
-        )
+        made_up = tally.byzantine_weight
+        weight = "" if made_up is None else f"; Byzantine clients made up {percent(made_up)} of the weight"
         yield f"The rule {rule} removed {caught} ({percent(tally.recall)}){weight}."
     elif history.byzantine:
         yield "No Byzantine update arrived."
-    yield _wronged(tally)
+    yield _false_positives(tally)
 
 
 def _suspects(history: RunHistory) -> Iterator[str]:
@@ -178,29 +175,25 @@ def _suspects(history: RunHistory) -> Iterator[str]:
     yield f"Removed or malformed most often: {', '.join(told)}{more}. “holdfast audit” says why, round by round."
 
 
-def _wronged(tally: Tally) -> str:
+def _false_positives(tally: Tally) -> str:
     """Say what the rule took from honest clients: whole updates, or weight."""
-    less = (
-        f"{percent((tally.honest_reduced or 0) / (tally.honest or 1))} of them counted less than half of an equal share"
-    )
+    reduced = percent((tally.honest_reduced or 0) / (tally.honest or 1))
+    less = f"{reduced} of them counted less than half of an equal share"
     if tally.honest_removed_rate:
-        share = percent(tally.honest_removed_rate)
+        share, counted = percent(tally.honest_removed_rate), f"{tally.honest_removed:,} of {tally.honest:,}"
         more = f"; {less}" if tally.honest_reduced else ""
-        return (
-            f"Honest clients were wronged: {share} of their updates were removed ({tally.honest_removed:,} of "
-            f"{tally.honest:,}){more}."
-        )
+        return f"False positives: {share} of the honest updates were removed ({counted}){more}."
     if tally.honest_reduced:
         return f"No honest update was removed, but {less}."
-    return f"No honest client was wronged: all {tally.honest:,} honest updates were kept."
+    return f"No false positives: all {tally.honest:,} honest updates were kept."
 
 
 def _tone(history: RunHistory, tally: Tally) -> Tone:
     found = history.rounds.last_and_best("test_accuracy")
     lost = found is not None and found[1] - found[0] > _FORGOT
-    if history.state is State.DAMAGED or lost or tally.promise_broken or tally.skipped:
+    if history.state is RunState.DAMAGED or lost or tally.promise_broken or tally.skipped:
         return Tone.WARNING
-    if found is None or history.state is not State.COMPLETE:
+    if found is None or history.state is not RunState.COMPLETE:
         return Tone.PLAIN
     return Tone.PLAIN if (tally.honest_removed_rate or 0.0) > _MANY else Tone.GOOD
 
@@ -212,30 +205,19 @@ def _of_one(history: RunHistory) -> Iterator[Headline]:
         title="Rounds",
         value=f"{history.rounds_played:,}",
         note=f"of {history.rounds_planned:,}, {history.state}" if history.rounds_planned else str(history.state),
-        tone=Tone.WARNING if history.state is State.DAMAGED else Tone.PLAIN,
+        tone=Tone.WARNING if history.state is RunState.DAMAGED else Tone.PLAIN,
     )
-    if tally.byzantine is None and tally.removed_rate is not None:
-        yield Headline(
-            title="Updates removed",
-            value=percent(tally.removed_rate),
-            note=f"{tally.removed:,} of {tally.judged:,}; who lied is not known",
-        )
-    if tally.byzantine_kept_rate is not None:
-        share = tally.byzantine_kept_rate
-        yield Headline(
-            title="Byzantine updates kept",
-            value=percent(share),
-            note=f"{tally.byzantine_kept:,} of {tally.byzantine:,}",
-            tone=Tone.WARNING if share > 0.5 and attack_start(history) is not None else Tone.PLAIN,
-        )
-    if tally.honest_removed_rate is not None:
-        share = tally.honest_removed_rate
-        yield Headline(
-            title="Honest updates removed",
-            value=percent(share),
-            note=f"{tally.honest_removed:,} of {tally.honest:,}",
-            tone=Tone.WARNING if share > _MANY else Tone.GOOD if not share else Tone.PLAIN,
-        )
+    if tally.byzantine is None and (share := tally.removed_rate) is not None:
+        note = f"{tally.removed:,} of {tally.judged:,}; who was Byzantine is not known"
+        yield Headline(title="Updates removed", value=percent(share), note=note)
+    if (share := tally.byzantine_kept_rate) is not None:
+        note = f"{tally.byzantine_kept:,} of {tally.byzantine:,}"
+        tone = Tone.WARNING if share > 0.5 and attack_start(history) is not None else Tone.PLAIN
+        yield Headline(title="Byzantine updates kept", value=percent(share), note=note, tone=tone)
+    if (share := tally.honest_removed_rate) is not None:
+        note = f"{tally.honest_removed:,} of {tally.honest:,}"
+        tone = Tone.WARNING if share > _MANY else Tone.GOOD if not share else Tone.PLAIN
+        yield Headline(title="Honest updates removed", value=percent(share), note=note, tone=tone)
     yield from _worst(history)
 
 

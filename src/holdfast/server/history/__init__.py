@@ -12,7 +12,7 @@ from holdfast.server.history.clients import ClientSummary, suspects
 from holdfast.server.history.entries import Entries
 from holdfast.server.history.events import Event, RoundOutcome, events_of
 from holdfast.server.history.fate import Fate, fate_of_fault, fates_of
-from holdfast.server.history.files import State
+from holdfast.server.history.files import RunState
 from holdfast.server.history.history import RunHistory, open_run
 from holdfast.server.history.listing import RunSummaries, RunSummary
 from holdfast.server.history.rounds import Rounds
@@ -27,9 +27,9 @@ __all__ = [
     "RoundOutcome",
     "Rounds",
     "RunHistory",
+    "RunState",
     "RunSummaries",
     "RunSummary",
-    "State",
     "Tally",
     "events_of",
     "fate_of_fault",

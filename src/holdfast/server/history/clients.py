@@ -21,20 +21,20 @@ class ClientSummary:
     """One client over all rounds."""
 
     client: Client
-    sampled: int
+    asked: int
     """In how many rounds it was in the cohort."""
     received: int
     """How often its update arrived."""
-    erased: int
+    absent: int
     """How often it sent nothing."""
     unusable: int
     """How often its update was a model with NaN, Inf or numbers whose squares overflow."""
     removed: int
     """How often its update arrived and got weight 0 in a round that aggregated."""
     mean_weight: float | None
-    """Its weight times the number of rows, on average: 1 is an equal share. None if it was never weighed."""
+    """Its weight times the number of updates, on average: 1 is an equal share. None if it was never weighed."""
     mean_rank: float | None
-    """Which share of the rows of its round looked less suspicious than its own, on average; equal ones, itself among
+    """Which share of the updates of its round looked less suspicious than its own, on average; equal ones, itself among
     them, count half. 1/2 is nothing special. None if it was never scored."""
     byzantine: int
     """In how many rounds it was Byzantine, as far as the records know."""
@@ -45,7 +45,8 @@ class ClientSummary:
     accused: int = 0
     """How often that went against it: weight 0, or a malformed reply; both at once count once."""
     faults: Mapping[str, int] = field(default_factory=dict)
-    """What was wrong with its replies, or why there were none, and how often; replies nobody asked for among them."""
+    """What was wrong with its replies, or why there were none, and how often; unusable updates and replies nobody asked
+    for among them."""
 
     @property
     def suspicion(self) -> float | None:
@@ -53,9 +54,9 @@ class ClientSummary:
 
         Accused of judged, as Wilson's lower bound with 95 % confidence: 0.27 after one removal in one round, 0.53 after
         three in three, near the plain share after many. It is a bound on how often the rule turns against the client,
-        no probability that it lies: a rule that always drops most rows, such as Krum, suspects everybody, so compare
-        clients with each other. Absence does not count, nor does a reply nobody asked for, whose sender may be somebody
-        else.
+        no probability that it is Byzantine: a rule that always drops most updates, such as Krum, suspects everybody, so
+        compare clients with each other. Absence does not count, nor does a reply nobody asked for, whose sender may be
+        somebody else.
         """
         return wilson_lower_bound(self.accused, self.judged) if self.judged else None
 
@@ -77,9 +78,9 @@ def client_table(
     number = len(places)
     malformed = entries.fate == Fate.MALFORMED
     counted = {
-        "sampled": np.ones(len(entries), dtype=np.bool_),
+        "asked": np.ones(len(entries), dtype=np.bool_),
         "received": entries.received,
-        "erased": entries.fate == Fate.ABSENT,
+        "absent": entries.fate == Fate.ABSENT,
         "unusable": entries.fate == Fate.UNUSABLE,
         "malformed": malformed,
         "removed": entries.removed,

@@ -13,7 +13,7 @@ from holdfast.server.record import Client, RoundRecord
 
 _SILENT = {
     Fate.ABSENT: "it sent nothing",
-    Fate.UNUSABLE: "its row holds NaN, Inf or numbers whose squares overflow",
+    Fate.UNUSABLE: "its update holds NaN, Inf or numbers whose squares overflow",
 }
 """Why, where nobody says it."""
 
@@ -23,7 +23,7 @@ class RoundOutcome(StrEnum):
 
     SKIPPED = "skipped"
     """It left the model as it was."""
-    PROMISE_BROKEN = "promise broken"
+    ASSUMPTION_VIOLATED = "assumption violated"
     """Its updates contradict what was assumed of the clients."""
 
     @property
@@ -46,11 +46,11 @@ class Event:
     fault: str | None = None
     """The fault of a dropped reply, as a word."""
     score: float | None = None
-    """The rule's measure of suspicion, of a row that was removed."""
+    """The rule's measure of suspicion, of an update that was removed."""
     median_score: float | None = None
-    """The same of the middle row of the round."""
+    """The same of the middle update of the round."""
     weight: float | None = None
-    """What the row got."""
+    """What the update got."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return what there is as plain values, ready for JSON."""
@@ -69,40 +69,42 @@ def events_of(records: Iterable[RoundRecord]) -> Iterator[Event]:
     a | malformed | shape: 'w' has 3 rows, not 4
     """
     for record in records:
-        yield from _of_the_round(record)
-        yield from _dropped(record)
-        yield from _undocumented(record)
-        yield from _removed(record)
+        yield from _round_events(record)
+        yield from _drop_events(record)
+        yield from _absence_events(record)
+        yield from _removal_events(record)
 
 
-def _of_the_round(record: RoundRecord) -> Iterator[Event]:
+def _round_events(record: RoundRecord) -> Iterator[Event]:
     reason = record.reason or ""
     if record.skipped:
         yield Event(round=record.round, what=RoundOutcome.SKIPPED, why=reason or "the updates could not be aggregated")
     if record.promise_broken:
-        assumed = "" if record.num_byzantine is None else f" (assumed: at most {record.num_byzantine} Byzantine rows)"
-        yield Event(round=record.round, what=RoundOutcome.PROMISE_BROKEN, why=f"{reason}{assumed}".strip())
+        assumed = (
+            "" if record.num_byzantine is None else f" (assumed: at most {record.num_byzantine} Byzantine updates)"
+        )
+        yield Event(round=record.round, what=RoundOutcome.ASSUMPTION_VIOLATED, why=f"{reason}{assumed}".strip())
 
 
-def _dropped(record: RoundRecord) -> Iterator[Event]:
+def _drop_events(record: RoundRecord) -> Iterator[Event]:
     asked = set(record.cohort)
     for drop in record.drops:
         what = fate_of_drop(drop, asked)
         yield Event(round=record.round, what=what, client=drop.client, why=drop.why, fault=drop.fault)
 
 
-def _undocumented(record: RoundRecord) -> Iterator[Event]:
+def _absence_events(record: RoundRecord) -> Iterator[Event]:
     """Yield those that sent nothing, or nothing usable, and no dropped reply that says why: as in a simulation."""
-    told = {drop.client for drop in record.drops if fate_of_fault(drop.fault) is not Fate.UNASKED}
+    documented = {drop.client for drop in record.drops if fate_of_fault(drop.fault) is not Fate.UNASKED}
     fates = fates_of(record)
     for what, why in _SILENT.items():
         for client, fate in fates.items():
-            if fate is what and client not in told:
+            if fate is what and client not in documented:
                 yield Event(round=record.round, what=what, client=client, why=why)
 
 
-def _removed(record: RoundRecord) -> Iterator[Event]:
-    """Yield every usable row that the rule gave no weight, with its score and what the rule and its proof say."""
+def _removal_events(record: RoundRecord) -> Iterator[Event]:
+    """Yield every usable update that the rule gave no weight, with its score and what the rule and its proof say."""
     scores = record.by_client(record.scores)
     known = [score for score in record.scores if score is not None]
     middle = statistics.median(known) if known else None
@@ -111,12 +113,12 @@ def _removed(record: RoundRecord) -> Iterator[Event]:
         if fate is not Fate.REMOVED:
             continue
         score = scores.get(client)
-        told = "no score" if score is None or middle is None else f"score {score:.4g}, median {middle:.4g}"
+        measured = "no score" if score is None or middle is None else f"score {score:.4g}, median {middle:.4g}"
         yield Event(
             round=record.round,
             what=fate,
             client=client,
-            why=f"{told}; {ground}" if ground else told,
+            why=f"{measured}; {ground}" if ground else measured,
             score=score,
             median_score=None if score is None else middle,
             weight=0.0,
@@ -124,11 +126,11 @@ def _removed(record: RoundRecord) -> Iterator[Event]:
 
 
 def _ground(record: RoundRecord) -> str:
-    """Return in words on what grounds a rule removes rows: why it stopped, what spread is left, what is proved."""
+    """Return in words on what grounds a rule removes updates: why it stopped, what spread is left, what is proved."""
     said = [record.reason] if record.reason else []
     if record.spread is not None and record.sigma0 is not None:
-        said.append(f"the kept rows spread {record.spread:.4g} (σ₀² = {record.sigma0**2:.4g})")
+        said.append(f"the kept updates spread {record.spread:.4g} (σ₀² = {record.sigma0**2:.4g})")
     bound = (record.certificate or {}).get("error_bound")
     if bound is not None:
-        said.append(f"if honest rows spread no more than that, the error is at most {bound:.4g}")
+        said.append(f"if honest updates spread no more than that, the error is at most {bound:.4g}")
     return "; ".join(said)

@@ -36,15 +36,15 @@ _CHAIN = re.compile(
 """A key of so many parts that Python's parser takes the square of their number to read it."""
 
 
-class State(StrEnum):
+class RunState(StrEnum):
     """How far a run is."""
 
     EMPTY = "not begun"
     """There is a configuration, and no round."""
-    RUNNING = "being played"
+    RUNNING = "running"
     """A process holds its lock."""
     INTERRUPTED = "interrupted"
-    """Rounds are missing, and nobody plays them."""
+    """Rounds are missing, and no process runs them."""
     COMPLETE = "complete"
     DAMAGED = "damaged"
     """Its configuration or a line of its rounds cannot be read."""
@@ -94,7 +94,7 @@ def small_text(path: Path) -> str | None:
         return None
 
 
-def whole_lines(path: Path, offset: int, before: int) -> Iterator[bytes]:
+def new_lines(path: Path, offset: int, before: int) -> Iterator[bytes]:
     """Yield the lines of a file after its first bytes, without one at the end that is still being written.
 
     Args:
@@ -133,8 +133,8 @@ def in_words(value: Any) -> str:
     return f"{name}({listed})" if listed else name
 
 
-def at_work(path: Path) -> bool:
-    """Tell whether a process plays the run in a folder, without standing in the way of one that is about to.
+def is_running(path: Path) -> bool:
+    """Tell whether a process runs the run in a folder, without standing in the way of one that is about to.
 
     The lock is only tried if the process that held it last is alive, and then as a reader.
     """
@@ -159,15 +159,15 @@ def at_work(path: Path) -> bool:
     return False
 
 
-def state_of(path: Path, *, played: int, planned: int | None, damaged: bool) -> State:
+def state_of(path: Path, *, played: int, planned: int | None, damaged: bool) -> RunState:
     """Return how far the run in a folder is."""
     if damaged:
-        return State.DAMAGED
+        return RunState.DAMAGED
     if (path / SUMMARY).is_file() and (planned is None or played >= planned):
-        return State.COMPLETE
-    if at_work(path):
-        return State.RUNNING
-    return State.INTERRUPTED if played else State.EMPTY
+        return RunState.COMPLETE
+    if is_running(path):
+        return RunState.RUNNING
+    return RunState.INTERRUPTED if played else RunState.EMPTY
 
 
 def stamp_of(path: Path) -> tuple[int, int] | None:

@@ -25,13 +25,13 @@ from holdfast.server.history.files import (
     PROVENANCE,
     ROUNDS,
     SUMMARY,
-    State,
+    RunState,
     is_deployed,
+    new_lines,
     raw_table,
     small_text,
     stamp_of,
     state_of,
-    whole_lines,
 )
 from holdfast.server.history.rounds import Rounds
 from holdfast.server.history.summary import summary_of
@@ -43,7 +43,7 @@ _REMEMBERED = 4096
 
 
 def open_run(path: str | os.PathLike[str]) -> RunHistory:
-    """Return the history of a run in a folder, which may be complete, being played, or interrupted.
+    """Return the history of a run in a folder, which may be complete, running, or interrupted.
 
     Raises:
         CorruptRunError: there is no run in it, or something in it cannot be read: the message says what.
@@ -83,7 +83,7 @@ class RunHistory:
         self._last_line = b""
         self._damage: str | None = None
         self._unreadable: str | None = None
-        self.state = State.EMPTY
+        self.state = RunState.EMPTY
         self.raw: dict[str, Any] = {}
         """The tables of config.toml as they stand there; empty if they cannot be read."""
         self._read_config()
@@ -123,7 +123,7 @@ class RunHistory:
 
     @property
     def deployed(self) -> bool:
-        """Whether a server app played the run, so that nobody knows who is Byzantine."""
+        """Whether a server app ran it, so that nobody knows who is Byzantine."""
         return self.rounds.deployed
 
     @property
@@ -190,7 +190,7 @@ class RunHistory:
 
         Raises:
             UnknownNameError: no round has this client.
-            ParameterError: the round has not been played.
+            ParameterError: there is no such round yet.
         """
         place = self.rounds.places.get(client)
         if place is None:
@@ -238,7 +238,7 @@ class RunHistory:
     def _read_rounds(self) -> None:
         self._damage = None
         try:
-            for line in whole_lines(self.path / ROUNDS, self._offset, self.rounds_played):
+            for line in new_lines(self.path / ROUNDS, self._offset, self.rounds_played):
                 self.rounds.add(record_at(self.rounds_played, line, self.path / ROUNDS))
                 self._offset += len(line)
                 self._last_line = line[-_REMEMBERED:]

@@ -20,14 +20,14 @@ from holdfast.server.history.files import (
     ROUNDS,
     SUMMARY,
     WHOLE,
-    State,
+    RunState,
     in_words,
     is_deployed,
+    new_lines,
     raw_table,
     small_text,
     stamp_of,
     state_of,
-    whole_lines,
 )
 
 _SCORES = re.compile(rb'"((?:train|test)_(?:loss|accuracy))":(-?[0-9.]+(?:[eE][-+]?[0-9]+)?)')
@@ -46,7 +46,7 @@ class RunSummary:
     path: Path
     name: str
     """Of the folder."""
-    state: State
+    state: RunState
     rounds_played: int
     rounds_planned: int | None
     last_accuracy: float | None
@@ -69,7 +69,7 @@ class RunSummaries:
     """Summaries of many runs; what has not changed since the last look is not read again.
 
     >>> RunSummaries().summarize(Path("/nowhere")).state
-    <State.DAMAGED: 'damaged'>
+    <RunState.DAMAGED: 'damaged'>
     """
 
     def __init__(self) -> None:
@@ -109,7 +109,7 @@ class _Seen:
         config, rounds = stamp_of(path / CONFIG), stamp_of(path / ROUNDS)
         if config != self._config:
             self._config, self._table = config, _table(path / CONFIG)
-            self._words = {key: _shortened(self._table or {}, key) for key in ("rule", "attack", "data")}
+            self._words = {key: _shorten(self._table or {}, key) for key in ("rule", "attack", "data")}
             self._start_anew()
             self._rounds = None
         if rounds != self._rounds:
@@ -136,7 +136,7 @@ class _Seen:
     def _from_rounds(self, path: Path) -> None:
         """Read the whole lines that are new."""
         try:
-            for line in whole_lines(path, self._offset, self._played):
+            for line in new_lines(path, self._offset, self._played):
                 self._offset += len(line)
                 self._played += 1
                 scores = dict(_SCORES.findall(line.partition(_METRICS)[0]))
@@ -181,7 +181,7 @@ def _table(path: Path) -> dict[str, Any] | None:
         return None
 
 
-def _shortened(table: Mapping[str, Any], key: str) -> str:
+def _shorten(table: Mapping[str, Any], key: str) -> str:
     words = in_words(table[key]) if key in table else ""
     return words if len(words) <= _WORDS else f"{words[: _WORDS - 1]}…"
 

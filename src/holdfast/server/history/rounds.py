@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from holdfast.errors import UnknownNameError, nearest
 from holdfast.server.history.clients import ClientSummary, client_table
 from holdfast.server.history.entries import Entries
-from holdfast.server.history.fate import fates_of
+from holdfast.server.history.fate import Fate, fates_of
 from holdfast.server.history.tally import Tally, tally_of
 from holdfast.server.record import Client, RoundRecord
 
@@ -58,7 +58,7 @@ class Rounds:
 
     def __init__(self, *, deployed: bool = False) -> None:
         self.deployed = deployed
-        """Whether a server app played the run, so that nobody knows who is Byzantine."""
+        """Whether a server app ran it, so that nobody knows who is Byzantine."""
         self.tally = tally_of((), deployed=deployed)
         self.places: dict[Client, int] = {}
         """Every client that was asked or sent something, in the order in which they turned up."""
@@ -69,7 +69,7 @@ class Rounds:
         self.byzantine: set[int] = set()
         """Places of the clients that were Byzantine in some round."""
         self.faults: Counter[tuple[int, str]] = Counter()
-        """What was wrong with replies: by place of the client and fault, how often."""
+        """What was wrong with replies and updates: by place of the client and fault, how often."""
         self.metrics: dict[str, float | None] = {}
         """What clients said of themselves in the last round in which they did."""
         self._figures: dict[str, array[float]] = {}
@@ -93,7 +93,7 @@ class Rounds:
         tally = Tally.of(record, deployed=self.deployed)
         counts = tally.counts()
         for name, value in {**_figures_of(record), **{name: counts[name] for name in COUNTS if name in counts}}.items():
-            self._put(name, _real(value))
+            self._put(name, _to_float(value))
         self._add_lines(record)
         for drop, place in zip(record.drops, self._places(drop.client for drop in record.drops), strict=True):
             self.reasons[len(self), place] = drop.why
@@ -135,7 +135,7 @@ class Rounds:
 
     @property
     def fault_counts(self) -> dict[str, int]:
-        """What was wrong with replies, or why there were none, and how often."""
+        """What was wrong with replies and updates, or why there were none, and how often."""
         found: Counter[str] = Counter()
         for (_, fault), count in self.faults.items():
             found[fault] += count
@@ -178,17 +178,20 @@ class Rounds:
         return [places.setdefault(client, len(places)) for client in clients]
 
     def _add_lines(self, record: RoundRecord) -> None:
-        fates, rows, received, liars = fates_of(record), len(record.received), {*record.received}, {*record.byzantine}
+        fates, rows, received, known = fates_of(record), len(record.received), {*record.received}, {*record.byzantine}
         weights = {client: weight * rows for client, weight in record.by_client(record.weights).items()}
         scores = {client: score for client, score in record.by_client(record.scores).items() if score is not None}
         arrived = [client in received for client in fates]
+        places = self._places(fates)
+        unusable = (place for place, fate in zip(places, fates.values(), strict=True) if fate is Fate.UNUSABLE)
+        self.faults.update((place, Fate.UNUSABLE.word) for place in unusable)
         lines: dict[str, list[Any]] = {
-            "client": self._places(fates),
+            "client": places,
             "round": [len(self)] * len(fates),
             "fate": list(fates.values()),
             "received": arrived,
             "judged": [False] * len(fates) if record.skipped else arrived,
-            "byzantine": [client in liars for client in fates],
+            "byzantine": [client in known for client in fates],
             "weight": [weights.get(client, math.nan) for client in fates],
             "score": [scores.get(client, math.nan) for client in fates],
         }
@@ -207,7 +210,7 @@ def _figures_of(record: RoundRecord) -> dict[str, float]:
     return {name: value for name, value in found.items() if isinstance(value, int | float)}
 
 
-def _real(value: float) -> float:
+def _to_float(value: float) -> float:
     """Return a number as what a column holds; JSON has whole numbers that are larger."""
     try:
         return float(value)

@@ -18,7 +18,7 @@ def summary_of(rounds: Rounds) -> dict[str, Any]:
     looks, peak = rounds.evaluated, rounds.last_and_best("test_accuracy")
     return {
         "rounds": len(rounds),
-        "last": {name: _known(rounds[name][looks[-1]]) for name in EVALUATED} if len(looks) else {},
+        "last": {name: _finite_or_none(rounds[name][looks[-1]]) for name in EVALUATED} if len(looks) else {},
         "best": {"test_accuracy": peak and peak[1], "round": peak and peak[2]},
         "tally": rounds.tally.as_dict(),
         "seconds": {
@@ -27,5 +27,5 @@ def summary_of(rounds: Rounds) -> dict[str, Any]:
     }
 
 
-def _known(value: float) -> float | None:
+def _finite_or_none(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None

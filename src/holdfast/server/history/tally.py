@@ -18,7 +18,7 @@ class Tally:
     """How the rule of a run told updates apart: of one round, or of several, which add up.
 
     A round that was skipped judges nobody. *Judged* are the updates that were received in rounds that aggregated, and
-    *removed* those of them that got weight 0, for whatever reason: a malformed reply and a row without usable numbers
+    *removed* those of them that got weight 0, for whatever reason: malformed replies and updates without usable numbers
     among them, which are also counted as such. Absent, malformed, unusable and unasked replies are counted in every
     round, a client once per round. Whatever needs to know who was Byzantine is None in a deployment: nobody knows.
 
@@ -33,7 +33,7 @@ class Tally:
     skipped: int = 0
     """Rounds that changed nothing."""
     promise_broken: int = 0
-    """Rounds whose rows contradicted what was assumed of the clients."""
+    """Rounds whose updates contradicted what was assumed of the clients."""
     asked: int = 0
     """Clients of the cohorts."""
     received: int = 0
@@ -64,7 +64,7 @@ class Tally:
     @classmethod
     def of(cls, record: RoundRecord, *, deployed: bool = False) -> Tally:
         """Count one round; a deployed one does not know who was Byzantine."""
-        fates, asked, liars = list(fates_of(record).values()), set(record.cohort), set(record.byzantine)
+        fates, asked, known = list(fates_of(record).values()), set(record.cohort), set(record.byzantine)
         judged, removed = () if record.skipped else record.received, record.removed
         counts = cls(
             rounds=1,
@@ -78,9 +78,9 @@ class Tally:
             unasked=sum(fate_of_drop(drop, asked) is Fate.UNASKED for drop in record.drops),
             judged=len(judged),
             removed=len(removed),
-            byzantine=len(liars.intersection(judged)),
-            byzantine_removed=len(liars.intersection(removed)),
-            **({} if record.skipped else _weighed(record, liars)),
+            byzantine=len(known.intersection(judged)),
+            byzantine_removed=len(known.intersection(removed)),
+            **({} if record.skipped else _weight_counts(record, known)),
         )
         return replace(counts, **_UNKNOWN) if deployed else counts
 
@@ -107,7 +107,7 @@ class Tally:
 
     @property
     def honest_removed(self) -> int | None:
-        """Honest ones among the removed: those whom the rule wronged."""
+        """Honest ones among the removed: its false positives."""
         return _less(self.removed, self.byzantine_removed)
 
     @property
@@ -169,7 +169,7 @@ def tally_of(records: Iterable[RoundRecord], *, deployed: bool = False) -> Tally
     return sum((Tally.of(record, deployed=deployed) for record in records), start=nothing)
 
 
-def _weighed(record: RoundRecord, liars: set[Client]) -> dict[str, Any]:
+def _weight_counts(record: RoundRecord, known: set[Client]) -> dict[str, Any]:
     """Return what the weights of a round say; nothing if it has none."""
     weights = record.by_client(record.weights)
     total = sum(weights.values())
@@ -178,8 +178,8 @@ def _weighed(record: RoundRecord, liars: set[Client]) -> dict[str, Any]:
     little = _HALF * total / len(weights)
     return {
         "weighed": 1,
-        "honest_reduced": sum(0.0 < weight < little for client, weight in weights.items() if client not in liars),
-        "byzantine_shares": sum(weight for client, weight in weights.items() if client in liars) / total,
+        "honest_reduced": sum(0.0 < weight < little for client, weight in weights.items() if client not in known),
+        "byzantine_shares": sum(weight for client, weight in weights.items() if client in known) / total,
     }
 
 

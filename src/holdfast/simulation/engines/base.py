@@ -8,7 +8,7 @@ from typing import ClassVar
 from jaxtyping import Float
 from torch import Tensor
 
-from holdfast.simulation.local import Chunk, Indices, Task
+from holdfast.simulation.local import Chunk, Indices, TrainingTask
 
 
 class Engine(ABC):
@@ -25,8 +25,8 @@ class Engine(ABC):
     chunk_size: int
     """How many clients it likes to take at a time."""
 
-    def __init__(self, task: Task) -> None:
-        """Prepare for a task; raises `EngineRefusal` if the engine cannot do it."""
+    def __init__(self, task: TrainingTask) -> None:
+        """Prepare for a task; raises `EngineRefusalError` if the engine cannot do it."""
         self.task = task
 
     def kinds(self, clients: Indices) -> Indices:
@@ -52,5 +52,5 @@ class Engine(ABC):
         """
 
 
-class EngineRefusal(Exception):  # noqa: N818  not an error: the next engine is asked
-    """Why an engine cannot do a task, in one line."""
+class EngineRefusalError(Exception):
+    """Why an engine cannot do a task, in one line; the next engine is asked."""

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from torch import nn
 
 from holdfast.errors import ParameterError, find
-from holdfast.simulation.engines.base import Engine, EngineRefusal
+from holdfast.simulation.engines.base import Engine, EngineRefusalError
 from holdfast.simulation.engines.loop import LoopEngine
 from holdfast.simulation.engines.stacked import StackedEngine
 from holdfast.simulation.engines.vmapped import VmapEngine
-from holdfast.simulation.local import Task
+from holdfast.simulation.local import TrainingTask
 
 ENGINES: Mapping[str, type[Engine]] = {
     StackedEngine.name: StackedEngine,
@@ -30,7 +30,7 @@ _LOOPED: tuple[type[nn.Module], ...] = (
 """Layers that vmap makes slower on a CPU: its grouped convolutions take 1.1 to 1.6 times as long as a loop."""
 
 
-def choose(name: str, task: Task) -> tuple[Engine, str]:
+def choose(name: str, task: TrainingTask) -> tuple[Engine, str]:
     """Return the engine for a task and one line that says why it is this one.
 
     Args:
@@ -45,28 +45,28 @@ def choose(name: str, task: Task) -> tuple[Engine, str]:
         return _fastest(task)
     try:
         return find("engine", name, ENGINES)(task), "as configured"
-    except EngineRefusal as refusal:
+    except EngineRefusalError as refusal:
         raise ParameterError(
             f"engine {name!r} cannot train this model: {refusal}; use engine = 'auto' or 'loop'"
         ) from None
 
 
-def _fastest(task: Task) -> tuple[Engine, str]:
+def _fastest(task: TrainingTask) -> tuple[Engine, str]:
     """Ask the engines in the order of their speed."""
     try:
         return StackedEngine(task), "the model is a stack of Linear and ReLU layers"
-    except EngineRefusal as refusal:
+    except EngineRefusalError as refusal:
         no_stack = str(refusal)
     slow = _slow_under_vmap(task)
     if slow is not None:
         return LoopEngine(task), f"on a CPU a loop is faster than vmap for {slow}"
     try:
         return VmapEngine(task), f"vmap, as {no_stack}"
-    except EngineRefusal as refusal:
+    except EngineRefusalError as refusal:
         return LoopEngine(task), f"a loop, as {refusal}"
 
 
-def _slow_under_vmap(task: Task) -> str | None:
+def _slow_under_vmap(task: TrainingTask) -> str | None:
     """Return the kind of a layer of the model for which vmap is slower than a loop, if there is one."""
     if next(task.module.parameters()).device.type != "cpu":
         return None

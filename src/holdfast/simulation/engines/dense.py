@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.models.layout import TensorSlot
-from holdfast.simulation.engines.base import EngineRefusal
-from holdfast.simulation.local import Task
+from holdfast.simulation.engines.base import EngineRefusalError
+from holdfast.simulation.local import TrainingTask
 
 
 @dataclass(frozen=True)
@@ -75,11 +75,11 @@ class Bound:
         self.into_bias.add_(delta.sum(2), alpha=by.scale)
 
 
-def dense_layers(task: Task) -> list[Dense]:
-    """Return the layers of a stack; raises `EngineRefusal` if the model is anything else."""
+def dense_layers(task: TrainingTask) -> list[Dense]:
+    """Return the layers of a stack; raises `EngineRefusalError` if the model is anything else."""
     module, places = task.module, {place.name: place for place in task.layout.parameters}
     if type(module) is not nn.Sequential:
-        raise EngineRefusal(f"the model is a {type(module).__name__}, not a Sequential of Linear and ReLU")
+        raise EngineRefusalError(f"the model is a {type(module).__name__}, not a Sequential of Linear and ReLU")
     _check_points(task, module)
     layers: list[Dense] = []
     rectified, free = False, True
@@ -90,24 +90,26 @@ def dense_layers(task: Task) -> list[Dense]:
             rectified = True
         elif type(part) is nn.Linear:
             if not {f"{name}.{own}" for own, _ in part.named_parameters()} <= places.keys():
-                raise EngineRefusal(f"the layer {name} shares its weight or bias with another one")
+                raise EngineRefusalError(f"the layer {name} shares its weight or bias with another one")
             layers.append(Dense(places[f"{name}.weight"], places.get(f"{name}.bias"), rectified))
             rectified = False
         else:
-            raise EngineRefusal(f"the layer {name} is a {type(part).__name__}, which has no hand-written gradient here")
+            raise EngineRefusalError(
+                f"the layer {name} is a {type(part).__name__}, which has no hand-written gradient here"
+            )
     if not layers or rectified:
-        raise EngineRefusal("the last layer is not linear")
+        raise EngineRefusalError("the last layer is not linear")
     return layers
 
 
-def _check_points(task: Task, module: nn.Sequential) -> None:
+def _check_points(task: TrainingTask, module: nn.Sequential) -> None:
     """Refuse inputs that are no vectors, and modules that stand in two places."""
     features = task.data.features
     if not features.is_floating_point():
-        raise EngineRefusal(f"the points are tokens ({features.dtype}), not vectors")
+        raise EngineRefusalError(f"the points are tokens ({features.dtype}), not vectors")
     if features.dim() != 2 and (len(module) == 0 or type(module[0]) is not nn.Flatten):
-        raise EngineRefusal(f"the points have the shape {tuple(features.shape[1:])} and are not flattened first")
+        raise EngineRefusalError(f"the points have the shape {tuple(features.shape[1:])} and are not flattened first")
     if len(list(module.named_children())) != len(module):
-        raise EngineRefusal("a layer stands in two places of the model")
+        raise EngineRefusalError("a layer stands in two places of the model")
     if any(part._forward_hooks or part._forward_pre_hooks or part._backward_hooks for part in module.modules()):  # noqa: SLF001  torch has no other way to ask
-        raise EngineRefusal("a layer has a hook, which only a call of it would run")
+        raise EngineRefusalError("a layer has a hook, which only a call of it would run")

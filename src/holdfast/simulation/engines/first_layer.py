@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.simulation.engines.dense import Bound, Descent
-from holdfast.simulation.engines.points import ALIGNED, Drawn, Scratch, points_at
-from holdfast.simulation.local import Chunk, ClientData, Indices, Task
+from holdfast.simulation.engines.points import ALIGNED, DrawnPoints, Scratch, points_at
+from holdfast.simulation.local import Chunk, ClientData, Indices, TrainingTask
 
 GRAM_BUDGET = 2**28
 """Most bytes that the Gram matrices of all clients may take; they are formed once, in about a second."""
@@ -43,7 +43,7 @@ class FirstLayer(ABC):
 class Gathered(FirstLayer):
     """Copy the points of a step together and multiply."""
 
-    def __init__(self, layer: Bound, features: Tensor, drawn: Drawn, scratch: Scratch) -> None:
+    def __init__(self, layer: Bound, features: Tensor, drawn: DrawnPoints, scratch: Scratch) -> None:
         self._layer, self._features, self._drawn, self._scratch = layer, features, drawn, scratch
         self._batch = torch.empty(0)
 
@@ -76,7 +76,7 @@ class Grams:
     """The matrices by size, one below the other: (clients · size) × size."""
 
     @classmethod
-    def of(cls, task: Task, features: Tensor, outputs: int, *, biased: bool) -> Grams:
+    def of(cls, task: TrainingTask, features: Tensor, outputs: int, *, biased: bool) -> Grams:
         """Form them all, or none if they would not fit the budget."""
         sizes = task.data.shares.sizes
         padded = -(-sizes // ALIGNED) * ALIGNED
@@ -104,7 +104,7 @@ class Grams:
 class Space:
     """What all rounds in sample space share."""
 
-    task: Task
+    task: TrainingTask
     features: Tensor
     grams: Grams
     points: Scratch
@@ -129,7 +129,7 @@ class SampleSpace(FirstLayer):
     H·b of its rows being copied; see `pays`.
     """
 
-    def __init__(self, layer: Bound, chunk: Chunk, drawn: Drawn, space: Space) -> None:
+    def __init__(self, layer: Bound, chunk: Chunk, drawn: DrawnPoints, space: Space) -> None:
         """Begin a round: read all points of the clients."""
         self._layer, self._space, self._size = layer, space, space.grams.size_of(chunk.clients)
         places = all_points(space.task.data, chunk.clients, self._size)

@@ -11,10 +11,11 @@ from torch import Tensor, nn
 
 from holdfast.models.drawing import drawing_from
 from holdfast.simulation.engines.base import Engine
-from holdfast.simulation.engines.points import Drawn, Scratch
-from holdfast.simulation.local import Chunk, Task
+from holdfast.simulation.engines.points import DrawnPoints, Scratch
+from holdfast.simulation.local import Chunk, TrainingTask
 
-_DRAWING = (nn.modules.dropout._DropoutNd, nn.RReLU, nn.FractionalMaxPool2d, nn.FractionalMaxPool3d)  # noqa: SLF001
+_DROPOUT = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
+_DRAWING = (*_DROPOUT, nn.RReLU, nn.FractionalMaxPool2d, nn.FractionalMaxPool3d)
 _DRAWING_AT_A_RATE = (nn.RNNBase, nn.MultiheadAttention)
 
 
@@ -32,7 +33,7 @@ class LoopEngine(Engine):
     name: ClassVar[str] = "loop"
     chunk_size: int = 8
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: TrainingTask) -> None:
         """Make the module's parameters and buffers views of one row each, into which clients are copied."""
         super().__init__(task)
         self._module = task.module
@@ -65,7 +66,7 @@ class LoopEngine(Engine):
         buffers: Float[Tensor, "c m"] | None = None,
     ) -> None:
         """Take the steps of one client after the other."""
-        drawn = Drawn.of(self.task, chunk)
+        drawn = DrawnPoints.of(self.task, chunk)
         self._module.train()
         pairs = [(self._row, rows), (self._buffers, buffers), (self._velocity, momentum)]
         own = [(mine, theirs) for mine, theirs in pairs if mine is not None and theirs is not None]
@@ -88,12 +89,12 @@ class LoopEngine(Engine):
         number = len(points)
         for step in range(self.task.local.steps):
             if step < number:  # a full batch is gathered once
-                features = self._gathered(points[step])
+                features = self._gather(points[step])
             loss = self.task.loss.mean(self._module(features), labels[min(step, number - 1)])
             gradients = torch.autograd.grad(loss, self._parameters, materialize_grads=True)  # 0 for what is not used
             self._step(list(gradients), lr)
 
-    def _gathered(self, points: Tensor) -> Tensor:
+    def _gather(self, points: Tensor) -> Tensor:
         batch = self._batch.rows(self.task.data.features, points)
         return batch.contiguous(memory_format=torch.channels_last) if self._channels_last else batch
 

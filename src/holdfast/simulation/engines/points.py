@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from holdfast.simulation.local import Chunk, ClientData, Indices, Task
+from holdfast.simulation.local import Chunk, ClientData, Indices, TrainingTask
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
+class DrawnPoints:
     """The points of every step of a chunk; a full batch is there once."""
 
     batch_size: int
@@ -25,7 +25,7 @@ class Drawn:
     """What the clients believe of them, likewise and × the shape of a label."""
 
     @classmethod
-    def of(cls, task: Task, chunk: Chunk, multiple: int = 1) -> Drawn:
+    def of(cls, task: TrainingTask, chunk: Chunk, multiple: int = 1) -> DrawnPoints:
         """Draw the points of all steps, padded to a multiple of some number."""
         positions, data = task.positions(chunk), task.data
         batch_size = positions.shape[2]

@@ -11,11 +11,11 @@ from torch import Tensor
 
 from holdfast.models.elementwise import sigmoid
 from holdfast.models.losses import CrossEntropy, HalfSquares, Logistic, Loss
-from holdfast.simulation.engines.base import Engine, EngineRefusal
+from holdfast.simulation.engines.base import Engine, EngineRefusalError
 from holdfast.simulation.engines.dense import Bound, Descent, dense_layers
 from holdfast.simulation.engines.first_layer import FirstLayer, Gathered, Grams, SampleSpace, Space
-from holdfast.simulation.engines.points import ALIGNED, Drawn, Scratch
-from holdfast.simulation.local import Chunk, Indices, Task
+from holdfast.simulation.engines.points import ALIGNED, DrawnPoints, Scratch
+from holdfast.simulation.local import Chunk, Indices, TrainingTask
 
 _CHUNK_NUMBERS = 3 * 2**19
 """How many numbers the rows and batches of a chunk may have: some megabytes, which stay in cache between products."""
@@ -51,7 +51,7 @@ class StackedEngine(Engine):
     """A `Sequential` of Linear and ReLU (after a Flatten), for all clients of a chunk at once.
 
     Forward and backward are written out as batched products. If a step is x ← x − η g and nothing else, the products
-    that form the gradients add them to the rows right away; otherwise they fill gradient rows for `Task.step_`.
+    that form the gradients add them to the rows right away; otherwise they fill gradient rows for `TrainingTask.step_`.
     Weight decay λ is the factor 1 − ηλ. The first layer works in sample space where that is less work.
 
     The chunk's weights are copied to memory in which every client's begin at a multiple of `ALIGNED`, and batches are
@@ -60,15 +60,15 @@ class StackedEngine(Engine):
 
     name: ClassVar[str] = "stacked"
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: TrainingTask) -> None:
         """Read the stack off the model, and form the Gram matrices of sample space."""
         super().__init__(task)
         self._layers = dense_layers(task)
         if type(task.loss) not in GRADIENTS:
-            raise EngineRefusal(f"the loss {type(task.loss).__name__} has no hand-written gradient here")
+            raise EngineRefusalError(f"the loss {type(task.loss).__name__} has no hand-written gradient here")
         self._gradient = GRADIENTS[type(task.loss)]
         if type(task.loss) is CrossEntropy and task.data.labels.dim() != 1:
-            raise EngineRefusal("the points have more than one label each")
+            raise EngineRefusalError("the points have more than one label each")
         self._features = task.data.features.flatten(1)
         first = self._layers[0]
         grams = Grams.of(task, self._features, first.weight.shape[0], biased=first.bias is not None)
@@ -92,7 +92,7 @@ class StackedEngine(Engine):
         buffers: Float[Tensor, "c m"] | None = None,
     ) -> None:
         """Take the steps of all clients together."""
-        drawn, plain = Drawn.of(self.task, chunk, ALIGNED), self.task.local.is_plain
+        drawn, plain = DrawnPoints.of(self.task, chunk, ALIGNED), self.task.local.is_plain
         own = self._rows.copied(rows)
         into = own if plain else self._gradients.empty_rows(rows)
         share = 1.0 / drawn.batch_size
@@ -100,18 +100,20 @@ class StackedEngine(Engine):
         layers = [Bound.to(layer, own, into) for layer in self._layers]
         first = self._first_layer(layers[0], chunk, drawn)
         for step in range(self.task.local.steps):
-            first.descend(step, self._backpropagated(layers, first.outputs(step), drawn, step, by), by)
+            first.descend(step, self._backpropagate(layers, first.outputs(step), drawn, step, by), by)
             if not plain:
                 self.task.step_(own, into, momentum, chunk.lr)
         first.finish()
         rows.copy_(own)
 
-    def _first_layer(self, layer: Bound, chunk: Chunk, drawn: Drawn) -> FirstLayer:
+    def _first_layer(self, layer: Bound, chunk: Chunk, drawn: DrawnPoints) -> FirstLayer:
         if self._space.grams.size_of(chunk.clients) == 0:
             return Gathered(layer, self._features, drawn, self._space.points)
         return SampleSpace(layer, chunk, drawn, self._space)
 
-    def _backpropagated(self, layers: list[Bound], outputs: Tensor, drawn: Drawn, step: int, by: Descent) -> Tensor:
+    def _backpropagate(
+        self, layers: list[Bound], outputs: Tensor, drawn: DrawnPoints, step: int, by: Descent
+    ) -> Tensor:
         """Return the gradient by the outputs of the first layer; all other layers have taken theirs in."""
         inputs: list[Tensor] = []
         for dense, layer in zip(self._layers[1:], layers[1:], strict=True):

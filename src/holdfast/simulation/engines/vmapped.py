@@ -11,9 +11,9 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.func import functional_call, grad, vmap
 
-from holdfast.simulation.engines.base import Engine, EngineRefusal
-from holdfast.simulation.engines.points import Drawn, Scratch
-from holdfast.simulation.local import Chunk, Task
+from holdfast.simulation.engines.base import Engine, EngineRefusalError
+from holdfast.simulation.engines.points import DrawnPoints, Scratch
+from holdfast.simulation.local import Chunk, TrainingTask
 
 _ROW_NUMBERS = 2**21
 """How many parameters the clients of a chunk may have together."""
@@ -28,7 +28,7 @@ class VmapEngine(Engine):
     name: ClassVar[str] = "vmap"
     company_matters: ClassVar[bool] = True
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: TrainingTask) -> None:
         """Try one step of two clients; whatever goes wrong becomes a refusal."""
         super().__init__(task)
         self._module = task.module
@@ -51,7 +51,7 @@ class VmapEngine(Engine):
         self._take(self.task.local.steps, rows, chunk, momentum, buffers)
 
     def _take(self, steps: int, rows: Tensor, chunk: Chunk, momentum: Tensor | None, buffers: Tensor | None) -> None:
-        drawn, layout = Drawn.of(self.task, chunk), self.task.layout
+        drawn, layout = DrawnPoints.of(self.task, chunk), self.task.layout
         self._module.train()
         parameters = layout.parameter_views(rows)
         own = layout.buffer_views(buffers) if buffers is not None else {}
@@ -99,13 +99,13 @@ class VmapEngine(Engine):
                 warnings.simplefilter("error")
                 self._take(1, rows, chunk, momentum, buffers)
         except Exception as error:  # noqa: BLE001  whatever a module does that vmap cannot take
-            raise EngineRefusal(f"vmap cannot take the model: {_one_line(error)}") from None
+            raise EngineRefusalError(f"vmap cannot take the model: {_one_line(error)}") from None
         finally:
             changed = [not torch.equal(*pair) for pair in zip(self._module.buffers(), module_own, strict=True)]
             for buffer, before in zip(self._module.buffers(), module_own, strict=True):
                 buffer.copy_(before)
         if any(changed) or not torch.equal(own, buffers):
-            raise EngineRefusal("vmap cannot take the model: it changes its buffers, such as running means")
+            raise EngineRefusalError("vmap cannot take the model: it changes its buffers, such as running means")
 
 
 def _one_line(error: Exception) -> str:

@@ -15,7 +15,7 @@ from holdfast.errors import CohortTooSmallError, HoldfastError, ParameterError
 from holdfast.partitions import PARTITIONS
 from holdfast.runs import config_to_toml
 from holdfast.simulation import RunConfig, config_from_table
-from holdfast.simulation.setting import check_trust, dealt
+from holdfast.simulation.setting import check_trust, deal_out
 from holdfast.sweeps.matrices.catalogue import with_bound
 from holdfast.sweeps.ranking import NO_ATTACK, ORACLE, Label
 from holdfast.sweeps.runs.choices import (
@@ -138,7 +138,7 @@ class CellPlanner:
         """Return R, which some partitions find in the data."""
         name = (dataset.checksum, repr(config.partition), config.seed, config.server.trusted_points)
         if name not in self._clients:
-            shares, own = dealt(config, dataset)
+            shares, own = deal_out(config, dataset)
             self._clients[name] = shares.num_clients - (own is not None)
         return self._clients[name]
 

@@ -14,7 +14,7 @@ from holdfast.runs.files import set_key
 from holdfast.simulation.tables import NAMED
 from holdfast.sweeps.matrices.catalogue import attack_for
 from holdfast.sweeps.ranking import NO_ATTACK, ORACLE, Label
-from holdfast.theory.ranges import within
+from holdfast.theory.ranges import check_between
 
 Table = dict[str, Any]
 
@@ -71,8 +71,8 @@ def choice(key: str, value: Any) -> Choice:
 
 def _share(key: str, value: Any) -> float:
     if key == FRACTION:
-        return within(key, value, 0.0, 1.0, "a share from 0 to below 1", open_above=True)
-    return within(key, value, 0.0, 1.0, "a share above 0 and at most 1", open_below=True)
+        return check_between(key, value, 0.0, 1.0, "a share from 0 to below 1", open_above=True)
+    return check_between(key, value, 0.0, 1.0, "a share above 0 and at most 1", open_below=True)
 
 
 def _named_table(key: str, value: Any) -> Table:

@@ -25,7 +25,7 @@ from holdfast.sweeps.runs.choices import (
     place_choices,
 )
 from holdfast.sweeps.runs.published_figures import PublishedFigure, published_figures
-from holdfast.theory.ranges import probability
+from holdfast.theory.ranges import check_probability
 
 _KEYS = ("title", "note", "told", "reference", "base", "grid", "published")
 _ENDING = ".toml"
@@ -120,7 +120,7 @@ def parse_grid(text: str) -> ComparisonGrid:
         products=tuple({key: _choices(key, values, base) for key, values in each.items()} for each in tables),
         title=_checked("title", document.get("title", "Comparison"), str, "a text").strip(),
         note=_checked("note", document.get("note", ""), str, "a text").strip(),
-        told=probability("told", document.get("told", 0.99)),
+        told=check_probability("told", document.get("told", 0.99)),
         reference=_checked("reference", document.get("reference", True), bool, "true or false"),
         published=published_figures(document.get("published", [])),
     )

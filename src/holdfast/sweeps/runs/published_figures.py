@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from holdfast.errors import ParameterError
-from holdfast.theory.ranges import within
+from holdfast.theory.ranges import check_between
 
 _FIGURE = "percent"
 
@@ -50,4 +50,4 @@ def _figures(entry: Mapping[str, Any]) -> list[PublishedFigure]:
 
 
 def _share(attack: str, value: Any) -> float:
-    return within(f"published.{_FIGURE}.{attack}", value, 0.0, 100.0, "a number from 0 to 100") / 100.0
+    return check_between(f"published.{_FIGURE}.{attack}", value, 0.0, 100.0, "a number from 0 to 100") / 100.0

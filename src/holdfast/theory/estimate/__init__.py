@@ -1,21 +1,21 @@
 """Measuring the constants: exactly where they are known, locally with their sampling error elsewhere."""
 
 from holdfast.theory.estimate.along import Peak, Trajectory, along
-from holdfast.theory.estimate.curvature import Curvature, curvature, relative_gap, segment, steepest
-from holdfast.theory.estimate.estimates import Estimate
+from holdfast.theory.estimate.curvature import Curvature, curvature, relative_gap, segment
+from holdfast.theory.estimate.estimates import Measurement
 from holdfast.theory.estimate.exact import exact_constants, exact_smoothness
 from holdfast.theory.estimate.gradients import GradientStatistics, gradient_statistics
 from holdfast.theory.estimate.objective import Objective, Point
-from holdfast.theory.estimate.spread import Spread, honest_spread
+from holdfast.theory.estimate.spread import HonestSpread, honest_spread
 
 __all__ = [
     "Curvature",
-    "Estimate",
     "GradientStatistics",
+    "HonestSpread",
+    "Measurement",
     "Objective",
     "Peak",
     "Point",
-    "Spread",
     "Trajectory",
     "along",
     "curvature",
@@ -25,5 +25,4 @@ __all__ = [
     "honest_spread",
     "relative_gap",
     "segment",
-    "steepest",
 ]

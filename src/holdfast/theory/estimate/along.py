@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 from holdfast.errors import ParameterError
 from holdfast.theory.estimate.curvature import STEPS, Curvature, curvature
-from holdfast.theory.estimate.estimates import Estimate
+from holdfast.theory.estimate.estimates import Measurement
 from holdfast.theory.estimate.gradients import Clients, GradientStatistics, Samples, gradient_statistics
 from holdfast.theory.estimate.objective import Objective, Point
-from holdfast.theory.ranges import whole
+from holdfast.theory.ranges import check_whole
 
 
 @dataclass(frozen=True, kw_only=True)
 class Peak:
     """The largest of some measurements, and where it was."""
 
-    estimate: Estimate
+    estimate: Measurement
     where: str
 
 
@@ -68,7 +68,7 @@ def along(
     Raises:
         ParameterError: there is no point, or one that is not a finite row of d numbers.
     """
-    steps = whole("steps", steps, least=0)
+    steps = check_whole("steps", steps, least=0)
     statistics, curvatures = [], []
     for each in points:
         row = (objective, each.model, each.buffers)

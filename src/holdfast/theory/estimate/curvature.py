@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,11 +12,11 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh_tridiagonal
 from torch import Tensor
 
-from holdfast.errors import DataError, ParameterError
+from holdfast.errors import DataError
 from holdfast.linalg.threads import one_torch_thread
 from holdfast.rng import stream
 from holdfast.theory.estimate.objective import Located, Objective, Point
-from holdfast.theory.ranges import probability, whole
+from holdfast.theory.ranges import check_probability, check_whole
 
 Vector = NDArray[np.float64]
 
@@ -89,8 +88,8 @@ def curvature(
         ParameterError: the model is not a finite row of d numbers.
         DataError: the Hessian is not finite there.
     """
-    steps = min(whole("steps", steps, least=2), objective.dim)
-    confidence = probability("confidence", confidence)
+    steps = min(check_whole("steps", steps, least=2), objective.dim)
+    confidence = check_probability("confidence", confidence)
     located = objective.at(model, buffers)
     start = torch.from_numpy(stream(seed, "lanczos").standard_normal(objective.dim)).to(located.x)
     diagonal, beside, following = _lanczos(located, start, steps)
@@ -111,34 +110,13 @@ def curvature(
     )
 
 
-def steepest(
-    objective: Objective,
-    points: Iterable[Point],
-    *,
-    steps: int = STEPS,
-    confidence: float = CONFIDENCE,
-    seed: int = 0,
-) -> Curvature:
-    """Return the curvature at the point where its largest absolute value is largest: the largest local L.
-
-    `confidence` is that of each point by itself.
-    """
-    found = [
-        curvature(objective, each.model, each.buffers, where=each.where, steps=steps, confidence=confidence, seed=seed)
-        for each in points
-    ]
-    if not found:
-        raise ParameterError("points must be one or more, got none")
-    return max(found, key=lambda each: each.smoothness)
-
-
 def segment(start: Point, end: Point, num_points: int = 5) -> list[Point]:
     """Return points evenly spread over the segment between two models, both among them; buffers are those of the end.
 
     >>> [each.model.tolist() for each in segment(Point("a", torch.zeros(1)), Point("b", torch.ones(1)), 3)]
     [[0.0], [0.5], [1.0]]
     """
-    shares = torch.linspace(0.0, 1.0, whole("num_points", num_points, least=2), dtype=torch.float64).tolist()
+    shares = torch.linspace(0.0, 1.0, check_whole("num_points", num_points, least=2), dtype=torch.float64).tolist()
     first, last = start.model.double(), end.model.double()
     return [
         Point(f"{t:.3g} from {start.where} to {end.where}", torch.lerp(first, last, t), end.buffers) for t in shares

@@ -12,7 +12,7 @@ Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Estimate:
+class Measurement:
     """A number that was measured."""
 
     value: float
@@ -25,7 +25,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Looked:
+class ClientSample:
     """How much was looked at: m of R clients, and all points of each or a sample."""
 
     num_looked_at: int
@@ -45,24 +45,24 @@ class Looked:
 
         If more did, all m clients drawn would miss them with a probability of at most (1 − p)^m, without replacement.
 
-        >>> round(Looked(num_looked_at=100, num_clients=10**6, random=True).exceeding_share(), 4)
+        >>> round(ClientSample(num_looked_at=100, num_clients=10**6, random=True).exceeding_share(), 4)
         0.0295
         """
         if self.num_looked_at == self.num_clients:
             return 0.0
         return 1.0 - (1.0 - confidence) ** (1.0 / self.num_looked_at) if self.random else 1.0
 
-    def largest(self, values: Vector, errors: Vector) -> Estimate:
+    def largest(self, values: Vector, errors: Vector) -> Measurement:
         """Return the largest of the clients' values; its standard error is that of this client's value."""
         top = int(values.argmax())
-        return Estimate(
+        return Measurement(
             value=float(values[top]),
             standard_error=float(errors[top]),
             note=self._note("largest"),
             exact=self.exact,
         )
 
-    def mean(self, values: Vector, errors: Vector) -> Estimate:
+    def mean(self, values: Vector, errors: Vector) -> Measurement:
         r"""Return the mean over clients, with the standard error of sampling in two stages.
 
         v = (1 − m/R) s²/m + (m/R) Σ_r e_r² / m², where s² is the variance between the clients drawn and e_r the
@@ -73,7 +73,7 @@ class Looked:
         share = m / self.num_clients if self.random else 1.0
         between = 0.0 if share == 1.0 else (1.0 - share) * (float(values.var(ddof=1)) if m > 1 else math.inf) / m
         within = share * float(np.square(errors).sum()) / m**2
-        return Estimate(
+        return Measurement(
             value=float(values.mean()),
             standard_error=math.sqrt(between + within),
             note=self._note("mean"),

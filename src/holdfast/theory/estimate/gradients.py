@@ -16,9 +16,9 @@ from holdfast.errors import ParameterError
 from holdfast.linalg.threads import one_torch_thread
 from holdfast.partitions.base import Shares
 from holdfast.rng import stream, stream_keys, stream_words
-from holdfast.theory.estimate.estimates import Estimate, Looked
+from holdfast.theory.estimate.estimates import ClientSample, Measurement
 from holdfast.theory.estimate.objective import Indices, Located, Objective, batches, by_size
-from holdfast.theory.ranges import whole, within
+from holdfast.theory.ranges import check_whole
 
 Vector = NDArray[np.float64]
 Clients = Indices | Sequence[int] | int | Literal["all"]
@@ -45,25 +45,17 @@ class GradientStatistics:
     """σ_r² = E‖∇f_i(x) − ∇F_r(x)‖² over a random point i of r."""
     variance_errors: Vector
     """The standard error of σ_r²; 0 if all points were looked at."""
-    dissimilarity: Estimate
+    dissimilarity: Measurement
     """κ² at x, the largest ‖∇F_r(x) − ∇F(x)‖²."""
-    mean_dissimilarity: Estimate
-    gradient_variance: Estimate
+    mean_dissimilarity: Measurement
+    gradient_variance: Measurement
     """σ² at x, the largest σ_r²."""
-    mean_gradient_variance: Estimate
+    mean_gradient_variance: Measurement
 
     @property
     def gradient_norm(self) -> float:
         """‖∇F(x)‖."""
         return float(self.gradient.norm())
-
-    def dissimilarity_quantile(self, share: float) -> float:
-        """Return what ‖∇F_r(x) − ∇F(x)‖² does not exceed for this share of the clients looked at."""
-        return float(np.quantile(self.dissimilarities, _share(share)))
-
-    def gradient_variance_quantile(self, share: float) -> float:
-        """Return what σ_r² does not exceed for this share of the clients looked at."""
-        return float(np.quantile(self.variances, _share(share)))
 
 
 @one_torch_thread()  # on a busy machine threads of torch wait for each other
@@ -109,15 +101,15 @@ def gradient_statistics(
         DataError: the loss or its gradient is not finite there.
     """
     located = objective.at(model, buffers)
-    chosen = _chosen(objective.shares, clients, seed)
-    number = None if samples == "all" else whole("samples", samples, least=2)
+    chosen = _choose_clients(objective.shares, clients, seed)
+    number = None if samples == "all" else check_whole("samples", samples, least=2)
     loss, gradient = located.mean_loss_and_gradient()
     apart, variances, errors = _differences(located, gradient, chosen, number, seed)
     sizes = objective.shares.sizes[chosen]
     drawn = None if number is None or number >= sizes.max() else number
     counts = {"num_looked_at": len(chosen), "num_clients": objective.shares.num_clients}
-    fully = Looked(**counts, random=isinstance(clients, (int, np.integer)))
-    partly = Looked(**counts, random=fully.random, samples=drawn)
+    fully = ClientSample(**counts, random=isinstance(clients, (int, np.integer)))
+    partly = ClientSample(**counts, random=fully.random, samples=drawn)
     nothing = np.zeros(len(chosen))
     between = float(apart.mean()) if objective.pooled.num_clients < objective.shares.num_clients else 0.0
     pooled = len(objective.pooled.order)
@@ -194,13 +186,13 @@ def _drawn_points(
     return points.gather(1, torch.from_numpy(ranks))
 
 
-def _chosen(shares: Shares, clients: Clients, seed: int) -> Indices:
+def _choose_clients(shares: Shares, clients: Clients, seed: int) -> Indices:
     """Return the clients asked for, or drawn without replacement, in ascending order."""
     everybody = shares.num_clients
     if isinstance(clients, str) and clients == "all":
         return np.arange(everybody)
     if isinstance(clients, (int, np.integer)):
-        number = whole("clients", clients, most=everybody)
+        number = check_whole("clients", clients, most=everybody)
         return np.sort(stream(seed, "estimate", "clients").choice(everybody, number, replace=False))
     chosen = np.unique(np.asarray(clients))
     if chosen.dtype.kind not in "iu" or len(chosen) == 0 or chosen[0] < 0 or chosen[-1] >= everybody:
@@ -208,7 +200,3 @@ def _chosen(shares: Shares, clients: Clients, seed: int) -> Indices:
             f'clients must be "all", how many to draw, or indices from 0 to {everybody - 1}, got {clients!r}'
         )
     return chosen.astype(np.int64)
-
-
-def _share(share: float) -> float:
-    return within("share", share, 0.0, 1.0, "a number from 0 to 1")

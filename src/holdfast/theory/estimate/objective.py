@@ -21,7 +21,7 @@ from holdfast.models.layout import Layout
 from holdfast.models.losses import Loss
 from holdfast.partitions.base import Shares
 from holdfast.rng import stream
-from holdfast.theory.ranges import whole
+from holdfast.theory.ranges import check_whole
 
 Indices = NDArray[np.int64]
 Tensors = dict[str, Tensor]
@@ -108,8 +108,8 @@ class Objective:
             shares,
             vectorised=False,
             vectorised_groups=False,
-            points_at_once=whole("points_at_once", points_at_once),
-            numbers_at_once=whole("numbers_at_once", numbers_at_once),
+            points_at_once=check_whole("points_at_once", points_at_once),
+            numbers_at_once=check_whole("numbers_at_once", numbers_at_once),
         )
         single, several = alone._can_be_vectorised(1), alone._can_be_vectorised(2)
         return replace(alone, vectorised=single, vectorised_groups=several)
@@ -164,7 +164,7 @@ class Objective:
         point each. Either way F, ∇F and products with ∇²F are unbiased. The gradients of single clients are not
         changed.
         """
-        wanted = whole("number", number)
+        wanted = check_whole("number", number)
         shares, generator = self.shares, stream(seed, "estimate", "pool")
         if wanted >= len(shares.order):
             return replace(self, pooled=shares)

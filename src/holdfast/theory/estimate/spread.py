@@ -18,7 +18,7 @@ from holdfast.linalg.threads import one_blas_thread
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spread:
+class HonestSpread:
     """The covariance (1/n) Σ (g − ḡ)(g − ḡ)ᵀ of some rows, in two numbers, which are exact for these rows."""
 
     largest: float
@@ -33,7 +33,7 @@ class Spread:
     """The standard error of the trace, likewise."""
 
 
-def honest_spread(rows: Any) -> Spread:
+def honest_spread(rows: Any) -> HonestSpread:
     r"""Return λ_max and the trace of the covariance of the rows.
 
     The eigenvalues of (1/n) Σ (g − ḡ)(g − ḡ)ᵀ that are not 0 are those of the centred n × n Gram matrix over n, so the
@@ -53,7 +53,7 @@ def honest_spread(rows: Any) -> Spread:
     with one_blas_thread():
         top, along, squares = (_narrow if columns.num_columns < columns.num_rows else _wide)(columns)
     trace = float(squares.mean())
-    return Spread(
+    return HonestSpread(
         largest=min(max(0.0, top) / len(squares), trace),  # rounding may put it outside
         trace=trace,
         num_rows=len(squares),

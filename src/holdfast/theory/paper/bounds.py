@@ -21,7 +21,14 @@ from fractions import Fraction
 
 from holdfast.theory.paper.concentration import concentration_failure
 from holdfast.theory.paper.setting import full_batch_step, minibatch_step
-from holdfast.theory.ranges import curvatures, not_negative, probability, step_size, synchronised, whole
+from holdfast.theory.ranges import (
+    check_curvatures,
+    check_not_negative,
+    check_probability,
+    check_step_size,
+    check_synchronised,
+    check_whole,
+)
 
 MOST_STEPS = 2**63 - 1
 """`longest_run` does not return more steps than this, however small the probability of failure is."""
@@ -37,8 +44,8 @@ def floor(*, filter_error: float, noise: float, dissimilarity: float, local_step
     >>> floor(filter_error=10.0, noise=1.0, dissimilarity=1.0, local_steps=2)
     109.0
     """
-    steps, error = whole("local_steps", local_steps), not_negative("filter_error", filter_error)
-    spread = 11.0 * not_negative("noise", noise) + 36.0 * not_negative("dissimilarity", dissimilarity)
+    steps, error = check_whole("local_steps", local_steps), check_not_negative("filter_error", filter_error)
+    spread = 11.0 * check_not_negative("noise", noise) + 36.0 * check_not_negative("dissimilarity", dissimilarity)
     return 3.0 * error / steps + steps * spread
 
 
@@ -50,8 +57,8 @@ def full_batch_floor(*, filter_error: float, dissimilarity: float, local_steps: 
     >>> full_batch_floor(filter_error=10.0, dissimilarity=1.0, local_steps=2)
     60.0
     """
-    steps, error = whole("local_steps", local_steps), not_negative("filter_error", filter_error)
-    return 2.0 * error / steps + 25.0 * steps * not_negative("dissimilarity", dissimilarity)
+    steps, error = check_whole("local_steps", local_steps), check_not_negative("filter_error", filter_error)
+    return 2.0 * error / steps + 25.0 * steps * check_not_negative("dissimilarity", dissimilarity)
 
 
 def decay(*, strong_convexity: float, smoothness: float, lr: float, total_steps: int) -> float:
@@ -66,9 +73,9 @@ def decay(*, strong_convexity: float, smoothness: float, lr: float, total_steps:
     >>> round(decay(strong_convexity=1.0, smoothness=1.0, lr=0.125, total_steps=16), 4)
     0.3561
     """
-    curvature, strength = curvatures(smoothness, strong_convexity)
-    half = strength * step_size(lr, 1.0 / curvature, "1/L") / 2.0
-    return math.exp(whole("total_steps", total_steps, least=0) * math.log1p(-half))
+    curvature, strength = check_curvatures(smoothness, strong_convexity)
+    half = strength * check_step_size(lr, 1.0 / curvature, "1/L") / 2.0
+    return math.exp(check_whole("total_steps", total_steps, least=0) * math.log1p(-half))
 
 
 def distance_bound(
@@ -94,10 +101,10 @@ def distance_bound(
     ... )
     17.0
     """
-    steps, strength = synchronised(total_steps, local_steps)[0], curvatures(smoothness, strong_convexity)[1]
+    steps, strength = check_synchronised(total_steps, local_steps)[0], check_curvatures(smoothness, strong_convexity)[1]
     step = minibatch_step(lr, smoothness, local_steps)
     left = decay(strong_convexity=strength, smoothness=smoothness, lr=step, total_steps=steps)
-    return left * not_negative("distance", distance) + 13.0 / strength**2 * not_negative("floor", floor)
+    return left * check_not_negative("distance", distance) + 13.0 / strength**2 * check_not_negative("floor", floor)
 
 
 def full_batch_distance_bound(
@@ -123,10 +130,10 @@ def full_batch_distance_bound(
     ... )
     18.0
     """
-    steps, strength = synchronised(total_steps, local_steps)[0], curvatures(smoothness, strong_convexity)[1]
+    steps, strength = check_synchronised(total_steps, local_steps)[0], check_curvatures(smoothness, strong_convexity)[1]
     step = full_batch_step(lr, smoothness, local_steps)
     left = decay(strong_convexity=strength, smoothness=smoothness, lr=step, total_steps=steps)
-    return left * not_negative("distance", distance) + 14.0 / strength**2 * not_negative("floor", floor)
+    return left * check_not_negative("distance", distance) + 14.0 / strength**2 * check_not_negative("floor", floor)
 
 
 def gradient_bound(
@@ -144,8 +151,8 @@ def gradient_bound(
     >>> gradient_bound(gap=1.0, floor=2.0, smoothness=1.0, local_steps=5, total_steps=80)
     10.0
     """
-    steps, step = synchronised(total_steps, local_steps)[0], minibatch_step(lr, smoothness, local_steps)
-    return _average(gap, step, steps) + 4.5 * not_negative("floor", floor)
+    steps, step = check_synchronised(total_steps, local_steps)[0], minibatch_step(lr, smoothness, local_steps)
+    return _average(gap, step, steps) + 4.5 * check_not_negative("floor", floor)
 
 
 def full_batch_gradient_bound(
@@ -162,8 +169,8 @@ def full_batch_gradient_bound(
     >>> full_batch_gradient_bound(gap=1.0, floor=5.0, smoothness=1.0, local_steps=5, total_steps=50)
     25.0
     """
-    steps, step = synchronised(total_steps, local_steps)[0], full_batch_step(lr, smoothness, local_steps)
-    return _average(gap, step, steps) + 4.8 * not_negative("floor", floor)
+    steps, step = check_synchronised(total_steps, local_steps)[0], full_batch_step(lr, smoothness, local_steps)
+    return _average(gap, step, steps) + 4.8 * check_not_negative("floor", floor)
 
 
 def failure_probability(
@@ -183,7 +190,7 @@ def failure_probability(
     ... ), 4)
     0.0099
     """
-    steps, each = synchronised(total_steps, local_steps)
+    steps, each = check_synchronised(total_steps, local_steps)
     once = concentration_failure(slack=slack, byzantine_fraction=byzantine_fraction, cohort_size=cohort_size)
     return (steps // each) * once
 
@@ -200,7 +207,7 @@ def longest_run(*, failure: float, local_steps: int, slack: float, byzantine_fra
     >>> longest_run(failure=0.01, local_steps=5, slack=0.1, byzantine_fraction=0.1, cohort_size=100)
     0
     """
-    allowed, each = probability("failure", failure), whole("local_steps", local_steps)
+    allowed, each = check_probability("failure", failure), check_whole("local_steps", local_steps)
     once = concentration_failure(slack=slack, byzantine_fraction=byzantine_fraction, cohort_size=cohort_size)
     most = MOST_STEPS // each
     if once == 0.0 or Fraction(allowed) >= most * Fraction(once):
@@ -211,5 +218,5 @@ def longest_run(*, failure: float, local_steps: int, slack: float, byzantine_fra
 
 
 def _average(gap: float, step: float, steps: int) -> float:
-    missing = not_negative("gap", gap)
+    missing = check_not_negative("gap", gap)
     return 2.0 * missing / (step * steps) if steps else math.inf

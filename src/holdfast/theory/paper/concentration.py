@@ -10,7 +10,7 @@ import math
 
 from holdfast.aggregators.rage.constants import KAPPA, filter_constant
 from holdfast.theory.paper.setting import admissible, full_batch_step, minibatch_step, slack_of
-from holdfast.theory.ranges import not_negative, positive, whole, within
+from holdfast.theory.ranges import check_between, check_not_negative, check_positive, check_whole
 
 
 def subset_spread(*, directional_variance: float, slack: float, dim: int, num_honest: int) -> float:
@@ -26,8 +26,9 @@ def subset_spread(*, directional_variance: float, slack: float, dim: int, num_ho
     >>> subset_spread(directional_variance=1.0, slack=0.25, dim=30, num_honest=40)
     32.0
     """
-    variance, spare = not_negative("directional_variance", directional_variance), slack_of("slack", slack)
-    return 4.0 * variance / spare * (1.0 + whole("dim", dim) / ((1.0 - spare) * whole("num_honest", num_honest)))
+    variance, spare = check_not_negative("directional_variance", directional_variance), slack_of("slack", slack)
+    honest = (1.0 - spare) * check_whole("num_honest", num_honest)
+    return 4.0 * variance / spare * (1.0 + check_whole("dim", dim) / honest)
 
 
 def subset_failure(*, slack: float, num_honest: int) -> float:
@@ -38,7 +39,7 @@ def subset_failure(*, slack: float, num_honest: int) -> float:
     >>> round(subset_failure(slack=0.25, num_honest=1024), 4)
     0.0183
     """
-    return math.exp(-(slack_of("slack", slack) ** 2) * whole("num_honest", num_honest) / 16.0)
+    return math.exp(-(slack_of("slack", slack) ** 2) * check_whole("num_honest", num_honest) / 16.0)
 
 
 def accumulated_variance(*, noise: float, local_steps: int) -> float:
@@ -53,7 +54,7 @@ def accumulated_variance(*, noise: float, local_steps: int) -> float:
     >>> accumulated_variance(noise=2.0, local_steps=5)
     50.0
     """
-    return whole("local_steps", local_steps) ** 2 * not_negative("noise", noise)
+    return check_whole("local_steps", local_steps) ** 2 * check_not_negative("noise", noise)
 
 
 def expectation_gap(*, dissimilarity: float, smoothness: float, local_steps: int, drift: float) -> float:
@@ -64,9 +65,9 @@ def expectation_gap(*, dissimilarity: float, smoothness: float, local_steps: int
     >>> expectation_gap(dissimilarity=1.0, smoothness=2.0, local_steps=3, drift=0.5)
     72.0
     """
-    steps, curvature = whole("local_steps", local_steps), positive("smoothness", smoothness)
-    apart = not_negative("dissimilarity", dissimilarity)
-    return 6.0 * steps**2 * apart + 3.0 * steps * curvature**2 * not_negative("drift", drift)
+    steps, curvature = check_whole("local_steps", local_steps), check_positive("smoothness", smoothness)
+    apart = check_not_negative("dissimilarity", dissimilarity)
+    return 6.0 * steps**2 * apart + 3.0 * steps * curvature**2 * check_not_negative("drift", drift)
 
 
 def drift(*, noise: float, dissimilarity: float, smoothness: float, local_steps: int, lr: float | None = None) -> float:
@@ -79,8 +80,8 @@ def drift(*, noise: float, dissimilarity: float, smoothness: float, local_steps:
     >>> drift(noise=1.0, dissimilarity=1.0, smoothness=1.0, local_steps=1, lr=0.125)
     0.4375
     """
-    steps, step = whole("local_steps", local_steps), minibatch_step(lr, smoothness, local_steps)
-    apart = not_negative("noise", noise) + 3.0 * not_negative("dissimilarity", dissimilarity)
+    steps, step = check_whole("local_steps", local_steps), minibatch_step(lr, smoothness, local_steps)
+    apart = check_not_negative("noise", noise) + 3.0 * check_not_negative("dissimilarity", dissimilarity)
     return 7.0 * steps**3 * step**2 * apart
 
 
@@ -94,8 +95,8 @@ def full_batch_drift(*, dissimilarity: float, smoothness: float, local_steps: in
     >>> full_batch_drift(dissimilarity=1.0, smoothness=1.0, local_steps=2, lr=0.1)
     0.56
     """
-    steps, step = whole("local_steps", local_steps), full_batch_step(lr, smoothness, local_steps)
-    return 7.0 * step**2 * steps**3 * not_negative("dissimilarity", dissimilarity)
+    steps, step = check_whole("local_steps", local_steps), full_batch_step(lr, smoothness, local_steps)
+    return 7.0 * step**2 * steps**3 * check_not_negative("dissimilarity", dissimilarity)
 
 
 def spread_about_means(*, noise: float, local_steps: int, slack: float, dim: int, cohort_size: int) -> float:
@@ -111,7 +112,8 @@ def spread_about_means(*, noise: float, local_steps: int, slack: float, dim: int
     32.0
     """
     variance, spare = accumulated_variance(noise=noise, local_steps=local_steps), slack_of("slack", slack)
-    return 4.0 * variance / spare * (1.0 + 4.0 * whole("dim", dim) / (3.0 * whole("cohort_size", cohort_size)))
+    rows = check_whole("cohort_size", cohort_size)
+    return 4.0 * variance / spare * (1.0 + 4.0 * check_whole("dim", dim) / (3.0 * rows))
 
 
 def honest_spread(
@@ -131,7 +133,7 @@ def honest_spread(
     256.0
     """
     about = spread_about_means(noise=noise, local_steps=local_steps, slack=slack, dim=dim, cohort_size=cohort_size)
-    return 6.25 * about + 28.0 * local_steps**2 * not_negative("dissimilarity", dissimilarity)
+    return 6.25 * about + 28.0 * local_steps**2 * check_not_negative("dissimilarity", dissimilarity)
 
 
 def full_batch_honest_spread(*, dissimilarity: float, local_steps: int) -> float:
@@ -142,7 +144,7 @@ def full_batch_honest_spread(*, dissimilarity: float, local_steps: int) -> float
     >>> full_batch_honest_spread(dissimilarity=1.0, local_steps=2)
     44.0
     """
-    return 11.0 * whole("local_steps", local_steps) ** 2 * not_negative("dissimilarity", dissimilarity)
+    return 11.0 * check_whole("local_steps", local_steps) ** 2 * check_not_negative("dissimilarity", dissimilarity)
 
 
 def concentration_failure(*, slack: float, byzantine_fraction: float, cohort_size: int) -> float:
@@ -156,7 +158,7 @@ def concentration_failure(*, slack: float, byzantine_fraction: float, cohort_siz
     0.945
     """
     fraction, spare = admissible(byzantine_fraction, slack)
-    return math.exp(-(spare**2) * (1.0 - fraction) * whole("cohort_size", cohort_size) / 16.0)
+    return math.exp(-(spare**2) * (1.0 - fraction) * check_whole("cohort_size", cohort_size) / 16.0)
 
 
 def filter_error(
@@ -180,10 +182,10 @@ def filter_error(
     4.56
     """
     fraction, spare = admissible(byzantine_fraction, slack, least_slack=0.0)
-    share, rows = fraction + spare, whole("cohort_size", cohort_size)
-    bound = within("kappa", kappa, 1.0, math.inf, "a finite number of at least 1")
+    share, rows = fraction + spare, check_whole("cohort_size", cohort_size)
+    bound = check_between("kappa", kappa, 1.0, math.inf, "a finite number of at least 1")
     constant = filter_constant(mode, share, kappa=bound, num_rows=rows)
-    return constant**2 * share * not_negative("sigma0", sigma0) ** 2
+    return constant**2 * share * check_not_negative("sigma0", sigma0) ** 2
 
 
 def full_batch_filter_error(

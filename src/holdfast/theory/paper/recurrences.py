@@ -10,7 +10,7 @@ bounds that follow are true for another reason. docs/theory/deviations.md, 1 and
 
 from __future__ import annotations
 
-from holdfast.theory.ranges import curvatures, not_negative, positive, step_size, whole
+from holdfast.theory.ranges import check_curvatures, check_not_negative, check_positive, check_step_size, check_whole
 
 
 def contraction(*, strong_convexity: float, smoothness: float, lr: float) -> float:
@@ -21,8 +21,8 @@ def contraction(*, strong_convexity: float, smoothness: float, lr: float) -> flo
     >>> contraction(strong_convexity=1.0, smoothness=2.0, lr=0.25)
     0.75
     """
-    curvature, strength = curvatures(smoothness, strong_convexity)
-    return 1.0 - strength * step_size(lr, 1.0 / curvature, "1/L")
+    curvature, strength = check_curvatures(smoothness, strong_convexity)
+    return 1.0 - strength * check_step_size(lr, 1.0 / curvature, "1/L")
 
 
 def gradient_limit(*, smoothness: float, gap: float) -> float:
@@ -33,7 +33,7 @@ def gradient_limit(*, smoothness: float, gap: float) -> float:
     >>> gradient_limit(smoothness=2.0, gap=0.5)
     2.0
     """
-    return 2.0 * positive("smoothness", smoothness) * not_negative("gap", gap)
+    return 2.0 * check_positive("smoothness", smoothness) * check_not_negative("gap", gap)
 
 
 def gradient_gap(*, noise: float, dissimilarity: float, local_steps: int) -> float:
@@ -44,9 +44,9 @@ def gradient_gap(*, noise: float, dissimilarity: float, local_steps: int) -> flo
     >>> gradient_gap(noise=1.0, dissimilarity=1.0, local_steps=8)
     9.0
     """
-    apart = not_negative("dissimilarity", dissimilarity)
-    drifted = not_negative("noise", noise) + 3.0 * apart
-    return 2.0 * apart + 7.0 * whole("local_steps", local_steps) / 32.0 * drifted
+    apart = check_not_negative("dissimilarity", dissimilarity)
+    drifted = check_not_negative("noise", noise) + 3.0 * apart
+    return 2.0 * apart + 7.0 * check_whole("local_steps", local_steps) / 32.0 * drifted
 
 
 def full_batch_gradient_gap(*, dissimilarity: float, local_steps: int) -> float:
@@ -59,7 +59,7 @@ def full_batch_gradient_gap(*, dissimilarity: float, local_steps: int) -> float:
     >>> full_batch_gradient_gap(dissimilarity=2.0, local_steps=5)
     30.0
     """
-    return 3.0 * whole("local_steps", local_steps) * not_negative("dissimilarity", dissimilarity)
+    return 3.0 * check_whole("local_steps", local_steps) * check_not_negative("dissimilarity", dissimilarity)
 
 
 def subset_noise(*, noise: float, local_steps: int) -> float:
@@ -76,7 +76,7 @@ def subset_noise(*, noise: float, local_steps: int) -> float:
     >>> subset_noise(noise=3.0, local_steps=2)
     16.0
     """
-    return 4.0 * whole("local_steps", local_steps) ** 2 * not_negative("noise", noise) / 3.0
+    return 4.0 * check_whole("local_steps", local_steps) ** 2 * check_not_negative("noise", noise) / 3.0
 
 
 def subset_gap(*, noise: float, dissimilarity: float, local_steps: int) -> float:
@@ -89,8 +89,9 @@ def subset_gap(*, noise: float, dissimilarity: float, local_steps: int) -> float
     >>> subset_gap(noise=16.0, dissimilarity=1.0, local_steps=1)
     31.0
     """
-    steps = whole("local_steps", local_steps)
-    return steps**2 * (10.0 * not_negative("dissimilarity", dissimilarity) + 21.0 * not_negative("noise", noise) / 16.0)
+    steps = check_whole("local_steps", local_steps)
+    apart = check_not_negative("dissimilarity", dissimilarity)
+    return steps**2 * (10.0 * apart + 21.0 * check_not_negative("noise", noise) / 16.0)
 
 
 def decoding_error(*, filter_error: float, noise: float, dissimilarity: float, local_steps: int) -> float:
@@ -105,8 +106,8 @@ def decoding_error(*, filter_error: float, noise: float, dissimilarity: float, l
     >>> decoding_error(filter_error=1.0, noise=1.0, dissimilarity=1.0, local_steps=2)
     155.0
     """
-    steps, error = whole("local_steps", local_steps), not_negative("filter_error", filter_error)
-    spread = 8.0 * not_negative("noise", noise) + 30.0 * not_negative("dissimilarity", dissimilarity)
+    steps, error = check_whole("local_steps", local_steps), check_not_negative("filter_error", filter_error)
+    spread = 8.0 * check_not_negative("noise", noise) + 30.0 * check_not_negative("dissimilarity", dissimilarity)
     return 3.0 * error + steps**2 * spread
 
 
@@ -118,8 +119,8 @@ def full_batch_decoding_error(*, filter_error: float, dissimilarity: float, loca
     >>> full_batch_decoding_error(filter_error=1.0, dissimilarity=1.0, local_steps=2)
     82.0
     """
-    apart, error = not_negative("dissimilarity", dissimilarity), not_negative("filter_error", filter_error)
-    return 2.0 * error + 20.0 * whole("local_steps", local_steps) ** 2 * apart
+    apart, error = check_not_negative("dissimilarity", dissimilarity), check_not_negative("filter_error", filter_error)
+    return 2.0 * error + 20.0 * check_whole("local_steps", local_steps) ** 2 * apart
 
 
 def synchronisation_term(*, filter_error: float, noise: float, dissimilarity: float, local_steps: int) -> float:
@@ -130,8 +131,8 @@ def synchronisation_term(*, filter_error: float, noise: float, dissimilarity: fl
     >>> synchronisation_term(filter_error=1.0, noise=1.0, dissimilarity=1.0, local_steps=2)
     171.0
     """
-    steps, error = whole("local_steps", local_steps), not_negative("filter_error", filter_error)
-    spread = 9.0 * not_negative("noise", noise) + 33.0 * not_negative("dissimilarity", dissimilarity)
+    steps, error = check_whole("local_steps", local_steps), check_not_negative("filter_error", filter_error)
+    spread = 9.0 * check_not_negative("noise", noise) + 33.0 * check_not_negative("dissimilarity", dissimilarity)
     return 3.0 * error + steps**2 * spread
 
 
@@ -143,8 +144,8 @@ def local_term(*, noise: float, dissimilarity: float, local_steps: int) -> float
     >>> local_term(noise=1.0, dissimilarity=1.0, local_steps=2)
     10.0
     """
-    spread = 3.0 * not_negative("dissimilarity", dissimilarity) + 2.0 * not_negative("noise", noise)
-    return whole("local_steps", local_steps) * spread
+    spread = 3.0 * check_not_negative("dissimilarity", dissimilarity) + 2.0 * check_not_negative("noise", noise)
+    return check_whole("local_steps", local_steps) * spread
 
 
 def full_batch_synchronisation_term(*, filter_error: float, dissimilarity: float, local_steps: int) -> float:
@@ -155,8 +156,8 @@ def full_batch_synchronisation_term(*, filter_error: float, dissimilarity: float
     >>> full_batch_synchronisation_term(filter_error=1.0, dissimilarity=1.0, local_steps=2)
     94.0
     """
-    apart, error = not_negative("dissimilarity", dissimilarity), not_negative("filter_error", filter_error)
-    return 2.0 * error + 23.0 * whole("local_steps", local_steps) ** 2 * apart
+    apart, error = check_not_negative("dissimilarity", dissimilarity), check_not_negative("filter_error", filter_error)
+    return 2.0 * error + 23.0 * check_whole("local_steps", local_steps) ** 2 * apart
 
 
 def full_batch_local_term(*, dissimilarity: float, local_steps: int) -> float:
@@ -167,7 +168,7 @@ def full_batch_local_term(*, dissimilarity: float, local_steps: int) -> float:
     >>> full_batch_local_term(dissimilarity=2.0, local_steps=5)
     15.0
     """
-    return 1.5 * whole("local_steps", local_steps) * not_negative("dissimilarity", dissimilarity)
+    return 1.5 * check_whole("local_steps", local_steps) * check_not_negative("dissimilarity", dissimilarity)
 
 
 def distance_step(*, distance: float, term: float, strong_convexity: float, smoothness: float, lr: float) -> float:
@@ -182,7 +183,7 @@ def distance_step(*, distance: float, term: float, strong_convexity: float, smoo
     """
     strength, step = _strength_and_step(strong_convexity, smoothness, lr)
     alpha = 1.0 - strength * step / 2.0
-    return alpha * not_negative("distance", distance) + 6.0 * step / strength * not_negative("term", term)
+    return alpha * check_not_negative("distance", distance) + 6.0 * step / strength * check_not_negative("term", term)
 
 
 def distance_limit(
@@ -205,9 +206,9 @@ def distance_limit(
     """
     strength, step = _strength_and_step(strong_convexity, smoothness, lr)
     alpha = 1.0 - strength * step / 2.0
-    between = not_negative("local_term", local_term) / (1.0 - alpha)
-    synchronised = not_negative("synchronisation_term", synchronisation_term)
-    return 6.0 * step / strength * (between + synchronised / (1.0 - alpha ** whole("local_steps", local_steps)))
+    between = check_not_negative("local_term", local_term) / (1.0 - alpha)
+    synchronised = check_not_negative("synchronisation_term", synchronisation_term)
+    return 6.0 * step / strength * (between + synchronised / (1.0 - alpha ** check_whole("local_steps", local_steps)))
 
 
 def synchronisation_deviation(*, filter_error: float, noise: float, dissimilarity: float, local_steps: int) -> float:
@@ -270,12 +271,12 @@ def loss_step(*, loss: float, gradient: float, deviation: float, smoothness: flo
     >>> loss_step(loss=1.0, gradient=1.0, deviation=0.0, smoothness=1.0, lr=0.125)
     0.921875
     """
-    step = step_size(lr, 0.75 / positive("smoothness", smoothness), "3/(4L)")
+    step = check_step_size(lr, 0.75 / check_positive("smoothness", smoothness), "3/(4L)")
     curved = step * smoothness
-    gained = (0.75 - curved) * not_negative("gradient", gradient)
-    return loss - step * gained + step * (1.0 + curved) * not_negative("deviation", deviation)
+    gained = (0.75 - curved) * check_not_negative("gradient", gradient)
+    return loss - step * gained + step * (1.0 + curved) * check_not_negative("deviation", deviation)
 
 
 def _strength_and_step(strong_convexity: float, smoothness: float, lr: float) -> tuple[float, float]:
-    curvature, strength = curvatures(smoothness, strong_convexity)
-    return strength, step_size(lr, 1.0 / curvature, "1/L")
+    curvature, strength = check_curvatures(smoothness, strong_convexity)
+    return strength, check_step_size(lr, 1.0 / curvature, "1/L")

@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.theory.ranges import cohort, not_negative, positive, step_size, whole, within
+from holdfast.theory.ranges import (
+    check_between,
+    check_cohort,
+    check_not_negative,
+    check_positive,
+    check_step_size,
+    check_whole,
+)
 
 LARGEST_FRACTION = 0.25
 """ε + ε′ of Theorem 3 and ε of Theorem 4, as a fraction of the cohort, must not exceed this."""
@@ -26,7 +33,7 @@ def minibatch_variance(*, gradient_variance: float, batch_size: int) -> float:
     >>> minibatch_variance(gradient_variance=8.0, batch_size=4)
     2.0
     """
-    return not_negative("gradient_variance", gradient_variance) / whole("batch_size", batch_size)
+    return check_not_negative("gradient_variance", gradient_variance) / check_whole("batch_size", batch_size)
 
 
 def variance_without_replacement(*, gradient_variance: float, batch_size: int, num_points: int) -> float:
@@ -41,8 +48,8 @@ def variance_without_replacement(*, gradient_variance: float, batch_size: int, n
     >>> variance_without_replacement(gradient_variance=9.0, batch_size=4, num_points=10)
     1.5
     """
-    variance, points = not_negative("gradient_variance", gradient_variance), whole("num_points", num_points)
-    size = whole("batch_size", batch_size, most=points)
+    variance, points = check_not_negative("gradient_variance", gradient_variance), check_whole("num_points", num_points)
+    size = check_whole("batch_size", batch_size, most=points)
     return variance * (points - size) / (size * (points - 1)) if size < points else 0.0
 
 
@@ -58,9 +65,9 @@ def tolerated_fraction(*, cohort_size: int, num_clients: int, slack: float = 0.0
     >>> tolerated_fraction(cohort_size=50, num_clients=100, slack=0.025)
     0.1
     """
-    size, clients = cohort(cohort_size, num_clients)
+    size, clients = check_cohort(cohort_size, num_clients)
     limit = size / (4.0 * clients)
-    return limit - within("slack", slack, 0.0, limit, f"from 0 to K/(4R) = {limit:g}")
+    return limit - check_between("slack", slack, 0.0, limit, f"from 0 to K/(4R) = {limit:g}")
 
 
 def cohort_fraction(*, byzantine_fraction: float, cohort_size: int, num_clients: int, slack: float = 0.0) -> float:
@@ -78,8 +85,9 @@ def cohort_fraction(*, byzantine_fraction: float, cohort_size: int, num_clients:
     >>> cohort_fraction(byzantine_fraction=0.05, cohort_size=50, num_clients=100, slack=0.125)
     0.225
     """
-    size, clients = cohort(cohort_size, num_clients)
-    fraction = within("byzantine_fraction", byzantine_fraction, 0.0, 1.0, "a fraction of all clients, from 0 to 1")
+    size, clients = check_cohort(cohort_size, num_clients)
+    allowed = "a fraction of all clients, from 0 to 1"
+    fraction = check_between("byzantine_fraction", byzantine_fraction, 0.0, 1.0, allowed)
     return fraction * clients / size + slack_of("slack", slack, least=0.0)
 
 
@@ -91,7 +99,7 @@ def minibatch_lr(*, smoothness: float, local_steps: int) -> float:
     >>> minibatch_lr(smoothness=0.5, local_steps=5)
     0.05
     """
-    return 1.0 / (8.0 * whole("local_steps", local_steps) * positive("smoothness", smoothness))
+    return 1.0 / (8.0 * check_whole("local_steps", local_steps) * check_positive("smoothness", smoothness))
 
 
 def full_batch_lr(*, smoothness: float, local_steps: int) -> float:
@@ -102,13 +110,13 @@ def full_batch_lr(*, smoothness: float, local_steps: int) -> float:
     >>> full_batch_lr(smoothness=0.5, local_steps=4)
     0.1
     """
-    return 1.0 / (5.0 * whole("local_steps", local_steps) * positive("smoothness", smoothness))
+    return 1.0 / (5.0 * check_whole("local_steps", local_steps) * check_positive("smoothness", smoothness))
 
 
 def slack_of(name: str, value: Any, *, least: float | None = None) -> float:
     """Return ε′ in (0, 1/4], or from `least` on."""
     low, allowed = (0.0, "above 0 and at most 1/4") if least is None else (least, f"from {least:g} to 1/4")
-    return within(name, value, low, LARGEST_FRACTION, allowed, open_below=least is None)
+    return check_between(name, value, low, LARGEST_FRACTION, allowed, open_below=least is None)
 
 
 def admissible(byzantine_fraction: Any, slack: Any, *, least_slack: float | None = None) -> tuple[float, float]:
@@ -116,16 +124,16 @@ def admissible(byzantine_fraction: Any, slack: Any, *, least_slack: float | None
     spare = slack_of("slack", slack, least=least_slack)
     limit = LARGEST_FRACTION - spare
     allowed = f"a fraction of the cohort from 0 to 1/4 − slack = {limit:.6g}"
-    return within("byzantine_fraction", byzantine_fraction, 0.0, limit + _ROUNDING, allowed), spare
+    return check_between("byzantine_fraction", byzantine_fraction, 0.0, limit + _ROUNDING, allowed), spare
 
 
 def minibatch_step(lr: float | None, smoothness: float, local_steps: int) -> float:
     """Return η ≤ 1/(8HL), and that limit itself for None."""
     limit = minibatch_lr(smoothness=smoothness, local_steps=local_steps)
-    return limit if lr is None else step_size(lr, limit, "1/(8HL)")
+    return limit if lr is None else check_step_size(lr, limit, "1/(8HL)")
 
 
 def full_batch_step(lr: float | None, smoothness: float, local_steps: int) -> float:
     """Return η ≤ 1/(5HL), and that limit itself for None."""
     limit = full_batch_lr(smoothness=smoothness, local_steps=local_steps)
-    return limit if lr is None else step_size(lr, limit, "1/(5HL)")
+    return limit if lr is None else check_step_size(lr, limit, "1/(5HL)")

@@ -21,12 +21,12 @@ def guarantees(problem: Problem, protocol: Protocol) -> tuple[Guarantee, ...]:
     holdfast: Theorem 1 of convergence.md, strongly convex
       bounds                              ‖x_k − x*‖² after k rounds, surely
       ✓ step size                         η ≤ 2/(L + μ): 0.1 ≤ 1.818, with a factor of 18.2 to spare
-      ✓ distrusted rows                   ε̃ = f/K < 0.5: 0.2 < 0.5, with a factor of 2.5 to spare
+      ✓ distrusted updates                   ε̃ = f/K < 0.5: 0.2 < 0.5, with a factor of 2.5 to spare
       step size at most                   1.818
       honest spread σ₀, filter's error Υ  0.3162, 0.7594
       bound after 400 rounds              66.13
       floor                               67.67 (0 if clients were alike; 10 if nobody were distrusted)
-      may fail with probability           0 (a cohort has more Byzantine rows than tolerated: 0)
+      may fail with probability           0 (a cohort has more Byzantine updates than tolerated: 0)
     """
     if protocol.noise(problem.gradient_variance) == 0.0:
         return (papers(problem, protocol), expected(problem, protocol))

@@ -23,12 +23,12 @@ from holdfast.theory.statements.shared import (
 
 
 def papers(problem: Problem, protocol: Protocol) -> Guarantee:
-    """Return what Theorem 1 of the paper (mini-batches) or Theorem 2 (full batches) promises, with explicit constants.
+    """Return what the paper's Theorem 1 (mini-batches) or 2 (full batches) guarantees, with explicit constants.
 
     Paper: eq. convex_convergence_rate, nonconvex_convergence_rate, convex-GD_convergence_rate,
     nonconvex-GD_convergence_rate.
 
-    **Deviations from the paper.** C of the filter instead of O(·), the cohort's fraction of Byzantine rows, pathwise
+    **Deviations from the paper.** C of the filter instead of O(·), the cohort's fraction of Byzantine updates, pathwise
     and at synchronisations only; docs/theory/deviations.md.
     """
     needed, worst_case = _conditions(problem, protocol)
@@ -63,10 +63,10 @@ def _conditions(problem: Problem, protocol: Protocol) -> tuple[tuple[Condition, 
     )
     needed = [
         Condition(name="step size", requirement=f"η ≤ 1/({5 if full else 8}HL)", value=protocol.lr, limit=limit),
-        Condition(name="distrusted rows", requirement="ε̃ = f/K ≤ 1/4", value=protocol.fraction, limit=0.25),
+        Condition(name="distrusted updates", requirement="ε̃ = f/K ≤ 1/4", value=protocol.fraction, limit=0.25),
     ]
     if not full:
-        aside = Condition(name="rows set aside", requirement="ε′ > 0", value=slack, limit=0.0, relation=">")
+        aside = Condition(name="updates set aside", requirement="ε′ > 0", value=slack, limit=0.0, relation=">")
         needed.append(aside)
     if protocol.sigma0 is not None and (full or slack > 0.0):
         asked = f"σ₀ ≥ that of Theorem {4 if full else 3}"

@@ -14,8 +14,8 @@ from holdfast.theory.sampling import run_excess_probability
 SURELY = "surely"
 EXPECTED = "in expectation over the batches"
 LIKELY = "in every round at once, with high probability"
-COHORTS = "a cohort has more Byzantine rows than tolerated"
-SPREAD = "honest rows spread more than reckoned with"
+COHORTS = "a cohort has more Byzantine updates than tolerated"
+SPREAD = "honest updates spread more than reckoned with"
 
 
 def quantity(problem: Problem) -> str:
@@ -29,10 +29,10 @@ def kind(problem: Problem) -> str:
 
 
 def rests_on(protocol: Protocol) -> str:
-    """Return what mode auto needs above 128 rows that is not proved: section 5.2 of docs/theory/filter.md."""
+    """Return what mode auto needs above 128 updates that is not proved: section 5.2 of docs/theory/filter.md."""
     if protocol.mode != "auto" or protocol.cohort_size <= DENSE_UP_TO:
         return ""
-    return f"above {DENSE_UP_TO} rows: Lanczos finds the largest spread of a cohort to 1 % (filter.md, 5.2)"
+    return f"above {DENSE_UP_TO} updates: Lanczos finds the largest spread of a cohort to 1 % (filter.md, 5.2)"
 
 
 def nothing(rounds: Vector) -> Vector:
@@ -41,18 +41,11 @@ def nothing(rounds: Vector) -> Vector:
 
 
 def cohort_failure(protocol: Protocol, tolerated: int) -> dict[str, float]:
-    """Return how likely some cohort of the run has more Byzantine rows than tolerated."""
+    """Return how likely some cohort of the run has more Byzantine updates than tolerated."""
     if not protocol.uniform:
         return {COHORTS: float(min(protocol.num_byzantine, protocol.cohort_size) > tolerated)}
-    return {
-        COHORTS: run_excess_probability(
-            num_clients=protocol.num_clients,
-            num_byzantine=protocol.num_byzantine,
-            cohort_size=protocol.cohort_size,
-            tolerated=tolerated,
-            rounds=protocol.rounds,
-        )
-    }
+    chance = run_excess_probability(**protocol.population, tolerated=tolerated, rounds=protocol.rounds)
+    return {COHORTS: chance}
 
 
 def floors_without(

@@ -35,7 +35,7 @@ def expected(problem: Problem, protocol: Protocol) -> Guarantee:
         learns = float(protocol.mode == "auto")
         conditions.append(Condition(name="the rule adapts", requirement="it learns σ₀, mode auto", value=learns))
     else:
-        conditions += _told_enough(protocol, sigma0)
+        conditions += _sigma0_conditions(protocol, sigma0)
     reading = EXPECTED if noisy else SURELY
     failures = cohort_failure(protocol, protocol.assumed_byzantine)
     return _guarantee(
@@ -46,7 +46,7 @@ def expected(problem: Problem, protocol: Protocol) -> Guarantee:
 def likely(problem: Problem, protocol: Protocol) -> Guarantee:
     """Return what is proved for every round at once with high probability: Lemma 4 (b).
 
-    Of the f rows that the rule distrusts, ⌈ε′K⌉ are set aside for honest clients with unlucky batches. How far the
+    Of the f updates that the rule distrusts, ⌈ε′K⌉ are set aside for honest clients with unlucky batches. How far the
     others may lie follows from `protocol.failure`, spread evenly over the rounds.
     """
     chance = sharp.largest_outlier_probability(
@@ -65,7 +65,7 @@ def likely(problem: Problem, protocol: Protocol) -> Guarantee:
         return pull * (protocol.sigma0 or reach) + reach
 
     sigma0 = deviation(problem, protocol)
-    conditions = (*_conditions(problem, protocol), *_told_enough(protocol, sigma0))
+    conditions = (*_conditions(problem, protocol), *_sigma0_conditions(protocol, sigma0))
     failures = {**cohort_failure(protocol, protocol.tolerated), SPREAD: protocol.failure}
     return _guarantee(problem, protocol, conditions, error, sigma0=sigma0, reading=LIKELY, failures=failures)
 
@@ -95,7 +95,7 @@ def _conditions(problem: Problem, protocol: Protocol) -> tuple[Condition, Condit
             relation="≤" if strong else "<",
         ),
         Condition(
-            name="distrusted rows",
+            name="distrusted updates",
             requirement=f"ε̃ = f/K < {most:.4g}",
             value=protocol.fraction,
             limit=most,
@@ -111,7 +111,7 @@ def _lr_limit(problem: Problem, protocol: Protocol) -> float:
     return reach / (problem.smoothness * protocol.local_steps)
 
 
-def _told_enough(protocol: Protocol, sigma0: float) -> tuple[Condition, ...]:
+def _sigma0_conditions(protocol: Protocol, sigma0: float) -> tuple[Condition, ...]:
     """Return that a σ₀ given to the rule is not too small."""
     if protocol.sigma0 is None:
         return ()
@@ -119,7 +119,7 @@ def _told_enough(protocol: Protocol, sigma0: float) -> tuple[Condition, ...]:
 
 
 def _numbers(problem: Problem, protocol: Protocol) -> dict[str, Any]:
-    """Return what the deviation of an honest row depends on; a step size beyond the limit is cut to it."""
+    """Return what the deviation of an honest update depends on; a step size beyond the limit is cut to it."""
     return {
         "local_steps": protocol.local_steps,
         "lr": min(protocol.lr, _lr_limit(problem, protocol)),

@@ -153,7 +153,7 @@ function build(main) {
     clearTimeout(timer);
     timer = setTimeout(() => changed("search", search.value.trim()), 200);
   });
-  const names = ["", "being played", "complete", "interrupted", "not begun", "damaged"];
+  const names = ["", "running", "complete", "interrupted", "not begun", "damaged"];
   const states = make("select", { "aria-label": "State" }, ...names.map((name) => make("option", { value: name }, name || "all states")));
   states.value = view.state;
   states.addEventListener("change", () => changed("state", states.value));

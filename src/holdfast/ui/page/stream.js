@@ -59,7 +59,7 @@ export function make(tag, attributes, ...children) {
 }
 
 export const TONES = {
-  "being played": "running",
+  running: "running",
   complete: "complete",
   interrupted: "interrupted",
   damaged: "damaged",
