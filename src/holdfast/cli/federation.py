@@ -57,7 +57,7 @@ def up(
         typer.Option(
             "--set",
             metavar="NODE.KEY=VALUE",
-            help="Tell a node something in its node config: 2.name=Zurich, 0.delay=1.5. Every node is told "
+            help="Set a value in the node config of a node: 2.name=Zurich, 0.delay=1.5. Every node has "
             "partition-id, num-partitions and name (its number); repeatable.",
         ),
     ] = None,
@@ -133,7 +133,7 @@ def run(
 ) -> None:
     """Run a Flower app on the federation and show its rounds as they come.
 
-    An app with the settings run-folder and nodes is told where its run lies and who the nodes are; its rounds are shown
+    An app with the settings run-folder and nodes learns where its run is and who the nodes are; its rounds are shown
     on stderr, and what came of it at the end. Of other apps the log is shown. Ctrl-C stops the run.
 
     Exit code 0, or 1 if the run failed, or 2 if it could not start, was stopped by --timeout or the SuperLink stayed
