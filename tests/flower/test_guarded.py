@@ -187,7 +187,7 @@ def test_before_the_first_round_nothing_is_known() -> None:
 
 def test_the_front_of_a_grid_passes_everything_on() -> None:
     grid = ScriptedGrid(honest, NODES)
-    front = OneAtATime(grid, 10**6, 100)
+    front = OneAtATime(grid, ModelLayout.of(model()))
     front.set_run(grid.run)
     assert front.run.run_id == grid.run.run_id
     assert list(front.get_node_ids()) == list(NODES)

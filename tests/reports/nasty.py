@@ -51,7 +51,6 @@ def curves(key: str = "curves", name: str = "accuracy") -> Lines:
                 y=tuple(None if 10 < k < 14 else 0.6 - k / 100 for k in rounds),
                 colour=1,
                 style=Style.DASHED,
-                hover=tuple(f"{NASTY[2]} in round {k:.0f}" for k in rounds),
             ),
             Series(name=NASTY[5], x=rounds, y=tuple(math.nan for _ in rounds), colour=2),
         ),

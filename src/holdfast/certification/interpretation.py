@@ -10,15 +10,14 @@ from holdfast.theory import Guarantee, Problem, Protocol, paper, sampling
 
 _LARGEST = paper.LARGEST_FRACTION
 _CAUSES = {
-    "if clients were alike": "heterogeneity",
-    "with full batches": "the sampling of batches",
-    "if nobody were distrusted": "distrust of Byzantine updates",
+    "if clients were alike": ("heterogeneity", "clients that are more alike (a smaller κ)"),
+    "with full batches": ("the sampling of batches", "larger batches"),
+    "if nobody were distrusted": (
+        "distrust of Byzantine updates",
+        "assuming fewer Byzantine updates, as far as the adversary allows",
+    ),
 }
-_REMEDIES = {
-    "if clients were alike": "clients that are more alike (a smaller κ)",
-    "with full batches": "larger batches",
-    "if nobody were distrusted": "assuming fewer Byzantine updates, as far as the adversary allows",
-}
+"""What a floor without one of its causes is called, that cause, and what helps against it."""
 
 
 def interpret(
@@ -79,17 +78,15 @@ def _cohorts(protocol: Protocol) -> Iterator[str]:
     if min(number, size) <= protocol.tolerated:
         yield f"{who}, no cohort can have more than the {protocol.tolerated} Byzantine updates that are tolerated."
         return
-    for bound, what in dict.fromkeys(
-        [(protocol.assumed_byzantine, "that the rule assumes"), (protocol.tolerated, "that are left for them")]
-    ):
+    bounds = {protocol.assumed_byzantine: "that the rule assumes"}
+    bounds.setdefault(protocol.tolerated, "that are left for them")
+    for bound, what in bounds.items():
         once = sampling.excess_probability(**protocol.population, tolerated=bound)
         ever = sampling.run_excess_probability(**protocol.population, tolerated=bound, rounds=protocol.rounds)
         yield (
             f"{who}, more than the {bound} Byzantine updates {what} occur in a round with probability {once:.3g} "
             f"and in some of {protocol.rounds:,} rounds with probability {ever:.3g} (hypergeometric, exact)."
         )
-        if protocol.tolerated == protocol.assumed_byzantine:
-            return
 
 
 def _step_size(protocol: Protocol, papers: Guarantee, own: Guarantee) -> Iterator[str]:
@@ -137,9 +134,10 @@ def _progress(problem: Problem, protocol: Protocol, own: Guarantee) -> Iterator[
 def _floor(own: Guarantee) -> Iterator[str]:
     if not own.floors or not math.isfinite(own.floor) or own.floor == 0.0:
         return
-    cause, left = min(own.floors.items(), key=lambda item: item[1])
+    without, left = min(own.floors.items(), key=lambda item: item[1])
+    cause, remedy = _CAUSES[without]
     share = 1.0 - left / own.floor
     yield (
-        f"The largest cause of the floor is {_CAUSES.get(cause, cause)}: {cause} it would be {left:.3g} instead of "
-        f"{own.floor:.3g} ({100 * share:.0f} % less). What would help most: {_REMEDIES.get(cause, cause)}."
+        f"The largest cause of the floor is {cause}: {without} it would be {left:.3g} instead of "
+        f"{own.floor:.3g} ({100 * share:.0f} % less). What would help most: {remedy}."
     )

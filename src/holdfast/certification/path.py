@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import TypeVar, final
 
 import numpy as np
 import torch
@@ -13,6 +13,8 @@ from holdfast.certification.constants import KnownConstants, MeasurementBudget, 
 from holdfast.errors import CorruptRunError, DataError, ParameterError
 from holdfast.server.folder import RunFolder
 from holdfast.theory.estimate import GradientStatistics, Objective, Point, Trajectory
+
+Item = TypeVar("Item")
 
 
 @final
@@ -83,7 +85,7 @@ def measure_path(
         raise CorruptRunError(
             f"{str(folder.path)!r} holds snapshots, but not the one of the start, after 0 rounds; restore it"
         )
-    steep = _spread_over(numbers, 0 if known is not None else curvatures)
+    steep = evenly_spread(numbers, 0 if known is not None else curvatures)
     places, statistics, found, diverged, rounding = [], [], [], None, 0.0
     for number, point in _points(folder, numbers):
         try:
@@ -128,18 +130,14 @@ def _measured_model(
     )
 
 
-def _spread_over(numbers: list[int], wanted: int) -> set[int]:
-    """Return so many of the numbers, evenly spread, first and last among them.
+def evenly_spread(items: Sequence[Item], most: int) -> list[Item]:
+    """Return at most so many of the items, evenly spread, first and last among them.
 
-    >>> sorted(_spread_over([0, 5, 10, 15, 20], 3))
-    [0, 10, 20]
+    >>> evenly_spread([0, 5, 10, 15, 20], 3), evenly_spread("abc", 1), evenly_spread("", 3)
+    ([0, 10, 20], ['a'], [])
     """
-    if not wanted or not numbers:
-        return set()
-    if wanted == 1:
-        return {numbers[0]}
-    places = np.linspace(0, len(numbers) - 1, min(wanted, len(numbers))).round().astype(int)
-    return {numbers[place] for place in places}
+    places = np.linspace(0, len(items) - 1, min(most, len(items))).round().astype(int)
+    return [items[place] for place in places]
 
 
 def _columns(pairs: list[tuple[int, float]]) -> tuple[Vector, Vector]:

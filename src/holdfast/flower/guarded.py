@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from logging import WARNING
-from typing import cast, final
+from typing import final
 
 import numpy as np
 import torch
@@ -17,11 +17,11 @@ from flwr.supercore import log
 from holdfast.errors import ParameterError, ReplyError
 from holdfast.flower.grid import ForwardingGrid
 from holdfast.flower.layout import BUFFERS, ArraySpec, ModelLayout, NDArray
-from holdfast.flower.loop import largest_reply, most_objects
+from holdfast.flower.loop import exchange
 from holdfast.flower.metrics import common_metrics, scalars_of
 from holdfast.flower.nodes import Member, NodeDirectory
 from holdfast.flower.replies.matcher import ReplyMatcher, secret
-from holdfast.flower.replies.stream import Unreadable, replies_to
+from holdfast.flower.replies.stream import Unreadable
 from holdfast.flower.replies.validator import ReplyValidator
 from holdfast.flower.settings import require_known
 from holdfast.server.buffers import median_buffers, median_counters
@@ -133,7 +133,7 @@ class GuardedStrategy(Strategy):
     ) -> Result:
         """Run the rounds as Flower does, with replies that are received one at a time."""
         self._layout, self.drops = ModelLayout.of(initial_arrays, self._buffers), []
-        front = OneAtATime(grid, largest_reply(self._layout), most_objects(self._layout))
+        front = OneAtATime(grid, self._layout)
         result = super().start(front, initial_arrays, num_rounds, timeout, train_config, evaluate_config, evaluate_fn)
         result.arrays = result.arrays or initial_arrays  # which stays if no round made another
         return result
@@ -186,9 +186,9 @@ class GuardedStrategy(Strategy):
 class OneAtATime(ForwardingGrid):
     """A grid that receives replies one at a time, bounded, those that cannot be read included."""
 
-    def __init__(self, grid: Grid, limit: int, objects: int) -> None:
+    def __init__(self, grid: Grid, layout: ModelLayout) -> None:
         super().__init__(grid)
-        self._limit, self._objects = limit, objects
+        self._layout = layout
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """Send messages."""
@@ -196,8 +196,7 @@ class OneAtATime(ForwardingGrid):
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
         """Send messages and return what comes back; `Unreadable` where it is no message."""
-        sent, limit, objects = list(messages), self._limit, self._objects
-        return cast("Iterable[Message]", replies_to(self._grid, sent, timeout=timeout, limit=limit, objects=objects))
+        return exchange(self._grid, messages, self._layout, timeout=timeout)
 
 
 def _parameters_record(specs: Sequence[ArraySpec], row: NDArray) -> ArrayRecord:

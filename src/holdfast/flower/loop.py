@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from logging import INFO
-from typing import Protocol, final
+from typing import cast, final
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
-from flwr.serverapp.strategy import Result
+from flwr.serverapp.strategy import Result, Strategy
 from flwr.supercore import log
 
 from holdfast.flower.layout import ModelLayout
-from holdfast.flower.replies.stream import Unreadable, replies_to
+from holdfast.flower.replies.stream import replies_to
 from holdfast.server.timer import Timer
 
 MARGIN = 64 * 1024
@@ -23,28 +23,6 @@ HEADER = 1024
 RECORDS = 64
 """Objects that a reply may have besides its arrays: the message, its records."""
 EvaluateFn = Callable[[int, ArrayRecord], MetricRecord | None]
-
-
-class Hooks(Protocol):
-    """What a strategy does in a round, by Flower's names; replies that cannot be read are among the replies."""
-
-    def configure_train(
-        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
-    ) -> Iterable[Message]:
-        """Return the messages that ask for training."""
-
-    def aggregate_train(
-        self, server_round: int, replies: Iterable[Message | Unreadable]
-    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Return the new model, None if it stays as it is, and metrics."""
-
-    def configure_evaluate(
-        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
-    ) -> Iterable[Message]:
-        """Return the messages that ask for evaluation."""
-
-    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message | Unreadable]) -> MetricRecord | None:
-        """Return the metrics of an evaluation."""
 
 
 @final
@@ -63,7 +41,8 @@ class Evaluated:
 class Loop:
     """Runs rounds over a grid."""
 
-    hooks: Hooks
+    strategy: Strategy
+    """What happens in a round; replies that cannot be read are among those that it is given."""
     grid: Grid
     layout: ModelLayout
     """Of the model, by which replies are bounded."""
@@ -73,7 +52,7 @@ class Loop:
     evaluate_config: ConfigRecord
     evaluate_fn: EvaluateFn | None
 
-    def play(self, arrays: ArrayRecord, rounds: range, close: Callable[[int, Evaluated], None]) -> Result:
+    def run(self, arrays: ArrayRecord, rounds: range, close: Callable[[int, Evaluated], None]) -> Result:
         """Run rounds of these numbers, Flower's, from 1; call `close` after each, before the next one begins."""
         result = Result()
         result.arrays = arrays
@@ -91,16 +70,16 @@ class Loop:
 
     def _train(self, server_round: int, arrays: ArrayRecord, result: Result) -> ArrayRecord:
         """Return the model after a round: the same if it stays."""
-        messages = self.hooks.configure_train(server_round, arrays, self.train_config, self.grid)
-        new, metrics = self.hooks.aggregate_train(server_round, self._replies(messages))
+        messages = self.strategy.configure_train(server_round, arrays, self.train_config, self.grid)
+        new, metrics = self.strategy.aggregate_train(server_round, self._replies(messages))
         if metrics is not None:
             result.train_metrics_clientapp[server_round] = metrics
         return arrays if new is None else new
 
     def _evaluate_there(self, server_round: int, arrays: ArrayRecord, result: Result) -> MetricRecord | None:
         """Ask clients how good the model is."""
-        messages = self.hooks.configure_evaluate(server_round, arrays, self.evaluate_config, self.grid)
-        metrics = self.hooks.aggregate_evaluate(server_round, self._replies(messages))
+        messages = self.strategy.configure_evaluate(server_round, arrays, self.evaluate_config, self.grid)
+        metrics = self.strategy.aggregate_evaluate(server_round, self._replies(messages))
         if metrics is not None:
             result.evaluate_metrics_clientapp[server_round] = metrics
         return metrics
@@ -115,9 +94,17 @@ class Loop:
             result.evaluate_metrics_serverapp[server_round] = metrics
         return metrics
 
-    def _replies(self, messages: Iterable[Message]) -> Iterator[Message | Unreadable]:
-        limit, objects = largest_reply(self.layout), most_objects(self.layout)
-        return replies_to(self.grid, list(messages), timeout=self.timeout, limit=limit, objects=objects)
+    def _replies(self, messages: Iterable[Message]) -> Iterable[Message]:
+        return exchange(self.grid, messages, self.layout, timeout=self.timeout)
+
+
+def exchange(
+    grid: Grid, messages: Iterable[Message], layout: ModelLayout, *, timeout: float | None
+) -> Iterable[Message]:
+    """Send messages and yield the replies one at a time, as large as a model may be; `Unreadable` where it is none."""
+    limit, objects = largest_reply(layout), most_objects(layout)
+    replies = replies_to(grid, list(messages), timeout=timeout, limit=limit, objects=objects)
+    return cast("Iterable[Message]", replies)  # Flower's strategies know of nothing else
 
 
 def largest_reply(layout: ModelLayout) -> int:

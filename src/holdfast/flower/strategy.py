@@ -285,7 +285,7 @@ class HoldfastStrategy(Strategy, ABC):
             configs = train_config or ConfigRecord(), evaluate_config or ConfigRecord()
             loop = Loop(self, grid, self.layout, timeout, *configs, evaluate_fn)
             rounds = range(state.round + 1, num_rounds + 1)
-            result = loop.play(arrays, rounds, partial(self._close_round, writer))
+            result = loop.run(arrays, rounds, partial(self._close_round, writer))
             if writer is not None:
                 model = {name: torch.from_numpy(array.numpy()) for name, array in require_known(result.arrays).items()}
                 writer.finish(self.state, model, deployed=True)

@@ -56,8 +56,6 @@ class Series:
     colour: int
     """The place of its colour in the palette; series that belong together share one."""
     style: Style = Style.LINE
-    hover: tuple[str, ...] = ()
-    """What to say of each point besides x and y; empty for nothing."""
 
 
 @final

@@ -13,13 +13,10 @@ from holdfast.data import DataSource, Digits
 from holdfast.models import Architecture, MultilayerPerceptron
 from holdfast.partitions import DirichletPartition, Partition
 from holdfast.simulation.cohorts import Cohorts, UniformCohorts
-from holdfast.simulation.local import LocalSteps
+from holdfast.simulation.local import LocalSteps, Number, Share
 from holdfast.simulation.measuring import is_measured
 from holdfast.simulation.schedules import ConstantSchedule, Schedule
 from holdfast.values import ValueObject, real_number, whole_number
-
-Number = Annotated[int, Field(ge=1), BeforeValidator(whole_number)]
-Share = Annotated[float, Field(ge=0.0, lt=1.0), BeforeValidator(real_number)]
 
 
 class ClientOptions(ValueObject):
@@ -133,13 +130,8 @@ class RunConfig(ValueObject):
 
     def local(self) -> LocalSteps:
         """Return what a client does in a round."""
-        return LocalSteps(
-            steps=self.local_steps,
-            batch_size=self.batch_size,
-            momentum=self.client.momentum,
-            weight_decay=self.client.weight_decay,
-            clip=self.client.clip,
-        )
+        options = self.client.model_dump(exclude={"erasure_rate"})
+        return LocalSteps(steps=self.local_steps, batch_size=self.batch_size, **options)
 
     def granted(self) -> frozenset[Knowledge]:
         """Return what the adversary may know."""

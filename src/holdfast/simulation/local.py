@@ -23,6 +23,7 @@ from holdfast.values import ValueObject, real_number, whole_number
 
 Indices = NDArray[np.int64]
 Number = Annotated[int, Field(ge=1), BeforeValidator(whole_number)]
+Share = Annotated[float, Field(ge=0.0, lt=1.0), BeforeValidator(real_number)]
 
 
 class LocalSteps(ValueObject):
@@ -35,7 +36,7 @@ class LocalSteps(ValueObject):
     """H, how many steps a client takes in a round."""
     batch_size: Number | Literal["full"] = 32
     """b, how many of its points a client draws for a step, without replacement; all if it has fewer, or "full"."""
-    momentum: Annotated[float, Field(ge=0.0, lt=1.0), BeforeValidator(real_number)] = 0.0
+    momentum: Share = 0.0
     """β of the clients; 0, as in the paper, for none."""
     weight_decay: Annotated[float, Field(ge=0.0), BeforeValidator(real_number)] = 0.0
     """Added to every gradient, times the parameters; not part of the objective, unlike the model's l2."""

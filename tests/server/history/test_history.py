@@ -152,7 +152,7 @@ def test_a_deployment_knows_reasons_and_no_liars(tmp_path: Path) -> None:
     assert history.deployed
     assert history.byzantine == frozenset()
     broken = history.client_ids.index(deployments.BROKEN)
-    assert history.rounds.reasons[0, broken] == "shape: 'weight' must be (3, 2), got (2, 3)"
+    assert history.rounds.drop_reasons[0, broken] == "shape: 'weight' must be (3, 2), got (2, 3)"
     entries = history.entries
     by_client = {client: set(entries.fate[entries.client == place]) for place, client in enumerate(history.client_ids)}
     assert by_client[deployments.BROKEN] == {Fate.MALFORMED, Fate.ABSENT}

@@ -220,7 +220,10 @@ def _cell(value: Value) -> Value:
 def _curve(series: Series, panel: Lines) -> dict[str, Any]:
     y = with_gaps(series.y, log_y=panel.log_y)
     points = "markers" if series.style is Style.POINTS else "lines+markers" if has_lone_point(y) else "lines"
-    trace: dict[str, Any] = {
+    said = "%{fullData.name}: " + _FORMATS[panel.unit][0].format("y")
+    if panel.x_unit is not Unit.NUMBER:
+        said += f"<br>{label(panel.x_title)}: {_FORMATS[panel.x_unit][0].format('x')}"
+    return {
         "type": "scatter",
         "mode": points,
         "name": label(series.name, limit=48),
@@ -229,15 +232,8 @@ def _curve(series: Series, panel: Lines) -> dict[str, Any]:
         "line": {"dash": _DASHES[series.style], "width": 2},
         "marker": {"size": 5},
         "meta": {"colour": series.colour},
+        "hovertemplate": f"{said}<extra></extra>",
     }
-    said = "%{fullData.name}: " + _FORMATS[panel.unit][0].format("y")
-    if panel.x_unit is not Unit.NUMBER:
-        said += f"<br>{label(panel.x_title)}: {_FORMATS[panel.x_unit][0].format('x')}"
-    if series.hover:
-        trace["customdata"] = [hover(text) for text in series.hover]
-        said += "<br>%{customdata}"
-    trace["hovertemplate"] = f"{said}<extra></extra>"
-    return trace
 
 
 def with_gaps(y: Sequence[float | None], *, log_y: bool) -> list[float | None]:

@@ -301,7 +301,7 @@ def _hover(grid: _ClientGrid, *, weights: bool) -> tuple[tuple[str, ...], ...]:
 
 
 def _say_rounds(grid: _ClientGrid, texts: list[list[str]], *, weights: bool) -> None:
-    entries, reasons = grid.entries, grid.history.rounds.reasons
+    entries, reasons = grid.entries, grid.history.rounds.drop_reasons
     medians = grid.history["median_score"].tolist()
     words = {int(fate): text for fate, text in _WORDS.items()}
     columns = (entries.client, entries.round, entries.weight, entries.score, entries.fate, grid.rows)
@@ -311,7 +311,9 @@ def _say_rounds(grid: _ClientGrid, texts: list[list[str]], *, weights: bool) -> 
             said += f"; weight {weight:.3g} (1 = equal share)"
         if not math.isnan(score):
             said += f"; score {score:.4g}, median of the round {medians[number]:.4g}"
-        told = reasons.get((number, client)) or (grid.history.rounds.said[number] if fate in _EXPLAINED else "")
+        told = reasons.get((number, client)) or (
+            grid.history.rounds.round_reasons[number] if fate in _EXPLAINED else ""
+        )
         if told:
             said += f"\n{told}"
         texts[row][number] = said

@@ -18,7 +18,8 @@ _WIDEST = 50
 
 def filtering(histories: Sequence[RunHistory], limits: PanelLimits = REPORT) -> Section:
     """Return the curves of all runs, as far as they know who was Byzantine and what the rule measured."""
-    plots = (_precision(histories, limits), _false_alarms(histories, limits))
+    width = window_of(max((history.rounds_played for history in histories), default=0))
+    plots = (_precision(histories, limits, width), _false_alarms(histories, limits, width))
     panels: list[Panel] = [plot for plot in plots if plot.series]
     alone = len(histories) == 1
     panels += per_run(histories, lambda history: _spread(history, limits, alone=alone))
@@ -54,10 +55,9 @@ def moving_share(part: Numbers, whole: Numbers, window: int) -> Numbers:
     return share
 
 
-def _precision(histories: Sequence[RunHistory], limits: PanelLimits) -> Lines:
+def _precision(histories: Sequence[RunHistory], limits: PanelLimits, width: int) -> Lines:
     """Return precision and recall of the runs that know who was Byzantine, and had somebody who was."""
     series: list[Series] = []
-    width = window_of(max((history.rounds_played for history in histories), default=0))
     for place, (history, run) in enumerate(zip(histories, run_names(histories), strict=True)):
         if history.tally.byzantine:
             before, caught = "" if len(histories) == 1 else f"{run}: ", history["byzantine_removed"]
@@ -77,10 +77,9 @@ def _precision(histories: Sequence[RunHistory], limits: PanelLimits) -> Lines:
     )
 
 
-def _false_alarms(histories: Sequence[RunHistory], limits: PanelLimits) -> Lines:
+def _false_alarms(histories: Sequence[RunHistory], limits: PanelLimits, width: int) -> Lines:
     """Return which share of the honest updates was removed; of all, where nobody knows who is honest."""
     series: list[Series] = []
-    width = window_of(max((history.rounds_played for history in histories), default=0))
     for place, (history, run) in enumerate(zip(histories, run_names(histories), strict=True)):
         removed, judged = ("removed", "judged") if history.deployed else ("honest_removed", "honest")
         whose = "all updates" if history.deployed else "honest updates"

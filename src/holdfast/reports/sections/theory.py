@@ -146,9 +146,9 @@ def constants_table(constants: Sequence[Constant], title: str) -> Table:
 
 def models_table(models: ModelPath) -> Table:
     """Return some of the models, evenly spread, the first and the last among them."""
+    from holdfast.certification.path import evenly_spread
+
     places = models.places
-    last, steps = len(places) - 1, min(_MODELS_SHOWN, len(places)) - 1
-    chosen = sorted({round(last * step / steps) if steps else 0 for step in range(steps + 1)})
     columns: dict[str, Callable[[MeasuredModel], Value]] = {
         "rounds": lambda place: place.round,
         "F(x)": lambda place: place.value,
@@ -161,7 +161,7 @@ def models_table(models: ModelPath) -> Table:
     if all(place.distance is None for place in places):
         del columns["‖x − x*‖²"]
     return tabulate(
-        (places[each] for each in chosen),
+        evenly_spread(places, _MODELS_SHOWN),
         {Column(title, unit=Unit.NUMBER): value for title, value in columns.items()},
         key="models",
         title=f"measured at {plural(len(places), 'model')}{_sample(models)}",

@@ -85,14 +85,13 @@ def _progress(history: RunHistory) -> str:
 
 
 def _learning(history: RunHistory) -> str:
-    found = history.rounds.last_and_best("test_accuracy") or history.rounds.last_and_best("train_accuracy")
+    tested = history.rounds.last_and_best("test_accuracy") is not None
+    which, name = ("test", "test_accuracy") if tested else ("training", "train_accuracy")
+    found = history.rounds.last_and_best(name)
     if found is None:
         return _by_loss(history)
     last, best, when = found
-    column = history["test_accuracy"]
-    which = "test" if np.isfinite(column).any() else "training"
-    column = column if which == "test" else history["train_accuracy"]
-    first = float(column[np.flatnonzero(np.isfinite(column))[0]])
+    first = float(history[name][np.isfinite(history[name])][0])
     what, fact = f"{which} accuracy", f"{percent(best)} in round {when} and is {percent(last)} {_so_far(history)}"
     if best - last > _FORGOT:
         learned = best - first > _LEARNED
@@ -238,14 +237,18 @@ def _result(history: RunHistory, title: str) -> Headline:
         lost = best - last > _FORGOT
         note = f"best {percent(best)} in round {when}"
         return Headline(title=title, value=percent(last), note=note, tone=Tone.WARNING if lost else Tone.GOOD)
-    loss = history["test_loss"]
-    loss = loss if np.isfinite(loss).any() else history["train_loss"]
-    known = loss[np.isfinite(loss)]
-    if len(known):
-        return Headline(title=title.replace("Test accuracy", "Loss"), value=number(known[-1]), note="loss")
+    loss = _last_loss(history)
+    if loss is not None:
+        return Headline(title=title.replace("Test accuracy", "Loss"), value=number(loss), note="loss")
     return Headline(
         title=title, value="–", note="no finite result", tone=Tone.WARNING if history.rounds_played else Tone.PLAIN
     )
+
+
+def _last_loss(history: RunHistory) -> float | None:
+    """Return the loss on test points, or else training points, when it was last known."""
+    found = history.rounds.last_and_best("test_loss") or history.rounds.last_and_best("train_loss")
+    return None if found is None else found[0]
 
 
 def _problems(histories: Sequence[RunHistory]) -> Iterator[Panel]:
@@ -280,9 +283,7 @@ def side_by_side(histories: Sequence[RunHistory]) -> Table:
 
 
 def _line(history: RunHistory, name: str, rule: str, attack: str) -> tuple[Value, ...]:
-    tally, rounds = history.tally, history.rounds
-    accuracy = rounds.last_and_best("test_accuracy")
-    loss = rounds.last_and_best("test_loss") or rounds.last_and_best("train_loss")
+    tally, accuracy = history.tally, history.rounds.last_and_best("test_accuracy")
     return (
         name,
         rule,
@@ -290,7 +291,7 @@ def _line(history: RunHistory, name: str, rule: str, attack: str) -> tuple[Value
         str(history.state),
         history.rounds_played,
         history.rounds_planned,
-        None if loss is None else loss[0],
+        _last_loss(history),
         None if accuracy is None else accuracy[0],
         None if accuracy is None else accuracy[1],
         tally.byzantine_kept_rate,

@@ -202,7 +202,7 @@ class RunHistory:
         found = np.flatnonzero((entries.round == round) & (entries.client == place))
         if len(found):
             return Fate(int(entries.fate[found[0]]))
-        return Fate.UNASKED if (round, place) in self.rounds.reasons else None
+        return Fate.UNASKED if (round, place) in self.rounds.drop_reasons else None
 
     def _missing(self) -> str | None:
         """Say that rounds are gone from a run that was complete."""

@@ -62,9 +62,9 @@ class Rounds:
         self.tally = tally_of((), deployed=deployed)
         self.places: dict[Client, int] = {}
         """Every client that was asked or sent something, in the order in which they turned up."""
-        self.reasons: dict[tuple[int, int], str] = {}
+        self.drop_reasons: dict[tuple[int, int], str] = {}
         """Why a reply was dropped, by round and place of the client, as a sentence that may come from the client."""
-        self.said: list[str] = []
+        self.round_reasons: list[str] = []
         """Why the rule stopped in each round, or why the round was skipped; empty if it did not say."""
         self.byzantine: set[int] = set()
         """Places of the clients that were Byzantine in some round."""
@@ -96,9 +96,9 @@ class Rounds:
             self._put(name, _to_float(value))
         self._add_lines(record)
         for drop, place in zip(record.drops, self._places(drop.client for drop in record.drops), strict=True):
-            self.reasons[len(self), place] = drop.why
+            self.drop_reasons[len(self), place] = drop.why
             self.faults[place, drop.fault] += 1
-        self.said.append(record.reason or "")
+        self.round_reasons.append(record.reason or "")
         self.byzantine.update(self._places(record.byzantine))
         self.metrics = dict(record.metrics) or self.metrics
         self.tally += tally
@@ -131,7 +131,7 @@ class Rounds:
     def skips(self) -> list[tuple[int, str]]:
         """Rounds that changed nothing, and why."""
         rounds = np.flatnonzero(self["skipped"]).tolist()
-        return [(number, self.said[number] or "the updates could not be aggregated") for number in rounds]
+        return [(number, self.round_reasons[number] or "the updates could not be aggregated") for number in rounds]
 
     @property
     def fault_counts(self) -> dict[str, int]:

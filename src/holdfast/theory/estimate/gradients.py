@@ -17,7 +17,7 @@ from holdfast.linalg.threads import one_torch_thread
 from holdfast.partitions.base import Shares
 from holdfast.rng import stream, stream_keys, stream_words
 from holdfast.theory.estimate.estimates import ClientSample, Measurement
-from holdfast.theory.estimate.objective import Indices, Located, Objective, batches, by_size
+from holdfast.theory.estimate.objective import Indices, Located, Objective, by_size
 from holdfast.theory.ranges import check_whole
 
 Vector = NDArray[np.float64]
@@ -167,7 +167,7 @@ def _residuals(located: Located, points: Int[Tensor, "c m"], gradients: Float[Te
     owners = torch.arange(len(points)).repeat_interleave(points.shape[1])
     together = located.objective.gradients_at_once()
     squares = []
-    for some, own in zip(batches(points.reshape(-1, 1), together), batches(owners, together), strict=True):
+    for some, own in zip(torch.split(points.reshape(-1, 1), together), torch.split(owners, together), strict=True):
         rows = located.group_gradients(some)
         rows -= gradients[own]
         squares.append(torch.linalg.vecdot(rows, rows))

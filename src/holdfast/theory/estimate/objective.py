@@ -150,7 +150,7 @@ class Objective:
         sizes = self.pooled.sizes
         for size, clients in by_size(np.arange(self.pooled.num_clients), sizes):
             points = _points(self.pooled, clients, size).reshape(-1)
-            for part in batches(points, self.points_at_once):
+            for part in torch.split(points, self.points_at_once):
                 yield len(part) / (size * len(sizes)), part
 
     def points_of(self, clients: Indices, size: int) -> Int[Tensor, "c n"]:
@@ -268,7 +268,7 @@ class Located:
         if size <= self.objective.points_at_once:
             return self.group_gradients(points)
         total = self.x.new_zeros(len(clients), len(self.x))
-        for part in batches(points.T, self.objective.points_at_once):
+        for part in torch.split(points.T, self.objective.points_at_once):
             total.add_(self.group_gradients(part.T), alpha=len(part) / size)
         return total
 
@@ -290,12 +290,6 @@ def by_size(clients: Indices, sizes: Indices) -> Iterator[tuple[int, Indices]]:
     order = np.argsort(sizes, kind="stable")
     found, starts = np.unique(sizes[order], return_index=True)
     yield from zip(found.tolist(), np.split(clients[order], starts[1:]), strict=True)
-
-
-def batches(items: Tensor, size: int) -> Iterator[Tensor]:
-    """Yield consecutive parts of at most `size` items."""
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
 
 
 def _row(name: str, values: Any, length: int) -> Tensor:

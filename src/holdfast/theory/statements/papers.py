@@ -9,17 +9,7 @@ import numpy as np
 from holdfast.theory import paper
 from holdfast.theory.guarantee import Condition, Guarantee, Vector
 from holdfast.theory.problem import Problem, Protocol
-from holdfast.theory.statements.shared import (
-    LIKELY,
-    SPREAD,
-    SURELY,
-    cohort_failure,
-    floors_without,
-    kind,
-    nothing,
-    quantity,
-    rests_on,
-)
+from holdfast.theory.statements import shared
 
 
 def papers(problem: Problem, protocol: Protocol) -> Guarantee:
@@ -35,19 +25,19 @@ def papers(problem: Problem, protocol: Protocol) -> Guarantee:
     sound = all(condition.passed for condition in needed) and math.isfinite(protocol.constant)
     return Guarantee(
         source="the paper",
-        theorem=f"{'Theorem 2' if _is_full(protocol) else 'Theorem 1'}, {kind(problem)}",
-        quantity=quantity(problem),
-        reading=SURELY if _is_full(protocol) else LIKELY,
+        theorem=f"{'Theorem 2' if _is_full(protocol) else 'Theorem 1'}, {shared.kind(problem)}",
+        quantity=shared.quantity(problem),
+        reading=shared.SURELY if _is_full(protocol) else shared.LIKELY,
         conditions=(*needed, worst_case),
         sigma0=_sigma0(problem, protocol) if sound else math.inf,
         filter_error=math.sqrt(_filter_error(problem, protocol)) if sound else math.inf,
         lr_limit=needed[0].limit,
         floor=_floor(problem, protocol) if sound else math.inf,
-        floors=floors_without(problem, protocol, _floor) if sound else {},
+        floors=shared.floors_without(problem, protocol, _floor) if sound else {},
         failures=_failures(protocol),
-        rests_on=rests_on(protocol),
+        rests_on=shared.rests_on(protocol),
         rounds=protocol.rounds,
-        curve=(lambda rounds: _bound(problem, protocol, rounds)) if sound else nothing,
+        curve=(lambda rounds: _bound(problem, protocol, rounds)) if sound else shared.nothing,
     )
 
 
@@ -82,9 +72,9 @@ def _conditions(problem: Problem, protocol: Protocol) -> tuple[tuple[Condition, 
 
 
 def _failures(protocol: Protocol) -> dict[str, float]:
-    failures = cohort_failure(protocol, protocol.assumed_byzantine if _is_full(protocol) else protocol.tolerated)
+    failures = shared.cohort_failure(protocol, protocol.assumed_byzantine if _is_full(protocol) else protocol.tolerated)
     if not _is_full(protocol) and 0.0 < protocol.slack and protocol.fraction <= 0.25:
-        failures[SPREAD] = paper.failure_probability(
+        failures[shared.SPREAD] = paper.failure_probability(
             total_steps=protocol.rounds * protocol.local_steps,
             local_steps=protocol.local_steps,
             slack=protocol.slack,

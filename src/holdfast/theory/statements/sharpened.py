@@ -10,18 +10,7 @@ from holdfast.aggregators.rage.constants import EXACT_LIMIT
 from holdfast.theory import sharp
 from holdfast.theory.guarantee import Condition, Guarantee, Vector
 from holdfast.theory.problem import Problem, Protocol
-from holdfast.theory.statements.shared import (
-    EXPECTED,
-    LIKELY,
-    SPREAD,
-    SURELY,
-    cohort_failure,
-    floors_without,
-    kind,
-    nothing,
-    quantity,
-    rests_on,
-)
+from holdfast.theory.statements import shared
 
 Error = Callable[[Problem, Protocol], float]
 
@@ -36,8 +25,8 @@ def expected(problem: Problem, protocol: Protocol) -> Guarantee:
         conditions.append(Condition(name="the rule adapts", requirement="it learns σ₀, mode auto", value=learns))
     else:
         conditions += _sigma0_conditions(protocol, sigma0)
-    reading = EXPECTED if noisy else SURELY
-    failures = cohort_failure(protocol, protocol.assumed_byzantine)
+    reading = shared.EXPECTED if noisy else shared.SURELY
+    failures = shared.cohort_failure(protocol, protocol.assumed_byzantine)
     return _guarantee(
         problem, protocol, tuple(conditions), _expected_error, sigma0=sigma0, reading=reading, failures=failures
     )
@@ -66,8 +55,8 @@ def likely(problem: Problem, protocol: Protocol) -> Guarantee:
 
     sigma0 = deviation(problem, protocol)
     conditions = (*_conditions(problem, protocol), *_sigma0_conditions(protocol, sigma0))
-    failures = {**cohort_failure(protocol, protocol.tolerated), SPREAD: protocol.failure}
-    return _guarantee(problem, protocol, conditions, error, sigma0=sigma0, reading=LIKELY, failures=failures)
+    failures = {**shared.cohort_failure(protocol, protocol.tolerated), shared.SPREAD: protocol.failure}
+    return _guarantee(problem, protocol, conditions, error, sigma0=sigma0, reading=shared.LIKELY, failures=failures)
 
 
 def _expected_error(problem: Problem, protocol: Protocol) -> float:
@@ -153,19 +142,19 @@ def _guarantee(
     sound = all(condition.passed for condition in conditions) and math.isfinite(protocol.constant)
     return Guarantee(
         source="holdfast",
-        theorem=f"Theorem {1 if problem.strong_convexity else 2} of convergence.md, {kind(problem)}",
-        quantity=quantity(problem),
+        theorem=f"Theorem {1 if problem.strong_convexity else 2} of convergence.md, {shared.kind(problem)}",
+        quantity=shared.quantity(problem),
         reading=reading,
         conditions=conditions,
         sigma0=sigma0,
         filter_error=protocol.constant * math.sqrt(protocol.fraction) * (protocol.sigma0 or sigma0),
         lr_limit=conditions[0].limit,
         floor=floor(problem, protocol) if sound else math.inf,
-        floors=floors_without(problem, protocol, floor) if sound else {},
+        floors=shared.floors_without(problem, protocol, floor) if sound else {},
         failures=failures,
-        rests_on=rests_on(protocol),
+        rests_on=shared.rests_on(protocol),
         rounds=protocol.rounds,
-        curve=curve if sound else nothing,
+        curve=curve if sound else shared.nothing,
     )
 
 
