@@ -260,15 +260,14 @@ def _watch(
     submitted: SubmittedRun, place: Path | None, rounds: int, timeout: float | None, *, quiet: bool
 ) -> RunStatus:
     """Follow a run to its end; stop it if somebody wishes so, or the time is over."""
-    lane = Lane(rounds, len(list(_records(place, 0))))
-    shown = watcher({"": lane}, quiet=quiet or place is None)
 
     def show_new_rounds() -> None:
         for record in _records(place, lane.done):
             shown.add_round("", record)
 
     try:
-        with shown:
+        lane = Lane(rounds, len(list(_records(place, 0))))
+        with watcher({"": lane}, quiet=quiet or place is None) as shown:
             return submitted.wait(timeout, look=show_new_rounds)
     except (KeyboardInterrupt, HoldfastError):
         submitted.stop()
