@@ -13,7 +13,7 @@ from holdfast.data import RemoteData
 from holdfast.models import RemoteModel
 from holdfast.partitions import RemotePartition
 from holdfast.rng import stream
-from holdfast.runs.files import sealed
+from holdfast.runs.files import seal_config
 from holdfast.server.folder import RunFolder
 from holdfast.server.record import Client, DroppedReply, RoundRecord
 from holdfast.simulation import RunConfig
@@ -53,7 +53,7 @@ def remote_config(**changes: Any) -> RunConfig:
 def configured(config: RunConfig, data_sha256: str = "remote") -> str:
     """Return the config.toml that a server app writes; with a twin the checksum is that of its data."""
     versions = {"holdfast": __version__, "torch": torch.__version__, "flwr": "1.41.0"}
-    return sealed(config, {**versions, "data_sha256": data_sha256})
+    return seal_config(config, {**versions, "data_sha256": data_sha256})
 
 
 def deployment(path: Path, *, config: RunConfig | None = None, rounds: int = 5) -> RunFolder:

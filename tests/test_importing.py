@@ -7,27 +7,27 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import ParameterError
-from holdfast.importing import imported
+from holdfast.importing import import_object
 
 
 def test_attributes_of_attributes_are_found() -> None:
-    assert imported("pathlib:Path.home", "a function") == Path.home
+    assert import_object("pathlib:Path.home", "a function") == Path.home
 
 
 @pytest.mark.parametrize("path", ["", "torch", "torch.nn", ":Linear", "torch:", "torch.:nn", "a b:c", "torch:nn..x"])
 def test_paths_that_are_no_paths_are_refused(path: str) -> None:
     with pytest.raises(ParameterError, match=r"the import path of a model is written 'package.module:attribute', got"):
-        imported(path, "a model")
+        import_object(path, "a model")
 
 
 def test_missing_modules_are_named() -> None:
     with pytest.raises(ParameterError, match="there is no module 'no_such_module'; is it installed"):
-        imported("no_such_module:thing", "a model")
+        import_object("no_such_module:thing", "a model")
 
 
 def test_missing_attributes_are_answered_with_the_nearest() -> None:
     with pytest.raises(ParameterError, match=r"pathlib.Path has no 'hom', did you mean 'home'"):
-        imported("pathlib:Path.hom", "a model")
+        import_object("pathlib:Path.hom", "a model")
 
 
 @pytest.mark.parametrize(
@@ -44,4 +44,4 @@ def test_modules_that_fail_to_load_say_why(
     (tmp_path / f"{name}.py").write_text(code)
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(ParameterError, match=said):
-        imported(f"{name}:thing", "a model")
+        import_object(f"{name}:thing", "a model")

@@ -17,7 +17,7 @@ from tests.cli.commands import run
 import holdfast
 from holdfast.aggregators import RULES, Aggregation, Mean, MinorityAggregator, Rage, ServerView
 from holdfast.attacks import ATTACKS, AdversaryView, Attack, Forged, Honest, Knowledge
-from holdfast.cli.catalogue import attacks_page, rules_page
+from holdfast.cli.catalogue import PAGES
 from holdfast.errors import ParameterError, UnknownNameError
 from holdfast.linalg.columns import Columns
 from holdfast.naming import Registry
@@ -43,7 +43,7 @@ def test_a_rule_that_is_defined_with_a_name_is_known_everywhere() -> None:
 
     assert RULES.build("nnm+toy", num_byzantine=2).claims() == RULES.build("nnm+mean", num_byzantine=2).claims()
     assert re.search("^toy +The mean, as a toy.$", run("list", "rules"), re.MULTILINE)
-    assert "## toy\n\nThe mean, as a toy.\n\n`Toy` · defined in this test" in rules_page()
+    assert "## toy\n\nThe mean, as a toy.\n\n`Toy` · defined in this test" in PAGES["rules.md"]()
     config = config_from_toml('[rule]\nname = "toy"\nnum_byzantine = 4')
     assert config.rule == Toy(num_byzantine=4)
     assert config_from_toml(config_to_toml(config)) == config
@@ -65,7 +65,7 @@ def test_an_attack_that_is_defined_with_a_name_is_known_everywhere() -> None:
 
     assert ATTACKS.name(ATTACKS.build("sleeper+toy")) == "sleeper+toy"
     assert re.search("^toy +Honest rows, as a toy.$", run("list", "attacks"), re.MULTILINE)
-    assert "## toy\n" in attacks_page()
+    assert "## toy\n" in PAGES["attacks.md"]()
     assert config_from_toml('[attack]\nname = "toy"').attack == Toy()
     assert attacks_under_contract.registered()["toy"] == Toy()
 

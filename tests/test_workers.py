@@ -4,7 +4,7 @@ import signal
 import subprocess
 import sys
 
-from holdfast.workers import deaf_children
+from holdfast.workers import interrupts_blocked
 
 ASK = "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ()))"
 
@@ -14,7 +14,7 @@ def hears_nothing() -> str:
 
 
 def test_children_are_deaf_to_ctrl_c_from_their_first_moment_and_their_parent_is_not() -> None:
-    with deaf_children():
+    with interrupts_blocked():
         assert hears_nothing() == "True"
     assert hears_nothing() == "False"
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())

@@ -61,13 +61,16 @@ def fill(replies: Sequence[str]) -> None:
     with where as folder, LocalDeployment.up(folder, nodes=NODES) as up:
         settings = {"records": str(RECORDS), "replies": ",".join(replies), "liar": str(up.nodes[-1].node_id)}
         run = up.submit(APP, settings)
-        done = len(complete())
-        for status in run.follow(LONGEST):
-            if len(complete()) != done:
-                done = len(complete())
-                print(f"{done}: {complete()[-1]}", flush=True)
-            if status is not None and not status.completed:
-                given_up(f"{status.status} {status.details}", run.output())
+        done = [*complete()]
+
+        def say_what_is_new() -> None:
+            for name in complete()[len(done) :]:
+                done.append(name)
+                print(f"{len(done)}: {name}", flush=True)
+
+        status = run.wait(LONGEST, look=say_what_is_new)
+        if not status.completed:
+            given_up(f"{status.status} {status.details}", run.output())
 
 
 def given_up(why: str, printed: str) -> None:

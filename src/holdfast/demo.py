@@ -1,9 +1,9 @@
 """The demonstration: one federation under attack, three servers.
 
 100 clients hold scikit-learn's digits, unlike one another (Dirichlet 0.5). 40 of them take part in a round, with 5
-local steps each; 20 of the 100 lie, with "a little is enough" (Baruch et al. 2019) at z = 1.5. One server takes the
-mean of what it gets, one takes RAGE; the third is an oracle that knows who lies and takes the mean of the others. Data,
-model, cohorts and batches are the same for all three.
+local steps each; 20 of the 100 are Byzantine, with "a little is enough" (Baruch et al. 2019) at z = 1.5. One server
+takes the mean of what it gets, one takes RAGE; the third is an oracle that knows who is Byzantine and takes the mean of
+the others. Data, model, cohorts and batches are the same for all three.
 
 Every forged value lies among the honest ones, so a single round hardly differs. But all forged rows err to the same
 side in every round, and what is small adds up: the mean first learns, then loses what it has learned.
@@ -27,7 +27,7 @@ ROUNDS = 200
 def configs(seed: int = 0, rounds: int = ROUNDS) -> dict[str, RunConfig]:
     """Return what each of the servers runs.
 
-    On average 8 of the 40 rows are Byzantine; RAGE is told to expect 12, which 99 of 100 cohorts keep to.
+    On average 8 of the 40 updates are Byzantine; RAGE assumes at most 12, which 99 of 100 cohorts keep to.
     """
     common = RunConfig(
         seed=seed,

@@ -12,15 +12,15 @@ from typing import Any
 from holdfast.errors import ParameterError, nearest
 
 
-def imported(path: str, what: str) -> Any:
+def import_object(path: str, what: str) -> Any:
     """Return the object at "package.module:attribute"; attributes of attributes are joined with dots.
 
     Importing runs the module's code, as `import` does; modules are found as Python finds them, and in the
     current folder.
 
-    >>> imported("math:floor", "a function")(2.5)
+    >>> import_object("math:floor", "a function")(2.5)
     2
-    >>> imported("math:flor", "a function")
+    >>> import_object("math:flor", "a function")
     Traceback (most recent call last):
         ...
     holdfast.errors.ParameterError: cannot import a function 'math:flor': math has no 'flor', did you mean 'floor'?

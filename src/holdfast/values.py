@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -22,6 +23,18 @@ def real_number(value: Any) -> Any:
     if isinstance(value, (bool, str, bytes)) or not hasattr(value, "__float__"):
         raise ValueError("input should be a real number")
     return float(value)
+
+
+def dotted_table(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return a nested table as a flat one, with dotted names.
+
+    >>> dotted_table({"lr": 0.1, "rule": {"name": "krum"}})
+    {'lr': 0.1, 'rule.name': 'krum'}
+    """
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        flat |= dotted_table(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return flat
 
 
 class ValueObject(BaseModel):

@@ -13,7 +13,7 @@ from multiprocessing import resource_tracker
 
 
 @contextmanager
-def deaf_children() -> Iterator[None]:
+def interrupts_blocked() -> Iterator[None]:
     """Start threads and processes that do not hear Ctrl-C, which a terminal sends to all its processes.
 
     What is blocked in a thread is blocked in the threads and processes that it starts, from their first moment: a

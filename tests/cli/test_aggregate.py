@@ -82,7 +82,7 @@ def test_aggregate_refuses_toml_that_is_no_rule(
         (["--set", "kappa"], "KEY=VALUE, got 'kappa'"),
         (["--byzantine-fraction", "0.7"], "less than 0.5, got 0.7"),
         ([], "exactly one of byzantine_fraction"),
-        (["--config", "missing.toml"], "cannot read 'missing.toml'"),
+        (["--config", "missing.toml"], "cannot read the rule in 'missing.toml'"),
         (["--config", "x.toml", "--rule", "krum"], "describes the whole rule"),
         (["--num-byzantine", "2", "--set", "num_byzantine=3"], "contradicts --set num_byzantine=3"),
         (["--num-byzantine", "2", "--byzantine-fraction", "0.1"], "got both"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -121,10 +122,11 @@ def test_a_run_of_which_nothing_came_leaves_no_empty_folder(
     class Submitted:
         run_id, log = 7, tmp_path / "log"
 
-        def follow(self, timeout: float | None) -> list[RunStatus]:
+        def wait(self, timeout: float | None, *, look: Callable[[], object]) -> RunStatus:
+            look()
             if ended == "timeout":
                 raise RunError(f"not finished after {timeout} s")
-            return [RunStatus(status="finished:stopped")]
+            return RunStatus(status="finished:stopped")
 
         def stop(self) -> None: ...
 

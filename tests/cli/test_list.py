@@ -16,7 +16,7 @@ from holdfast.cli.list import KINDS
 from holdfast.data import A9a
 from holdfast.data.files import DataFile
 from holdfast.data.places import FileSet
-from holdfast.importing import imported
+from holdfast.importing import import_object
 from holdfast.simulation.tables import NAMED
 
 
@@ -43,7 +43,7 @@ def test_list_names_parameters_knowledge_and_citation_of_every_rule_and_attack()
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_list_shows_one_line_each_with_the_beginning_of_its_description(kind: str) -> None:
-    registry = imported(KINDS[kind], "a registry")
+    registry = import_object(KINDS[kind], "a registry")
     lines = run("list", kind).splitlines()
     assert [line.split()[0] for line in lines] == list(registry)
     for line, cls in zip(lines, registry.values(), strict=True):
@@ -90,7 +90,7 @@ def test_list_names_whatever_a_configuration_may_name(kind: str, words: tuple[st
 def test_every_table_of_a_configuration_is_listed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    listed = [imported(path, "a registry") for path in KINDS.values()]
+    listed = [import_object(path, "a registry") for path in KINDS.values()]
     assert all(any(each is registry for each in listed) for registry in NAMED.values())
     assert len(listed) == len(NAMED)
     for kind in KINDS:

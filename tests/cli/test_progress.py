@@ -11,7 +11,7 @@ from rich.console import Console
 
 from holdfast.cli import progress
 from holdfast.cli.following import Stopper
-from holdfast.cli.progress import Bars, Lane, Lines, verdict
+from holdfast.cli.progress import Lane, ProgressBars, ProgressLines, verdict
 from holdfast.server.record import RoundRecord
 
 
@@ -45,10 +45,10 @@ def test_a_verdict_counts_whom_the_rule_removed() -> None:
 
 def lines_of(clock: Clock, rounds: int, seconds: float) -> list[str]:
     console = Console(file=io.StringIO(), width=200)
-    watcher = Lines({"": Lane(rounds)}, console)
+    watcher = ProgressLines({"": Lane(rounds)}, console)
     for number in range(rounds):
         clock.now += seconds
-        watcher.saw("", record(number))
+        watcher.add_round("", record(number))
     assert watcher.complete
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue().splitlines()
@@ -64,7 +64,7 @@ def test_lines_are_few_whether_rounds_are_fast_or_slow(clock: Clock) -> None:
 
 def test_a_sweep_counts_its_cells_and_says_what_failed(clock: Clock) -> None:
     console = Console(file=io.StringIO(), width=200)
-    watcher = Lines({"": Lane(0, noun="cell")}, console)
+    watcher = ProgressLines({"": Lane(0, noun="cell")}, console)
     for done in range(4):
         clock.now += 30.0
         watcher.count("", done, 3, "1 failed" if done else "")
@@ -78,12 +78,12 @@ def test_a_sweep_counts_its_cells_and_says_what_failed(clock: Clock) -> None:
 def test_bars_fit_eighty_columns_and_say_that_they_stop(clock: Clock) -> None:
     file = io.StringIO()
     lanes = {name: Lane(1000) for name in ("mean", "rage", "oracle")}
-    bars = Bars(lanes, Console(file=file, width=80, force_terminal=True, color_system=None))
+    bars = ProgressBars(lanes, Console(file=file, width=80, force_terminal=True, color_system=None))
     with bars:
         for name in lanes:
             clock.now += 2.0
-            bars.saw(name, record(432, byzantine=(2, 3)))
-        bars.stopping()
+            bars.add_round(name, record(432, byzantine=(2, 3)))
+        bars.announce_stop()
     shown = [line for line in file.getvalue().replace("\r", "\n").splitlines() if "oracle" in line]
     assert "433/1000 acc. 25.0 % removed 1 (1/2 Byz.)" in shown[-1]
     assert "…" not in file.getvalue()

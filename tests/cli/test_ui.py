@@ -11,7 +11,7 @@ import pytest
 from tests.cli.commands import refused, run
 
 from holdfast.ui import server
-from holdfast.ui.server import Place
+from holdfast.ui.server import PageAddress
 
 
 def test_ui_says_where_the_page_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -19,7 +19,7 @@ def test_ui_says_where_the_page_is(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     def serve(folder: Path, **options: Any) -> None:
         asked.update(options, folder=folder)
-        options["ready"](Place(host=options["host"], port=options["port"], token=options["token"]))
+        options["ready"](PageAddress(host=options["host"], port=options["port"], token=options["token"]))
 
     monkeypatch.setattr(server, "serve", serve)
     assert "http://127.0.0.1:8750/ " in run("ui", str(tmp_path))

@@ -49,6 +49,8 @@ def known(files: FileSet, contents: dict[str, bytes]) -> FileSet:
 def small_mnist(empty_machine: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("MNIST_FILES", "FASHION_MNIST_FILES", "WRITER_FILES"):
         monkeypatch.setattr(mnist, name, known(getattr(mnist, name), CONTENTS))
+    monkeypatch.setattr(mnist.Mnist, "files", (mnist.MNIST_FILES,))
+    monkeypatch.setattr(mnist.FashionMnist, "files", (mnist.FASHION_MNIST_FILES,))
     for name, content in CONTENTS.items():
         folder = empty_machine / "root" / ("QMNIST/raw" if name.startswith("qmnist") else "MNIST/raw")
         folder.mkdir(parents=True, exist_ok=True)

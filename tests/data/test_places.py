@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 import pytest
 
-from holdfast.data.files import Archive, DataFile, read_archive, unpacked
+from holdfast.data.files import Archive, DataFile, read_archive, unpack
 from holdfast.data.places import FileSet, cache_folder, places, read_files
 from holdfast.errors import CorruptDataError, MissingDataError
 
@@ -115,7 +115,7 @@ def test_a_wrong_file_is_refused_by_name_with_what_was_expected(
 
 def test_no_more_is_unpacked_than_the_file_can_have(tmp_path: Path) -> None:
     bomb = put(tmp_path / "bomb.gz", gzip.compress(bytes(10**7)))
-    assert len(unpacked(bomb, 100)) == 101
+    assert len(unpack(bomb, 100)) == 101
 
 
 def test_missing_data_say_where_was_looked_and_what_gets_them(empty_machine: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from holdfast.data import A9a, HeartDisease, Libsvm, TinyShakespeare, heart_disease, libsvm, shakespeare
-from holdfast.data.heart_disease import encoded, parse_patients
+from holdfast.data.heart_disease import encode, parse_patients
 from holdfast.data.places import FileSet
 from holdfast.errors import CorruptDataError, DataError, MissingDataError, ParameterError
 
@@ -94,7 +94,7 @@ PATIENTS = (
 
 
 def test_patients_with_missing_values_are_dropped_and_categories_are_one_hot() -> None:
-    table = encoded(parse_patients(PATIENTS.encode(), "hospital"))
+    table = encode(parse_patients(PATIENTS.encode(), "hospital"))
     assert table.tolist() == [
         [63, 1, 145, 233, 1, 150, 0, 2.3, 0, 0, 0, 0, 1, 0],
         [67, 0, 160, 233, 0, 108, 1, 1.5, 0, 0, 1, 1, 0, 1],

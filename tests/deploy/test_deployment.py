@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.deploy import LocalDeployment
 from holdfast.deploy.folder import DeploymentFolder
-from holdfast.deploy.processes import family, until
+from holdfast.deploy.processes import process_tree, wait_until
 from holdfast.errors import RunError
 
 pytestmark = pytest.mark.federation
@@ -43,7 +43,7 @@ def test_a_secure_federation_lets_registered_nodes_in_and_nobody_else(tmp_path: 
         federation.nodes[0].restart()
         assert federation.nodes[0].node_id == node_id
     assert not federation.is_running
-    assert family([], federation.marker) == set()
+    assert process_tree([], federation.marker) == set()
     assert not LocalDeployment.attach(tmp_path / "federation").status().healthy
 
 
@@ -55,7 +55,7 @@ def test_a_federation_ends_with_the_process_that_brought_it_up(tmp_path: Path) -
         owner.kill()
     state = DeploymentFolder(folder).state()
     assert state is not None
-    assert until(lambda: not family(state.processes(), state.marker), 60.0)
+    assert wait_until(lambda: not process_tree(state.processes(), state.marker), 60.0)
 
 
 def test_what_cannot_start_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +66,7 @@ def test_what_cannot_start_leaves_nothing_behind(tmp_path: Path, monkeypatch: py
         LocalDeployment.up(tmp_path / "federation", nodes=1, secure=False)
     federation = LocalDeployment.attach(tmp_path / "federation")
     assert not federation.is_running
-    assert family([], federation.marker) == set()
+    assert process_tree([], federation.marker) == set()
 
 
 def test_ctrl_c_while_starting_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -75,11 +75,11 @@ def test_ctrl_c_while_starting_leaves_nothing_behind(tmp_path: Path) -> None:
     command = [sys.executable, "-c", f"{hears}; from holdfast.cli import main; main()"]
     words = [*command, "federation", "up", "--nodes", "1", "--insecure", "--folder", str(folder)]
     with subprocess.Popen(words, stderr=subprocess.PIPE, start_new_session=True) as starting:  # noqa: S603
-        assert until((folder / "logs" / "superlink.log").exists, 60.0)
+        assert wait_until((folder / "logs" / "superlink.log").exists, 60.0)
         os.killpg(starting.pid, signal.SIGINT)
         _, errors = starting.communicate(timeout=60)
     assert starting.returncode == 130
     assert b"Traceback" not in errors
     state = DeploymentFolder(folder).state()
     assert state is not None
-    assert family(state.processes(), state.marker) == set()
+    assert process_tree(state.processes(), state.marker) == set()

@@ -15,7 +15,7 @@ from holdfast.deploy.deployment import next_state
 from holdfast.deploy.folder import DeploymentFolder
 from holdfast.deploy.node_configs import complete_configs
 from holdfast.deploy.ports import requested_ports
-from holdfast.deploy.state import DeploymentState, NodeState, ProcessState, Setting
+from holdfast.deploy.state import ConfigValue, DeploymentState, NodeState, ProcessState
 from holdfast.errors import ParameterError, RunError
 
 LARGE = 16251765355512388824
@@ -90,7 +90,7 @@ def test_flower_is_told_where_the_superlink_is(folder: DeploymentFolder) -> None
 
 
 def test_what_a_node_is_told_may_hold_any_characters(folder: DeploymentFolder) -> None:
-    told: dict[str, Setting] = {"name": "Zürich \"Süd\" 'x' = y", "delay": 1.5, "partition-id": 0, "late": True}
+    told: dict[str, ConfigValue] = {"name": "Zürich \"Süd\" 'x' = y", "delay": 1.5, "partition-id": 0, "late": True}
     assert tomllib.loads(folder.write_node_config("node-0", told).read_text(encoding="utf-8")) == told
 
 

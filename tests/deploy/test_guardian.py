@@ -14,7 +14,7 @@ import pytest
 from holdfast.deploy.environment import MARKER
 from holdfast.deploy.folder import DeploymentFolder
 from holdfast.deploy.guardian import guard, start_guardian
-from holdfast.deploy.processes import end_family, family
+from holdfast.deploy.processes import end_process_tree, process_tree
 from holdfast.deploy.state import DeploymentState, ProcessState
 
 GONE = os.getpid()
@@ -48,8 +48,8 @@ def test_what_an_owner_left_is_ended_even_if_its_state_cannot_be_read(
 def test_whoever_takes_the_federation_down_ends_its_guardian(folder: DeploymentFolder) -> None:
     guardian = start_guardian(folder.path, "guarded-by-another")
     try:
-        assert {process.pid for process in family([], "guarded-by-another")} == {guardian.pid}
-        end_family([], "guarded-by-another", patience=0.0)
+        assert {process.pid for process in process_tree([], "guarded-by-another")} == {guardian.pid}
+        end_process_tree([], "guarded-by-another", patience=0.0)
         assert guardian.poll() is not None
     finally:
         guardian.kill()

@@ -14,7 +14,15 @@ import pytest
 
 from holdfast.deploy import processes
 from holdfast.deploy.environment import MARKER, environment
-from holdfast.deploy.processes import end_family, family, find_process, is_alive, launch, read_log, until
+from holdfast.deploy.processes import (
+    end_process_tree,
+    find_process,
+    is_alive,
+    launch,
+    process_tree,
+    read_log,
+    wait_until,
+)
 from holdfast.deploy.state import ProcessState
 from holdfast.errors import RunError
 
@@ -68,15 +76,15 @@ def test_a_number_that_belongs_to_another_process_now_is_nobodys(sleeper: subpro
 def test_a_process_that_ended_and_was_not_reaped_does_not_run(sleeper: subprocess.Popen[bytes]) -> None:
     process = psutil.Process(sleeper.pid)
     process.kill()
-    assert until(lambda: not is_alive(process), 5.0)
+    assert wait_until(lambda: not is_alive(process), 5.0)
     assert find_process(sleeper.pid, process.create_time()) is None
 
 
 def test_ending_a_process_ends_what_it_started_in_other_sessions() -> None:
     parent, child = parent_and_child("ending")
     root = psutil.Process(parent.pid)
-    assert family([root], "no-such-marker") == {root, child}
-    end_family([root], "no-such-marker")
+    assert process_tree([root], "no-such-marker") == {root, child}
+    end_process_tree([root], "no-such-marker")
     assert not is_alive(child)
     assert not is_alive(root)
     assert parent.poll() is not None
@@ -87,9 +95,9 @@ def test_orphans_are_found_by_their_marker() -> None:
     parent.kill()
     parent.wait()
     try:
-        assert family([], "orphans") == {child} == family([], "orphans/superlink")
-        assert family([], "orphans/node-1") == family([], "orph") == set()
-        end_family([], "orphans", patience=0.1)
+        assert process_tree([], "orphans") == {child} == process_tree([], "orphans/superlink")
+        assert process_tree([], "orphans/node-1") == process_tree([], "orph") == set()
+        end_process_tree([], "orphans", patience=0.1)
         assert not is_alive(child)
     finally:
         with suppress(psutil.NoSuchProcess):
@@ -103,12 +111,12 @@ def test_what_cannot_be_ended_is_told_by_its_number(
         raise psutil.AccessDenied(self.pid)
 
     process = psutil.Process(sleeper.pid)
-    monkeypatch.setattr(processes, "until", lambda _condition, _seconds: False)
+    monkeypatch.setattr(processes, "wait_until", lambda _condition, _seconds: False)
     with monkeypatch.context() as others:
         others.setattr(psutil.Process, "terminate", forbidden)
         others.setattr(psutil.Process, "kill", forbidden)
         with pytest.raises(RunError, match=rf"cannot end the processes {sleeper.pid} of the federation"):
-            end_family([process], "no-such-marker")
+            end_process_tree([process], "no-such-marker")
     assert is_alive(process)
 
 

@@ -8,12 +8,12 @@ import pytest
 from tests.exports.folders import CONFIG, record, written
 
 from holdfast.errors import CorruptRunError
-from holdfast.exports.figures import Exported, figures
+from holdfast.exports.figures import ExportedRun, figures
 
 
 def test_settings_are_flat_and_plain(tmp_path: Path) -> None:
     written(tmp_path / "run")
-    settings = Exported(tmp_path / "run").settings()
+    settings = ExportedRun(tmp_path / "run").settings()
     assert settings["rule.name"] == "rage"
     assert settings["rule.layers"] == "[1, 2]"
     assert settings["lr"] == 0.1
@@ -21,7 +21,7 @@ def test_settings_are_flat_and_plain(tmp_path: Path) -> None:
 
 def test_rounds_know_when_they_were_over(tmp_path: Path) -> None:
     written(tmp_path / "run")
-    run = Exported(tmp_path / "run")
+    run = ExportedRun(tmp_path / "run")
     assert [each.time - run.start for each in run.rounds()] == pytest.approx([2, 4, 6])
     assert [each.number for each in run.rounds()] == [0, 1, 2]
 
@@ -42,14 +42,14 @@ def test_byzantine_clients_are_counted_where_they_are_known() -> None:
 
 def test_a_deployment_does_not_know_who_is_byzantine(tmp_path: Path) -> None:
     written(tmp_path / "run", config=CONFIG + '\n[provenance]\nflwr = "1.42"\n')
-    (first, *_) = Exported(tmp_path / "run").rounds()
+    (first, *_) = ExportedRun(tmp_path / "run").rounds()
     assert "clients/byzantine" not in first.figures
     assert first.figures["clients/removed"] == 0
 
 
 def test_a_folder_without_a_run_and_a_broken_configuration_are_refused(tmp_path: Path) -> None:
     with pytest.raises(CorruptRunError, match="does not exist"):
-        Exported(tmp_path / "nowhere").settings()
+        ExportedRun(tmp_path / "nowhere").settings()
     written(tmp_path / "run", config="lr = = 1")
     with pytest.raises(CorruptRunError, match=r"config.toml .* cannot be read: not valid TOML"):
-        Exported(tmp_path / "run").settings()
+        ExportedRun(tmp_path / "run").settings()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from holdfast.partitions import (
     UnequalPartition,
     heterogeneity,
 )
-from holdfast.partitions.dealing import apportioned, ranks, with_at_least
+from holdfast.partitions.dealing import apportion, ranks, with_at_least
 from holdfast.rng import stream
 
 
@@ -69,7 +70,7 @@ def test_labels_that_are_no_classes_have_no_distance(dataset: object) -> None:
 
 
 def test_tables_are_plain() -> None:
-    table = heterogeneity(labelled(30, 3), IidPartition(num_clients=4).split(labelled(30, 3), seed=0)).to_table()
+    table = asdict(heterogeneity(labelled(30, 3), IidPartition(num_clients=4).split(labelled(30, 3), seed=0)))
     assert json.loads(json.dumps(table)) == table
 
 
@@ -78,7 +79,7 @@ def test_apportioned_numbers_sum_up_and_stay_within_one_of_their_quota() -> None
     for _ in range(50):
         weights = generator.integers(0, 9, 12)
         total = int(generator.integers(0, weights.sum() + 1))
-        counts = apportioned(total, weights)
+        counts = apportion(total, weights)
         assert counts.sum() == total
         assert (counts <= weights).all()
         assert (np.abs(counts - total * weights / weights.sum()) < 1).all()

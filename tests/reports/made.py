@@ -9,7 +9,7 @@ from typing import Any
 from holdfast.aggregators import Rage
 from holdfast.attacks import FixedMembers, SignFlip
 from holdfast.partitions import IidPartition
-from holdfast.runs.files import sealed
+from holdfast.runs.files import seal_config
 from holdfast.server.folder import RunFolder
 from holdfast.server.record import RoundRecord
 from holdfast.simulation import RunConfig
@@ -30,7 +30,7 @@ def config(**changes: Any) -> RunConfig:
 
 def folder(path: Path, records: Iterable[RoundRecord] = (), **changes: Any) -> RunFolder:
     """Write a run with these records; the data have no checksum that could be found."""
-    text = sealed(config(**changes), {"holdfast": "0.1.0", "torch": "2.0", "data_sha256": "0" * 64})
+    text = seal_config(config(**changes), {"holdfast": "0.1.0", "torch": "2.0", "data_sha256": "0" * 64})
     made = RunFolder.create(path, text)
     lines = "".join(record.to_line() for record in records)
     (path / "rounds.jsonl").write_text(lines)

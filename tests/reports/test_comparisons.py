@@ -11,7 +11,7 @@ from holdfast.reports.comparison_tables import ranking_table
 from holdfast.reports.comparisons import comparison_report
 from holdfast.reports.panels import HeatMap, Lines, Panel, Report, Table, Text
 from holdfast.sweeps.runs.ranking import ranking
-from holdfast.sweeps.runs.results import Result, State, write_results
+from holdfast.sweeps.runs.results import CellState, Result, write_results
 
 GRID = f"""
 title = "Mine"
@@ -113,7 +113,7 @@ def test_a_rule_that_removed_nobody_under_an_attack_is_shown_there_too(tmp_path:
 
 def test_maps_show_the_seeds_that_the_ranking_rests_on(tmp_path: Path) -> None:
     some = [result(rule, "alie", 0.5 + 0.1 * seed, seed=seed) for rule in ("rage", "krum") for seed in (0, 1)]
-    some[-1] = result("krum", "alie", None, seed=1, state=State.WAITING)
+    some[-1] = result("krum", "alie", None, seed=1, state=CellState.WAITING)
     found = panels(written(tmp_path, some))
     by_attack, worst = found["attacks-1"], found["worst-rage"]
     assert isinstance(by_attack, HeatMap)
@@ -122,10 +122,10 @@ def test_maps_show_the_seeds_that_the_ranking_rests_on(tmp_path: Path) -> None:
     assert worst.values == ((0.5,),)
 
 
-@pytest.mark.parametrize("state", [State.FAILED, State.REFUSED, State.WAITING])
-def test_a_comparison_without_figures_has_a_report(tmp_path: Path, state: State) -> None:
+@pytest.mark.parametrize("state", [CellState.FAILED, CellState.REFUSED, CellState.WAITING])
+def test_a_comparison_without_figures_has_a_report(tmp_path: Path, state: CellState) -> None:
     found = panels(written(tmp_path, [result("rage", "alie", None, state=state)], grid="[broken"))
-    assert ("failures" in found) == (state is not State.WAITING)
+    assert ("failures" in found) == (state is not CellState.WAITING)
     assert "reproduce" not in found
 
 
@@ -140,7 +140,7 @@ def test_the_line_of_a_table_tells_the_mean_worst_case_from_the_lowest() -> None
         result("a", "y", 0.5, heterogeneity="p", precision=1.0),
         result("a", "y", 0.9, heterogeneity="q", precision=1.0),
         *(result("a", "none", 0.95, heterogeneity=kind) for kind in "pq"),
-        result("absent", "x", None, heterogeneity="p", state=State.FAILED),
+        result("absent", "x", None, heterogeneity="p", state=CellState.FAILED),
     ]
     found, absent = ranking(rows)
     table = ranking_table([found, absent])

@@ -45,5 +45,5 @@ def interrupted_run(config: RunConfig, path: Path, rounds: int) -> RunFolder:
     run = Run.start(config, path, dataset=classes())
     rest = run.play()
     assert len(list(islice(rest, rounds))) == rounds
-    rest.close()  # type: ignore[attr-defined]
+    rest.close()
     return run.folder

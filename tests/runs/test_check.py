@@ -14,16 +14,16 @@ from holdfast.attacks import FixedMembers, FractionMembers, SignFlip
 from holdfast.errors import ParameterError
 from holdfast.models import Quadratic
 from holdfast.partitions import ExtremePartition, IidPartition, UnequalPartition
-from holdfast.runs.check import Report, check
+from holdfast.runs.check import CheckReport, check
 from holdfast.simulation import ClientOptions, Evaluation, RunConfig, ServerOptions
 from holdfast.simulation.cohorts import ListedCohorts, RoundRobinCohorts
 
 
-def looked_at(**changes: Any) -> Report:
+def looked_at(**changes: Any) -> CheckReport:
     return check(config(**changes), dataset=classes())
 
 
-def warned(words: str, report: Report) -> bool:
+def warned(words: str, report: CheckReport) -> bool:
     return any(words in warning for warning in report.warnings)
 
 
@@ -38,7 +38,7 @@ def test_what_a_configuration_resolves_to_is_said() -> None:
     assert facts["clients"] == "R = 12, with 10 to 10 points (median 10)"
     assert "d = 18 parameters, float64" in facts["model"]
     assert facts["rounds"] == "5 of H = 2 local steps: T = 10"
-    assert facts["rule"] == "rage; assumes at most 1 Byzantine of K = 6 rows"
+    assert facts["rule"] == "rage; assumes at most 1 Byzantine of K = 6 updates"
     assert facts["adversary"] == "none by 0 of 12 clients"
     assert "Byzantine in a cohort" not in facts
     assert "about" in facts["memory"]
@@ -79,7 +79,7 @@ def test_the_probability_of_too_many_byzantine_rows_is_exact() -> None:
     bad = sum(sum(client < 3 for client in cohort) > 1 for cohort in cohorts) / len(cohorts)
     fact = dict(report.facts)["Byzantine in a cohort"]
     assert fact == f"1.5 on average, at most 3; more than the assumed 1 in a round with probability {bad:.3g}"
-    assert warned(f"with probability {bad:.2g} some of the 1 rounds has more than the 1 Byzantine rows", report)
+    assert warned(f"with probability {bad:.2g} some of the 1 rounds has more than the 1 Byzantine updates", report)
     often = looked_at(byzantine=FractionMembers(fraction=0.25), **(attacked | {"rounds": 3}))
     assert warned(f"with probability {1 - (1 - bad) ** 3:.2g} some of the 3 rounds", often)
     enough = looked_at(byzantine=FractionMembers(fraction=0.25), **(attacked | {"rule": Rage(num_byzantine=2)}))
@@ -107,7 +107,7 @@ def test_cohorts_that_are_not_left_to_chance_are_counted() -> None:
     assert (
         dict(listed.facts)["Byzantine in a cohort"] == "1.3 on average, at most 2; more than assumed in 2 of 3 rounds"
     )
-    assert warned("2 of 3 rounds have more Byzantine rows than the rule assumes", listed)
+    assert warned("2 of 3 rounds have more Byzantine updates than the rule assumes", listed)
     turns = looked_at(cohorts=RoundRobinCohorts(), rule=Rage(num_byzantine=2), **liars)
     assert not warned("than the rule assumes", turns)
 

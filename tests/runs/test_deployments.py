@@ -38,12 +38,12 @@ def test_nor_does_the_simulator_continue_one_whose_data_are_known(tmp_path: Path
     with pytest.raises(RunError, match="is a deployment"):
         Run.resume(folder.path)
     with pytest.raises(RunError, match="is a deployment"):
-        next(Run.opened(folder.path).play())
+        next(Run.open(folder.path).play())
 
 
 def test_one_whose_data_are_unknown_cannot_be_opened_with_data(tmp_path: Path) -> None:
     with pytest.raises(MissingDataError, match="with its clients"):
-        Run.opened(deployment(tmp_path / "run").path)
+        Run.open(deployment(tmp_path / "run").path)
 
 
 def test_runs_of_the_simulator_are_no_deployments(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from holdfast.aggregators import Krum, NearestNeighborMixing, Rage
 from holdfast.attacks import SignFlip, Sleeper
 from holdfast.errors import ParameterError, UnknownNameError
 from holdfast.runs import config_from_toml, config_to_toml, read_config, template
-from holdfast.runs.files import assignment, provenance
+from holdfast.runs.files import parse_assignment, provenance
 from holdfast.simulation import ClientOptions, RunConfig
 from holdfast.simulation.tables import NAMED
 
@@ -143,10 +143,10 @@ def test_an_unknown_rule_on_the_command_line_is_refused_with_the_nearest() -> No
 
 
 def test_values_are_toml_or_else_text() -> None:
-    assert assignment("a.b=[1, 2]") == ("a.b", [1, 2])
-    assert assignment("a=true") == ("a", True)
-    assert assignment("a=x=y") == ("a", "x=y")
-    assert assignment("a=") == ("a", "")
+    assert parse_assignment("a.b=[1, 2]") == ("a.b", [1, 2])
+    assert parse_assignment("a=true") == ("a", True)
+    assert parse_assignment("a=x=y") == ("a", "x=y")
+    assert parse_assignment("a=") == ("a", "")
 
 
 def test_files_that_cannot_be_read_say_so(tmp_path: Path) -> None:

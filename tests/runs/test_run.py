@@ -126,7 +126,7 @@ def test_one_run_object_can_be_played_in_parts(tmp_path: Path, whole: RunFolder)
     for rounds in (0, 2, 1):
         part = run.play()
         list(islice(part, rounds))
-        part.close()  # type: ignore[attr-defined]
+        part.close()
     list(run.play())
     assert same_results(run.folder, whole) == []
 
@@ -145,7 +145,7 @@ def test_rounds_after_the_last_checkpoint_are_computed_again(tmp_path: Path) -> 
     again = Run.start(seldom, tmp_path / "again", dataset=classes())
     part = again.play()
     list(islice(part, 2))
-    part.close()  # type: ignore[attr-defined]
+    part.close()
     list(again.play())  # the same federation starts anew, without what clients remember
     assert same_results(again.folder, expected) == []
 
@@ -267,4 +267,4 @@ def test_two_processes_cannot_play_one_run(tmp_path: Path) -> None:
     next(iter(rest))
     with pytest.raises(RunError, match="is working in"):
         next(iter(Run.resume(tmp_path / "run", dataset=classes()).play()))
-    rest.close()  # type: ignore[attr-defined]
+    rest.close()

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from holdfast.reports.comparisons import comparison_report
-from holdfast.sweeps.matrices import Grid, Record, ranking, read_records, run
-from holdfast.sweeps.runs.cells import Plan
+from holdfast.sweeps.matrices import GauntletGrid, GauntletRecord, ranking, read_records, run
+from holdfast.sweeps.runs.cells import CellPlanner
 from holdfast.sweeps.runs.grid import read_grid
-from holdfast.sweeps.runs.results import State, read_results
+from holdfast.sweeps.runs.results import CellState, read_results
 from holdfast.sweeps.store import append_rows
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
@@ -19,21 +19,21 @@ COMPARISONS = [path.name for path in sorted(RESULTS.glob("compare-*"))]
 
 
 @pytest.fixture(scope="module")
-def records(tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
+def records(tmp_path_factory: pytest.TempPathFactory) -> list[GauntletRecord]:
     path = tmp_path_factory.mktemp("old") / "gauntlet.jsonl"
     path.write_bytes(gzip.decompress((RESULTS / "gauntlet-2026-11-16.jsonl.gz").read_bytes()))
     return read_records(path)
 
 
-def test_the_gauntlet_of_old_is_ranked_as_it_was(records: list[Record]) -> None:
+def test_the_gauntlet_of_old_is_ranked_as_it_was(records: list[GauntletRecord]) -> None:
     ranked = {each.rule: each.worst_error for each in ranking(records)}
     assert (len(records), len(ranked)) == (34_728, 30)
     assert ranked["rage"] == pytest.approx(2.12, abs=0.005)
     assert next(iter(ranked)) == "caf"
 
 
-def test_rules_that_join_do_not_make_old_records_anew(records: list[Record], tmp_path: Path) -> None:
-    grid = Grid(
+def test_rules_that_join_do_not_make_old_records_anew(records: list[GauntletRecord], tmp_path: Path) -> None:
+    grid = GauntletGrid(
         rules=("rage", "mean", "clustered+median"), attacks=("none", "alie"), models=("iso",), dims=(10,),
         byzantine_fractions=(0.1,),
     )  # fmt: skip
@@ -51,10 +51,10 @@ def test_rules_that_join_do_not_make_old_records_anew(records: list[Record], tmp
 def test_comparisons_of_old_have_their_report(name: str) -> None:
     results = read_results(RESULTS / name / "results.parquet")
     grid = read_grid(str(RESULTS / name / "grid.toml"))
-    assert {result.state for result in results} <= set(State)
+    assert {result.state for result in results} <= set(CellState)
     assert comparison_report(RESULTS / name).title == grid.title
 
 
 def test_the_cells_of_the_quick_grid_are_those_of_old() -> None:
     old = {result.key for result in read_results(RESULTS / "compare-quick" / "results.parquet")}
-    assert {cell.key for cell in Plan(read_grid(str(RESULTS / "compare-quick" / "grid.toml"))).cells()} == old
+    assert {cell.key for cell in CellPlanner(read_grid(str(RESULTS / "compare-quick" / "grid.toml"))).cells()} == old

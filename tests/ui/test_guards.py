@@ -10,7 +10,7 @@ import pytest
 from tests.ui.folders import begun
 from tests.ui.visits import app_over, visit
 
-from holdfast.ui.guards import HEADERS, Door, cookie_name, is_loopback, names_here
+from holdfast.ui.guards import HEADERS, AccessGuard, cookie_name, is_loopback, names_here
 
 TOKEN = "a-token-of-enough-letters"  # noqa: S105  of a test
 ADDRESSES = (
@@ -95,7 +95,7 @@ def test_two_hosts_are_refused() -> None:
 
     hosts = [(b"host", b"127.0.0.1"), (b"host", b"evil.example")]
     scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": hosts, "scheme": "http"}
-    asyncio.run(Door(behind)(scope, _nothing, send))
+    asyncio.run(AccessGuard(behind)(scope, _nothing, send))
     assert sent[0]["status"] == 421
     assert not reached
 

@@ -11,7 +11,7 @@ import pytest
 from tests.ui.servers import served
 
 from holdfast.errors import ParameterError
-from holdfast.ui.server import Place, checked, listening, serve
+from holdfast.ui.server import PageAddress, check_token, listen, serve
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
@@ -37,18 +37,18 @@ def test_a_port_in_use_is_named_with_the_way_out(tmp_path: Path) -> None:
 
 
 def test_a_server_that_has_just_ended_leaves_its_port(tmp_path: Path) -> None:
-    with listening("127.0.0.1", 0) as first:
+    with listen("127.0.0.1", 0) as first:
         port = first.getsockname()[1]
         with socket.create_connection(("127.0.0.1", port)):
             first.accept()[0].close()
-    with listening("127.0.0.1", port):
+    with listen("127.0.0.1", port):
         pass
 
 
 @pytest.mark.parametrize("host", ["no.such.host.invalid", "192.0.2.1"])
 def test_a_host_that_is_not_here_is_refused(host: str) -> None:
     with pytest.raises(ParameterError, match="--host"):
-        listening(host, 0)
+        listen(host, 0)
 
 
 def test_a_file_is_no_folder_of_runs(tmp_path: Path) -> None:
@@ -58,22 +58,22 @@ def test_a_file_is_no_folder_of_runs(tmp_path: Path) -> None:
 
 
 def test_a_token_is_made_up_for_others_only() -> None:
-    assert checked(None, "127.0.0.1") is None
-    made = checked(None, "0.0.0.0")  # noqa: S104  nothing is bound
+    assert check_token(None, "127.0.0.1") is None
+    made = check_token(None, "0.0.0.0")  # noqa: S104  nothing is bound
     assert made is not None
     assert len(made) >= 32
-    assert made != checked(None, "0.0.0.0")  # noqa: S104
-    assert checked("long-enough", "127.0.0.1") == "long-enough"
+    assert made != check_token(None, "0.0.0.0")  # noqa: S104
+    assert check_token("long-enough", "127.0.0.1") == "long-enough"
 
 
 @pytest.mark.parametrize("token", ["", "short", "with spaces in it", "ümlautümlaut", "a&b=c#de/f"])
 def test_poor_tokens_are_refused_and_not_repeated(token: str) -> None:
     with pytest.raises(ParameterError, match="at least 8") as refused:
-        checked(token, "127.0.0.1")
+        check_token(token, "127.0.0.1")
     assert not token or token not in str(refused.value)
 
 
 def test_the_address_can_be_opened() -> None:
-    assert Place(host="127.0.0.1", port=8750, token=None).address == "http://127.0.0.1:8750/"
-    assert Place(host="::1", port=1, token="abc").address == "http://[::1]:1/?token=abc"  # noqa: S106
-    assert Place(host="0.0.0.0", port=1, token=None).address == f"http://{socket.gethostname()}:1/"  # noqa: S104
+    assert PageAddress(host="127.0.0.1", port=8750, token=None).address == "http://127.0.0.1:8750/"
+    assert PageAddress(host="::1", port=1, token="abc").address == "http://[::1]:1/?token=abc"  # noqa: S106
+    assert PageAddress(host="0.0.0.0", port=1, token=None).address == f"http://{socket.gethostname()}:1/"  # noqa: S104

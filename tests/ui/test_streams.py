@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from tests.ui.folders import append, begun, played
 
 from holdfast.ui.catalogue import Catalogue, id_of
-from holdfast.ui.streams import Audience, Events, list_changes, page_changes
+from holdfast.ui.streams import Events, Listeners, list_changes, page_changes
 from holdfast.ui.views import Views
 
 
@@ -84,16 +84,16 @@ def test_the_list_tells_that_it_changed(tmp_path: Path) -> None:
 
 
 def test_only_so_many_listen_and_who_leaves_makes_room(tmp_path: Path) -> None:
-    audience = Audience(most=2)
+    audience = Listeners(most=2)
 
     async def come_and_go() -> None:
-        listeners = [aiter(audience.hears(page(tmp_path, "nobody")).body_iterator) for _ in range(2)]
+        listeners = [aiter(audience.stream_to(page(tmp_path, "nobody")).body_iterator) for _ in range(2)]
         for each in listeners:
             await anext(each)
         with pytest.raises(HTTPException, match="2 pages are listening already"):
-            audience.hears(page(tmp_path, "nobody"))
+            audience.stream_to(page(tmp_path, "nobody"))
         await listeners[0].aclose()  # type: ignore[attr-defined]
-        audience.hears(page(tmp_path, "nobody"))
+        audience.stream_to(page(tmp_path, "nobody"))
         await listeners[1].aclose()  # type: ignore[attr-defined]
 
     asyncio.run(come_and_go())

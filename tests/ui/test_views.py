@@ -13,15 +13,16 @@ from holdfast.reports.panels import Report
 from holdfast.server.history import RunHistory
 from holdfast.ui import views
 from holdfast.ui.catalogue import Catalogue, id_of
+from holdfast.ui.recent import Recent
 from holdfast.ui.showing import live_report
-from holdfast.ui.views import Recent, Snapshot, Views
+from holdfast.ui.views import PageSnapshot, Views
 
 
 def watched(folder: Path) -> Views:
     return Views(Catalogue(folder, patience=0), patience=0)
 
 
-def seen(views: Views, *names: str) -> Snapshot:
+def seen(views: Views, *names: str) -> PageSnapshot:
     found = views.snapshot(tuple(map(id_of, names)))
     assert found is not None
     return found

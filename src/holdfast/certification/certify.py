@@ -184,7 +184,7 @@ def certify(
     folder = RunFolder.open(path)
     config, records, seen = config_of(folder), list(folder.records()), not is_deployment(folder)
     if config.data.here or dataset is not None:
-        run = Run.opened(path, dataset=dataset)
+        run = Run.open(path, dataset=dataset)
         budget = _budget(run.federation.setting, clients, points)
         basis = _measure(run, request, budget, curvatures, seen=seen)
     else:

@@ -93,7 +93,7 @@ def _write(out: Path, result: Aggregation) -> None:
 def _rule(name: str, bounds: dict[str, Any], settings: list[str], config: Path | None) -> Aggregator:
     """Return the rule that the options describe."""
     from holdfast.aggregators import RULES
-    from holdfast.runs.files import assignment
+    from holdfast.runs.files import parse_assignment
 
     if config is not None:
         if bounds or settings or name != "rage":
@@ -101,7 +101,7 @@ def _rule(name: str, bounds: dict[str, Any], settings: list[str], config: Path |
                 f"--config {str(config)!r} describes the whole rule; leave out the other options of the rule"
             )
         return RULES.from_table(_table(config))
-    parameters = dict(assignment(text) for text in settings)
+    parameters = dict(parse_assignment(text) for text in settings)
     for key, value in bounds.items():
         if parameters.setdefault(key, value) != value:
             raise ParameterError(f"--{key.replace('_', '-')} {value} contradicts --set {key}={parameters[key]}")
@@ -110,12 +110,9 @@ def _rule(name: str, bounds: dict[str, Any], settings: list[str], config: Path |
 
 def _table(config: Path) -> dict[str, Any]:
     """Return the one table [rule] of a TOML file."""
-    from holdfast.runs.files import parsed
+    from holdfast.runs.files import read_toml
 
-    try:
-        document = parsed(config.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ParameterError(f"cannot read {str(config)!r} as text: {error}") from None
+    document = read_toml(config, "the rule in")
     table = document.get("rule")
     if set(document) != {"rule"} or not isinstance(table, dict):
         raise ParameterError(f"expected one table [rule] in {str(config)!r}, got the keys {sorted(document)}")
@@ -126,11 +123,11 @@ def _facts(result: Aggregation, out: Path | None) -> Iterator[tuple[str, str]]:
     """Yield the evidence for people."""
     yield "clients", f"{len(result.kept)}, of which {result.num_byzantine} assumed Byzantine at the most"
     yield "stopped because", str(result.stop)
-    yield "unusable rows", _listed((~result.usable).nonzero().flatten().tolist())
+    yield "unusable updates", _listed((~result.usable).nonzero().flatten().tolist())
     yield "removed clients", _listed(result.removed)
     yield "half their weight lost", _listed([i for i in result.distrusted if bool(result.kept[i])])
     if result.spread is not None:
-        yield "spread of the kept rows", f"{result.spread:.6g} (largest variance in any direction)"
+        yield "spread of the kept updates", f"{result.spread:.6g} (largest variance in any direction)"
     if result.certificate is not None:
         bound = result.certificate.error_bound()
         yield "error at most", f"{bound:.6g} if the honest spread σ₀ is {result.certificate.sigma0:.6g}"

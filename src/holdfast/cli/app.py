@@ -25,7 +25,7 @@ from holdfast.cli.show import show
 from holdfast.cli.ui import ui
 
 app = typer.Typer(
-    help="Federated learning that keeps learning when some of the clients lie.",
+    help="Federated learning that keeps learning when some of the clients are Byzantine.",
     no_args_is_help=True,
     rich_markup_mode="markdown",  # lines of a docstring are wrapped once, and a table [rule] is no style
     pretty_exceptions_enable=False,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 from holdfast.aggregators import RULES, Aggregator
-from holdfast.attacks import ATTACKS
+from holdfast.attacks import ATTACKS, Attack
 from holdfast.cli.init import starting_text
-from holdfast.cli.list import parameters, summary
+from holdfast.cli.list import member_names, parameters, summary
 from holdfast.data import DATASETS
 from holdfast.models import MODELS
 from holdfast.partitions import PARTITIONS
@@ -25,20 +26,20 @@ RULES_INTRODUCTION = f"""# Rules
 {GENERATED}
 [Which rule when, and what is left out](choosing.md) · [names and values in other libraries](peers.md).
 
-Every rule is a pure map from a K × d matrix to an `Aggregation`; it drops unusable rows (NaN, Inf, overflowing squares)
-and counts them against f, the assumed number of Byzantine rows: `num_byzantine`, or `byzantine_fraction` of the rows
-received. Wrappers take a rule inside and are written before it: `nnm+krum`. *Does not keep* names what most rules keep:
-permutation (reordering clients only reorders verdicts), translation and scaling (a common shift or factor moves the
-update alike), rotation, hull (the update lies within the rows in every coordinate), idempotence (equal rows give that
-row), linearity (the update is a weighted sum of the rows).
+Every rule is a pure map from a K × d matrix to an `Aggregation`; it drops unusable updates (NaN, Inf, overflowing
+squares) and counts them against f, the assumed number of Byzantine updates: `num_byzantine`, or `byzantine_fraction` of
+the updates received. Wrappers take a rule inside and are written before it: `nnm+krum`. *Does not keep* names what most
+rules keep: permutation (reordering clients only reorders verdicts), translation and scaling (a common shift or factor
+moves the update alike), rotation, hull (the result lies within the updates in every coordinate), idempotence (equal
+updates give that update), linearity (the result is a weighted sum of the updates).
 """
 ATTACKS_INTRODUCTION = f"""# Attacks
 
 {GENERATED}
 
-Every attack is a pure map from an `AdversaryView` to one row per Byzantine client. The view decides what the adversary
-may know: own (what its clients would send if they were honest), honest (what the honest clients send), rule (the
-server's rule); an attack that must know more is refused. Attacks with an attack inside are written before it:
+Every attack is a pure map from an `AdversaryView` to one update per Byzantine client. The view decides what the
+adversary may know: own (what its clients would send if they were honest), honest (what the honest clients send), rule
+(the server's rule); an attack that must know more is refused. Attacks with an attack inside are written before it:
 `sleeper+sign-flip`, `optimal+alie`. Who is Byzantine in which round is a `Membership`: `FixedMembers`,
 `FractionMembers`, or `ChangingMembers`, drawn anew in every round.
 """
@@ -79,35 +80,10 @@ Byzantine, who is asked and how the step size changes, below.
 """
 
 
-def rules_page() -> str:
-    """Return docs/rules.md."""
-    lines = [RULES_INTRODUCTION]
-    for name, kind in RULES.items():
-        rule = RULES.example(name, num_byzantine=1)
-        facts = [
-            f"`{kind.__name__}`",
-            f"defined in {kind.citation}",
-            f"needs {_rows_needed(rule)}",
-            *_listed("must know", kind.needs),
-            *_listed("does not keep", rule.breaks()),
-        ]
-        lines += _entry(name, kind, facts)
-    return "\n".join(lines)
-
-
-def attacks_page() -> str:
-    """Return docs/attacks.md."""
-    lines = [ATTACKS_INTRODUCTION]
-    for name, kind in ATTACKS.items():
-        needs = _listed("must know", kind.needs) or ["must know nothing"]
-        lines += _entry(name, kind, [f"`{kind.__name__}`", kind.citation, *needs, *_listed("makes use of", kind.uses)])
-    return "\n".join(lines)
-
-
 def configuration_page() -> str:
     """Return docs/configuration.md."""
     titles = {
-        "byzantine": "[byzantine]: who lies",
+        "byzantine": "[byzantine]: who is Byzantine",
         "cohorts": "[cohorts]: who is asked",
         "schedule": "[schedule]: the step size over the rounds",
     }
@@ -119,27 +95,27 @@ def configuration_page() -> str:
     return "\n".join(lines)
 
 
-def _page(introduction: str, table: Mapping[str, type[Any]]) -> str:
-    """Return a page with a section for every class of a table, each with its citation."""
+def _rule_facts(name: str, kind: type[Aggregator]) -> list[str]:
+    rule = RULES.example(name, num_byzantine=1)
+    needs = [f"needs {_rows_needed(rule)}", *_listed("must know", kind.needs)]
+    return [f"defined in {kind.citation}", *needs, *_listed("does not keep", rule.breaks())]
+
+
+def _attack_facts(_: str, kind: type[Attack]) -> list[str]:
+    needs = _listed("must know", kind.needs) or ["must know nothing"]
+    return [kind.citation, *needs, *_listed("makes use of", kind.uses)]
+
+
+def _citation(_: str, kind: type[Any]) -> list[str]:
+    return [kind.citation]
+
+
+def _page(introduction: str, table: Mapping[str, type[Any]], facts: Callable[[str, type[Any]], list[str]]) -> str:
+    """Return a page with a section for every class of a table."""
     lines = [introduction]
     for name, kind in table.items():
-        lines += _entry(name, kind, [f"`{kind.__name__}`", kind.citation])
+        lines += _entry(name, kind, [f"`{kind.__name__}`", *facts(name, kind)])
     return "\n".join(lines)
-
-
-def datasets_page() -> str:
-    """Return docs/datasets.md."""
-    return _page(DATASETS_INTRODUCTION, DATASETS)
-
-
-def models_page() -> str:
-    """Return docs/models.md."""
-    return _page(MODELS_INTRODUCTION, MODELS)
-
-
-def partitions_page() -> str:
-    """Return docs/partitions.md."""
-    return _page(PARTITIONS_INTRODUCTION, PARTITIONS)
 
 
 def _entry(name: str, kind: type[ValueObject], facts: list[str], level: int = 2) -> list[str]:
@@ -149,11 +125,11 @@ def _entry(name: str, kind: type[ValueObject], facts: list[str], level: int = 2)
 
 PAGES: Mapping[str, Callable[[], str]] = MappingProxyType(
     {
-        "rules.md": rules_page,
-        "attacks.md": attacks_page,
-        "datasets.md": datasets_page,
-        "models.md": models_page,
-        "partitions.md": partitions_page,
+        "rules.md": partial(_page, RULES_INTRODUCTION, RULES, _rule_facts),
+        "attacks.md": partial(_page, ATTACKS_INTRODUCTION, ATTACKS, _attack_facts),
+        "datasets.md": partial(_page, DATASETS_INTRODUCTION, DATASETS, _citation),
+        "models.md": partial(_page, MODELS_INTRODUCTION, MODELS, _citation),
+        "partitions.md": partial(_page, PARTITIONS_INTRODUCTION, PARTITIONS, _citation),
         "configuration.md": configuration_page,
     }
 )
@@ -162,11 +138,11 @@ PAGES: Mapping[str, Callable[[], str]] = MappingProxyType(
 def _rows_needed(rule: Aggregator) -> str:
     """Return the smallest cohort as a formula in f, which is linear from f = 1 on for every rule."""
     if any(isinstance(getattr(rule, name), Aggregator) for name in type(rule).model_fields):
-        return "as many rows as the rule inside"
+        return "as many updates as the rule inside"
     one, two = rule.smallest_cohort(1), rule.smallest_cohort(2)
     slope = two - one
     factor = "" if slope == 1 else f"{slope} "
-    return f"{factor}f + {one - slope} rows" if slope else "1 row"
+    return f"{factor}f + {one - slope} updates" if slope else "1 update"
 
 
 def _parameters(kind: type[ValueObject]) -> list[str]:
@@ -179,5 +155,5 @@ def _parameters(kind: type[ValueObject]) -> list[str]:
 
 
 def _listed(what: str, members: Iterable[Enum]) -> list[str]:
-    names = ", ".join(sorted(member.name.lower().replace("_", " ") for member in members))
+    names = member_names(members)
     return [f"{what} {names}"] if names else []

@@ -1,4 +1,4 @@
-"""`holdfast certify`: whether a run kept to the theorems' assumptions, and to what they promise."""
+"""`holdfast certify`: whether a run kept to the theorems' assumptions, and to what they guarantee."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def certify(
     sigma0: Annotated[
         float | None,
         typer.Option(
-            help="The honest spread (a standard deviation) to ask the certificates about; what the rule was told or "
+            help="The honest spread (a standard deviation) to ask the certificates about; what the rule was given or "
             "found, if left out."
         ),
     ] = None,
     slack: Annotated[
         float | None,
-        typer.Option(help="ε′, the share of a cohort set aside for unlucky honest rows; chosen if left out."),
+        typer.Option(help="ε′, the share of a cohort set aside for unlucky honest updates; chosen if left out."),
     ] = None,
     failure: Annotated[float, typer.Option(help="How likely the run may be to leave its guarantee.")] = 0.01,
     smoothness: Annotated[float | None, typer.Option(help=f"L of F; {_REMOTE}.")] = None,
@@ -76,8 +76,8 @@ def certify(
     are checked and their bounds stated. There is no plot then. With a twin in its configuration it is measured like any
     run, but nobody knows who was Byzantine, so nothing can be contradicted.
 
-    Where it "says nothing", a statement promises nothing of this run, so that the run kept to it means nothing: its
-    failure probability is 1, or honest rows spread more than the σ₀ that it rests on in most measured rounds.
+    Where it "says nothing", a statement guarantees nothing for this run, so that the run kept to it means nothing: its
+    failure probability is 1, or honest updates spread more than the σ₀ that it rests on in most measured rounds.
 
     Exit code 0 if nothing contradicts what is proved, 1 if a bound was exceeded although all its conditions held and
     the theorem leaves that a probability of 1 % at most.
@@ -96,7 +96,7 @@ def certify(
     request = PlanRequest(problem=problem, protocol=protocol, slack=slack, failure=failure)
     with Console(stderr=True).status("looking at the run"):
         found = judge(path, request=request, clients=clients, points=points, curvatures=curvatures, sigma0=sigma0)
-    where = None if found.models is None else _drawn(found, plot)
+    where = None if found.models is None else _write_plot(found, plot)
     if as_json:
         typer.echo(json.dumps(found.as_dict(), allow_nan=False))
     else:
@@ -122,7 +122,7 @@ def _check_options(path: Path, given: list[str], plot: Path | None) -> None:
         )
 
 
-def _drawn(found: Certification, plot: Path | None) -> str:
+def _write_plot(found: Certification, plot: Path | None) -> str:
     """Write the plot and say where; or say why there is none, unless it was asked for and cannot be written."""
     from holdfast.reports.render.image import write_picture
     from holdfast.reports.sections.theory import bound_panel, filter_panel

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.folders import usual_jobs
+from holdfast.cli.folders import default_jobs
 from holdfast.cli.run import Jobs, Settings
 
 
@@ -17,7 +17,7 @@ def check(
     jobs: Jobs = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with code 1 if there is a warning.")] = False,
 ) -> None:
-    """Show what a configuration resolves to, the memory it will need, and what it cannot promise. Runs nothing.
+    """Show what a configuration resolves to, the memory it will need, and what it cannot guarantee. Runs nothing.
 
     Loads the data. Exit code 0, or 2 if the configuration cannot run.
     """
@@ -27,7 +27,7 @@ def check(
     from holdfast.runs.check import check as look
 
     chosen = read_config(config, set_ or [])
-    report = look(chosen, jobs=jobs or usual_jobs(chosen.device))
+    report = look(chosen, jobs=jobs or default_jobs(chosen.device))
     terminal.show(facts_table("check", str(config), report.facts))
     for warning in report.warnings:
         terminal.show(Text(key="warning", title="", paragraphs=(f"warning: {warning}",), tone=Tone.WARNING))

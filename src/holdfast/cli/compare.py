@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from holdfast.cli.folders import usual_jobs
+from holdfast.cli.folders import default_jobs
 from holdfast.cli.progress import Lane, watcher
-from holdfast.errors import RunError
 from holdfast.wording import harmless, plural
 
 if TYPE_CHECKING:
@@ -31,24 +29,25 @@ def compare(
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Processes to use; one per core, at most 8, if left out.")
     ] = None,
-    ray: Annotated[str | None, typer.Option(help="Play on the Ray cluster at this address, such as auto.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Play at most so many cells.")] = None,
+    ray: Annotated[str | None, typer.Option(help="Run on the Ray cluster at this address, such as auto.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Run at most so many cells.")] = None,
     minutes: Annotated[float | None, typer.Option(min=0.0, help="Begin no cell after so many minutes.")] = None,
-    show: Annotated[bool, typer.Option("--show", help="Play nothing; show what there is.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Play nothing; say how many cells there are.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Run nothing; show what there is.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Run nothing; say how many cells there are.")] = False,
 ) -> None:
     """Train with every rule under every attack in every setting of a grid, and rank the rules by their worst case.
 
-    Cells are played side by side. A cell that is done is never played again, whatever else changes in the grid; one
+    Cells run side by side. A cell that is done is never run again, whatever else changes in the grid; one
     that was interrupted goes on from where it was; one that fails is noted and tried again the next time. The results
     are in OUT/results.parquet; `holdfast report OUT` makes a page of them.
 
     Exit code 0, or 2 if the grid cannot be compared, or 1 if cells failed, or 130 if it was stopped by Ctrl-C.
     """
-    _check_extra()
     from holdfast.sweeps.runs.comparison import Comparison
     from holdfast.sweeps.runs.grid import read_grid
+    from holdfast.sweeps.runs.results import require_polars
 
+    require_polars()
     folder = out if out is not None else COMPARISONS / Path(grid).stem
     comparison = Comparison(read_grid(grid), folder)
     if dry_run:
@@ -68,20 +67,15 @@ def compare(
         raise typer.Exit(1)
 
 
-def _check_extra() -> None:
-    if find_spec("polars") is None:
-        raise RunError("polars is not installed, and a comparison needs it: pip install 'holdfast[compare]'")
-
-
 def _pool(jobs: int | None, ray: str | None) -> Pool:
     from holdfast.sweeps.pool import WorkerProcesses
     from holdfast.sweeps.ray import RayCluster
 
-    return WorkerProcesses(jobs=jobs or usual_jobs()) if ray is None else RayCluster(address=ray)
+    return WorkerProcesses(jobs=jobs or default_jobs()) if ray is None else RayCluster(address=ray)
 
 
 def _play(comparison: Comparison, pool: Pool, limit: int | None, seconds: float | None) -> int:
-    """Play the comparison and show how far it is; return how many cells have failed."""
+    """Run the comparison and show how far it is; return how many cells have failed."""
     failed = 0
     with watcher({"": Lane(0, noun="cell")}) as watch:
         for stage in comparison.play(pool, limit=limit, seconds=seconds):
@@ -90,8 +84,8 @@ def _play(comparison: Comparison, pool: Pool, limit: int | None, seconds: float 
                 what = ", ".join(f"{key} {value}" for key, value in stage.last.settings.items())
                 watch.note(f"failed: {harmless(what, limit=200)}: {harmless(stage.reason, limit=200)}")
             done = stage.finished + stage.failed
-            told = {"failed": stage.failed, "refused": stage.refused}
-            words = ", ".join(f"{count:,} {what}" for what, count in told.items() if count)
+            counts = {"failed": stage.failed, "refused": stage.refused}
+            words = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
             watch.count("", done, done + stage.left, words)
     return failed
 
@@ -99,10 +93,10 @@ def _play(comparison: Comparison, pool: Pool, limit: int | None, seconds: float 
 def _say_how_many(comparison: Comparison) -> None:
     stage = comparison.stage(0)
     left = len(comparison.runs) - stage.finished
-    refused = f"; {stage.refused} refused by their rules, which need more rows" if stage.refused else ""
+    refused = f"; {stage.refused} refused by their rules, which need more updates" if stage.refused else ""
     typer.echo(
         f"{plural(len(comparison.cells), 'point')} of the grid, {plural(stage.total, 'different run')}{refused}; "
-        f"{stage.finished} done in {comparison.path}, {left} to play"
+        f"{stage.finished} done in {comparison.path}, {left} to run"
     )
 
 

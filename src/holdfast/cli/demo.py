@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from holdfast.cli.folders import reserved, usual_jobs
+from holdfast.cli.folders import default_jobs, reserve_folder
 from holdfast.cli.following import follow
 from holdfast.cli.progress import Lane, watcher
 from holdfast.cli.run import Jobs
@@ -28,11 +28,11 @@ def demo(
     rounds: Annotated[int, typer.Option(min=1, help="How many rounds; the mean breaks down after some 100.")] = 200,
     jobs: Jobs = None,
 ) -> None:
-    """Train on handwritten digits while a fifth of 100 clients lie: the plain mean against RAGE, side by side.
+    """Train on handwritten digits with 20 Byzantine clients of 100: the plain mean against RAGE, side by side.
 
-    40 of the 100 clients take part in a round, with 5 local steps each; their data differ (Dirichlet 0.5). The liars
-    send "a little is enough" (Baruch et al. 2019, z = 1.5). Takes about half a minute on two cores and needs no
-    download; the runs stay in runs/demo-1 (or -2, …), and with them report.html, a page to look at.
+    40 of the 100 clients take part in a round, with 5 local steps each; their data differ (Dirichlet 0.5). The
+    Byzantine ones send "a little is enough" (Baruch et al. 2019, z = 1.5). Takes about half a minute on two cores and
+    needs no download; the runs stay in runs/demo-1 (or -2, …), and with them report.html, a page to look at.
     """
     console = Console(stderr=True)
     console.print("Loading torch and the data …", highlight=False)
@@ -40,11 +40,11 @@ def demo(
     from holdfast.reports.render import terminal
     from holdfast.server.history import open_run
 
-    folder = reserved("demo")
-    runs = program.start(folder, seed=seed, rounds=rounds, jobs=jobs or usual_jobs())
+    folder = reserve_folder("demo")
+    runs = program.start(folder, seed=seed, rounds=rounds, jobs=jobs or default_jobs())
     console.print(
-        "100 clients hold the digits, 20 of them lie (a little is enough, z = 1.5); 40 take part in a round.\n"
-        "Three servers: one takes the mean, one RAGE; the oracle knows who lies and takes the mean of the others.",
+        "100 clients hold the digits, 20 of them Byzantine (a little is enough, z = 1.5); 40 take part in a round.\n"
+        "Three servers: the mean, RAGE, and an oracle that knows who is Byzantine and takes the mean of the others.",
         highlight=False,
         soft_wrap=True,
     )
@@ -66,7 +66,7 @@ def demo_table(histories: Mapping[str, RunHistory]) -> Table:
     return Table(
         key="demo",
         title="digits, 100 clients, 20 of them Byzantine (a little is enough, z = 1.5)",
-        caption="oracle: the mean of the honest rows only, by a server that knows who lies.",
+        caption="oracle: the mean of the honest updates only, by a server that knows who is Byzantine.",
         columns=(
             Column(title="server"),
             Column(title=f"test accuracy, last {plural(late, 'round')}", unit=Unit.PERCENT),
@@ -114,7 +114,7 @@ def _report(console: Console, folder: Path) -> None:
 
     try:
         with Console(stderr=True).status("drawing the report"):
-            told = f"Look at the report: {report(folder, guarantee=False)}"
+            text = f"Look at the report: {report(folder, guarantee=False)}"
     except RunError as error:
-        told = f"No report: {error}"
-    console.print(told, style="bold", highlight=False, soft_wrap=True, markup=False)
+        text = f"No report: {error}"
+    console.print(text, style="bold", highlight=False, soft_wrap=True, markup=False)

@@ -59,9 +59,9 @@ def export(
         else:
             where = f"run {to_mlflow(path, out or _STORE, experiment=experiment or EXPERIMENT)}"
         console.print(f"{harmless(path)}: {harmless(where)}")
-    shown = f"tensorboard --logdir {out or _EVENTS}" if to is Tool.TENSORBOARD else _mlflow_command(out or _STORE)
-    console.print(f"see them with: {harmless(shown)}")
-
-
-def _mlflow_command(store: str) -> str:
-    return f"mlflow ui --backend-store-uri {store}"
+    viewer = (
+        f"tensorboard --logdir {out or _EVENTS}"
+        if to is Tool.TENSORBOARD
+        else f"mlflow ui --backend-store-uri {out or _STORE}"
+    )
+    console.print(f"see them with: {harmless(viewer)}")

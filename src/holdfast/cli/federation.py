@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from holdfast.cli.folders import reserved
+from holdfast.cli.folders import reserve_folder
 from holdfast.cli.progress import Lane, watcher
 from holdfast.cli.show import show
-from holdfast.errors import HoldfastError, ParameterError, RunError
+from holdfast.errors import HoldfastError, ParameterError
 from holdfast.wording import plural
 
 if TYPE_CHECKING:
-    from holdfast.cli.progress import Watcher
     from holdfast.deploy import RunStatus, SubmittedRun
     from holdfast.deploy.deployment import NodeStatus
     from holdfast.reports.panels import Value
+    from holdfast.server.record import RoundRecord
 
 app = typer.Typer(
     help="Start, use and stop a Flower federation on this machine: a SuperLink and SuperNodes on loopback. "
@@ -57,7 +57,7 @@ def up(
         typer.Option(
             "--set",
             metavar="NODE.KEY=VALUE",
-            help="Tell a node something in its node config: 2.name=Zurich, 0.delay=1.5. Every node is told "
+            help="Set a value in the node config of a node: 2.name=Zurich, 0.delay=1.5. Every node has "
             "partition-id, num-partitions and name (its number); repeatable.",
         ),
     ] = None,
@@ -133,7 +133,7 @@ def run(
 ) -> None:
     """Run a Flower app on the federation and show its rounds as they come.
 
-    An app with the settings run-folder and nodes is told where its run lies and who the nodes are; its rounds are shown
+    An app with the settings run-folder and nodes learns where its run is and who the nodes are; its rounds are shown
     on stderr, and what came of it at the end. Of other apps the log is shown. Ctrl-C stops the run.
 
     Exit code 0, or 1 if the run failed, or 2 if it could not start, was stopped by --timeout or the SuperLink stayed
@@ -151,10 +151,10 @@ def run(
     place = _run_folder(application, known, settings, out)
     if "nodes" in known:
         settings.setdefault("nodes", str(deployment.folder.roster))
-    with _interruptible(), _unless_empty(place):
+    with _interruptible(), _removed_if_empty(place):
         submitted = deployment.submit(application, settings)
         _say(f"run {submitted.run_id}: {place or application}", quiet=quiet)
-        status = _watched(submitted, place, _rounds({**known, **settings}), timeout, quiet=quiet)
+        status = _watch(submitted, place, _rounds({**known, **settings}), timeout, quiet=quiet)
         _report(submitted, status, place, quiet=quiet)
 
 
@@ -175,7 +175,7 @@ def status(folder: Folder = FOLDER) -> None:
     console.print(f"SuperLink: 127.0.0.1:{found.port}, {mode}, {link}", highlight=False)
     if found.note:
         console.print(found.note, highlight=False, markup=False)
-    titles = ("node", "name", "state", "process", "node id", "told besides")
+    titles = ("node", "name", "state", "process", "node id", "other settings")
     rows = tuple(_status_row(index, node) for index, node in enumerate(found.nodes))
     terminal.show(Table(key="nodes", title="", columns=tuple(Column(title=title) for title in titles), rows=rows))
     for run_id, state in found.runs.items():
@@ -187,8 +187,8 @@ def status(folder: Folder = FOLDER) -> None:
 def _status_row(index: int, node: NodeStatus) -> tuple[Value, ...]:
     state = "online" if node.online else "starting or cut off" if node.pid else "does not run"
     usual = {"partition-id", "num-partitions", "name"}
-    told = ", ".join(f"{key}={value}" for key, value in node.config.items() if key not in usual)
-    return index, str(node.client), state, node.pid or None, str(node.node_id) if node.node_id else None, told
+    others = ", ".join(f"{key}={value}" for key, value in node.config.items() if key not in usual)
+    return index, str(node.client), state, node.pid or None, str(node.node_id) if node.node_id else None, others
 
 
 @app.command("down")
@@ -240,9 +240,9 @@ def _node_configs(byzantine: list[str], settings: list[str]) -> dict[int, dict[s
 
 
 def _settings(texts: list[str]) -> dict[str, Any]:
-    from holdfast.runs.files import assignment
+    from holdfast.runs.files import parse_assignment
 
-    return dict(assignment(text) for text in texts)
+    return dict(parse_assignment(text) for text in texts)
 
 
 def _run_folder(application: Path, known: dict[str, Any], settings: dict[str, Any], out: Path | None) -> Path | None:
@@ -251,31 +251,31 @@ def _run_folder(application: Path, known: dict[str, Any], settings: dict[str, An
         return None
     if out is None and settings.get("run-folder"):
         out = Path(settings["run-folder"])
-    place = out if out is not None else reserved(application.resolve().name)
+    place = out if out is not None else reserve_folder(application.resolve().name)
     settings["run-folder"] = str(place.absolute())
     return place
 
 
-def _watched(
+def _watch(
     submitted: SubmittedRun, place: Path | None, rounds: int, timeout: float | None, *, quiet: bool
 ) -> RunStatus:
     """Follow a run to its end; stop it if somebody wishes so, or the time is over."""
-    shown = watcher({"": Lane(rounds, _rounds_done(place))}, quiet=quiet or place is None)
+
+    def show_new_rounds() -> None:
+        for record in _records(place, lane.done):
+            shown.add_round("", record)
+
     try:
-        with shown:
-            for status in submitted.follow(timeout):
-                if place is not None:
-                    _show_new(shown, place)
-                if status is not None:
-                    return status
+        lane = Lane(rounds, len(list(_records(place, 0))))
+        with watcher({"": lane}, quiet=quiet or place is None) as shown:
+            return submitted.wait(timeout, look=show_new_rounds)
     except (KeyboardInterrupt, HoldfastError):
         submitted.stop()
         raise
-    raise RunError(f"run {submitted.run_id} was not followed to its end")
 
 
 @contextmanager
-def _unless_empty(place: Path | None) -> Iterator[None]:
+def _removed_if_empty(place: Path | None) -> Iterator[None]:
     """Keep the folder that was made for a run, unless nothing came of it."""
     try:
         yield
@@ -291,21 +291,12 @@ def _rounds(settings: dict[str, Any]) -> int:
     return rounds if isinstance(rounds, int) and rounds > 0 else 1
 
 
-def _rounds_done(place: Path | None) -> int:
+def _records(place: Path | None, done: int) -> Iterator[RoundRecord]:
+    """Yield the rounds of a run that are written down, but for those that were done before."""
     from holdfast.server.folder import RunFolder
 
-    if place is None or not (place / "rounds.jsonl").is_file():
-        return 0
-    return RunFolder(place).num_rounds()
-
-
-def _show_new(shown: Watcher, place: Path) -> None:
-    """Show the rounds that were written down since."""
-    from holdfast.server.folder import RunFolder
-
-    if (place / "rounds.jsonl").is_file():
-        for record in islice(RunFolder(place).records(), shown.lanes[""].done, None):
-            shown.saw("", record)
+    if place is not None and (place / "rounds.jsonl").is_file():
+        yield from islice(RunFolder(place).records(), done, None)
 
 
 def _report(submitted: SubmittedRun, status: RunStatus, place: Path | None, *, quiet: bool) -> None:

@@ -17,7 +17,7 @@ MOST_JOBS = 8
 """More processes are used only if somebody asks for them."""
 
 
-def reserved(stem: str) -> Path:
+def reserve_folder(stem: str) -> Path:
     """Make and return the first of runs/stem-1, runs/stem-2, … that does not exist.
 
     Raises:
@@ -40,7 +40,7 @@ def reserved(stem: str) -> Path:
             return path
 
 
-def one_run(path: Path) -> Path:
+def require_run(path: Path) -> Path:
     """Return the folder itself; refuse one that is not a run and holds some.
 
     Raises:
@@ -56,7 +56,7 @@ def one_run(path: Path) -> Path:
     raise RunError(f"{str(path)!r} is not a run but holds {plural(len(found), 'run')}; give one of them: {names}{more}")
 
 
-def usual_jobs(device: str = "cpu") -> int:
+def default_jobs(device: str = "cpu") -> int:
     """Return how many processes to use if nobody says: one per core that this process may use, at most eight.
 
     One on other devices than the CPU, and where processes cannot be forked.

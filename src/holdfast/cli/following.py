@@ -1,12 +1,12 @@
-"""Runs as they are played: shown round by round, stopped by a signal between two rounds."""
+"""Runs in progress: shown round by round, stopped by a signal between two rounds."""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, closing
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Self, final
 
 if TYPE_CHECKING:
@@ -35,17 +35,15 @@ class Stopper:
     def __enter__(self) -> Self:
         """Listen."""
         for each in SIGNALS:
-            self._before[each] = signal.signal(each, self._heard)
+            self._before[each] = signal.signal(each, self._on_signal)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Leave the signals to those who had them before."""
         for each, handler in self._before.items():
             signal.signal(each, handler)
 
-    def _heard(self, number: int, frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
         del frame
         if os.getpid() != self._process:
             return
@@ -67,10 +65,10 @@ def follow(runs: Mapping[str, Run], watcher: Watcher) -> int | None:
     Returns:
         The signal that ended this before all was done; None if none did.
     """
-    with Stopper(watcher.stopping) as stopper:
+    with Stopper(watcher.announce_stop) as stopper:
         try:
             with watcher, ExitStack() as stack:
-                playing = {name: stack.enter_context(closing(_closable(run.play()))) for name, run in runs.items()}
+                playing = {name: stack.enter_context(closing(run.play())) for name, run in runs.items()}
                 return _in_turn(runs, playing, watcher, stopper)
         except KeyboardInterrupt:
             return stopper.signal
@@ -82,23 +80,18 @@ def _in_turn(
     watcher: Watcher,
     stopper: Stopper,
 ) -> int | None:
-    told: list[str] = []
+    noted: list[str] = []
     while playing:
         for name, rounds in list(playing.items()):
             record = next(rounds, None)
             for note in runs[name].notes:
-                if note not in told:
-                    told.append(note)
+                if note not in noted:
+                    noted.append(note)
                     watcher.note(note)
             if record is None:
                 del playing[name]
                 continue
-            watcher.saw(name, record)
+            watcher.add_round(name, record)
             if stopper.signal is not None and not watcher.complete:
                 return stopper.signal
     return None
-
-
-def _closable(rounds: Iterator[RoundRecord]) -> Generator[RoundRecord, None, None]:
-    """Yield the rounds; whoever closes this closes them, which ends the workers and unlocks the folder."""
-    yield from rounds

@@ -12,7 +12,7 @@ from holdfast.cli.progress import Lane, watcher
 from holdfast.errors import ParameterError, find
 
 if TYPE_CHECKING:
-    from holdfast.sweeps.matrices import Grid, Record
+    from holdfast.sweeps.matrices import GauntletGrid, GauntletRecord
 
 
 def gauntlet(
@@ -24,7 +24,7 @@ def gauntlet(
         str | None, typer.Option(help="Attacks, likewise, such as alie,optimal+ipm; `all` for the full list.")
     ] = None,
     models: Annotated[
-        str | None, typer.Option(help="Of iso,power,clusters,heavy,rare; file:PATH.npy for recorded honest rows.")
+        str | None, typer.Option(help="Of iso,power,clusters,heavy,rare; file:PATH.npy for recorded honest updates.")
     ] = None,
     cohort_sizes: Annotated[str | None, typer.Option(help="Numbers of clients K, separated by commas.")] = None,
     dims: Annotated[str | None, typer.Option(help="Dimensions d, separated by commas.")] = None,
@@ -42,9 +42,9 @@ def gauntlet(
     """Try every rule against every attack on matrices, without training, and rank the rules by their worst case.
 
     The error is the distance of the update to the mean of the honest clients in units of σ₀ √ε: σ₀ is the largest
-    standard deviation of honest rows in any direction, ε the share of Byzantine clients.
+    standard deviation of honest updates in any direction, ε the share of Byzantine clients.
 
-    `holdfast list rules` and `holdfast list attacks` name them all; rage-known and rage-exact are told the true σ₀.
+    `holdfast list rules` and `holdfast list attacks` name them all; rage-known and rage-exact know the true σ₀.
     """
     from holdfast.sweeps.matrices import read_records, run
 
@@ -63,7 +63,7 @@ def gauntlet(
     grid = _grid(preset, {key: value for key, value in changes.items() if value is not None})
     grid.check()
     cells = list(grid.cells())
-    records: list[Record] = []
+    records: list[GauntletRecord] = []
     with watcher({"": Lane(len(cells), noun="cell")}) as watch:
         for place, done in enumerate(run(grid, seed=seed, out=out, jobs=jobs), 1):
             records += done
@@ -71,7 +71,7 @@ def gauntlet(
     _report(records, out, as_json=as_json)
 
 
-def _report(records: Sequence[Record], out: Path | None, *, as_json: bool) -> None:
+def _report(records: Sequence[GauntletRecord], out: Path | None, *, as_json: bool) -> None:
     """Print the ranking."""
     from holdfast.sweeps.matrices import ranking
 
@@ -90,14 +90,14 @@ def _report(records: Sequence[Record], out: Path | None, *, as_json: bool) -> No
         typer.echo(f"{len(records)} records in {out}.")
 
 
-def _grid(preset: str, changes: dict[str, Any]) -> Grid:
-    from holdfast.sweeps.matrices import GRIDS, Grid
+def _grid(preset: str, changes: dict[str, Any]) -> GauntletGrid:
+    from holdfast.sweeps.matrices import GRIDS, GauntletGrid
 
     if changes.get("attacks") == ("all",):
         changes["attacks"] = GRIDS["full"].attacks
     if changes.get("rules") == ("all",):
         changes["rules"] = GRIDS["full"].rules
-    return Grid(**{**dict(find("preset", preset, GRIDS)), **changes})
+    return GauntletGrid(**{**dict(find("preset", preset, GRIDS)), **changes})
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:

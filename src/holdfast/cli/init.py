@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from holdfast.simulation import RunConfig
 
 ASSUMED = 0.3
-"""Share of Byzantine rows that a rule is told to expect where a fifth of the clients lie and the cohorts vary."""
+"""Share of Byzantine updates that a rule assumes where a fifth of the clients are Byzantine and the cohorts vary."""
 
 TRUSTED = 100
 """Points that the server keeps for itself where the rule needs some."""
@@ -47,7 +47,7 @@ def init(
     name = shlex.quote(str(file))
     Console().print(
         f"Wrote {file}. Next:\n"
-        f"  holdfast check {name}    # what it means, what it needs, what it cannot promise\n"
+        f"  holdfast check {name}    # what it means, what it needs, what it cannot guarantee\n"
         f"  holdfast run {name}      # runs it; Ctrl-C stops, holdfast resume continues",
         highlight=False,
         soft_wrap=True,
@@ -58,10 +58,10 @@ def starting_text(**names: str) -> str:
     """Return a configuration to start from, with these parts in place of the demonstration's."""
     from holdfast.runs import template
 
-    return template(_chosen(names))
+    return template(_starting_config(names))
 
 
-def _chosen(names: Mapping[str, str]) -> RunConfig:
+def _starting_config(names: Mapping[str, str]) -> RunConfig:
     """Return the demonstration's configuration with other parts, as far as they were named."""
     from holdfast.aggregators import Need
     from holdfast.attacks import FractionMembers, Honest
@@ -71,7 +71,7 @@ def _chosen(names: Mapping[str, str]) -> RunConfig:
 
     config, usual = configs(rounds=100)["rage"], RunConfig()
     changes: dict[str, Any] = {
-        key: _built(key, name) for key, name in names.items() if name != NAMED[key].name(getattr(config, key))
+        key: _build_part(key, name) for key, name in names.items() if name != NAMED[key].name(getattr(config, key))
     }
     if "data" in changes:  # the demonstration's are for clients with a handful of points
         changes |= {"lr": usual.lr, "batch_size": usual.batch_size}
@@ -82,8 +82,8 @@ def _chosen(names: Mapping[str, str]) -> RunConfig:
     return config.model_copy(update={"checkpoint_every": usual.checkpoint_every, **changes})
 
 
-def _built(key: str, name: str) -> Any:
-    """Return the named part; a rule that must be told a bound is told one."""
+def _build_part(key: str, name: str) -> Any:
+    """Return the named part; a rule that needs a bound assumes one."""
     from holdfast.simulation.tables import NAMED
 
     names = NAMED[key]
@@ -93,5 +93,5 @@ def _built(key: str, name: str) -> Any:
         wanted = " ".join(f"--set {key}.{field}=…" for field in missing)
         advice = f"leave --{key} out, then `holdfast run FILE --set {key}={name} {wanted}`"
         raise ParameterError(f"{name} needs {', '.join(missing)}: {advice}")
-    told = {"byzantine_fraction": ASSUMED} if "byzantine_fraction" in innermost.model_fields else {}
-    return names.build(name, **told)
+    assumed = {"byzantine_fraction": ASSUMED} if "byzantine_fraction" in innermost.model_fields else {}
+    return names.build(name, **assumed)

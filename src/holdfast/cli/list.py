@@ -49,9 +49,9 @@ def list_(
 
     Rules and attacks that take another inside are written before it with a plus, such as nnm+krum or sleeper+sign-flip.
     """
-    from holdfast.importing import imported
+    from holdfast.importing import import_object
 
-    registry: Registry[Any] = imported(KINDS[kind], "a registry")
+    registry: Registry[Any] = import_object(KINDS[kind], "a registry")
     chosen = registry if name is None else {part: registry[part] for part in name.split("+")}
     if long or name is not None:
         facts = _FACTS.get(kind, _citation)
@@ -62,17 +62,27 @@ def list_(
 
 
 def _rule_facts(rule: type[Aggregator]) -> str:
-    needs = f"must know besides the rows: {_names(rule.needs)}" if rule.needs else "needs the rows only"
+    needs = f"must know besides the updates: {member_names(rule.needs)}" if rule.needs else "needs the updates only"
     return f"{needs}; defined in {rule.citation}"
 
 
 def _attack_facts(attack: type[Attack]) -> str:
-    uses = f", makes use of {_names(attack.uses)}" if attack.uses else ""
-    return f"must know {_names(attack.needs) or 'nothing'}{uses}; {attack.citation}"
+    uses = f", makes use of {member_names(attack.uses)}" if attack.uses else ""
+    return f"must know {member_names(attack.needs) or 'nothing'}{uses}; {attack.citation}"
 
 
 def _dataset_facts(source: type[DataSource]) -> str:
-    return f"{source.citation}{_whereabouts(source)}"
+    """Return who made a data set and where this machine has it; data of the user's own are where the user says."""
+    from holdfast.data import found_in
+
+    if not source.here or any(field.is_required() for field in source.model_fields.values()):
+        return source.citation
+    if not source.files:
+        return f"{source.citation}\nalways there"
+    found = [found_in(wanted) for wanted in source.files]
+    if None in found:
+        return f"{source.citation}\nnot on this machine: it is downloaded when it is first used"
+    return f"{source.citation}\nfound in {' and '.join(dict.fromkeys(map(str, found)))}"
 
 
 def _citation(cls: type[Any]) -> str:
@@ -83,20 +93,6 @@ _FACTS: Mapping[str, Callable[[type[Any]], str]] = MappingProxyType(
     {"rules": _rule_facts, "attacks": _attack_facts, "datasets": _dataset_facts}
 )
 """What is told of each, where that is more than its origin."""
-
-
-def _whereabouts(source: type[DataSource]) -> str:
-    """Return where this machine has a data set; nothing for data of the user's own, which are where he says."""
-    from holdfast.data import found_in
-
-    if not source.here or any(field.is_required() for field in source.model_fields.values()):
-        return ""
-    if not source.files:
-        return "\nalways there"
-    found = [found_in(wanted) for wanted in source.files]
-    if None in found:
-        return "\nnot on this machine: it is downloaded when it is first used"
-    return f"\nfound in {' and '.join(dict.fromkeys(map(str, found)))}"
 
 
 def summary(kind: type[ValueObject]) -> str:
@@ -134,7 +130,8 @@ def _show(name: str, kind: type[ValueObject], facts: str) -> None:
     Console().print(Text(name, style="bold green"), Padding(Group(*lines), (0, 0, 1, 4)))
 
 
-def _names(members: Iterable[Enum]) -> str:
+def member_names(members: Iterable[Enum]) -> str:
+    """Return what a rule or an attack must know in words, in alphabetical order."""
     return ", ".join(sorted(member.name.lower().replace("_", " ") for member in members))
 
 

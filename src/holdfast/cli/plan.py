@@ -1,4 +1,4 @@
-"""`holdfast plan`: what the theorems promise of a run before it runs."""
+"""`holdfast plan`: what the theorems guarantee for a run before it runs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,9 @@ def plan(
     byzantine: Annotated[int | None, typer.Option(help="How many of the clients are Byzantine.")] = None,
     assumed: Annotated[
         int | None,
-        typer.Option(help="f, how many rows of a cohort the rule distrusts; as many as may be Byzantine if left out."),
+        typer.Option(
+            help="f, how many updates of a cohort the rule distrusts; as many as may be Byzantine if left out."
+        ),
     ] = None,
     local_steps: Annotated[int | None, typer.Option(help="H, local steps in a round.")] = None,
     batch: Annotated[str | None, typer.Option(help='b, points of a mini-batch; or "full", as without CONFIG.')] = None,
@@ -71,7 +73,7 @@ def plan(
     slack: Annotated[
         float | None,
         typer.Option(
-            help="ε′, the share of a cohort set aside for honest rows with unlucky batches; chosen if left out."
+            help="ε′, the share of a cohort set aside for honest updates with unlucky batches; chosen if left out."
         ),
     ] = None,
     failure: Annotated[float, typer.Option(help="How likely the run may be to leave its guarantee.")] = 0.01,
@@ -80,7 +82,7 @@ def plan(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
-    """Show what the theorems promise of a run: conditions, step size, floor, probability; and what that means.
+    """Show what the theorems guarantee for a run: conditions, step size, floor, probability; and what that means.
 
     Loads the data and measures or computes the constants of the problem, each shown with where it comes from. Options
     replace numbers of CONFIG. Without CONFIG nothing is loaded, and the options must give the numbers.
@@ -95,7 +97,7 @@ def plan(
         "failure": failure,
         "target": target,
     }
-    found = _planned(config, set_ or [], numbers)
+    found = _plan_run(config, set_ or [], numbers)
     if as_json:
         typer.echo(json.dumps(found.as_dict(), allow_nan=False))
         return
@@ -120,9 +122,9 @@ def _batch(text: str | None) -> int | str | None:
         raise ParameterError(f'--batch must be a whole number of at least 1 or "full", got {text!r}') from None
 
 
-def _planned(config: Path | None, settings: list[str], numbers: dict[str, Any]) -> Plan:
+def _plan_run(config: Path | None, settings: list[str], numbers: dict[str, Any]) -> Plan:
     if config is None:
-        _complete(settings, {**numbers["problem"], **numbers["protocol"]})
+        _require_numbers(settings, {**numbers["problem"], **numbers["protocol"]})
     from holdfast.certification import PlanRequest, plan_numbers
     from holdfast.certification import plan as look
 
@@ -138,7 +140,7 @@ def _planned(config: Path | None, settings: list[str], numbers: dict[str, Any]) 
 def _with_assumed(request: PlanRequest) -> PlanRequest:
     """Return the numbers with the smallest f that the cohorts keep to, but for half the failure, unless it is given.
 
-    With mini-batches a twentieth of the cohort is added for honest rows with unlucky batches.
+    With mini-batches a twentieth of the cohort is added for honest updates with unlucky batches.
     """
     from holdfast.theory.sampling import tolerated_for
 
@@ -168,7 +170,7 @@ def _with_lr(request: PlanRequest) -> PlanRequest:
     return replace(request, protocol=protocol)
 
 
-def _complete(settings: list[str], given: Mapping[str, Any]) -> None:
+def _require_numbers(settings: list[str], given: Mapping[str, Any]) -> None:
     """Refuse numbers that are not enough without a configuration."""
     if settings:
         raise ParameterError(f"--set changes a configuration, and none was given; got --set {settings[0]}")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from types import TracebackType
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Self, final
 
 from rich.console import Console, RenderableType
@@ -50,7 +50,7 @@ class Lane:
         self._pace = seconds if self._pace is None else 0.9 * self._pace + 0.1 * seconds
         self.done, self.total, self.evaluated = done, total, True
 
-    def saw(self, record: RoundRecord) -> None:
+    def add_round(self, record: RoundRecord) -> None:
         """Take note of a round."""
         self.count(record.round + 1, self.total)
         loss = record.train_loss if record.train_loss is not None else record.test_loss
@@ -88,30 +88,21 @@ def verdict(record: RoundRecord) -> str:
     return f"removed {tally.removed}{caught}"
 
 
-class Watcher(ABC):
+class Watcher(AbstractContextManager["Watcher"]):
     """Shows rounds as they come; a context manager."""
 
     def __init__(self, lanes: Mapping[str, Lane]) -> None:
         """Watch these runs, by their names."""
         self.lanes = lanes
 
-    def __enter__(self) -> Self:
-        """Begin to show."""
-        return self
-
-    def __exit__(  # noqa: B027  most have nothing to end
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """End it."""
-
     @property
     def complete(self) -> bool:
         """Whether every round of every run was seen."""
         return all(lane.done >= lane.total for lane in self.lanes.values())
 
-    def saw(self, name: str, record: RoundRecord) -> None:
+    def add_round(self, name: str, record: RoundRecord) -> None:
         """Show a round."""
-        self.lanes[name].saw(record)
+        self.lanes[name].add_round(record)
         self.show(name)
 
     def count(self, name: str, done: int, total: int, verdict: str = "") -> None:
@@ -129,26 +120,12 @@ class Watcher(ABC):
         """Show what is worth telling."""
 
     @abstractmethod
-    def stopping(self) -> None:
+    def announce_stop(self) -> None:
         """Say that a signal was heard; called by its handler, in the middle of anything."""
 
 
 @final
-class Silent(Watcher):
-    """Shows nothing."""
-
-    def show(self, name: str) -> None:
-        """Show nothing."""
-
-    def note(self, text: str) -> None:
-        """Show nothing."""
-
-    def stopping(self) -> None:
-        """Show nothing."""
-
-
-@final
-class Lines(Watcher):
+class ProgressLines(Watcher):
     """Prints a line now and then: at most one a second and about twenty in all, and at least one a minute."""
 
     def __init__(self, lanes: Mapping[str, Lane], console: Console) -> None:
@@ -176,16 +153,20 @@ class Lines(Watcher):
         """Print the note."""
         self._print(f"note: {text}")
 
-    def stopping(self) -> None:
+    def announce_stop(self) -> None:
         """Write past all buffers: the signal may have come in the middle of a print."""
-        os.write(2, f"{STOPPING}\n".encode())
+        if not self._console.quiet:
+            os.write(2, f"{STOPPING}\n".encode())
+
+    def __exit__(self, *_: object) -> None:
+        """Leave the lines as they are."""
 
     def _print(self, text: str) -> None:
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 @final
-class Bars(Watcher):
+class ProgressBars(Watcher):
     """Draws a bar for every run."""
 
     def __init__(self, lanes: Mapping[str, Lane], console: Console) -> None:
@@ -213,9 +194,7 @@ class Bars(Watcher):
         self._progress.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Leave the bars as they are."""
         self._progress.warning = ""
         self._progress.stop()
@@ -229,7 +208,7 @@ class Bars(Watcher):
         """Print the note above the bars."""
         self._progress.console.print(f"note: {text}", style="yellow", highlight=False, markup=False)
 
-    def stopping(self) -> None:
+    def announce_stop(self) -> None:
         """Let the next drawing say so."""
         self._progress.warning = STOPPING
 
@@ -267,7 +246,5 @@ def _digits(loss: float | None) -> str:
 
 def watcher(lanes: Mapping[str, Lane], *, quiet: bool = False) -> Watcher:
     """Return who shows these runs: bars if stderr is a terminal, lines if not."""
-    if quiet:
-        return Silent(lanes)
-    console = Console(stderr=True)
-    return Bars(lanes, console) if console.is_terminal else Lines(lanes, console)
+    console = Console(stderr=True, quiet=quiet)
+    return ProgressBars(lanes, console) if console.is_terminal and not quiet else ProgressLines(lanes, console)

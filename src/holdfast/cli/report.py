@@ -46,16 +46,16 @@ def report(
         bool,
         typer.Option(
             "--guarantee/--no-guarantee",
-            help="Whether to say which theorems apply and what they promise; it takes some seconds a run to measure.",
+            help="Whether to say which theorems apply and what they guarantee; it takes some seconds a run to measure.",
         ),
     ] = True,
     open_: Annotated[bool, typer.Option("--open", help="Show the page in a browser.")] = False,
 ) -> None:
     """Write a report of a run, or of several side by side, and print where it is.
 
-    The page is one file that needs no network: did it learn, who was trusted, who was removed and why, was anybody
-    wronged, what is proved, how to do it again. Empty, interrupted and damaged runs have a report, too; it says what is
-    missing.
+    The page is one file that needs no network: did it learn, who was trusted, who was removed and why, how many
+    of them were false positives, what is proved, how to do it again. Empty, interrupted and damaged runs have a report,
+    too; it says what is missing.
 
     Exit code 0, or 2 if there is no run, or the report cannot be written.
     """

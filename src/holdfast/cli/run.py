@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from holdfast.cli.folders import one_run, reserved, usual_jobs
+from holdfast.cli.folders import default_jobs, require_run, reserve_folder
 from holdfast.cli.following import follow
 from holdfast.cli.progress import Lane, watcher
 from holdfast.wording import plural
@@ -59,7 +59,7 @@ def run(
     from holdfast.runs import read_config
 
     chosen = read_config(config, set_ or [])
-    watch(_started(chosen, out, config.stem, jobs or usual_jobs(chosen.device)), quiet=quiet)
+    watch(_start_run(chosen, out, config.stem, jobs or default_jobs(chosen.device)), quiet=quiet)
 
 
 def resume(
@@ -76,22 +76,22 @@ def resume(
     from holdfast.runs import Run, config_of
     from holdfast.server.folder import RunFolder
 
-    folder = RunFolder.open(one_run(path))
+    folder = RunFolder.open(require_run(path))
     if folder.summary() is not None:
         if not quiet:
             Console(stderr=True).print(f"{path} is complete.", highlight=False, soft_wrap=True)
         report(folder.path, quiet=quiet)
         return
-    watch(Run.resume(path, jobs=jobs or usual_jobs(config_of(folder).device)), quiet=quiet)
+    watch(Run.resume(path, jobs=jobs or default_jobs(config_of(folder).device)), quiet=quiet)
 
 
-def _started(config: RunConfig, out: Path | None, stem: str, jobs: int) -> Run:
+def _start_run(config: RunConfig, out: Path | None, stem: str, jobs: int) -> Run:
     """Return the new run; a folder that was made for it does not stay if it cannot start."""
     from holdfast.runs import Run
 
     if out is not None:
         return Run.start(config, out, jobs=jobs)
-    path = reserved(stem)
+    path = reserve_folder(stem)
     try:
         return Run.start(config, path, jobs=jobs)
     except BaseException:
@@ -109,8 +109,8 @@ def watch(run: Run, *, quiet: bool) -> None:
         console.print(f"{path}: {plural(lane.total, 'round')}{done}", highlight=False, soft_wrap=True)
     heard = follow({"": run}, watcher({"": lane}, quiet=quiet))
     if heard is not None:
-        told = f"stopped after {run.folder.num_rounds():,} of {plural(lane.total, 'round')}; continue with"
-        console.print(f"{told}\n  holdfast resume {shlex.quote(str(path))}", highlight=False, soft_wrap=True)
+        text = f"stopped after {run.folder.num_rounds():,} of {plural(lane.total, 'round')}; continue with"
+        console.print(f"{text}\n  holdfast resume {shlex.quote(str(path))}", highlight=False, soft_wrap=True)
         raise typer.Exit(128 + heard)
     report(path, quiet=quiet)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -38,7 +39,7 @@ def show(
         Order,
         typer.Option(
             help="Which clients come first: those removed in the largest share of their rounds, those most suspicious "
-            "over all rounds (see `holdfast audit`), those with the least weight, those whose rows looked most "
+            "over all rounds (see `holdfast audit`), those with the least weight, those whose updates looked most "
             "suspicious, or those with the smallest number."
         ),
     ] = Order.REMOVED,
@@ -106,12 +107,8 @@ def client_table(history: RunHistory, order: Order, limit: int | None) -> Table:
     return replace(table, title=f"{table.title}, sorted by {order}", shown=limit or 0)
 
 
-def _removed_share(client: ClientSummary) -> float:
-    return -client.removed / max(1, client.received)
-
-
-_KEYS = {
-    Order.REMOVED: _removed_share,
+_KEYS: dict[Order, Callable[[ClientSummary], float]] = {
+    Order.REMOVED: lambda client: -client.removed / max(1, client.received),
     Order.WEIGHT: lambda client: 1.0 if client.mean_weight is None else client.mean_weight,
     Order.RANK: lambda client: -(client.mean_rank or 0.0),
     Order.CLIENT: lambda _: 0.0,

@@ -16,7 +16,7 @@ from holdfast.errors import RunError
 from holdfast.wording import harmless
 
 if TYPE_CHECKING:
-    from holdfast.ui.server import Place
+    from holdfast.ui.server import PageAddress
 
 _NEEDED = ("starlette", "uvicorn", "sse_starlette", "jinja2", "plotly")
 
@@ -39,14 +39,14 @@ def ui(
 ) -> None:
     """Show a folder of runs as a local page: a list, live curves, heat maps of clients, runs side by side.
 
-    Reads only, and changes nothing. Works while the simulator or a deployment plays runs. Ctrl-C ends it.
+    Reads only, and changes nothing. Works while simulations and deployments are running. Ctrl-C ends it.
     """
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise RunError(f"the page needs {', '.join(missing)}; get what is missing with: pip install 'holdfast[ui]'")
     from holdfast.ui.server import serve
 
-    def ready(place: Place) -> None:
+    def ready(place: PageAddress) -> None:
         console = Console(highlight=False, markup=False, soft_wrap=True)
         where = harmless(folder) if folder.exists() else f"{harmless(folder)}, which is not there yet"
         console.print(f"runs in {where}: {place.address}   (Ctrl-C ends this)")

@@ -6,7 +6,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -57,6 +57,19 @@ class Dataset:
             raise DataError(f"{self.name}: test and training points must have one shape, got {shapes}")
         if self.groups is not None and len(self.groups) != len(self.features):
             raise DataError(f"{self.name}: {len(self.features)} points have {len(self.groups)} owners")
+
+    @classmethod
+    def from_split(
+        cls, features: Tensor, labels: Tensor, train: NDArray[np.int64], test: NDArray[np.int64], **others: Any
+    ) -> Self:
+        """Return the data set that trains on some of the points and tests on others."""
+        return cls(
+            features=features[train],
+            labels=labels[train],
+            test_features=features[test],
+            test_labels=labels[test],
+            **others,
+        )
 
     @property
     def point_shape(self) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from holdfast.data.base import Dataset, DataSource
 from holdfast.data.files import Archive, DataFile
-from holdfast.data.pixels import classes, scaled
+from holdfast.data.pixels import classes, scale_pixels
 from holdfast.data.places import FileSet, Location, read_files
 from holdfast.data.registry import DATASETS
 from holdfast.errors import CorruptDataError
@@ -72,9 +72,9 @@ class Cifar10(DataSource):
         train, test = np.concatenate(records[:-1]), records[-1]
         return Dataset(
             name="cifar-10",
-            features=normalised(train),
+            features=normalise(train),
             labels=classes(train[:, 0]),
-            test_features=normalised(test),
+            test_features=normalise(test),
             test_labels=classes(test[:, 0]),
             num_classes=10,
         )
@@ -90,7 +90,7 @@ def parse_batch(content: bytes, name: str) -> NDArray[np.uint8]:
     return records
 
 
-def normalised(records: NDArray[np.uint8]) -> Tensor:
+def normalise(records: NDArray[np.uint8]) -> Tensor:
     """Return the pixels of the records, each channel less its mean and divided by its deviation."""
-    pixels = scaled(records[:, 1:]).view(-1, 3, 32, 32)
+    pixels = scale_pixels(records[:, 1:]).view(-1, 3, 32, 32)
     return pixels.sub_(torch.tensor(MEANS).view(3, 1, 1)).div_(torch.tensor(DEVIATIONS).view(3, 1, 1))

@@ -37,11 +37,4 @@ class Digits(DataSource):
         features = torch.from_numpy((pixels / 16).astype(np.float32)).view(-1, 1, 8, 8)
         targets = classes(labels)
         train, test = stratified_split(targets.numpy(), TEST_FRACTION, "digits")
-        return Dataset(
-            name="digits",
-            features=features[train],
-            labels=targets[train],
-            test_features=features[test],
-            test_labels=targets[test],
-            num_classes=10,
-        )
+        return Dataset.from_split(features, targets, train, test, name="digits", num_classes=10)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, final
 
-from holdfast.data.files import unpacked
+from holdfast.data.files import unpack
 from holdfast.errors import MissingDataError
 
 SECONDS_TO_ANSWER = 10
@@ -55,7 +55,7 @@ class _Downloader:
         with _progress(url) as bar:
             HTTPDownloader(progressbar=bar, chunk_size=_CHUNK, timeout=SECONDS_TO_ANSWER)(url, output_file, pooch)
         if self._unpacked_size is not None:
-            Path(output_file).write_bytes(unpacked(Path(output_file), self._unpacked_size))
+            Path(output_file).write_bytes(unpack(Path(output_file), self._unpacked_size))
 
 
 @final

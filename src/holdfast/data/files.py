@@ -43,7 +43,7 @@ class Archive:
     url: str
 
 
-def unpacked(path: Path, limit: int) -> bytes:
+def unpack(path: Path, limit: int) -> bytes:
     """Return the content of a file, unpacked if it is packed by gzip whatever it is called; at most limit + 1 bytes."""
     try:
         with path.open("rb") as stream:
@@ -54,7 +54,7 @@ def unpacked(path: Path, limit: int) -> bytes:
         raise CorruptDataError(f"{path} cannot be read: {error}") from error
 
 
-def checked(content: bytes, file: DataFile, where: Path) -> bytes:
+def check_content(content: bytes, file: DataFile, where: Path) -> bytes:
     """Return the content if it is that of the file, by size and checksum."""
     if len(content) != file.size:
         got = f"{len(content):,}" if len(content) < file.size else "more"
@@ -67,7 +67,7 @@ def checked(content: bytes, file: DataFile, where: Path) -> bytes:
 
 def read_file(path: Path, file: DataFile) -> bytes:
     """Return the unpacked content of a file that must be `file`."""
-    return checked(unpacked(path, file.size), file, path)
+    return check_content(unpack(path, file.size), file, path)
 
 
 def read_archive(path: Path, files: Collection[DataFile]) -> dict[str, bytes]:
@@ -81,7 +81,7 @@ def read_archive(path: Path, files: Collection[DataFile]) -> dict[str, bytes]:
                 _refuse_bombs(path, member, file, count)
                 stream = archive.extractfile(member) if file and member.isfile() else None
                 if file and stream:
-                    found[file.name] = checked(stream.read(file.size + 1), file, path / member.name)
+                    found[file.name] = check_content(stream.read(file.size + 1), file, path / member.name)
                 if len(found) == len(wanted):
                     break
     except (OSError, EOFError, zlib.error, tarfile.TarError) as error:

@@ -78,24 +78,16 @@ class HeartDisease(DataSource):
     def load(self) -> Dataset:
         """Read the four files."""
         contents = read_files(HEART_FILES, self.path)
-        tables = [encoded(parse_patients(contents[file.name], file.name)) for file in HEART_FILES.files]
+        tables = [encode(parse_patients(contents[file.name], file.name)) for file in HEART_FILES.files]
         owners = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
         labels = np.concatenate([table[:, -1] for table in tables]).astype(np.int64)
         train, test = stratified_split(2 * owners + labels, self.test_fraction, "heart-disease")
-        features = _standardised(np.concatenate([table[:, :-1] for table in tables]), owners, train)
+        features = _standardise(np.concatenate([table[:, :-1] for table in tables]), owners, train)
         if self.intercept:
             features = np.column_stack([features, np.ones(len(features))])
         points, targets = torch.from_numpy(features.astype(np.float32)), torch.from_numpy(labels)
-        return Dataset(
-            name="heart-disease",
-            features=points[train],
-            labels=targets[train],
-            test_features=points[test],
-            test_labels=targets[test],
-            num_classes=2,
-            groups=owners[train],
-            group_names=HOSPITALS,
-        )
+        groups = {"groups": owners[train], "group_names": HOSPITALS}
+        return Dataset.from_split(points, targets, train, test, name="heart-disease", num_classes=2, **groups)
 
 
 def parse_patients(content: bytes, name: str) -> Table:
@@ -113,14 +105,14 @@ def parse_patients(content: bytes, name: str) -> Table:
         raise CorruptDataError(f"{name}: expected numbers or '?' between the commas; {error}") from error
 
 
-def encoded(patients: Table) -> Table:
+def encode(patients: Table) -> Table:
     """Return the thirteen features and, as the last column, whether the patient is sick."""
     numbers = patients[:, NUMBERS]
     one_hot = [patients[:, column] == value for column, values in CATEGORIES for value in values]
     return np.column_stack([numbers, *one_hot, patients[:, -1] > 0]).astype(np.float64)
 
 
-def _standardised(features: Table, owners: NDArray[np.int64], train: NDArray[np.int64]) -> Table:
+def _standardise(features: Table, owners: NDArray[np.int64], train: NDArray[np.int64]) -> Table:
     """Return the features less the mean and over the deviation of the training points of the same owner."""
     result = np.empty_like(features)
     for owner in np.unique(owners):

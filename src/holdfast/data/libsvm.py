@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field
 
 from holdfast.data.base import Dataset, DataSource
-from holdfast.data.files import DataFile, unpacked
+from holdfast.data.files import DataFile, unpack
 from holdfast.data.places import FileSet, Location, read_files
 from holdfast.data.registry import DATASETS
 from holdfast.errors import CorruptDataError, DataError, MissingDataError
@@ -22,21 +22,16 @@ LARGEST = 1 << 33
 """Bytes of features beyond which a dense matrix is refused, and of a file beyond which it is not read."""
 _URL = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary/"
 
+
+def _file(name: str, size: int, sha256: str) -> DataFile:
+    return DataFile(name=name, size=size, sha256=sha256, url=f"{_URL}{name}")
+
+
 A9A_FILES = FileSet(
     name="a9a",
     files=(
-        DataFile(
-            name="a9a",
-            size=2329875,
-            sha256="f5d5ffd8d865ff41328e7ee043e4b020816914ff6843ff15b98905ddbedce906",
-            url=f"{_URL}a9a",
-        ),
-        DataFile(
-            name="a9a.t",
-            size=1164628,
-            sha256="1f448a153f0320399a7e40836eb207655b0bde0f21fc941cc472193daa9f5de9",
-            url=f"{_URL}a9a.t",
-        ),
+        _file("a9a", 2329875, "f5d5ffd8d865ff41328e7ee043e4b020816914ff6843ff15b98905ddbedce906"),
+        _file("a9a.t", 1164628, "1f448a153f0320399a7e40836eb207655b0bde0f21fc941cc472193daa9f5de9"),
     ),
     folders=("a9a", "libsvm"),
 )
@@ -91,12 +86,12 @@ class Libsvm(DataSource):
 
 def dataset_of(name: str, contents: dict[str, bytes], *, num_features: int | None) -> Dataset:
     """Return the data set of one content, to train on, or of two, the second to test on; the keys name them."""
-    parts = _parsed(contents, num_features)
+    parts = _parse(contents, num_features)
     values = _label_values(parts[1], next(iter(contents)))
     train = _dense(parts[0])
-    labels = _numbered(parts[1], values, name)
+    labels = _class_numbers(parts[1], values, name)
     empty = np.empty((0, train.shape[1]), dtype=np.float32), np.empty(0, dtype=np.int64)
-    test, test_labels = (_dense(parts[2]), _numbered(parts[3], values, name)) if len(parts) > 2 else empty
+    test, test_labels = (_dense(parts[2]), _class_numbers(parts[3], values, name)) if len(parts) > 2 else empty
     return Dataset(
         name=name,
         features=torch.from_numpy(train),
@@ -110,10 +105,10 @@ def dataset_of(name: str, contents: dict[str, bytes], *, num_features: int | Non
 def _content(path: Path) -> bytes:
     if not path.is_file():
         raise MissingDataError(f"there is no file {path}; give the path of a file in LIBSVM's format")
-    return unpacked(path, LARGEST)
+    return unpack(path, LARGEST)
 
 
-def _parsed(contents: dict[str, bytes], num_features: int | None) -> list[Any]:
+def _parse(contents: dict[str, bytes], num_features: int | None) -> list[Any]:
     from sklearn.datasets import load_svmlight_files
 
     try:
@@ -136,7 +131,7 @@ def _label_values(labels: NDArray[np.float64], name: str) -> NDArray[np.float64]
     return values
 
 
-def _numbered(labels: NDArray[np.float64], values: NDArray[np.float64], name: str) -> NDArray[np.int64]:
+def _class_numbers(labels: NDArray[np.float64], values: NDArray[np.float64], name: str) -> NDArray[np.int64]:
     unknown = labels[~np.isin(labels, values)]
     if len(unknown):
         raise DataError(

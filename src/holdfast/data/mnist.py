@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from dataclasses import replace
 from typing import ClassVar, final
 
@@ -11,43 +12,47 @@ from numpy.typing import NDArray
 from holdfast.data.base import Dataset, DataSource
 from holdfast.data.files import DataFile
 from holdfast.data.idx import parse_idx
-from holdfast.data.pixels import classes, scaled, standardized
+from holdfast.data.pixels import classes, scale_pixels, standardize
 from holdfast.data.places import FileSet, Location, read_files
 from holdfast.data.registry import DATASETS
 from holdfast.errors import CorruptDataError
 
-_MNIST_URL = "https://ossci-datasets.s3.amazonaws.com/mnist/"
-_FASHION_URL = "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/"
 _QMNIST_URL = "https://raw.githubusercontent.com/facebookresearch/qmnist/master/"
 
 
-def _images(part: str, count: int, sha256: str, url: str) -> DataFile:
-    name = f"{part}-images-idx3-ubyte"
-    return DataFile(name=name, size=16 + count * 28 * 28, sha256=sha256, url=f"{url}{name}.gz")
-
-
-def _labels(part: str, count: int, sha256: str, url: str) -> DataFile:
-    name = f"{part}-labels-idx1-ubyte"
-    return DataFile(name=name, size=8 + count, sha256=sha256, url=f"{url}{name}.gz")
+def _four_files(url: str, *sha256: str) -> tuple[DataFile, ...]:
+    """Return the images and labels to train on, and those to test on."""
+    sizes = {
+        "train-images-idx3-ubyte": 16 + 60000 * 28 * 28,
+        "train-labels-idx1-ubyte": 8 + 60000,
+        "t10k-images-idx3-ubyte": 16 + 10000 * 28 * 28,
+        "t10k-labels-idx1-ubyte": 8 + 10000,
+    }
+    return tuple(
+        DataFile(name=name, size=size, sha256=checksum, url=f"{url}{name}.gz")
+        for (name, size), checksum in zip(sizes.items(), sha256, strict=True)
+    )
 
 
 MNIST_FILES = FileSet(
     name="mnist",
-    files=(
-        _images("train", 60000, "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db", _MNIST_URL),
-        _labels("train", 60000, "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5", _MNIST_URL),
-        _images("t10k", 10000, "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7", _MNIST_URL),
-        _labels("t10k", 10000, "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2", _MNIST_URL),
+    files=_four_files(
+        "https://ossci-datasets.s3.amazonaws.com/mnist/",
+        "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+        "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+        "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+        "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
     ),
     folders=("mnist", "MNIST/raw", "MNIST"),
 )
 FASHION_MNIST_FILES = FileSet(
     name="fashion-mnist",
-    files=(
-        _images("train", 60000, "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888", _FASHION_URL),
-        _labels("train", 60000, "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9", _FASHION_URL),
-        _images("t10k", 10000, "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b", _FASHION_URL),
-        _labels("t10k", 10000, "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34", _FASHION_URL),
+    files=_four_files(
+        "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
+        "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+        "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+        "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
+        "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
     ),
     folders=("fashion-mnist", "FashionMNIST/raw", "FashionMNIST"),
     system_folders=("/usr/share/datasets/fashion-mnist",),
@@ -67,9 +72,22 @@ WRITER_FILES = FileSet(
 )
 
 
+class IdxImages(DataSource, ABC):
+    """Images and labels in four idx files."""
+
+    path: Location | None = None
+    """The folder with the four idx files, packed or not; if left out, the usual places and then a download."""
+    standardized: bool = False
+    """Whether pixels have mean 0 and variance 1 over all training images, as in many published experiments."""
+
+    def load(self) -> Dataset:
+        """Read the four files."""
+        return _images_and_labels(self.files[0], self.path, standard=self.standardized)
+
+
 @DATASETS.register("mnist")
 @final
-class Mnist(DataSource):
+class Mnist(IdxImages):
     """MNIST: 60,000 + 10,000 handwritten digits, 28 × 28 pixels in [0, 1], 10 classes.
 
     >>> Mnist(path="~/sets/mnist")
@@ -79,19 +97,10 @@ class Mnist(DataSource):
     citation: ClassVar[str] = "LeCun, Cortes, Burges 1998 (MNIST); CC BY-SA 3.0"
     files: ClassVar[tuple[FileSet, ...]] = (MNIST_FILES,)
 
-    path: Location | None = None
-    """The folder with the four idx files, packed or not; if left out, the usual places and then a download."""
-    standardized: bool = False
-    """Whether pixels have mean 0 and variance 1 over all training images, as in many published experiments."""
-
-    def load(self) -> Dataset:
-        """Read the four files."""
-        return _images_and_labels(MNIST_FILES, self.path, standard=self.standardized)
-
 
 @DATASETS.register("fashion-mnist")
 @final
-class FashionMnist(DataSource):
+class FashionMnist(IdxImages):
     """Fashion-MNIST: 60,000 + 10,000 articles of clothing, 28 × 28 pixels in [0, 1], 10 classes.
 
     >>> FashionMnist()
@@ -100,15 +109,6 @@ class FashionMnist(DataSource):
 
     citation: ClassVar[str] = "Xiao, Rasul, Vollgraf 2017 (Fashion-MNIST); MIT"
     files: ClassVar[tuple[FileSet, ...]] = (FASHION_MNIST_FILES,)
-
-    path: Location | None = None
-    """The folder with the four idx files, packed or not; if left out, the usual places and then a download."""
-    standardized: bool = False
-    """Whether pixels have mean 0 and variance 1 over all training images, as in many published experiments."""
-
-    def load(self) -> Dataset:
-        """Read the four files."""
-        return _images_and_labels(FASHION_MNIST_FILES, self.path, standard=self.standardized)
 
 
 @DATASETS.register("mnist-by-writer")
@@ -157,13 +157,13 @@ def _images_and_labels(wanted: FileSet, path: str | None, *, standard: bool = Fa
     test_features = _pixels(test_images, names[2])
     dataset = Dataset(
         name=wanted.name,
-        features=scaled(features),
+        features=scale_pixels(features),
         labels=classes(parse_idx(train_labels, (len(features),), names[1])),
-        test_features=scaled(test_features),
+        test_features=scale_pixels(test_features),
         test_labels=classes(parse_idx(test_labels, (len(test_features),), names[3])),
         num_classes=10,
     )
-    return standardized(dataset) if standard else dataset
+    return standardize(dataset) if standard else dataset
 
 
 def _pixels(content: bytes, name: str) -> NDArray[np.uint8]:

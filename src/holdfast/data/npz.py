@@ -19,6 +19,7 @@ from holdfast.errors import CorruptDataError, MissingDataError
 
 NEEDED = ("features", "labels")
 OPTIONAL = ("test_features", "test_labels", "groups")
+_UNREADABLE = (zipfile.BadZipFile, OSError, EOFError, ValueError, zlib.error, MemoryError, NotImplementedError)
 
 
 @DATASETS.register("npz")
@@ -48,15 +49,7 @@ class Npz(DataSource):
         try:
             with zipfile.ZipFile(path) as archive:
                 arrays = _arrays(archive, path)
-        except (
-            zipfile.BadZipFile,
-            OSError,
-            EOFError,
-            ValueError,
-            zlib.error,
-            MemoryError,
-            NotImplementedError,
-        ) as error:
+        except _UNREADABLE as error:
             raise CorruptDataError(f"{path} cannot be read as a .npz file of plain arrays: {error}") from error
         return from_tensors(**arrays, name=path.stem)
 

@@ -62,7 +62,7 @@ class TinyShakespeare(DataSource):
     def load(self) -> Dataset:
         """Read the text."""
         (file,) = SHAKESPEARE_FILES.files
-        text = _decoded(read_files(SHAKESPEARE_FILES, self.path)[file.name], file.name)
+        text = _decode(read_files(SHAKESPEARE_FILES, self.path)[file.name], file.name)
         symbols = sorted(set(text))
         place = {symbol: index for index, symbol in enumerate(symbols)}
         speakers, parts, test_parts = [], [], []
@@ -112,7 +112,7 @@ def _sequences(tokens: Tokens, length: int) -> Tokens:
     return rows
 
 
-def _decoded(content: bytes, name: str) -> str:
+def _decode(content: bytes, name: str) -> str:
     try:
         return content.decode("ascii")
     except UnicodeDecodeError as error:

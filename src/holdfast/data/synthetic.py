@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from abc import ABC
+from abc import ABC, abstractmethod
 from typing import Annotated, ClassVar, Self, final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, model_validator
+from torch import Tensor
 
 from holdfast.data.base import Dataset, DataSource
+from holdfast.data.pixels import classes
 from holdfast.data.registry import DATASETS
 from holdfast.rng import stream
 from holdfast.values import real_number, whole_number
@@ -20,12 +22,18 @@ NonNegative = Annotated[float, Field(ge=0.0), BeforeValidator(real_number)]
 Points = NDArray[np.float32]
 
 
-class Drawn(DataSource, ABC):
+class SyntheticPoints(DataSource, ABC):
     """Points drawn around one centre for each owner.
 
     Owner g has the centre c_g = heterogeneity · u_g with u_g uniform on the unit sphere; its points are c_g + noise · z
     with z standard normal. The owners hold consecutive points, as equally many as can be; test points are drawn alike.
     """
+
+    citation: ClassVar[str] = "drawn; no data"
+    kind: ClassVar[str]
+    """What its random streams are called."""
+    num_classes: ClassVar[int | None] = None
+    """How many classes the labels have."""
 
     num_points: Count = 1000
     """Points to train on."""
@@ -48,24 +56,42 @@ class Drawn(DataSource, ABC):
             raise ValueError(f"num_groups must be at most num_points = {self.num_points}, got {self.num_groups}")
         return self
 
-    def _centres(self, kind: str) -> Points:
-        directions = stream(self.seed, "data", kind, "centres").standard_normal((self.num_groups, self.dim))
-        norms = np.linalg.norm(directions, axis=1, keepdims=True)
-        centres: Points = (self.heterogeneity * directions / norms).astype(np.float32)
-        return centres
+    def load(self) -> Dataset:
+        """Draw the points and their labels."""
+        points, owners = self._points("train", self.num_points)
+        tests, _ = self._points("test", self.num_test_points)
+        return Dataset(
+            name=DATASETS.name(self),
+            features=torch.from_numpy(points),
+            labels=self._labels(points, "train"),
+            test_features=torch.from_numpy(tests),
+            test_labels=self._labels(tests, "test"),
+            num_classes=self.num_classes,
+            groups=owners,
+        )
 
-    def _points(self, kind: str, part: str, count: int) -> tuple[Points, NDArray[np.int64]]:
+    @abstractmethod
+    def _labels(self, points: Points, part: str) -> Tensor:
+        """Return the labels of the points to train on or to test on."""
+
+    def _stream(self, *names: str) -> np.random.Generator:
+        return stream(self.seed, "data", self.kind, *names)
+
+    def _points(self, part: str, count: int) -> tuple[Points, NDArray[np.int64]]:
         """Return points and the owner of each."""
         owners = np.arange(count, dtype=np.int64) * self.num_groups // max(1, count)
-        points = stream(self.seed, "data", kind, part).standard_normal((count, self.dim), dtype=np.float32)
+        directions = self._stream("centres").standard_normal((self.num_groups, self.dim))
+        norms = np.linalg.norm(directions, axis=1, keepdims=True)
+        centres = (self.heterogeneity * directions / norms).astype(np.float32)
+        points = self._stream(part).standard_normal((count, self.dim), dtype=np.float32)
         points *= np.float32(self.noise)
-        points += self._centres(kind)[owners]
+        points += centres[owners]
         return points, owners
 
 
 @DATASETS.register("quadratic")
 @final
-class QuadraticPoints(Drawn):
+class QuadraticPoints(SyntheticPoints):
     """Points a_i of the problem min ½ mean ‖x − a_i‖², drawn around a centre for each owner.
 
     The labels are a column of zeros: there is nothing to predict.
@@ -74,25 +100,16 @@ class QuadraticPoints(Drawn):
     array([0, 0, 1, 1, 2, 2])
     """
 
-    citation: ClassVar[str] = "drawn; no data"
+    kind: ClassVar[str] = "quadratic"
 
-    def load(self) -> Dataset:
-        """Draw the points."""
-        points, owners = self._points("quadratic", "train", self.num_points)
-        tests, _ = self._points("quadratic", "test", self.num_test_points)
-        return Dataset(
-            name="quadratic",
-            features=torch.from_numpy(points),
-            labels=torch.zeros(len(points), 1),
-            test_features=torch.from_numpy(tests),
-            test_labels=torch.zeros(len(tests), 1),
-            groups=owners,
-        )
+    def _labels(self, points: Points, part: str) -> Tensor:
+        del part
+        return torch.zeros(len(points), 1)
 
 
 @DATASETS.register("synthetic-logistic")
 @final
-class LogisticPoints(Drawn):
+class LogisticPoints(SyntheticPoints):
     """Points of two classes, separated by a planted direction but for wrong labels.
 
     y = 1 if ⟨w, a⟩ > 0, else 0, with w uniform on the unit sphere; a label is turned round with probability
@@ -102,26 +119,13 @@ class LogisticPoints(Drawn):
     2
     """
 
-    citation: ClassVar[str] = "drawn; no data"
+    kind: ClassVar[str] = "logistic"
+    num_classes: ClassVar[int | None] = 2
 
     label_noise: Annotated[float, Field(ge=0.0, le=0.5), BeforeValidator(real_number)] = 0.1
     """Probability that a label is wrong."""
 
-    def load(self) -> Dataset:
-        """Draw the points and their labels."""
-        points, owners = self._points("logistic", "train", self.num_points)
-        tests, _ = self._points("logistic", "test", self.num_test_points)
-        return Dataset(
-            name="synthetic-logistic",
-            features=torch.from_numpy(points),
-            labels=torch.from_numpy(self._classes(points, "train")),
-            test_features=torch.from_numpy(tests),
-            test_labels=torch.from_numpy(self._classes(tests, "test")),
-            num_classes=2,
-            groups=owners,
-        )
-
-    def _classes(self, points: Points, part: str) -> NDArray[np.int64]:
-        planted = stream(self.seed, "data", "logistic", "planted").standard_normal(self.dim)
-        wrong = stream(self.seed, "data", "logistic", part, "wrong").random(len(points)) < self.label_noise
-        return ((points @ planted > 0) ^ wrong).astype(np.int64)
+    def _labels(self, points: Points, part: str) -> Tensor:
+        planted = self._stream("planted").standard_normal(self.dim)
+        wrong = self._stream(part, "wrong").random(len(points)) < self.label_noise
+        return classes((points @ planted > 0) ^ wrong)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.data.base import Dataset
-from holdfast.data.pixels import scaled
+from holdfast.data.pixels import scale_pixels
 from holdfast.errors import DataError
 
 
@@ -87,11 +87,12 @@ def array_of(values: Any, what: str) -> NDArray[Any]:
 def _features(values: Any, name: str) -> Tensor:
     array = array_of(values, f"{name}: the points")
     if array.ndim < 2 or array.dtype.kind == "U":
-        msg = f"{name}: points must be arrays of numbers with a first dimension that counts them, got {array.dtype} of "
-        msg += f"shape {array.shape}"
-        raise DataError(msg)
+        raise DataError(
+            f"{name}: points must be arrays of numbers with a first dimension that counts them, got {array.dtype} of "
+            f"shape {array.shape}"
+        )
     if array.dtype == np.uint8:
-        return scaled(array)
+        return scale_pixels(array)
     kind = _kind(array)
     largest = float(np.finfo(np.float32).max)
     if kind is np.float64 and bool((np.isfinite(array) & (np.abs(array) > largest)).any()):

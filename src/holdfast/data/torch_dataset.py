@@ -16,7 +16,7 @@ from holdfast.data.base import Dataset, DataSource
 from holdfast.data.registry import DATASETS
 from holdfast.data.tensors import from_tensors
 from holdfast.errors import DataError
-from holdfast.importing import imported
+from holdfast.importing import import_object
 
 
 @DATASETS.register("torch-dataset")
@@ -38,7 +38,7 @@ class TorchDataset(DataSource):
 
     def load(self) -> Dataset:
         """Call the function and stack what it returns."""
-        function = imported(self.factory, "the data set")
+        function = import_object(self.factory, "the data set")
         if not callable(function):
             raise DataError(f"the data set {self.factory!r} must be a function, got {type(function).__name__}")
         made = function()
@@ -68,11 +68,11 @@ def from_torch(
     >>> from_torch(points).num_classes
     2
     """
-    tests = (None, None) if test is None else _stacked(test, name)
-    return from_tensors(*_stacked(train, name), *tests, groups=groups, num_classes=num_classes, name=name)
+    tests = (None, None) if test is None else _stack(test, name)
+    return from_tensors(*_stack(train, name), *tests, groups=groups, num_classes=num_classes, name=name)
 
 
-def _stacked(points: Any, name: str) -> tuple[Tensor, Tensor]:
+def _stack(points: Any, name: str) -> tuple[Tensor, Tensor]:
     entries: Iterable[Any] = (
         points if isinstance(points, IterableDataset) else (points[index] for index in range(len(points)))
     )

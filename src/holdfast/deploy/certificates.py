@@ -10,7 +10,6 @@ import ipaddress
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import final
@@ -33,31 +32,19 @@ LONGEST = 3650
 
 
 @final
-@dataclass(frozen=True)
 class Certificates:
     """The files of an authority and of the server certificate that it signed."""
 
-    folder: Path
-
-    @property
-    def authority(self) -> Path:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.authority = folder / "ca.crt"
         """The certificate of the authority: what every node and every user of the federation must have."""
-        return self.folder / "ca.crt"
-
-    @property
-    def authority_key(self) -> Path:
+        self.authority_key = folder / "ca.key"
         """The private key of the authority; whoever has it can pretend to be the server."""
-        return self.folder / "ca.key"
-
-    @property
-    def server(self) -> Path:
+        self.server = folder / "server.pem"
         """The certificate that the SuperLink shows."""
-        return self.folder / "server.pem"
-
-    @property
-    def server_key(self) -> Path:
+        self.server_key = folder / "server.key"
         """The private key of the SuperLink."""
-        return self.folder / "server.key"
 
     @property
     def exist(self) -> bool:
@@ -110,9 +97,9 @@ def make_certificates(folder: Path, hosts: Sequence[str] = (), days: int = 365) 
     private_folder(folder)
     authority_key, server_key = (ec.generate_private_key(ec.SECP384R1()) for _ in range(2))
     authority_name = _subject("holdfast federation")
-    authority = _signed(_authority(authority_key), authority_name, authority_name, authority_key, days)
+    authority = _sign(_authority(authority_key), authority_name, authority_name, authority_key, days)
     served = _server(server_key, authority_key, names)
-    server = _signed(served, _subject("SuperLink"), authority_name, authority_key, days)
+    server = _sign(served, _subject("SuperLink"), authority_name, authority_key, days)
     write_new(files.authority_key, _pkcs8(authority_key))
     write_new(files.server_key, _pkcs8(server_key))
     write_new(files.authority, authority.public_bytes(serialization.Encoding.PEM), mode=0o644)
@@ -226,7 +213,7 @@ def _server(
     )
 
 
-def _signed(
+def _sign(
     builder: x509.CertificateBuilder, subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, days: int
 ) -> x509.Certificate:
     now = datetime.now(UTC)

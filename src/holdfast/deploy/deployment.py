@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Self, final
 
 from holdfast.deploy.certificates import make_certificates, make_node_key, private_folder, write_new
@@ -20,9 +19,9 @@ from holdfast.deploy.folder import DeploymentFolder
 from holdfast.deploy.guardian import start_guardian
 from holdfast.deploy.node_configs import check_configs, complete_configs, default_config
 from holdfast.deploy.ports import free_ports, is_free, requested_ports
-from holdfast.deploy.processes import end_family
+from holdfast.deploy.processes import end_process_tree
 from holdfast.deploy.services import ServerApp, ServerService, Service, ServiceContext, SuperNode
-from holdfast.deploy.state import DeploymentState, NodeConfig, NodeState, ProcessState, Setting
+from holdfast.deploy.state import ConfigValue, DeploymentState, NodeConfig, NodeState, ProcessState
 from holdfast.deploy.submission import SubmittedRun, status_of, submit
 from holdfast.errors import RunError
 from holdfast.values import ValueObject
@@ -44,7 +43,7 @@ class NodeStatus(ValueObject):
     pid: int | None
     """The number of its process; None if it does not run."""
     online: bool
-    config: Mapping[str, Setting]
+    config: Mapping[str, ConfigValue]
 
 
 @final
@@ -136,7 +135,7 @@ class LocalDeployment:
             before = place.state()
             state = next_state(place, secure=secure, port=port, configs=configs)
             if before is not None:
-                end_family([], before.marker)
+                end_process_tree([], before.marker)
             _make_secrets(place, state, hosts, days)
             deployment = cls(place, state)
             place.save(state)
@@ -166,9 +165,7 @@ class LocalDeployment:
         """Be taken down at the end."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Take it down."""
         self.down()
 
@@ -182,7 +179,7 @@ class LocalDeployment:
         """Whether any service runs."""
         return any(service.is_running for service in self.services)
 
-    def submit(self, app: str | os.PathLike[str], run_config: Mapping[str, Setting] | None = None) -> SubmittedRun:
+    def submit(self, app: str | os.PathLike[str], run_config: Mapping[str, ConfigValue] | None = None) -> SubmittedRun:
         """Hand the app in a folder to the SuperLink; the run goes on by itself.
 
         Args:
@@ -269,7 +266,7 @@ class LocalDeployment:
             self._end()
 
     def _end(self) -> None:
-        end_family([process for service in self.services for process in service.processes()], self.marker)
+        end_process_tree([process for service in self.services for process in service.processes()], self.marker)
         for service in self.services:
             service.forget_process()
         if self._guardian is not None:

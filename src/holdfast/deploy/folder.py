@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
@@ -35,41 +34,23 @@ CONNECTION = "federation"
 
 
 @final
-@dataclass(frozen=True)
 class DeploymentFolder:
     """Where the things of a deployment are."""
 
-    path: Path
-
-    @property
-    def state_file(self) -> Path:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.state_file = path / "state.json"
         """What runs."""
-        return self.path / "state.json"
-
-    @property
-    def roster(self) -> Path:
+        self.roster = path / "nodes.json"
         """Who the nodes are."""
-        return self.path / "nodes.json"
-
-    @property
-    def certificates(self) -> Certificates:
+        self.certificates = Certificates(path / "tls")
         """The authority and the server certificate."""
-        return Certificates(self.path / "tls")
-
-    @property
-    def home(self) -> Path:
+        self.home = path / "flwr-home"
         """FLWR_HOME of the SuperLink and of commands."""
-        return self.path / "flwr-home"
-
-    @property
-    def database(self) -> Path:
+        self.database = path / "database" / "superlink.db"
         """The SuperLink's memory."""
-        return self.path / "database" / "superlink.db"
-
-    @property
-    def secret(self) -> Path:
+        self.secret = path / "keys" / "superexec.secret"
         """What the SuperLink and its SuperExec know each other by."""
-        return self.path / "keys" / "superexec.secret"
 
     def key(self, name: str) -> Path:
         """Return the private key of a node."""

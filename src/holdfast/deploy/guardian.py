@@ -14,7 +14,7 @@ from pathlib import Path
 
 from holdfast.deploy.environment import MARKER
 from holdfast.deploy.folder import DeploymentFolder
-from holdfast.deploy.processes import end_family, launch
+from holdfast.deploy.processes import end_process_tree, launch
 
 PAUSE = 0.5
 """Seconds between two looks at the owner."""
@@ -38,7 +38,7 @@ def guard(owner: int, folder: DeploymentFolder, marker: str) -> None:
     while os.getppid() == owner:
         time.sleep(PAUSE)
     state = folder.state() if folder.belongs_to(marker) else None  # without one, the marker alone says who is meant
-    end_family([] if state is None else state.processes(), marker, patience=3.0)
+    end_process_tree([] if state is None else state.processes(), marker, patience=3.0)
 
 
 if __name__ == "__main__":

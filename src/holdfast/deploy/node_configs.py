@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from holdfast.deploy.state import NodeConfig, Setting
+from holdfast.deploy.state import ConfigValue, NodeConfig
 from holdfast.errors import ParameterError
 
 
-def complete_configs(nodes: int, extras: Mapping[int, NodeConfig]) -> list[dict[str, Setting]]:
+def complete_configs(nodes: int, extras: Mapping[int, NodeConfig]) -> list[dict[str, ConfigValue]]:
     """Return what every node is told about itself.
 
     >>> complete_configs(2, {1: {"attack": "nan"}})[1]
@@ -24,7 +24,7 @@ def complete_configs(nodes: int, extras: Mapping[int, NodeConfig]) -> list[dict[
     return configs
 
 
-def default_config(index: int, nodes: int) -> dict[str, Setting]:
+def default_config(index: int, nodes: int) -> dict[str, ConfigValue]:
     """Return what every node is told: its part of the data, and its name, which is the number of that part."""
     return {"partition-id": index, "num-partitions": nodes, "name": index}
 

@@ -72,28 +72,28 @@ def read_log(log: Path, start: int = 0) -> str:
         return ""
 
 
-def family(roots: Iterable[psutil.Process], marker: str) -> set[psutil.Process]:
+def process_tree(roots: Iterable[psutil.Process], marker: str) -> set[psutil.Process]:
     """Return the roots, all that descend from them, and all that carry the marker (or it and a slash), if they run."""
-    found = {*roots, *_marked(marker)}
+    found = {*roots, *_carrying(marker)}
     for root in roots:
         with suppress(psutil.NoSuchProcess):
             found.update(root.children(recursive=True))
     return {process for process in found - {psutil.Process()} if is_alive(process)}
 
 
-def end_family(roots: Sequence[psutil.Process], marker: str, *, patience: float = 8.0) -> None:
+def end_process_tree(roots: Sequence[psutil.Process], marker: str, *, patience: float = 8.0) -> None:
     """Ask the roots to end; when they have, or patience is over, end by force what is left of their family.
 
     Raises:
         RunError: something cannot be ended.
     """
-    members = family(roots, marker)
+    members = process_tree(roots, marker)
     for root in roots:
         with suppress(psutil.Error):
             root.terminate()
-    until(lambda: not any(is_alive(root) for root in roots), patience)
+    wait_until(lambda: not any(is_alive(root) for root in roots), patience)
     for _ in range(10):  # a process that is being ended may have started another
-        members = {process for process in members | family(roots, marker) if is_alive(process)}
+        members = {process for process in members | process_tree(roots, marker) if is_alive(process)}
         if not members:
             return
         kill_processes(members)
@@ -107,10 +107,10 @@ def kill_processes(processes: Iterable[psutil.Process], patience: float = 2.0) -
     for process in processes:
         with suppress(psutil.Error):  # it has just ended, or somebody else started it
             process.kill()
-    until(lambda: not any(is_alive(process) for process in processes), patience)
+    wait_until(lambda: not any(is_alive(process) for process in processes), patience)
 
 
-def until(condition: Callable[[], bool], seconds: float) -> bool:
+def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
     """Wait until the condition holds, at most so long; return whether it does."""
     deadline = time.monotonic() + seconds
     while not condition():
@@ -120,7 +120,7 @@ def until(condition: Callable[[], bool], seconds: float) -> bool:
     return True
 
 
-def _marked(marker: str) -> Iterator[psutil.Process]:
+def _carrying(marker: str) -> Iterator[psutil.Process]:
     """Yield the processes that were started with the marker, where the system says so."""
     for pid in psutil.pids():
         with suppress(psutil.Error):  # somebody else's, or gone

@@ -17,7 +17,7 @@ import psutil
 from holdfast.deploy.environment import environment
 from holdfast.deploy.flower_commands import supernode_command
 from holdfast.deploy.folder import DeploymentFolder
-from holdfast.deploy.processes import end_family, family, kill_processes, launch, read_log, until
+from holdfast.deploy.processes import end_process_tree, kill_processes, launch, process_tree, read_log, wait_until
 from holdfast.deploy.state import NodeConfig, NodeState, ProcessState
 from holdfast.errors import RunError
 
@@ -99,7 +99,7 @@ class Service(ABC):
         Raises:
             RunError: it ended, or the time is over; the message has the end of its log.
         """
-        if not until(lambda: self._is_ready(self.output()) or not self.is_running, timeout):
+        if not wait_until(lambda: self._is_ready(self.output()) or not self.is_running, timeout):
             raise RunError(f"{self.name} was not at work after {timeout:g} s; {self.log_tail()}")
         if not self.is_running:
             raise RunError(f"{self.name} ended when it was started; {self.log_tail()}")
@@ -111,7 +111,7 @@ class Service(ABC):
 
     def stop(self) -> None:
         """End it and all that it started: asked first, by force if need be. Nothing happens if nothing runs."""
-        end_family(self.processes(), self.marker)
+        end_process_tree(self.processes(), self.marker)
         self.forget_process()
 
     def forget_process(self) -> None:
@@ -250,7 +250,9 @@ class ServerApp:
         self._earlier = self._all()
 
     def _all(self) -> set[psutil.Process]:
-        return {each for each in family(self._superexec.processes(), self._superexec.marker) if _is_server_app(each)}
+        return {
+            each for each in process_tree(self._superexec.processes(), self._superexec.marker) if _is_server_app(each)
+        }
 
     @property
     def is_running(self) -> bool:

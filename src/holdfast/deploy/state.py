@@ -13,8 +13,8 @@ from holdfast.values import ValueObject
 
 VERSION = 2
 Port = Annotated[int, Field(ge=1, le=65535)]
-Setting = bool | int | float | str
-NodeConfig = Mapping[str, Setting]
+ConfigValue = bool | int | float | str
+NodeConfig = Mapping[str, ConfigValue]
 
 
 @final

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import time
 import tomllib
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, final
@@ -16,9 +16,9 @@ import tomli_w
 
 from holdfast.deploy.flower_commands import Flwr
 from holdfast.deploy.processes import launch, read_log
-from holdfast.deploy.state import Setting
+from holdfast.deploy.state import ConfigValue
 from holdfast.errors import ParameterError, RunError, nearest
-from holdfast.values import ValueObject
+from holdfast.values import ValueObject, dotted_table
 
 LOOK = 0.5
 """Seconds between two looks at a run."""
@@ -68,10 +68,14 @@ class SubmittedRun:
             raise RunError(f"the SuperLink knows no run {self.run_id}")
         return status_of(runs[0])
 
-    def follow(self, timeout: float | None = None) -> Iterator[RunStatus | None]:
-        """Yield None twice a second while the run goes on, and at last how it ended.
+    def wait(self, timeout: float | None = None, *, look: Callable[[], object] = lambda: None) -> RunStatus:
+        """Wait until the run is finished, and return how it ended.
 
         What the ServerApp prints goes to `log` meanwhile. A SuperLink that is gone may come back within five minutes.
+
+        Args:
+            timeout: seconds after which it is given up; never if left out.
+            look: called twice a second while the run goes on, and once more at its end.
 
         Raises:
             RunError: the time is over, or the SuperLink did not come back.
@@ -81,7 +85,7 @@ class SubmittedRun:
         while True:
             with closing(self._read_log()) as reading:
                 for _ in reading:
-                    yield None
+                    look()
                     self._check_time(deadline, timeout)
             try:
                 status = self.status()
@@ -91,11 +95,11 @@ class SubmittedRun:
             else:
                 silent_since = None
                 if status.finished:
-                    yield status
-                    return
+                    look()
+                    return status
             self._check_time(deadline, timeout)
             time.sleep(LOOK)
-            yield None
+            look()
 
     def _read_log(self) -> Generator[None, None, None]:
         """Fetch the log from its beginning and on, until it ends or nothing has come for a while."""
@@ -113,17 +117,6 @@ class SubmittedRun:
         finally:
             reader.kill()
             reader.wait()
-
-    def wait(self, timeout: float | None = None) -> RunStatus:
-        """Wait until the run is finished, and return how it ended.
-
-        Raises:
-            RunError: the time is over, or the SuperLink did not come back.
-        """
-        for status in self.follow(timeout):
-            if status is not None:
-                return status
-        raise RunError(f"run {self.run_id} was not followed to its end")
 
     def stop(self) -> None:
         """Stop it; one that is finished stays as it is."""
@@ -167,10 +160,10 @@ def app_config(app: Path) -> dict[str, Any]:
     described = table.get("tool", {}).get("flwr", {}).get("app")
     if not isinstance(described, dict):
         raise ParameterError(f"{str(app)!r} is not a Flower app: {project} has no table [tool.flwr.app]")
-    return _flat(described.get("config", {}))
+    return dotted_table(described.get("config", {}))
 
 
-def submit(flwr: Flwr, app: Path, run_config: Mapping[str, Setting]) -> SubmittedRun:
+def submit(flwr: Flwr, app: Path, run_config: Mapping[str, ConfigValue]) -> SubmittedRun:
     """Hand an app to the SuperLink.
 
     Raises:
@@ -188,12 +181,3 @@ def submit(flwr: Flwr, app: Path, run_config: Mapping[str, Setting]) -> Submitte
         settings = ("--run-config", file.name) if run_config else ()
         answered = flwr("run", str(app.resolve()), "@", *settings)
     return SubmittedRun(flwr, int(answered["run-id"]))
-
-
-def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return a nested table with the dotted names that Flower gives its entries."""
-    result: dict[str, Any] = {}
-    for key, value in table.items():
-        name = f"{prefix}{key}"
-        result |= _flat(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
-    return result

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 from holdfast.errors import CorruptRunError, ParameterError
 from holdfast.runs import is_deployment
-from holdfast.runs.files import parsed
+from holdfast.runs.files import parse_toml
 from holdfast.server.folder import RunFolder
 from holdfast.server.history import Tally
 from holdfast.server.history.rounds import NUMBERS
 from holdfast.server.record import RoundRecord
+from holdfast.values import dotted_table
 
-Setting = bool | int | float | str
+ExportedSetting = bool | int | float | str
 
 _NAMES = {
     "test_accuracy": "accuracy/test",
@@ -37,7 +38,7 @@ _NAMES = {
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Round:
+class ExportedRound:
     """The numbers of one round."""
 
     number: int
@@ -49,12 +50,12 @@ class Round:
 
 @final
 @dataclass(frozen=True)
-class Exported:
+class ExportedRun:
     r"""A run that is about to be written for somebody else.
 
     >>> import tempfile
     >>> folder = RunFolder.create(Path(tempfile.mkdtemp()) / "run", config='lr = 0.1\n[rule]\nname = "krum"')
-    >>> Exported(folder.path).settings()
+    >>> ExportedRun(folder.path).settings()
     {'lr': 0.1, 'rule.name': 'krum'}
     """
 
@@ -74,14 +75,16 @@ class Exported:
         """Return the folder; `CorruptRunError` if it holds no run."""
         return RunFolder.open(self.path)
 
-    def settings(self) -> dict[str, Setting]:
+    def settings(self) -> dict[str, ExportedSetting]:
         """Return the configuration, and what it was made with, as dotted names and plain values."""
         try:
-            return dict(_flat(parsed(self.folder().config_text())))
+            table = parse_toml(self.folder().config_text())
         except ParameterError as error:
             raise CorruptRunError(f"the config.toml of {str(self.path)!r} cannot be read: {error}") from None
+        plain = (bool, int, float, str)
+        return {key: each if isinstance(each, plain) else str(each) for key, each in dotted_table(table).items()}
 
-    def rounds(self) -> Iterator[Round]:
+    def rounds(self) -> Iterator[ExportedRound]:
         """Yield the rounds that are written down, in their order."""
         folder = self.folder()
         try:
@@ -91,7 +94,7 @@ class Exported:
         time = self.start
         for record in folder.records():
             time += sum(record.seconds.values())
-            yield Round(number=record.round, time=time, figures=figures(record, byzantine_known=known))
+            yield ExportedRound(number=record.round, time=time, figures=figures(record, byzantine_known=known))
 
 
 def figures(record: RoundRecord, *, byzantine_known: bool) -> dict[str, float]:
@@ -114,13 +117,3 @@ def figures(record: RoundRecord, *, byzantine_known: bool) -> dict[str, float]:
     found |= {f"seconds/{part}": seconds for part, seconds in record.seconds.items()}
     found |= {f"metrics/{name}": value for name, value in record.metrics.items()}
     return {name: float(value) for name, value in found.items() if value is not None and math.isfinite(value)}
-
-
-def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Setting]]:
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
-        elif isinstance(value, (bool, int, float, str)):
-            yield prefix + key, value
-        else:
-            yield prefix + key, str(value)

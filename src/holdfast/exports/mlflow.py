@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import ParameterError
-from holdfast.exports.figures import Exported, Round
+from holdfast.exports.figures import ExportedRound, ExportedRun
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -57,11 +57,11 @@ def to_mlflow(path: Path, store: str, *, experiment: str = EXPERIMENT) -> str:
         ) from None
     uri = tracking_uri(store)
     _check_database(uri)
-    run = Exported(path)
+    run = ExportedRun(path)
     settings = run.settings()
     try:
         client = MlflowClient(tracking_uri=uri)
-        return _exported(client, run, settings, experiment)
+        return _export(client, run, settings, experiment)
     except ModuleNotFoundError as error:  # such as the driver of a database
         raise ParameterError(
             f"the store {store!r} needs the package {error.name!r}; install it, or name a folder with --out"
@@ -88,13 +88,13 @@ def _check_database(uri: str) -> None:
         )
 
 
-def _exported(client: MlflowClient, run: Exported, settings: dict[str, Any], experiment: str) -> str:
+def _export(client: MlflowClient, run: ExportedRun, settings: dict[str, Any], experiment: str) -> str:
     found = client.get_experiment_by_name(experiment)
     place = client.create_experiment(experiment) if found is None else found.experiment_id
     identity = _identity(run, settings)
     runs = client.search_runs([place], filter_string=f"tags.`{IDENTITY}` = '{identity}'", max_results=1)
     done = int(runs[0].data.tags.get(_ROUNDS, "0")) if runs else 0
-    number = str(runs[0].info.run_id) if runs else _begun(client, run, settings, place, identity)
+    number = str(runs[0].info.run_id) if runs else _create_run(client, run, settings, place, identity)
     last = _log_rounds(client, number, islice(run.rounds(), done, None))
     if run.folder().summary() is None:
         client.update_run(number, status="RUNNING")
@@ -103,22 +103,22 @@ def _exported(client: MlflowClient, run: Exported, settings: dict[str, Any], exp
     return number
 
 
-def _identity(run: Exported, settings: dict[str, Any]) -> str:
+def _identity(run: ExportedRun, settings: dict[str, Any]) -> str:
     """Return what tells a run from others, without a letter that a filter of MLflow would take for its own."""
     seal = str(settings.get(f"{_PROVENANCE}config_sha256", "unsealed"))
     return _REFUSED.sub("_", f"{run.path.resolve()} {seal[:16]}")
 
 
-def _begun(client: MlflowClient, run: Exported, settings: dict[str, Any], place: str, identity: str) -> str:
+def _create_run(client: MlflowClient, run: ExportedRun, settings: dict[str, Any], place: str, identity: str) -> str:
     """Make a run, with its parameters and tags, and return its id."""
     from mlflow.entities import Param
 
-    origin = {_cleaned(key): str(value) for key, value in settings.items() if key.startswith(_PROVENANCE)}
+    origin = {_clean_name(key): str(value) for key, value in settings.items() if key.startswith(_PROVENANCE)}
     tags = {IDENTITY: identity, **origin}
     made = client.create_run(place, run_name=run.name, start_time=_milliseconds(run.start), tags=tags)
     number = str(made.info.run_id)
     parameters = [
-        Param(_cleaned(key), str(value)[:_LETTERS])
+        Param(_clean_name(key), str(value)[:_LETTERS])
         for key, value in settings.items()
         if not key.startswith(_PROVENANCE)
     ]
@@ -127,7 +127,7 @@ def _begun(client: MlflowClient, run: Exported, settings: dict[str, Any], place:
     return number
 
 
-def _log_rounds(client: MlflowClient, number: str, rounds: Iterator[Round]) -> float | None:
+def _log_rounds(client: MlflowClient, number: str, rounds: Iterator[ExportedRound]) -> float | None:
     """Add the rounds, many in one call, and return when the last was over; None if there was none."""
     from mlflow.entities import Metric, RunTag
 
@@ -135,7 +135,8 @@ def _log_rounds(client: MlflowClient, number: str, rounds: Iterator[Round]) -> f
     waiting: list[Any] = []
     for each in rounds:
         new = [
-            Metric(_cleaned(name), value, _milliseconds(each.time), each.number) for name, value in each.figures.items()
+            Metric(_clean_name(name), value, _milliseconds(each.time), each.number)
+            for name, value in each.figures.items()
         ]
         if last is not None and len(waiting) + len(new) > _METRICS_A_CALL:
             client.log_batch(number, metrics=waiting, tags=[RunTag(_ROUNDS, str(last.number + 1))])
@@ -148,7 +149,7 @@ def _log_rounds(client: MlflowClient, number: str, rounds: Iterator[Round]) -> f
     return last.time
 
 
-def _cleaned(name: str) -> str:
+def _clean_name(name: str) -> str:
     """Return a name with letters that MLflow refuses replaced; parts such as ".." would be paths."""
     plain = _REFUSED.sub("_", name)[:250]
     return "/".join(part if part.strip(".") else "_" for part in plain.split("/"))

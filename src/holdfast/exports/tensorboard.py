@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from holdfast.durable import UNFINISHED
 from holdfast.errors import ParameterError
-from holdfast.exports.figures import Exported, Setting
+from holdfast.exports.figures import ExportedRun, ExportedSetting
 
 _LETTERS_OF_A_SETTING = 1_000
 METRICS = ("accuracy/test", "loss/test", "clients/removed")
@@ -30,13 +31,11 @@ def to_tensorboard(path: Path, out: Path, *, name: str | None = None) -> Path:
         ParameterError: tensorboardX is not installed, or the folder cannot be written.
         CorruptRunError: there is no run, or it is damaged.
     """
-    try:
-        import tensorboardX  # noqa: F401  an extra
-    except ImportError:
+    if find_spec("tensorboardX") is None:
         raise ParameterError(
             "an export to TensorBoard needs tensorboardX; get it with: pip install 'holdfast[tensorboard]'"
-        ) from None
-    run = Exported(path)
+        )
+    run = ExportedRun(path)
     settings = run.settings()
     folder = out / (run.name if name is None else name)
     target = folder / f"events.out.tfevents.{int(run.start)}.holdfast"
@@ -57,7 +56,7 @@ def to_tensorboard(path: Path, out: Path, *, name: str | None = None) -> Path:
     return folder
 
 
-def _write(run: Exported, settings: dict[str, Setting], target: Path) -> None:
+def _write(run: ExportedRun, settings: dict[str, ExportedSetting], target: Path) -> None:
     from tensorboardX.proto.event_pb2 import Event
     from tensorboardX.proto.summary_pb2 import Summary
     from tensorboardX.record_writer import RecordWriter
@@ -77,7 +76,7 @@ def _write(run: Exported, settings: dict[str, Setting], target: Path) -> None:
         writer.close()
 
 
-def _hyperparameters(settings: dict[str, Setting]) -> tuple[Any, ...]:
+def _hyperparameters(settings: dict[str, ExportedSetting]) -> tuple[Any, ...]:
     """Return what says which run this is: the hyperparameters, and the metrics to show beside them."""
     from tensorboardX.summary import hparams
 

@@ -18,7 +18,7 @@ from holdfast.flower.layout import ModelLayout
 from holdfast.models.layout import Layout
 from holdfast.runs import config_of
 from holdfast.runs.deployments import OWN_STEPS, has_own_steps
-from holdfast.runs.files import sealed
+from holdfast.runs.files import seal_config
 from holdfast.runs.writer import RunWriter
 from holdfast.server.folder import RunFolder
 from holdfast.server.history.files import DEPLOYED
@@ -46,7 +46,7 @@ def open_run_folder(
         RunError: it holds a run of another configuration, or of another model.
     """
     if not run_exists(path):
-        folder = RunFolder.create(path, sealed(config, _provenance(config, own_steps=own_steps)))
+        folder = RunFolder.create(path, seal_config(config, _provenance(config, own_steps=own_steps)))
         return RunWriter(config, folder, to_snapshot=_snapshots(config, layout))
     folder = RunFolder.open(path)
     found = config_of(folder)

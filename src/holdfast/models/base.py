@@ -12,7 +12,7 @@ from torch import nn
 from holdfast.data.base import Dataset
 from holdfast.errors import ParameterError
 from holdfast.models.drawing import drawing_from
-from holdfast.models.losses import Loss
+from holdfast.models.losses import CrossEntropy, Loss
 from holdfast.values import ValueObject, real_number, whole_number
 
 _TOO_LARGE = re.compile(r"can't allocate memory: you tried to allocate (\d+) bytes")
@@ -61,3 +61,11 @@ class Architecture(ValueObject, ABC):
                 f"{self!r} does not fit into memory: one of its tensors takes {size:,.1f} GiB"
             ) from None
         return module.to(dataset.features.dtype) if dataset.features.is_floating_point() else module
+
+
+class Classifier(Architecture, ABC):
+    """A model with one output per class, or per symbol at every place of a text."""
+
+    def loss(self) -> Loss:
+        """Return the cross-entropy, the mean over all points or places."""
+        return CrossEntropy()

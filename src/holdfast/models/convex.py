@@ -194,13 +194,13 @@ class LogisticProblem(RegularisedProblem):
         return np.linalg.solve(self.hessian(w), gradient).astype(np.float64)
 
     def minimiser(self, *, tolerance: float = 1e-12, iterations: int = 100) -> Vector:
-        """Return the w of ‖∇F(w)‖ < tolerance that Newton's method finds from 0; see `Minimisable.minimised`.
+        """Return the w of ‖∇F(w)‖ < tolerance that Newton's method finds from 0; see `Minimisable.minimise`.
 
         Raises:
             ParameterError: l2 is 0, so there may be no minimiser.
             DataError: rounding keeps the gradient above the tolerance.
         """
-        return self.minimised(np.zeros(self.clients.rows.shape[1]), tolerance=tolerance, iterations=iterations)
+        return self.minimise(np.zeros(self.clients.rows.shape[1]), tolerance=tolerance, iterations=iterations)
 
     def _slopes(self, w: Vector) -> Vector:
         """Return s_i(w), without overflow."""

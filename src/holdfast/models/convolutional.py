@@ -10,9 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from holdfast.data.base import Dataset
-from holdfast.models.base import Architecture, Width
+from holdfast.models.base import Classifier, Width
 from holdfast.models.fitting import image_shape
-from holdfast.models.losses import CrossEntropy, Loss
 from holdfast.models.registry import MODELS
 from holdfast.values import whole_number
 
@@ -25,7 +24,7 @@ def _odd(value: int) -> int:
 
 @MODELS.register("cnn")
 @final
-class ConvolutionalNetwork(Architecture):
+class ConvolutionalNetwork(Classifier):
     """Twice convolution, ReLU and 2 × 2 maximum, then one hidden layer (LeCun et al. 1998, with today's parts).
 
     Images keep their size in a convolution, so any size from 4 × 4 on will do: 28 × 28 has d = 421,642 parameters with
@@ -65,14 +64,10 @@ class ConvolutionalNetwork(Architecture):
             nn.Linear(self.hidden, self.loss().num_outputs(dataset)),
         )
 
-    def loss(self) -> Loss:
-        """Return the cross-entropy."""
-        return CrossEntropy()
-
 
 @MODELS.register("resnet")
 @final
-class ResidualNetwork(Architecture):
+class ResidualNetwork(Classifier):
     """The ResNet of He et al. 2016 for small images, with group normalisation (Wu, He 2018).
 
     Three stages of (depth − 2) / 6 blocks, each two 3 × 3 convolutions around which the input is added; a stage halves
@@ -121,10 +116,6 @@ class ResidualNetwork(Architecture):
                 inputs = outputs
         outputs = self.loss().num_outputs(dataset)
         return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, outputs))
-
-    def loss(self) -> Loss:
-        """Return the cross-entropy."""
-        return CrossEntropy()
 
 
 class _Block(nn.Module):

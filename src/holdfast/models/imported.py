@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from holdfast.data.base import Dataset
 from holdfast.errors import DataError, ParameterError, find
-from holdfast.importing import imported
+from holdfast.importing import import_object
 from holdfast.models.base import Architecture
 from holdfast.models.losses import LOSSES, Loss
 from holdfast.models.registry import MODELS
@@ -48,7 +48,7 @@ class ImportedModel(Architecture):
             ParameterError: there is no such factory, it fails, or what it returns is no module.
             DataError: the module does not fit the data and the loss.
         """
-        factory = imported(self.factory, "the model")
+        factory = import_object(self.factory, "the model")
         arguments = (dataset,) if self._wants_data(factory) else ()
         try:
             module = factory(*arguments)
@@ -69,7 +69,7 @@ class ImportedModel(Architecture):
         """
         if ":" not in self.criterion:
             return find("loss", self.criterion, LOSSES)()
-        loss = imported(self.criterion, "the loss")
+        loss = import_object(self.criterion, "the loss")
         if isinstance(loss, type) and issubclass(loss, Loss):
             loss = loss()
         if not isinstance(loss, Loss):

@@ -13,7 +13,7 @@ from holdfast.errors import DataError
 
 
 @dataclass(frozen=True)
-class Place:
+class TensorSlot:
     """One tensor's place in a row.
 
     Weights of two-dimensional convolutions lie output × height × width × input, so that the view of them is
@@ -47,8 +47,8 @@ class Layout:
     (8, [('weight', 0), ('bias', 6)])
     """
 
-    parameters: tuple[Place, ...]
-    buffers: tuple[Place, ...]
+    parameters: tuple[TensorSlot, ...]
+    buffers: tuple[TensorSlot, ...]
 
     @classmethod
     def of(cls, module: nn.Module) -> Layout:
@@ -81,11 +81,11 @@ class Layout:
 
     def parameters_of(self, module: nn.Module, dtype: torch.dtype) -> Float[Tensor, " d"]:
         """Return the parameters of a module as one new vector."""
-        return _flat(self.parameters, dict(module.named_parameters()), dtype)
+        return _flatten(self.parameters, dict(module.named_parameters()), dtype)
 
     def buffers_of(self, module: nn.Module, dtype: torch.dtype) -> Float[Tensor, " m"]:
         """Return the floating-point buffers of a module as one new vector."""
-        return _flat(self.buffers, dict(module.named_buffers()), dtype)
+        return _flatten(self.buffers, dict(module.named_buffers()), dtype)
 
     @torch.no_grad()
     def load(self, module: nn.Module, parameters: Float[Tensor, " d"], buffers: Float[Tensor, " m"]) -> None:
@@ -98,16 +98,16 @@ class Layout:
                 names[name].copy_(view)
 
 
-def _places(tensors: Mapping[str, Tensor]) -> tuple[Place, ...]:
+def _places(tensors: Mapping[str, Tensor]) -> tuple[TensorSlot, ...]:
     offset, places = 0, []
     for name, tensor in tensors.items():
-        places.append(Place(name, tuple(tensor.shape), offset))
+        places.append(TensorSlot(name, tuple(tensor.shape), offset))
         offset += tensor.numel()
     return tuple(places)
 
 
 @torch.no_grad()
-def _flat(places: Iterable[Place], tensors: Mapping[str, Tensor], dtype: torch.dtype) -> Tensor:
+def _flatten(places: Iterable[TensorSlot], tensors: Mapping[str, Tensor], dtype: torch.dtype) -> Tensor:
     places = tuple(places)
     flat = torch.empty(sum(place.size for place in places), dtype=dtype)
     for place in places:

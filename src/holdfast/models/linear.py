@@ -7,9 +7,9 @@ from typing import ClassVar, final
 from torch import nn
 
 from holdfast.data.base import Dataset
-from holdfast.models.base import Architecture
+from holdfast.models.base import Architecture, Classifier
 from holdfast.models.fitting import vector_length
-from holdfast.models.losses import CrossEntropy, Logistic, Loss
+from holdfast.models.losses import Logistic, Loss
 from holdfast.models.registry import MODELS
 
 
@@ -44,7 +44,7 @@ class LogisticRegression(Architecture):
 
 @MODELS.register("softmax-regression")
 @final
-class SoftmaxRegression(Architecture):
+class SoftmaxRegression(Classifier):
     """One linear output per class under a softmax (multinomial logistic regression). Weights start at 0.
 
     >>> import torch
@@ -62,10 +62,6 @@ class SoftmaxRegression(Architecture):
     def module(self, dataset: Dataset) -> nn.Module:
         """Return the linear map."""
         return _linear(vector_length(dataset, "softmax-regression"), self.loss().num_outputs(dataset), bias=self.bias)
-
-    def loss(self) -> Loss:
-        """Return the cross-entropy."""
-        return CrossEntropy()
 
 
 def _linear(inputs: int, outputs: int, *, bias: bool) -> nn.Module:

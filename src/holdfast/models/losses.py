@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import final
 
-import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -85,8 +85,20 @@ class Logistic(Loss):
         return int(((outputs.squeeze(-1) > 0) == (labels == 1)).sum())
 
 
+class DistanceLoss(Loss, ABC):
+    """A loss that measures how far off flat outputs are: nearer or farther, never right or wrong."""
+
+    def output_shape(self, dataset: Dataset) -> tuple[int, ...]:
+        """Return how many numbers a model puts out per point."""
+        return (self.num_outputs(dataset),)
+
+    def num_correct(self, outputs: Tensor, labels: Tensor) -> int | None:
+        """Return None."""
+        return None
+
+
 @final
-class HalfSquares(Loss):
+class HalfSquares(DistanceLoss):
     """½ ‖output − label‖² for labels that are vectors or numbers."""
 
     def num_outputs(self, dataset: Dataset) -> int:
@@ -95,40 +107,24 @@ class HalfSquares(Loss):
             raise DataError(
                 f"the squared loss needs labels that are floats, those of {dataset.name} are {dataset.labels.dtype}"
             )
-        return int(torch.Size(dataset.labels.shape[1:]).numel())
-
-    def output_shape(self, dataset: Dataset) -> tuple[int, ...]:
-        """Return the length of a label: outputs are flat."""
-        return (self.num_outputs(dataset),)
+        return math.prod(dataset.labels.shape[1:])
 
     def mean(self, outputs: Tensor, labels: Tensor) -> Tensor:
         """Return the mean over points."""
         return 0.5 * (outputs.reshape(labels.shape) - labels).square().sum() / len(labels)
 
-    def num_correct(self, outputs: Tensor, labels: Tensor) -> int | None:
-        """Return None: nearer or farther, never right or wrong."""
-        return None
-
 
 @final
-class HalfNorm(Loss):
+class HalfNorm(DistanceLoss):
     """½ ‖output‖², whatever the labels: the model itself puts out how wrong it is."""
 
     def num_outputs(self, dataset: Dataset) -> int:
         """Return how many numbers a point has."""
-        return int(torch.Size(dataset.point_shape).numel())
-
-    def output_shape(self, dataset: Dataset) -> tuple[int, ...]:
-        """Return how many numbers a point has: outputs are flat."""
-        return (self.num_outputs(dataset),)
+        return math.prod(dataset.point_shape)
 
     def mean(self, outputs: Tensor, labels: Tensor) -> Tensor:
         """Return the mean over points."""
         return 0.5 * outputs.square().sum() / len(outputs)
-
-    def num_correct(self, outputs: Tensor, labels: Tensor) -> int | None:
-        """Return None: nearer or farther, never right or wrong."""
-        return None
 
 
 LOSSES: Mapping[str, type[Loss]] = MappingProxyType(

@@ -30,7 +30,7 @@ class Minimisable(ABC):
     def newton_direction(self, w: Vector, gradient: Vector) -> Vector:
         """Return about ∇²F(w)⁻¹ gradient: a v with ⟨v, gradient⟩ > 0."""
 
-    def minimised(self, start: Vector, *, tolerance: float, iterations: int) -> Vector:
+    def minimise(self, start: Vector, *, tolerance: float, iterations: int) -> Vector:
         r"""Return the w of ‖∇F(w)‖ < tolerance that Newton's method with halved steps finds.
 
         F is ℓ-strongly convex, so ‖w − w*‖ ≤ ‖∇F(w)‖ / ℓ and F(w) − F* ≤ ‖∇F(w)‖² / (2 ℓ) (Nesterov 2004,
@@ -47,12 +47,12 @@ class Minimisable(ABC):
             gradient = self.gradient(w)
             if np.linalg.norm(gradient) < tolerance:
                 return w
-            w = self._descended(w, self.newton_direction(w, gradient), gradient)
+            w = self._line_search(w, self.newton_direction(w, gradient), gradient)
         raise DataError(
             f"Newton's method stopped at a gradient of length {np.linalg.norm(self.gradient(w))}, not {tolerance}"
         )
 
-    def _descended(self, w: Vector, direction: Vector, gradient: Vector) -> Vector:
+    def _line_search(self, w: Vector, direction: Vector, gradient: Vector) -> Vector:
         """Return w − t · direction for the first t = 1, ½, ¼, … that lowers F enough, up to rounding (Armijo)."""
         value, slope = self.value(w), float(gradient @ direction)
         rounding = 1e-15 * abs(value)

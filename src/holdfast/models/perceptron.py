@@ -8,15 +8,14 @@ from typing import ClassVar, final
 from torch import nn
 
 from holdfast.data.base import Dataset
-from holdfast.models.base import Architecture, Width
+from holdfast.models.base import Classifier, Width
 from holdfast.models.fitting import vector_length
-from holdfast.models.losses import CrossEntropy, Loss
 from holdfast.models.registry import MODELS
 
 
 @MODELS.register("mlp")
 @final
-class MultilayerPerceptron(Architecture):
+class MultilayerPerceptron(Classifier):
     """Linear layers with ReLU between them, under a softmax; two hidden layers, or as many as asked for.
 
     The default has the hidden layers of workload B of the benchmarks; (200, 200) is the 2NN of McMahan et al. 2017.
@@ -41,7 +40,3 @@ class MultilayerPerceptron(Architecture):
         for inputs, outputs in pairwise(widths):
             layers += [nn.Linear(inputs, outputs), nn.ReLU()]
         return nn.Sequential(*layers[:-1])
-
-    def loss(self) -> Loss:
-        """Return the cross-entropy."""
-        return CrossEntropy()

@@ -8,13 +8,12 @@ from typing import ClassVar, final
 from torch import Tensor, nn
 
 from holdfast.data.base import Dataset
-from holdfast.models.base import Architecture, Width
+from holdfast.models.base import Classifier, Width
 from holdfast.models.fitting import num_symbols
-from holdfast.models.losses import CrossEntropy, Loss
 from holdfast.models.registry import MODELS
 
 
-class CharacterModel(Architecture, ABC):
+class CharacterModel(Classifier, ABC):
     """Embedding, recurrent layers, one linear output per symbol at every place."""
 
     kind: ClassVar[str]
@@ -34,10 +33,6 @@ class CharacterModel(Architecture, ABC):
         symbols = num_symbols(dataset, self.kind)
         recurrent = self.recurrent(self.embedding, self.hidden, self.layers, batch_first=True)
         return _Characters(symbols, self.embedding, recurrent)
-
-    def loss(self) -> Loss:
-        """Return the cross-entropy, the mean over all places."""
-        return CrossEntropy()
 
 
 @MODELS.register("gru")

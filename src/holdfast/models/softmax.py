@@ -68,7 +68,7 @@ class SoftmaxProblem(RegularisedProblem):
 
     def hessian_product(self, w: Vector, v: Vector) -> Vector:
         """Return ∇²F(w) v."""
-        return self._curved(softmax(self._scores(w), axis=1), v)
+        return self._hessian_product(softmax(self._scores(w), axis=1), v)
 
     def gradient_variance_at(self, w: Vector) -> float:
         """Return max_r E‖∇f_i(w) − ∇F_r(w)‖² over a random point i of r, as E‖g‖² − ‖E g‖² of the data's part g."""
@@ -76,7 +76,7 @@ class SoftmaxProblem(RegularisedProblem):
 
     def dissimilarity_at(self, w: Vector) -> float:
         """Return max_r ‖∇F_r(w) − ∇F(w)‖²."""
-        return float(self._apart(self._errors(w)).max()) ** 2
+        return float(self._distances_from_mean(self._errors(w)).max()) ** 2
 
     def smoothness(self) -> tuple[float, float]:
         r"""Return L of F and the largest L of an F_r: half of λ_max of the mean of x xᵀ, plus ℓ (Böhning 1992).
@@ -113,7 +113,7 @@ class SoftmaxProblem(RegularisedProblem):
         κ_r ≤ ‖∇F_r(0) − ∇F(0)‖ + (1 − 1/C)^½ B_r; with u = p − e_y, κ_r ≤ √2 B_r. The smaller of the two holds. ∎
         """
         reach = self.clients.reaches()
-        at_zero = self._apart(self._errors(np.zeros(self.dim)))
+        at_zero = self._distances_from_mean(self._errors(np.zeros(self.dim)))
         bounds = np.minimum(at_zero + math.sqrt(1 - 1 / self.num_classes) * reach, math.sqrt(2) * reach)
         return float(np.square(bounds).max())
 
@@ -126,12 +126,14 @@ class SoftmaxProblem(RegularisedProblem):
             ParameterError: l2 is 0, so there may be no minimiser.
             DataError: rounding keeps the gradient above the tolerance.
         """
-        return self.minimised(np.zeros(self.dim), tolerance=tolerance, iterations=iterations)
+        return self.minimise(np.zeros(self.dim), tolerance=tolerance, iterations=iterations)
 
     def newton_direction(self, w: Vector, gradient: Vector) -> Vector:
         """Return v with ‖∇²F(w) v − gradient‖ at most min(0.1, √‖gradient‖) ‖gradient‖."""
         chances = softmax(self._scores(w), axis=1)
-        operator = LinearOperator((self.dim, self.dim), matvec=lambda v: self._curved(chances, v), dtype=np.float64)
+        operator = LinearOperator(
+            (self.dim, self.dim), matvec=lambda v: self._hessian_product(chances, v), dtype=np.float64
+        )
         forcing = min(0.1, math.sqrt(float(np.linalg.norm(gradient))))
         direction, _ = cg(operator, gradient, rtol=forcing, maxiter=5 * self.dim + 100)
         return np.asarray(direction, dtype=np.float64)
@@ -163,7 +165,7 @@ class SoftmaxProblem(RegularisedProblem):
         errors[np.arange(len(errors)), self.labels] -= 1.0
         return errors
 
-    def _curved(self, chances: Matrix, v: Vector) -> Vector:
+    def _hessian_product(self, chances: Matrix, v: Vector) -> Vector:
         """Return ∇²F v at probabilities p_i: Σ_i q_i (p_i ∘ (V x_i) − p_i ⟨p_i, V x_i⟩) x_iᵀ + ℓ V."""
         moved = chances * self._scores(v)
         moved -= chances * moved.sum(axis=1, keepdims=True)
@@ -181,7 +183,7 @@ class SoftmaxProblem(RegularisedProblem):
         variances: Vector = np.maximum(self.clients.means(squares) - np.array(means), 0.0)
         return variances
 
-    def _apart(self, errors: Matrix) -> Vector:
+    def _distances_from_mean(self, errors: Matrix) -> Vector:
         """Return ‖E_r[g] − mean over clients of E[g]‖ of g = (p − e_y) xᵀ for every client."""
         centre = (errors * self.clients.weights[:, None]).T @ self.clients.rows
         return np.array([np.linalg.norm(mean - centre) for mean in self.clients.mean_products(errors)])

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from holdfast.data.base import Dataset
 from holdfast.partitions.base import Indices, NumClients, NumPoints, Partition, Shares, check_points, point_classes
-from holdfast.partitions.dealing import apportioned, equal_offsets
+from holdfast.partitions.dealing import apportion, equal_offsets
 from holdfast.partitions.registry import PARTITIONS
 from holdfast.rng import stream
 from holdfast.values import real_number, whole_number
@@ -41,7 +41,7 @@ class ShardsPartition(Partition):
         """Sort, cut, and deal the shards."""
         check_points(dataset, self.num_clients, self.shards_per_client)
         generator = stream(seed, "partition", "shards")
-        order = sorted_by_label(point_classes(dataset)[0], generator)
+        order = sort_by_label(point_classes(dataset)[0], generator)
         num_shards = self.num_clients * self.shards_per_client
         holder = generator.permutation(num_shards) // self.shards_per_client
         owners = np.empty(len(order), dtype=np.int64)
@@ -118,7 +118,7 @@ class ExtremePartition(Partition):
     """How many of them, the last ones, hold points of all classes."""
 
     @model_validator(mode="after")
-    def _somebody_is_at_home(self) -> Self:
+    def _check_guests(self) -> Self:
         if self.guests >= self.num_clients:
             raise ValueError(f"guests must be fewer than the {self.num_clients} clients, got {self.guests}")
         return self
@@ -129,7 +129,7 @@ class ExtremePartition(Partition):
         check_points(dataset, residents)
         classes, num_classes = point_classes(dataset)
         generator = stream(seed, "partition", "extreme")
-        order = sorted_by_label(classes, generator)
+        order = sort_by_label(classes, generator)
         counts = np.bincount(classes, minlength=num_classes)
         sizes = self._sizes(counts[counts > 0], residents)
         owners = np.empty(len(order), dtype=np.int64)
@@ -149,11 +149,11 @@ class ExtremePartition(Partition):
         if num_clients <= present:
             return np.add.reduceat(counts, equal_offsets(present, num_clients)[:-1])
         # One client for each class, and the others in proportion to the points beyond the first.
-        more = apportioned(num_clients - present, counts - 1) if total > present else np.zeros_like(counts)
+        more = apportion(num_clients - present, counts - 1) if total > present else np.zeros_like(counts)
         return np.concatenate([np.diff(equal_offsets(int(n), int(k))) for n, k in zip(counts, 1 + more, strict=True)])
 
 
-def sorted_by_label(classes: Indices, generator: np.random.Generator) -> Indices:
+def sort_by_label(classes: Indices, generator: np.random.Generator) -> Indices:
     """Return the points sorted by class, in random order within each class."""
     shuffled = generator.permutation(len(classes))
     return shuffled[np.argsort(classes[shuffled], kind="stable")]

@@ -17,13 +17,13 @@ def equal_offsets(total: int, parts: int) -> Indices:
     return np.arange(parts + 1, dtype=np.int64) * total // parts
 
 
-def apportioned(total: int, weights: NDArray[np.float64] | Indices) -> Indices:
+def apportion(total: int, weights: NDArray[np.float64] | Indices) -> Indices:
     """Return whole numbers that sum to `total`, each within 1 of total · weight / Σ weights.
 
     The largest remainders are rounded up (Hamilton's method), so none is above its quota rounded up: if the weights
     are whole numbers that sum to at least `total`, no number exceeds its weight.
 
-    >>> apportioned(7, np.array([1, 2, 2]))
+    >>> apportion(7, np.array([1, 2, 2]))
     array([1, 3, 3])
     """
     quotas = weights * (total / weights.sum()) if total else np.zeros(len(weights))
@@ -58,7 +58,7 @@ def with_at_least(owners: Indices, num_clients: int, min_points: int, generator:
     missing = np.maximum(min_points - counts, 0)
     if not missing.any():
         return owners
-    given = apportioned(int(missing.sum()), np.maximum(counts - min_points, 0))
+    given = apportion(int(missing.sum()), np.maximum(counts - min_points, 0))
     moved = np.flatnonzero(ranks(owners, num_clients) < given[owners])
     repaired = owners.copy()
     repaired[generator.permutation(moved)] = np.repeat(np.arange(num_clients), missing)

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 
 from holdfast.data.base import Dataset
 from holdfast.partitions.base import Indices, NumClients, NumPoints, Partition, Shares, check_points, point_classes
-from holdfast.partitions.by_label import sorted_by_label
+from holdfast.partitions.by_label import sort_by_label
 from holdfast.partitions.dealing import equal_offsets, with_at_least
 from holdfast.partitions.registry import PARTITIONS
 from holdfast.rng import stream
@@ -67,7 +67,7 @@ class DirichletPartition(Partition):
         counts = np.bincount(classes, minlength=num_classes)
         deal = self._per_client if self.equal_sizes else self._per_class
         owners = np.empty(len(classes), dtype=np.int64)
-        owners[sorted_by_label(classes, generator)] = deal(counts, generator)
+        owners[sort_by_label(classes, generator)] = deal(counts, generator)
         return Shares.of_owners(owners, self.num_clients)
 
     def _per_client(self, counts: Indices, generator: np.random.Generator) -> Indices:
@@ -76,7 +76,7 @@ class DirichletPartition(Partition):
         share = counts[present] / counts.sum()
         logs = _log_gammas(self.alpha * len(counts) * share, self.num_clients, generator)
         weights = np.exp(logs - logs.max(axis=1, keepdims=True))
-        return _drawn(weights, np.diff(equal_offsets(int(counts.sum()), self.num_clients)), counts[present], generator)
+        return _draw(weights, np.diff(equal_offsets(int(counts.sum()), self.num_clients)), counts[present], generator)
 
     def _per_class(self, counts: Indices, generator: np.random.Generator) -> Indices:
         """Return the owner of every point, in the order of the classes: each class cut by its own proportions."""
@@ -101,7 +101,7 @@ def _log_gammas(shapes: NDArray[np.float64], num_clients: int, generator: np.ran
     return logs
 
 
-def _drawn(weights: NDArray[np.float64], open_slots: Indices, left: Indices, generator: np.random.Generator) -> Indices:
+def _draw(weights: NDArray[np.float64], open_slots: Indices, left: Indices, generator: np.random.Generator) -> Indices:
     """Return who holds each of the `left` points of every class, when clients draw classes by their weights.
 
     Args:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
+from scipy.special import gammaln
 
 from holdfast.data.base import Dataset
 from holdfast.partitions.base import Indices, Shares
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Heterogeneity:
     """Sizes of the clients, and how far their label distributions are from that of all points given out.
 
@@ -40,14 +40,11 @@ class Heterogeneity:
     mean_classes: float | None = None
     """Mean over the clients of how many classes they hold."""
 
-    def to_table(self) -> dict[str, Any]:
-        """Return the numbers by name."""
-        return dataclasses.asdict(self)
-
 
 def heterogeneity(dataset: Dataset, shares: Shares) -> Heterogeneity:
     """Return how different the clients are; the clients × classes table is formed at once.
 
+    >>> import torch
     >>> x, y = torch.rand(4, 1), torch.tensor([0, 0, 1, 1])
     >>> data = Dataset(name="x", features=x, labels=y, test_features=x, test_labels=y, num_classes=2)
     >>> found = heterogeneity(data, Shares(np.arange(4), np.array([0, 2, 4])))
@@ -106,6 +103,4 @@ def _iid_distance(sizes: Indices, pooled: Indices) -> float:
 
 def _log_choose(n: NDArray[np.float64], k: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return log C(n, k)."""
-    n, k = np.broadcast_arrays(n, k)
-    logs = [torch.lgamma(torch.from_numpy(each + 1.0)).numpy() for each in (n, k, n - k)]
-    return np.asarray(logs[0] - logs[1] - logs[2])
+    return np.asarray(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0))

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 from holdfast.data.base import Dataset
 from holdfast.errors import DataError
 from holdfast.partitions.base import Indices, NumClients, NumPoints, Partition, Shares, check_points
-from holdfast.partitions.dealing import apportioned, equal_offsets
+from holdfast.partitions.dealing import apportion, equal_offsets
 from holdfast.partitions.registry import PARTITIONS
 from holdfast.rng import stream
 from holdfast.values import real_number
@@ -72,7 +72,7 @@ class UnequalPartition(Partition):
         check_points(dataset, self.num_clients, self.min_points)
         generator, total = stream(seed, "partition", "unequal"), len(dataset.features)
         weights = np.exp(self.spread * generator.standard_normal(self.num_clients))
-        sizes = self.min_points + apportioned(total - self.num_clients * self.min_points, weights)
+        sizes = self.min_points + apportion(total - self.num_clients * self.min_points, weights)
         return Shares(generator.permutation(total), np.concatenate([[0], np.cumsum(sizes)]))
 
 

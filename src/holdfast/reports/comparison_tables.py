@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from holdfast.reports.panels import Code, Column, Panel, Section, Table, Text, Tone, Unit, Value, tabulate
-from holdfast.sweeps.ranking import ORACLE, SUBJECT, Estimate, Label, Verdict
+from holdfast.sweeps.ranking import ORACLE, SUBJECT, DuelVerdict, Estimate, Label
 from holdfast.sweeps.runs.choices import ATTACK, RULE
 from holdfast.sweeps.runs.commentary import commentary
 from holdfast.sweeps.runs.comparison import GRID
-from holdfast.sweeps.runs.grid import Grid
-from holdfast.sweeps.runs.ranking import Case, RankedRule, duels, in_words, mean_figure, was_played
-from holdfast.sweeps.runs.results import Result, State
+from holdfast.sweeps.runs.grid import ComparisonGrid
+from holdfast.sweeps.runs.ranking import Case, ComparisonRank, duels, has_figures, in_words, mean_figure
+from holdfast.sweeps.runs.results import CellState, Result
 
 _TEXT, _PERCENT = Unit.TEXT, Unit.PERCENT
 _MEAN = "mean over settings of the worst case over attacks"
@@ -26,7 +26,7 @@ _REMOVED = "share of honest updates that were removed"
 
 def critical_reading(results: Sequence[Result], note: str = "") -> Text:
     """Return what a critical reader would say, after what the grid says of itself."""
-    beaten = any(each.verdict is Verdict.BEATEN for each in duels(results))
+    beaten = any(each.verdict is DuelVerdict.BEATEN for each in duels(results))
     return Text(
         key="reading",
         title="A critical reading",
@@ -35,15 +35,15 @@ def critical_reading(results: Sequence[Result], note: str = "") -> Text:
     )
 
 
-def ranking_table(ranked: Sequence[RankedRule]) -> Table:
+def ranking_table(ranked: Sequence[ComparisonRank]) -> Table:
     """Return the rules by their worst case, the best first."""
-    columns: dict[Column, Callable[[RankedRule], Value]] = {
+    columns: dict[Column, Callable[[ComparisonRank], Value]] = {
         Column("rule"): lambda each: each.rule,
         Column("worst case", _PERCENT, _MEAN): lambda each: each.score.mean if each.score else None,
         Column("±", _PERCENT, _HALF): lambda each: each.score.half_width if each.score else None,
         Column("lowest", _PERCENT, _LOWEST): lambda each: each.lowest.value.mean if each.lowest else None,
         Column("under", _TEXT, _UNDER): lambda each: each.lowest.case.attack if each.lowest else None,
-        Column("without attack", _PERCENT): lambda each: each.peace,
+        Column("without attack", _PERCENT): lambda each: each.without_attack,
         Column("precision", _PERCENT, _PRECISION, minor=True): lambda each: each.precision,
         Column("recall", _PERCENT, _RECALL, minor=True): lambda each: each.recall,
         Column("honest removed", _PERCENT, _REMOVED, minor=True): lambda each: each.honest_removed,
@@ -63,7 +63,7 @@ def ranking_table(ranked: Sequence[RankedRule]) -> Table:
 
 def filtering(cases: Sequence[Case], keys: frozenset[str]) -> Section | None:
     """Return precision and recall of the rules that remove clients, by attack and setting; None if none does."""
-    played = [case for case in cases if case.rule != ORACLE and was_played(case)]
+    played = [case for case in cases if case.rule != ORACLE and has_figures(case)]
     removing = {
         case.rule
         for case in played
@@ -93,7 +93,7 @@ def filtering(cases: Sequence[Case], keys: frozenset[str]) -> Section | None:
     return Section(key="filtering", title="Precision and recall", panels=(table,))
 
 
-def published(grid: Grid | None, cases: Sequence[Case], keys: frozenset[str]) -> Section | None:
+def published(grid: ComparisonGrid | None, cases: Sequence[Case], keys: frozenset[str]) -> Section | None:
     """Return the figures that others have published beside ours; None if the grid names none."""
     pairs = [
         (case, figure.accuracy, case.value)
@@ -127,7 +127,7 @@ def published(grid: Grid | None, cases: Sequence[Case], keys: frozenset[str]) ->
 
 def failures(results: Sequence[Result], keys: frozenset[str]) -> Section | None:
     """Return the cells that have no figures, and why; None if all have."""
-    bad = [row for row in results if row.state in {State.FAILED, State.REFUSED}]
+    bad = [row for row in results if row.state in {CellState.FAILED, CellState.REFUSED}]
     if not bad:
         return None
     rows = [(row.rule, row.attack, in_words(row.setting, keys), str(row.state), row.reason) for row in bad]
@@ -143,7 +143,7 @@ def failures(results: Sequence[Result], keys: frozenset[str]) -> Section | None:
     return Section(key="failures", title="Refused and failed", panels=(table,))
 
 
-def configuration(path: Path, results: Sequence[Result], grid: Grid | None) -> Section:
+def configuration(path: Path, results: Sequence[Result], grid: ComparisonGrid | None) -> Section:
     """Return what was chosen from, the grid, one cell in full, and how to do it again."""
     axes: dict[str, dict[Label, None]] = {}
     for row in results:

@@ -37,27 +37,27 @@ from holdfast.sweeps.ranking import (
     NO_ATTACK,
     ORACLE,
     SUBJECT,
-    Setting,
-    Verdict,
+    DuelVerdict,
+    TrialSetting,
     cases,
     on_common_seeds,
     worst_cases,
 )
 from holdfast.sweeps.runs.choices import FRACTION
 from holdfast.sweeps.runs.comparison import GRID, RESULTS
-from holdfast.sweeps.runs.grid import Grid, parse_grid
+from holdfast.sweeps.runs.grid import ComparisonGrid, parse_grid
 from holdfast.sweeps.runs.ranking import (
     Case,
-    RankedRule,
+    ComparisonRank,
     WorstCase,
     duels,
     has_byzantine,
+    has_figures,
     in_words,
     ranking,
     varied_keys,
-    was_played,
 )
-from holdfast.sweeps.runs.results import Result, State, read_results
+from holdfast.sweeps.runs.results import CellState, Result, read_results
 from holdfast.wording import plural
 
 _Axis = tuple[str, list[str]]
@@ -83,7 +83,7 @@ def comparison_report(path: Path) -> Report:
     return _Comparison(path, read_results(path / RESULTS), _grid(path / GRID)).report()
 
 
-def _grid(path: Path) -> Grid | None:
+def _grid(path: Path) -> ComparisonGrid | None:
     """Return the grid that was compared; None if it cannot be read, as the results speak for themselves."""
     try:
         return parse_grid(path.read_text(encoding="utf-8"))
@@ -96,11 +96,11 @@ def _grid(path: Path) -> Grid | None:
 class _Comparison:
     path: Path
     results: list[Result]
-    grid: Grid | None
+    grid: ComparisonGrid | None
 
     def report(self) -> Report:
         title = self.grid.title if self.grid is not None else self.path.name
-        done = sum(row.state is State.FINISHED for row in self.results)
+        done = sum(row.state is CellState.FINISHED for row in self.results)
         note = "" if self.grid is None else self.grid.note
         sections = [
             Section(key="verdict", title="What to make of it", panels=(critical_reading(self.results, note),)),
@@ -127,7 +127,7 @@ class _Comparison:
         return [each.rule for each in self.ranking]
 
     @cached_property
-    def ranking(self) -> list[RankedRule]:
+    def ranking(self) -> list[ComparisonRank]:
         return ranking(self.results)
 
     @cached_property
@@ -141,7 +141,7 @@ class _Comparison:
         return cases(on_common_seeds(self.results))
 
     @cached_property
-    def settings(self) -> list[Setting]:
+    def settings(self) -> list[TrialSetting]:
         return list(dict.fromkeys(case.setting for case in self.cases))
 
     def _headlines(self) -> Iterator[Headline]:
@@ -153,15 +153,15 @@ class _Comparison:
                 yield Headline(title=SUBJECT, value=f"number {place} of {len(ranked)}", note=str(each.score))
         fought = duels(self.results)
         if fought:
-            counts = {verdict: sum(each.verdict is verdict for each in fought) for verdict in Verdict}
-            value = f"{counts[Verdict.BEATEN]} of {len(fought)} settings"
-            note = f"best in {counts[Verdict.BEST]}, cannot be told in {counts[Verdict.WITHIN_NOISE]}"
-            tone = Tone.WARNING if counts[Verdict.BEATEN] else Tone.PLAIN
+            counts = {verdict: sum(each.verdict is verdict for each in fought) for verdict in DuelVerdict}
+            value = f"{counts[DuelVerdict.BEATEN]} of {len(fought)} settings"
+            note = f"best in {counts[DuelVerdict.BEST]}, cannot be told in {counts[DuelVerdict.WITHIN_NOISE]}"
+            tone = Tone.WARNING if counts[DuelVerdict.BEATEN] else Tone.PLAIN
             yield Headline(title=f"{SUBJECT} beaten in", value=value, note=note, tone=tone)
         oracle = next((each for each in self.ranking if each.rule == ORACLE and each.score is not None), None)
         if oracle is not None:
             yield Headline(title="mean of the honest", value=str(oracle.score), note="what no rule can know")
-        failed = sum(row.state is State.FAILED for row in self.results)
+        failed = sum(row.state is CellState.FAILED for row in self.results)
         if failed:
             yield Headline(title="failed", value=f"{failed:,} cells", tone=Tone.WARNING)
 
@@ -200,10 +200,10 @@ class _Comparison:
         )
 
     @cached_property
-    def _contested(self) -> list[Setting]:
+    def _contested(self) -> list[TrialSetting]:
         return [setting for setting in self.settings if has_byzantine(setting)] or self.settings
 
-    def _map(self, number: int, setting: Setting) -> Panel:
+    def _map(self, number: int, setting: TrialSetting) -> Panel:
         here = {(case.rule, case.attack): case for case in self.cases if case.setting == setting}
         attacks = list(dict.fromkeys(attack for rule, attack in here if rule != ORACLE))
         rules = [rule for rule in self.rules if any(key[0] == rule for key in here)]
@@ -218,7 +218,7 @@ class _Comparison:
             dict.fromkeys(
                 (case.setting, case.attack)
                 for case in self.cases
-                if case.rule != ORACLE and case.setting in contested and was_played(case)
+                if case.rule != ORACLE and case.setting in contested and has_figures(case)
             )
         )
         pairs.sort(key=lambda pair: (pair[1] == NO_ATTACK, contested[pair[0]]))
@@ -230,7 +230,7 @@ class _Comparison:
             intro=_limit_note("pairs of a setting and an attack", len(panels), len(pairs)),
         )
 
-    def _lines(self, number: int, setting: Setting, attack: str) -> Panel:
+    def _lines(self, number: int, setting: TrialSetting, attack: str) -> Panel:
         here = {(case.rule, case.attack): case for case in self.cases if case.setting == setting}
         series = []
         for place, rule in enumerate(self.rules):
@@ -278,11 +278,11 @@ def _curve(case: Case) -> tuple[tuple[float, ...], tuple[float | None, ...]] | N
     return tuple(map(float, rounds)), tuple(float(value) for value in np.mean(alike, axis=0))
 
 
-def _without(setting: Setting, key: str) -> Setting:
+def _without(setting: TrialSetting, key: str) -> TrialSetting:
     return tuple(pair for pair in setting if pair[0] != key)
 
 
-def _sort_keys(setting: Setting) -> Setting:
+def _sort_keys(setting: TrialSetting) -> TrialSetting:
     return tuple(sorted(setting, key=lambda pair: pair[0]))
 
 
@@ -319,7 +319,7 @@ def _accuracy_map(
     )
 
 
-def _short_setting(setting: Setting, keys: frozenset[str]) -> str:
+def _short_setting(setting: TrialSetting, keys: frozenset[str]) -> str:
     """Return a setting in few words, the share of Byzantine clients first, as a percentage."""
     rest, share = _without(setting, FRACTION), dict(setting).get(FRACTION)
     words = [f"{100 * float(share):.4g} %"] if share is not None and FRACTION in keys else []

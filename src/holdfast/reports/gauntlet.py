@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from holdfast.reports.panels import Column, Panel, Table, Text, Unit, Value, tabulate
-from holdfast.sweeps.matrices import RankedRule, Record, lost_duels
+from holdfast.sweeps.matrices import GauntletRank, GauntletRecord, lost_duels
 from holdfast.sweeps.ranking import SUBJECT
 
 MOST_DUELS = 12
 """Settings that are listed in which the subject is not the best."""
 
 
-def gauntlet_ranking(ranked: Sequence[RankedRule]) -> Table:
+def gauntlet_ranking(ranked: Sequence[GauntletRank]) -> Table:
     """Return the worst cases, the best rule first."""
     lost, forged = "share of honest weight lost without attack", "share of the update that comes from forged updates"
     timed = "one aggregation of the largest matrices"
-    columns: dict[Column, Callable[[RankedRule], Value]] = {
+    columns: dict[Column, Callable[[GauntletRank], Value]] = {
         Column("rule"): lambda each: each.rule,
         Column("worst", Unit.NUMBER): lambda each: _digits(each.worst_error),
     }
@@ -40,7 +40,7 @@ def gauntlet_ranking(ranked: Sequence[RankedRule]) -> Table:
     )
 
 
-def gauntlet_duels(records: Sequence[Record]) -> Iterator[Panel]:
+def gauntlet_duels(records: Sequence[GauntletRecord]) -> Iterator[Panel]:
     """Yield where the subject is not the best; nothing if it was not there, or alone."""
     duels = lost_duels(records)
     cells = {(r.cohort_size, r.dim, r.num_byzantine, r.model) for r in records}
@@ -69,11 +69,11 @@ def gauntlet_duels(records: Sequence[Record]) -> Iterator[Panel]:
     )
 
 
-def _worst_at(ranked: RankedRule, dim: int) -> float | None:
+def _worst_at(ranked: GauntletRank, dim: int) -> float | None:
     return _digits(ranked.worst_by_dim.get(dim))
 
 
-def _where(ranked: RankedRule) -> str:
+def _where(ranked: GauntletRank) -> str:
     worst = ranked.worst
     if worst is None:
         return "refused every matrix"

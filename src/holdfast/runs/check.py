@@ -1,4 +1,4 @@
-"""Looking at a configuration before it runs: what it resolves to, what it needs, what it cannot promise."""
+"""Looking at a configuration before it runs: what it resolves to, what it needs, what it cannot guarantee."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from holdfast.simulation.cohorts import UniformCohorts
 from holdfast.simulation.setting import Setting, dtype_of
 from holdfast.theory.sampling import excess_probability, run_excess_probability
 
-_ROUNDS_LOOKED_AT = 1_000
+_MOST_ROUNDS_CHECKED = 1_000
 """In how many rounds at most Byzantine clients are counted one by one."""
 
 
 @dataclass(frozen=True)
-class Report:
+class CheckReport:
     """What came of looking."""
 
     facts: list[tuple[str, str]]
@@ -33,7 +33,7 @@ class Report:
     """What the user may not have meant, or may not rely on."""
 
 
-def check(config: RunConfig, *, dataset: Dataset | None = None, jobs: int = 1) -> Report:
+def check(config: RunConfig, *, dataset: Dataset | None = None, jobs: int = 1) -> CheckReport:
     """Load the data, deal them out, build the model, and say what would run.
 
     Raises:
@@ -41,13 +41,15 @@ def check(config: RunConfig, *, dataset: Dataset | None = None, jobs: int = 1) -
     """
     with one_torch_thread():
         setting = Setting.of(config, dataset if dataset is not None else config.data.load())
-    liars = _liars(setting)
-    facts = [*_data_facts(setting), *_round_facts(setting, liars), *_memory_facts(setting, jobs)]
-    return Report(facts, [*_byzantine_warnings(setting, liars), *_data_warnings(setting), *_memory_warnings(setting)])
+    byzantine = _byzantine_counts(setting)
+    facts = [*_data_facts(setting), *_round_facts(setting, byzantine), *_memory_facts(setting, jobs)]
+    return CheckReport(
+        facts, [*_byzantine_warnings(setting, byzantine), *_data_warnings(setting), *_memory_warnings(setting)]
+    )
 
 
 @dataclass(frozen=True)
-class _Liars:
+class _ByzantineCounts:
     """The Byzantine clients, and how often more of them than the rule assumes meet in a cohort."""
 
     number: int
@@ -61,7 +63,7 @@ class _Liars:
     """For cohorts drawn uniformly: the probability of too many in any round."""
     excess: int = 0
     """For other cohorts: how many of those looked at have too many."""
-    looked_at: int = 0
+    rounds_checked: int = 0
 
 
 def _data_facts(setting: Setting) -> Iterator[tuple[str, str]]:
@@ -86,41 +88,42 @@ def _data_facts(setting: Setting) -> Iterator[tuple[str, str]]:
     yield "engine", f"{setting.engine.name}: {setting.engine_choice}"
 
 
-def _round_facts(setting: Setting, liars: _Liars) -> Iterator[tuple[str, str]]:
+def _round_facts(setting: Setting, byzantine: _ByzantineCounts) -> Iterator[tuple[str, str]]:
     config = setting.config
     yield "rounds", f"{config.rounds:,} of H = {config.local_steps} local steps: T = {config.total_steps:,}"
     assumed = config.rule.assumed_byzantine(config.cohort_size)
-    yield "rule", f"{RULES.name(config.rule)}; assumes at most {assumed} Byzantine of K = {config.cohort_size} rows"
-    yield "adversary", f"{ATTACKS.name(config.attack)} by {liars.number:,} of {setting.num_clients:,} clients"
-    if liars.number:
-        average = f"{liars.mean:.1f} on average, at most {liars.most}"
-        often = f"more than assumed in {liars.excess} of {liars.looked_at} rounds"
-        if liars.chance is not None:
-            often = f"more than the assumed {assumed} in a round with probability {liars.chance:.3g}"
+    yield "rule", f"{RULES.name(config.rule)}; assumes at most {assumed} Byzantine of K = {config.cohort_size} updates"
+    yield "adversary", f"{ATTACKS.name(config.attack)} by {byzantine.number:,} of {setting.num_clients:,} clients"
+    if byzantine.number:
+        average = f"{byzantine.mean:.1f} on average, at most {byzantine.most}"
+        often = f"more than assumed in {byzantine.excess} of {byzantine.rounds_checked} rounds"
+        if byzantine.chance is not None:
+            often = f"more than the assumed {assumed} in a round with probability {byzantine.chance:.3g}"
         yield "Byzantine in a cohort", f"{average}; {often}"
 
 
-def _byzantine_warnings(setting: Setting, liars: _Liars) -> Iterator[str]:
+def _byzantine_warnings(setting: Setting, byzantine: _ByzantineCounts) -> Iterator[str]:
     config = setting.config
     clients, cohort = setting.num_clients, config.cohort_size
-    if liars.number and isinstance(config.attack, Honest):
-        yield f"{liars.number} clients are Byzantine and attack.name is 'none': they behave like honest ones"
-    if not liars.number and not isinstance(config.attack, Honest):
+    if byzantine.number and isinstance(config.attack, Honest):
+        yield f"{byzantine.number} clients are Byzantine and attack.name is 'none': they behave like honest ones"
+    if not byzantine.number and not isinstance(config.attack, Honest):
         yield f"attack.name is {ATTACKS.name(config.attack)!r} and no client is Byzantine: nobody attacks"
-    if liars.number > cohort / 4:
+    if byzantine.number > cohort / 4:
         yield (
-            f"ε = {liars.number / clients:.3g} > K/4R = {cohort / (4 * clients):.3g}: in the worst cohort more than a "
-            f"quarter of the rows are Byzantine, which the paper's theorems exclude"
+            f"ε = {byzantine.number / clients:.3g} > K/4R = {cohort / (4 * clients):.3g}: in the worst cohort more "
+            f"than a quarter of the updates are Byzantine, which the paper's theorems exclude"
         )
-    if liars.run_chance is not None and liars.run_chance > 0.01:
+    if byzantine.run_chance is not None and byzantine.run_chance > 0.01:
         yield (
-            f"with probability {liars.run_chance:.2g} some of the {config.rounds} rounds has more than the "
-            f"{config.rule.assumed_byzantine(cohort)} Byzantine rows that the rule assumes; assume more or sample a "
+            f"with probability {byzantine.run_chance:.2g} some of the {config.rounds} rounds has more than the "
+            f"{config.rule.assumed_byzantine(cohort)} Byzantine updates that the rule assumes; assume more or sample a "
             f"larger cohort"
         )
-    if liars.excess:
+    if byzantine.excess:
         yield (
-            f"{liars.excess} of {liars.looked_at} rounds have more Byzantine rows than the rule assumes; assume more"
+            f"{byzantine.excess} of {byzantine.rounds_checked} rounds have more Byzantine updates than the rule "
+            f"assumes; assume more"
         )
 
 
@@ -173,24 +176,26 @@ def _memory(setting: Setting) -> dict[str, int]:
     }
 
 
-def _liars(setting: Setting) -> _Liars:
+def _byzantine_counts(setting: Setting) -> _ByzantineCounts:
     config, clients = setting.config, setting.num_clients
     number = int(config.byzantine.members(0, clients, config.seed).sum())
     if not number:
-        return _Liars(0)
+        return _ByzantineCounts(0)
     if not isinstance(config.cohorts, UniformCohorts):
         counts, bounds = _counts(setting)
-        return _Liars(number, counts.mean(), counts.max(), excess=int((counts > bounds).sum()), looked_at=len(counts))
+        return _ByzantineCounts(
+            number, counts.mean(), counts.max(), excess=int((counts > bounds).sum()), rounds_checked=len(counts)
+        )
     cohort, assumed = config.cohort_size, config.rule.assumed_byzantine(config.cohort_size)
     law = {"num_clients": clients, "num_byzantine": number, "cohort_size": cohort, "tolerated": assumed}
     chances = excess_probability(**law), run_excess_probability(**law, rounds=config.rounds)
-    return _Liars(number, cohort * number / clients, min(cohort, number), *chances)
+    return _ByzantineCounts(number, cohort * number / clients, min(cohort, number), *chances)
 
 
 def _counts(setting: Setting) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return how many Byzantine clients each cohort has that is not left to chance, and how many the rule assumes."""
     config, counts, bounds = setting.config, [], []
-    for number in range(min(config.rounds, _ROUNDS_LOOKED_AT)):
+    for number in range(min(config.rounds, _MOST_ROUNDS_CHECKED)):
         cohort = config.cohorts.cohort(number, setting.num_clients, config.cohort_size, config.seed)
         counts.append(int(config.byzantine.among(cohort, number, setting.num_clients, config.seed).sum()))
         bounds.append(config.rule.assumed_byzantine(len(cohort)))

@@ -7,6 +7,7 @@ import os
 import tomllib
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import tomli_w
@@ -17,6 +18,9 @@ from holdfast.server.history.files import PROVENANCE
 from holdfast.simulation import RunConfig, config_from_table, config_table
 from holdfast.simulation.tables import NAMED, OPTIONS
 from holdfast.values import ValueObject
+
+_WIDTH = 116
+"""Letters of a line of comment in a template."""
 
 
 def config_to_toml(config: RunConfig, provenance: Mapping[str, str] | None = None) -> str:
@@ -29,7 +33,7 @@ def config_to_toml(config: RunConfig, provenance: Mapping[str, str] | None = Non
     return tomli_w.dumps({**table, PROVENANCE: dict(provenance)} if provenance else table)
 
 
-def sealed(config: RunConfig, made_with: Mapping[str, str]) -> str:
+def seal_config(config: RunConfig, made_with: Mapping[str, str]) -> str:
     """Return the configuration of a run as TOML, with what it is made with and a checksum that tells later changes."""
     return config_to_toml(config, {"config_sha256": checksum(config_to_toml(config)), **made_with})
 
@@ -41,19 +45,19 @@ def checksum(text: str) -> str:
 
 def config_from_toml(text: str, settings: Iterable[str] = ()) -> RunConfig:
     """Return the configuration that a TOML text describes, changed by settings such as "lr=0.5" or "rule.kappa=2.8"."""
-    return _config(parsed(text), settings)
+    return _config(parse_toml(text), settings)
 
 
 def _config(table: dict[str, Any], settings: Iterable[str]) -> RunConfig:
     table.pop(PROVENANCE, None)
     for setting in settings:
-        change(table, *assignment(setting))
+        set_key(table, *parse_assignment(setting))
     return config_from_table(table)
 
 
 def provenance(text: str) -> dict[str, str]:
     """Return what the configuration of a run says it was made with."""
-    found = parsed(text).get(PROVENANCE, {})
+    found = parse_toml(text).get(PROVENANCE, {})
     return {key: str(value) for key, value in found.items()} if isinstance(found, Mapping) else {}
 
 
@@ -69,21 +73,19 @@ def part_of_configuration(text: str) -> str:
 
 def read_config(path: str | os.PathLike[str], settings: Iterable[str] = ()) -> RunConfig:
     """Return the configuration in a file, changed by settings."""
-    path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ParameterError(
-            f"cannot read the configuration {str(path)!r}: {error}; `holdfast init` writes one to start from"
-        ) from None
-    try:
-        table = parsed(text)
-    except ParameterError as error:
-        raise ParameterError(f"cannot read the configuration {str(path)!r}: {error}") from None
-    return _config(table, settings)
+    hint = "; `holdfast init` writes one to start from"
+    return _config(read_toml(Path(path), "the configuration", hint), settings)
 
 
-def parsed(text: str) -> dict[str, Any]:
+def read_toml(path: Path, what: str, hint: str = "") -> dict[str, Any]:
+    """Return the table in a file; an error says what it should be, and what helps."""
+    try:
+        return parse_toml(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, ParameterError) as error:
+        raise ParameterError(f"cannot read {what} {str(path)!r}: {error}{hint}") from None
+
+
+def parse_toml(text: str) -> dict[str, Any]:
     """Return the table that a TOML text holds."""
     try:
         return tomllib.loads(text)
@@ -91,10 +93,10 @@ def parsed(text: str) -> dict[str, Any]:
         raise ParameterError(f"not valid TOML: {error}") from None
 
 
-def assignment(text: str) -> tuple[str, Any]:
+def parse_assignment(text: str) -> tuple[str, Any]:
     """Return (key, value) of KEY=VALUE; a value that is no TOML is a string.
 
-    >>> assignment("lr=0.5"), assignment("rule=nnm+krum")
+    >>> parse_assignment("lr=0.5"), parse_assignment("rule=nnm+krum")
     (('lr', 0.5), ('rule', 'nnm+krum'))
     """
     key, equals, value = text.partition("=")
@@ -115,7 +117,7 @@ _ONE_OF = {
 """Keys that say the same in two ways; setting one takes the other out of the same table."""
 
 
-def change(table: dict[str, Any], key: str, value: Any) -> None:
+def set_key(table: dict[str, Any], key: str, value: Any) -> None:
     """Put a value in its place; "rule=krum" begins the table [rule] anew with this name."""
     *path, last = key.split(".")
     if not path and last in NAMED and isinstance(value, str):
@@ -152,7 +154,7 @@ def _section(path: str, names: Registry[Any], value: ValueObject) -> list[str]:
     table = names.to_table(value, complete=True)
     inside = {key: each for key, each in value if isinstance(table.get(key), Mapping)}
     plain = {key: each for key, each in table.items() if key not in inside and key != "name"}
-    lines = [f"[{path}]", _written("name", table["name"]), *_entries(type(value), plain, leave_out=inside), ""]
+    lines = [f"[{path}]", _toml_line("name", table["name"]), *_entries(type(value), plain, leave_out=inside), ""]
     for key, each in inside.items():
         lines += [*_comment(type(value).model_fields[key].description), *_section(f"{path}.{key}", names, each)]
     return lines
@@ -163,20 +165,16 @@ def _entries(cls: type[ValueObject], table: Mapping[str, Any], leave_out: Collec
     lines: list[str] = []
     for name, field in cls.model_fields.items():
         if name not in leave_out:
-            written = _written(name, table[name]) if name in table else f"# {name} = ..."
+            written = _toml_line(name, table[name]) if name in table else f"# {name} = ..."
             lines += [*_comment(field.description or name.replace("_", " ")), written]
     return lines
 
 
-def _written(key: str, value: Any) -> str:
+def _toml_line(key: str, value: Any) -> str:
     return tomli_w.dumps({key: value}).strip()
 
 
-def _comment(text: str | None, width: int = 116) -> list[str]:
+def _comment(text: str | None) -> list[str]:
     """Return a text as lines of comment."""
-    lines = [""]
-    for word in (text or "").split():
-        if lines[-1] and len(lines[-1]) + len(word) >= width:
-            lines.append("")
-        lines[-1] = f"{lines[-1]} {word}".strip()
-    return [f"# {line}" for line in lines if line]
+    plain = " ".join((text or "").split())
+    return [f"# {line}" for line in wrap(plain, _WIDTH, break_long_words=False, break_on_hyphens=False)]

@@ -26,7 +26,7 @@ def run(config: RunConfig, path: str | os.PathLike[str], *, dataset: Dataset | N
     Raises:
         HoldfastError: the configuration cannot run, or the run cannot go on; what is done is in the folder.
     """
-    return _played(Run.start(config, path, dataset=dataset, jobs=jobs))
+    return _play_to_end(Run.start(config, path, dataset=dataset, jobs=jobs))
 
 
 def resume(path: str | os.PathLike[str], *, dataset: Dataset | None = None, jobs: int = 1) -> Run:
@@ -35,9 +35,9 @@ def resume(path: str | os.PathLike[str], *, dataset: Dataset | None = None, jobs
     Raises:
         HoldfastError: there is no run that can go on; the message says why.
     """
-    return _played(Run.resume(path, dataset=dataset, jobs=jobs))
+    return _play_to_end(Run.resume(path, dataset=dataset, jobs=jobs))
 
 
-def _played(started: Run) -> Run:
+def _play_to_end(started: Run) -> Run:
     deque(started.play(), maxlen=0)
     return started

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import final
 
@@ -14,7 +14,7 @@ from holdfast import __version__
 from holdfast.data import Dataset, GivenData
 from holdfast.errors import CorruptRunError, ParameterError, RunError, UnknownNameError
 from holdfast.runs.deployments import check_simulated
-from holdfast.runs.files import checksum, config_from_toml, part_of_configuration, provenance, sealed
+from holdfast.runs.files import checksum, config_from_toml, part_of_configuration, provenance, seal_config
 from holdfast.runs.writer import RunWriter
 from holdfast.server.checkpoint import Checkpoint
 from holdfast.server.folder import RunFolder
@@ -59,7 +59,7 @@ class Run:
             config = config.model_copy(update={"data": GivenData(title=dataset.name, checksum=dataset.checksum)})
         federation = Federation(config, dataset=dataset, jobs=jobs)
         config = config.model_copy(update={"engine": federation.setting.engine.name})
-        text = sealed(config, made_with(federation.setting.dataset))
+        text = seal_config(config, made_with(federation.setting.dataset))
         return cls(config, RunFolder.create(path, text), federation)
 
     @classmethod
@@ -74,10 +74,10 @@ class Run:
         folder = RunFolder.open(path)
         config_of(folder)  # reading is the check
         check_simulated(folder)
-        return cls.opened(path, dataset=dataset, jobs=jobs)
+        return cls.open(path, dataset=dataset, jobs=jobs)
 
     @classmethod
-    def opened(cls, path: str | os.PathLike[str], *, dataset: Dataset | None = None, jobs: int = 1) -> Run:
+    def open(cls, path: str | os.PathLike[str], *, dataset: Dataset | None = None, jobs: int = 1) -> Run:
         """Open the folder of any run to look at it; a deployment among them, if its configuration names data.
 
         Raises:
@@ -88,11 +88,13 @@ class Run:
         folder = RunFolder.open(path)
         config, text = config_of(folder), folder.config_text()
         dataset = dataset if dataset is not None else config.data.load()
-        notes = _compared(provenance(text), made_with(dataset), folder)
+        notes = _compare_provenance(provenance(text), made_with(dataset), folder)
         return cls(config, folder, Federation(config, dataset=dataset, jobs=jobs), notes)
 
-    def play(self) -> Iterator[RoundRecord]:
+    def play(self) -> Generator[RoundRecord, None, None]:
         """Play the rounds that are left, and yield the record of each when it is on disk.
+
+        Whoever closes this early ends the workers and unlocks the folder.
 
         Raises:
             RunError: the folder cannot be written, another process works in it, a worker died, or it is a deployment.
@@ -163,7 +165,7 @@ def made_with(dataset: Dataset) -> dict[str, str]:
     return {"holdfast": __version__, "torch": torch.__version__, "data_sha256": dataset.checksum}
 
 
-def _compared(then: dict[str, str], now: dict[str, str], folder: RunFolder) -> list[str]:
+def _compare_provenance(then: dict[str, str], now: dict[str, str], folder: RunFolder) -> list[str]:
     """Return notes on versions that changed; raise `RunError` if the data did."""
     old, new = then["data_sha256"], now["data_sha256"]
     if old != new:

@@ -12,11 +12,11 @@ from itertools import islice
 from multiprocessing.connection import Connection, wait
 from typing import Any, ClassVar, TypeVar, final
 
-from holdfast.workers import deaf_children, end_with_parent
+from holdfast.workers import end_with_parent, interrupts_blocked
 
-Task = TypeVar("Task")
-Result = TypeVar("Result")
-Work = Callable[[Task], Result]
+TaskT = TypeVar("TaskT")
+ResultT = TypeVar("ResultT")
+Work = Callable[[TaskT], ResultT]
 """What is to be done with a task."""
 
 _LISTENING = 0.5
@@ -31,7 +31,7 @@ class Failure:
     reason: str
 
 
-Outcomes = Iterator[tuple[Task, Result | Failure]]
+Outcomes = Iterator[tuple[TaskT, ResultT | Failure]]
 
 
 class Pool(ABC):
@@ -41,16 +41,16 @@ class Pool(ABC):
     """Whether what a worker writes is there for this process."""
 
     @abstractmethod
-    def outcomes(self, work: Work[Task, Result], tasks: Iterable[Task]) -> Outcomes[Task, Result]:
+    def outcomes(self, work: Work[TaskT, ResultT], tasks: Iterable[TaskT]) -> Outcomes[TaskT, ResultT]:
         """Yield what came of the tasks, in the order in which they are done; a task is taken when there is room.
 
         What `work` raises is raised here.
         """
 
-    def in_order(self, work: Work[Task, Result], tasks: Sequence[Task]) -> Iterator[Result | Failure]:
+    def in_order(self, work: Work[TaskT, ResultT], tasks: Sequence[TaskT]) -> Iterator[ResultT | Failure]:
         """Yield what came of different tasks, in the order of the tasks."""
         outcomes = self.outcomes(work, tasks)
-        done: dict[Task, Result | Failure] = {}
+        done: dict[TaskT, ResultT | Failure] = {}
         for task in tasks:
             while task not in done:
                 finished, outcome = next(outcomes)
@@ -63,7 +63,7 @@ class Pool(ABC):
 class ThisProcess(Pool):
     """One task after the other, here."""
 
-    def outcomes(self, work: Work[Task, Result], tasks: Iterable[Task]) -> Outcomes[Task, Result]:
+    def outcomes(self, work: Work[TaskT, ResultT], tasks: Iterable[TaskT]) -> Outcomes[TaskT, ResultT]:
         """Do a task when its outcome is asked for."""
         for task in tasks:
             yield task, work(task)
@@ -76,7 +76,7 @@ class WorkerProcesses(Pool):
 
     jobs: int = 1
 
-    def outcomes(self, work: Work[Task, Result], tasks: Iterable[Task]) -> Outcomes[Task, Result]:
+    def outcomes(self, work: Work[TaskT, ResultT], tasks: Iterable[TaskT]) -> Outcomes[TaskT, ResultT]:
         """Give a worker its next task before the outcome of the last one is looked at, so that none waits."""
         rest = iter(tasks)
         workers: list[_Worker] = []
@@ -112,7 +112,7 @@ class _Worker:
         if self._process is None:
             context = multiprocessing.get_context("spawn")
             self._connection, theirs = context.Pipe()
-            with deaf_children(), theirs:
+            with interrupts_blocked(), theirs:
                 self._process = context.Process(target=_serve, args=(theirs, self._work), daemon=True)
                 self._process.start()
             self.channels = {self._connection, self._process.sentinel}

@@ -14,7 +14,7 @@ from scipy.stats import t as student
 
 Label = str | int | float
 """What a choice of a grid is called."""
-Setting = tuple[tuple[str, Label], ...]
+TrialSetting = tuple[tuple[str, Label], ...]
 """All that is chosen for a trial but the rule, the attack and the seed."""
 
 SUBJECT = "rage"
@@ -30,7 +30,7 @@ class Trial(Protocol):
     """A rule, tried under an attack in a setting with a seed."""
 
     @property
-    def setting(self) -> Setting:
+    def setting(self) -> TrialSetting:
         """Where it was tried."""
 
     @property
@@ -93,7 +93,7 @@ def mean_of(values: Iterable[float | None]) -> float | None:
 class Case(Generic[TrialT]):
     """A rule under an attack in a setting: what it reached with each seed."""
 
-    setting: Setting
+    setting: TrialSetting
     rule: str
     attack: str
     trials: tuple[TrialT, ...]
@@ -115,7 +115,7 @@ class Case(Generic[TrialT]):
 class WorstCase(Generic[TrialT]):
     """The attack under which a rule does worst in a setting."""
 
-    setting: Setting
+    setting: TrialSetting
     rule: str
     case: Case[TrialT]
     value: Estimate
@@ -123,7 +123,7 @@ class WorstCase(Generic[TrialT]):
     """Whether there is a result for every attack that any rule meets in the setting."""
 
 
-class Verdict(Enum):
+class DuelVerdict(Enum):
     """How the subject does in a setting."""
 
     BEST = "best"
@@ -136,24 +136,24 @@ class Verdict(Enum):
 class Duel(Generic[TrialT]):
     """The subject against another rule in a setting, on the seeds that both have."""
 
-    setting: Setting
+    setting: TrialSetting
     own: WorstCase[TrialT]
     other: WorstCase[TrialT]
     difference: Estimate
     """The subject's worst case minus the other's, paired by seed."""
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> DuelVerdict:
         """Whether the difference is more than the seeds explain; what one seed shows may be chance."""
         width = self.difference.half_width
         if width is None or abs(self.difference.mean) <= width:
-            return Verdict.WITHIN_NOISE
-        return Verdict.BEST if self.difference.mean > 0 else Verdict.BEATEN
+            return DuelVerdict.WITHIN_NOISE
+        return DuelVerdict.BEST if self.difference.mean > 0 else DuelVerdict.BEATEN
 
 
 def cases(trials: Iterable[TrialT]) -> list[Case[TrialT]]:
     """Return the trials by setting, rule and attack, in the order in which they come."""
-    found: dict[tuple[Setting, str, str], list[TrialT]] = defaultdict(list)
+    found: dict[tuple[TrialSetting, str, str], list[TrialT]] = defaultdict(list)
     for trial in trials:
         found[trial.setting, trial.rule, trial.attack].append(trial)
     return [
@@ -171,11 +171,11 @@ def on_common_seeds(trials: Iterable[TrialT]) -> list[TrialT]:
     rows = list(trials)
     found = cases(rows)
     attacks = _attacks(found)
-    met: dict[tuple[Setting, str], dict[Label, set[str]]] = defaultdict(lambda: defaultdict(set))
+    met: dict[tuple[TrialSetting, str], dict[Label, set[str]]] = defaultdict(lambda: defaultdict(set))
     for case in found:
         for seed in case.by_seed if case.rule != ORACLE else ():
             met[case.setting, case.rule][seed].add(case.attack)
-    common: dict[Setting, set[Label]] = {}
+    common: dict[TrialSetting, set[Label]] = {}
     for (setting, _), by_seed in met.items():
         whole = {seed for seed, names in by_seed.items() if names >= attacks[setting]}
         if whole:
@@ -183,9 +183,9 @@ def on_common_seeds(trials: Iterable[TrialT]) -> list[TrialT]:
     return [row for row in rows if row.value is None or row.seed in (common.get(row.setting) or {row.seed})]
 
 
-def _attacks(found: Iterable[Case[Any]]) -> Mapping[Setting, set[str]]:
+def _attacks(found: Iterable[Case[Any]]) -> Mapping[TrialSetting, set[str]]:
     """Return which attacks any rule meets in a setting."""
-    attacks: dict[Setting, set[str]] = defaultdict(set)
+    attacks: dict[TrialSetting, set[str]] = defaultdict(set)
     for case in found:
         if case.rule != ORACLE:
             attacks[case.setting].add(case.attack)
@@ -200,7 +200,7 @@ def worst_cases(trials: Iterable[TrialT]) -> list[WorstCase[TrialT]]:
 def worst_of(every: Sequence[Case[TrialT]]) -> list[WorstCase[TrialT]]:
     """Return for every setting and rule the case with the smallest mean."""
     attacks = _attacks(every)
-    found: dict[tuple[Setting, str], list[Case[TrialT]]] = defaultdict(list)
+    found: dict[tuple[TrialSetting, str], list[Case[TrialT]]] = defaultdict(list)
     for case in every:
         found[case.setting, case.rule].append(case)
     worst = []
@@ -218,7 +218,7 @@ def duels(trials: Iterable[TrialT], subject: str = SUBJECT) -> list[Duel[TrialT]
 
     The strongest is the best of those that beat the subject beyond the seeds; if none does, the best.
     """
-    found: dict[Setting, dict[str, WorstCase[TrialT]]] = defaultdict(dict)
+    found: dict[TrialSetting, dict[str, WorstCase[TrialT]]] = defaultdict(dict)
     for each in worst_cases(trials):
         if each.complete and each.rule != ORACLE:
             found[each.setting][each.rule] = each
@@ -227,7 +227,7 @@ def duels(trials: Iterable[TrialT], subject: str = SUBJECT) -> list[Duel[TrialT]
         own = by_rule.pop(subject, None)
         if own is not None and by_rule:
             met = [_duel(own, other) for other in by_rule.values()]
-            lost = [each for each in met if each.verdict is Verdict.BEATEN]
+            lost = [each for each in met if each.verdict is DuelVerdict.BEATEN]
             fought.append(min(lost or met, key=lambda each: each.difference.mean))
     return fought
 

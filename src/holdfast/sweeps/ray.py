@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any, ClassVar, final
 
 from holdfast.errors import RunError
-from holdfast.sweeps.pool import Failure, Outcomes, Pool, Result, Task, Work
+from holdfast.sweeps.pool import Failure, Outcomes, Pool, ResultT, TaskT, Work
 
 INSTALL_RAY = "pip install 'holdfast[ray]'"
 _PATIENCE = 10.0
@@ -29,11 +29,11 @@ class RayCluster(Pool):
     address: str
     """Such as auto, 10.0.0.1:6379 or ray://10.0.0.1:10001."""
 
-    def outcomes(self, work: Work[Task, Result], tasks: Iterable[Task]) -> Outcomes[Task, Result]:
+    def outcomes(self, work: Work[TaskT, ResultT], tasks: Iterable[TaskT]) -> Outcomes[TaskT, ResultT]:
         """Keep two tasks for every CPU of the cluster; what `work` raises is a failure."""
         ray = _connect(self.address)
         remote = ray.remote(num_cpus=1, max_retries=0)(work)
-        waiting: dict[Any, Task] = {}
+        waiting: dict[Any, TaskT] = {}
         rest = iter(tasks)
         try:
             while True:
@@ -53,7 +53,7 @@ def _connect(address: str) -> Any:
     if find_spec("ray") is None:
         raise RunError(f"Ray is not installed, and --ray needs it: {INSTALL_RAY}")
     try:
-        _knock(address)
+        _check_reachable(address)
         import ray
 
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
@@ -65,7 +65,7 @@ def _connect(address: str) -> Any:
     return ray
 
 
-def _knock(address: str) -> None:
+def _check_reachable(address: str) -> None:
     """Raise `OSError` soon if nobody listens at HOST:PORT; Ray itself would try for minutes."""
     host, colon, port = address.rpartition("://")[2].rpartition(":")
     if colon and port.isdecimal():

@@ -29,9 +29,9 @@ from holdfast.errors import HoldfastError
 from holdfast.ui.assets import asset_named
 from holdfast.ui.catalogue import Catalogue
 from holdfast.ui.downloads import Downloads, file_name
-from holdfast.ui.guards import Door
+from holdfast.ui.guards import AccessGuard
 from holdfast.ui.queries import Query
-from holdfast.ui.streams import Audience, list_changes, page_changes
+from holdfast.ui.streams import Listeners, list_changes, page_changes
 from holdfast.ui.views import MOST_COMPARED, Views
 from holdfast.wording import harmless
 
@@ -52,9 +52,9 @@ def create_app(
     catalogue = Catalogue(folder, patience=patience)
     site = _Site(catalogue, patience)
     routes = [
-        Route("/", site.page),
-        Route("/run/{runs}", site.page),
-        Route("/compare", site.page),
+        Route("/", site.static),
+        Route("/run/{runs}", site.static),
+        Route("/compare", site.static),
         Route("/api/runs", site.runs),
         Route("/api/runs/{runs}/panels", site.panels),
         Route("/api/runs/{runs}/events", site.events),
@@ -65,8 +65,8 @@ def create_app(
     ]
     app = Starlette(
         routes=routes,
-        middleware=[Middleware(Door, token=token, names=names)],
-        exception_handlers={HTTPException: _refused, HoldfastError: _wrong},
+        middleware=[Middleware(AccessGuard, token=token, names=names)],
+        exception_handlers={HTTPException: _http_error, HoldfastError: _bad_request},
     )
     app.state.catalogue = catalogue
     return app
@@ -79,17 +79,11 @@ class _Site:
         self._catalogue = catalogue
         self._views = Views(catalogue, patience=patience)
         self._downloads = Downloads()
-        self._audience = Audience()
+        self._listeners = Listeners()
         self._pause = max(patience, 0.05)
 
-    async def page(self, request: Request) -> Response:
-        found = asset_named(PAGE)
-        if found is None:  # pragma: no cover  it is shipped
-            raise HTTPException(404)
-        return found.response(request)
-
     async def static(self, request: Request) -> Response:
-        found = await run_in_threadpool(asset_named, request.path_params["name"])
+        found = await run_in_threadpool(asset_named, request.path_params.get("name", PAGE))
         if found is None:
             raise HTTPException(404, "there is no such file")
         return found.response(request)
@@ -107,22 +101,23 @@ class _Site:
 
     async def list_events(self, request: Request) -> Response:
         known = request.headers.get("last-event-id")
-        return self._audience.hears(list_changes(self._catalogue.listing, known=known, pause=self._pause))
+        return self._listeners.stream_to(list_changes(self._catalogue.listing, known=known, pause=self._pause))
 
     async def panels(self, request: Request) -> Response:
-        runs = _asked(request)
+        runs = _requested_runs(request)
         found = await run_in_threadpool(self._views.snapshot, runs)
         if found is None:
             raise HTTPException(404, "there is no such run (any more)")
         return Response(found.whole, media_type="application/json")
 
     async def events(self, request: Request) -> Response:
-        runs = _asked(request)
+        runs = _requested_runs(request)
         known = request.headers.get("last-event-id")
-        return self._audience.hears(page_changes(lambda: self._views.snapshot(runs), known=known, pause=self._pause))
+        changes = page_changes(lambda: self._views.snapshot(runs), known=known, pause=self._pause)
+        return self._listeners.stream_to(changes)
 
     async def report(self, request: Request) -> Response:
-        runs = _asked(request)
+        runs = _requested_runs(request)
         paths = [path for run in runs if (path := await run_in_threadpool(self._catalogue.path_of, run)) is not None]
         if len(paths) != len(runs):
             raise HTTPException(404, "there is no such run (any more)")
@@ -133,7 +128,7 @@ class _Site:
         )
 
 
-def _asked(request: Request) -> tuple[str, ...]:
+def _requested_runs(request: Request) -> tuple[str, ...]:
     """Return the ids in an address, each once."""
     runs = tuple(dict.fromkeys(request.path_params["runs"].split(",")))
     if len(runs) > MOST_COMPARED:
@@ -141,12 +136,12 @@ def _asked(request: Request) -> tuple[str, ...]:
     return runs
 
 
-async def _refused(request: Request, error: Exception) -> Response:
+async def _http_error(request: Request, error: Exception) -> Response:
     del request
     told = (error.detail, error.status_code) if isinstance(error, HTTPException) else (str(error), 500)
     return JSONResponse({"error": told[0]}, told[1])
 
 
-async def _wrong(request: Request, error: Exception) -> Response:
+async def _bad_request(request: Request, error: Exception) -> Response:
     del request
     return JSONResponse({"error": harmless(error)}, 400)

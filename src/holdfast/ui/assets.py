@@ -31,12 +31,12 @@ class Asset:
     media_type: str
     tag: str
 
-    def response(self, request: Request, status: int = 200) -> Response:
+    def response(self, request: Request) -> Response:
         """Return the file, or that the browser has it already."""
         headers = {"etag": self.tag, "cache-control": "no-cache"}
-        if status == 200 and request.headers.get("if-none-match") == self.tag:
+        if request.headers.get("if-none-match") == self.tag:
             return Response(status_code=304, headers=headers)
-        return Response(self.content, status, headers, self.media_type)
+        return Response(self.content, headers=headers, media_type=self.media_type)
 
 
 @cache

@@ -31,7 +31,7 @@ _FOLDERS = frozenset({"checkpoints", "snapshots"})
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class RunEntry:
     """One run of the list."""
 
     id: str
@@ -66,7 +66,7 @@ class Entry:
 class Listing:
     """All runs at some moment."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[RunEntry, ...]
     version: str
     """Another if anything that the list shows is another."""
 
@@ -114,7 +114,7 @@ class Catalogue:
             self._summaries.forget(gone)
         self._known = now
         entries = tuple(
-            Entry(id=run, place=self.place_of(path), summary=self._summaries.summarize(path))
+            RunEntry(id=run, place=self.place_of(path), summary=self._summaries.summarize(path))
             for run, path in paths.items()
         )
         version = hashlib.sha256(repr(entries).encode(errors="replace")).hexdigest()[:16]

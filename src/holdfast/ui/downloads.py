@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import final
@@ -12,6 +10,7 @@ from typing import final
 from holdfast.reports.render.html import render
 from holdfast.server.history import RunHistory
 from holdfast.server.history.files import CONFIG, ROUNDS, SUMMARY, stamp_of
+from holdfast.ui.recent import Recent
 from holdfast.ui.showing import whole_report
 
 _KEPT = 4
@@ -23,21 +22,12 @@ class Downloads:
     """Reports by the folders they are about; one is made at a time."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[Path, ...], tuple[Stamps, bytes]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._pages: Recent[tuple[tuple[Path, ...], Stamps], bytes] = Recent(_render, most=_KEPT)
 
     def page(self, paths: Sequence[Path]) -> bytes:
         """Return the report of some runs as a page that is whole. May take a while."""
-        key = tuple(paths)
-        with self._lock:
-            stamps = _stamps(paths)
-            kept = self._kept.pop(key, None)
-            if kept is None or kept[0] != stamps:
-                kept = (stamps, _made(paths))
-            self._kept[key] = kept
-            while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-            return kept[1]
+        stamps = tuple(stamp_of(path / name) for path in paths for name in (CONFIG, ROUNDS, SUMMARY))
+        return self._pages.get((tuple(paths), stamps))
 
 
 def file_name(names: Sequence[str]) -> str:
@@ -51,9 +41,5 @@ def file_name(names: Sequence[str]) -> str:
     return f"{plain or 'report'}.html"
 
 
-def _stamps(paths: Sequence[Path]) -> Stamps:
-    return tuple(stamp_of(path / name) for path in paths for name in (CONFIG, ROUNDS, SUMMARY))
-
-
-def _made(paths: Sequence[Path]) -> bytes:
-    return render(whole_report([RunHistory(path) for path in paths])).encode()
+def _render(key: tuple[tuple[Path, ...], Stamps]) -> bytes:
+    return render(whole_report([RunHistory(path) for path in key[0]])).encode()

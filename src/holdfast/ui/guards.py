@@ -41,7 +41,7 @@ _HOST = re.compile(r"(\[(?P<address>[^\[\]]+)\]|(?P<name>[^:\[\]]+))(:[0-9]{1,5}
 
 
 @final
-class Door:
+class AccessGuard:
     """Lets in who may, and says of every answer what a browser may do with it."""
 
     def __init__(self, app: ASGIApp, *, names: frozenset[str] = frozenset(), token: str | None = None) -> None:
@@ -84,15 +84,15 @@ class Door:
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not is_harmless(hosts[0], self._names):
             return PlainTextResponse("This server is not known by that name; use its address.\n", 421)
-        if self._token is None or self._is_let_in(headers):
+        if self._token is None or self._is_authorized(headers):
             return None
         shown = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
         if _same(shown, self._token):
-            return self._welcome(scope)
+            return self._grant_cookie(scope)
         told = "This page needs a token: open the address that `holdfast ui` printed.\n"
         return PlainTextResponse(told, 401, {"www-authenticate": "Bearer"})
 
-    def _is_let_in(self, headers: Headers) -> bool:
+    def _is_authorized(self, headers: Headers) -> bool:
         """Tell whether a cookie or a header shows the token."""
         token = self._token or ""
         kind, _, shown = headers.get("authorization", "").partition(" ")
@@ -104,7 +104,7 @@ class Door:
             return False
         return found is not None and _same(found.value, _secret(token))
 
-    def _welcome(self, scope: Scope) -> Response:
+    def _grant_cookie(self, scope: Scope) -> Response:
         """Give the cookie and go on to the page, whose address no longer has the token in it.
 
         A redirect would do, were it not that browsers leave a strict cookie out of one that began elsewhere.

@@ -42,8 +42,9 @@ class Paced(Generic[Found]):
 
     def get(self) -> Found:
         """Return the thing, at most about as old as the patience."""
-        if not self._lock.acquire(blocking=self._found is None):
-            return self._known()
+        found = self._found
+        if not self._lock.acquire(blocking=found is None) and found is not None:
+            return found[0]
         try:
             if self._found is None or time.monotonic() >= self._due:
                 start = time.thread_time()
@@ -53,8 +54,3 @@ class Paced(Generic[Found]):
             return self._found[0]
         finally:
             self._lock.release()
-
-    def _known(self) -> Found:
-        if self._found is None:  # pragma: no cover  it was there, and is never taken away
-            raise RuntimeError
-        return self._found[0]

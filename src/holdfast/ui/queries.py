@@ -9,7 +9,7 @@ from typing import Any, Self, final
 
 from holdfast.errors import ParameterError, find
 from holdfast.server.history import RunState, RunSummary
-from holdfast.ui.catalogue import Entry, Listing
+from holdfast.ui.catalogue import Listing, RunEntry
 
 LARGEST_PAGE = 200
 _LONGEST = 200
@@ -19,7 +19,7 @@ def _progress(run: RunSummary) -> float | None:
     return run.rounds_played / run.rounds_planned if run.rounds_planned else None
 
 
-SORTS: Mapping[str, Callable[[Entry], Any]] = {
+SORTS: Mapping[str, Callable[[RunEntry], Any]] = {
     "name": lambda entry: entry.place.lower(),
     "state": lambda entry: list(RunState).index(entry.summary.state),
     "progress": lambda entry: _progress(entry.summary),
@@ -88,7 +88,7 @@ class Query:
             "version": listing.version,
         }
 
-    def _has_words(self, entry: Entry) -> bool:
+    def _has_words(self, entry: RunEntry) -> bool:
         summary = entry.summary
         text = f"{entry.place} {summary.rule} {summary.attack} {summary.data}".lower()
         return all(word in text for word in self.search.lower().split())

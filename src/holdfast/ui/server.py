@@ -25,7 +25,7 @@ _GRACE = 1
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class PageAddress:
     """Where the page is to be found."""
 
     host: str
@@ -40,7 +40,7 @@ class Place:
         return f"http://{shown}:{self.port}/" + (f"?token={self.token}" if self.token else "")
 
 
-def serve(folder: Path, *, host: str, port: int, token: str | None, ready: Callable[[Place], None]) -> None:
+def serve(folder: Path, *, host: str, port: int, token: str | None, ready: Callable[[PageAddress], None]) -> None:
     """Serve the page until a signal ends it.
 
     Args:
@@ -57,9 +57,9 @@ def serve(folder: Path, *, host: str, port: int, token: str | None, ready: Calla
 
     if folder.exists() and not folder.is_dir():
         raise ParameterError(f"{str(folder)!r} is not a folder; give one that holds runs, or will")
-    token = checked(token, host)
-    with listening(host, port) as listener:
-        place = Place(host=host, port=listener.getsockname()[1], token=token)
+    token = check_token(token, host)
+    with listen(host, port) as listener:
+        place = PageAddress(host=host, port=listener.getsockname()[1], token=token)
         app = create_app(folder, token=token, names=frozenset() if is_loopback(host) else names_here(host))
         config = uvicorn.Config(
             app,
@@ -81,7 +81,7 @@ def _warm_up(catalogue: Catalogue) -> None:
         importlib.import_module("holdfast.runs")
 
 
-def checked(token: str | None, host: str) -> str | None:
+def check_token(token: str | None, host: str) -> str | None:
     """Return the token to ask for at a host: the given one, a new one where others can come, or none.
 
     Raises:
@@ -96,7 +96,7 @@ def checked(token: str | None, host: str) -> str | None:
     return token
 
 
-def listening(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
     """Return a socket that listens.
 
     Raises:
@@ -115,11 +115,11 @@ def listening(host: str, port: int) -> socket.socket:
         listener.listen(128)
     except OSError as error:
         listener.close()
-        raise ParameterError(_why(host, port, error)) from None
+        raise ParameterError(_listen_failure(host, port, error)) from None
     return listener
 
 
-def _why(host: str, port: int, error: OSError) -> str:
+def _listen_failure(host: str, port: int, error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
         return f"port {port} of {host} is in use, perhaps by another `holdfast ui`; give another with --port"
     if error.errno == errno.EACCES:

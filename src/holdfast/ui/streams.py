@@ -21,7 +21,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from holdfast.ui.catalogue import Listing
-from holdfast.ui.views import Snapshot
+from holdfast.ui.views import PageSnapshot
 
 AGAIN = 1_000
 """After how many milliseconds a browser tries again."""
@@ -34,14 +34,14 @@ Events = AsyncGenerator[dict[str, Any], None]
 
 
 @final
-class Audience:
+class Listeners:
     """Those who listen, of whom there are only so many."""
 
     def __init__(self, *, most: int = MOST) -> None:
         self._most = most
         self._now = 0
 
-    def hears(self, events: Events) -> EventSourceResponse:
+    def stream_to(self, events: Events) -> EventSourceResponse:
         """Return the answer to somebody who wants to listen.
 
         Raises:
@@ -61,7 +61,7 @@ class Audience:
             self._now -= 1
 
 
-async def page_changes(look: Callable[[], Snapshot | None], *, known: str | None, pause: float) -> Events:
+async def page_changes(look: Callable[[], PageSnapshot | None], *, known: str | None, pause: float) -> Events:
     """Yield the changes of a page for ever.
 
     Args:
@@ -69,7 +69,7 @@ async def page_changes(look: Callable[[], Snapshot | None], *, known: str | None
         known: the version that the visitor has.
         pause: seconds between two looks.
     """
-    sent: Snapshot | None = None
+    sent: PageSnapshot | None = None
     while True:
         found = await run_in_threadpool(look)
         if found is None:

@@ -8,33 +8,30 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar, final
+from typing import Any, final
 
 from holdfast.reports.panels import Headline, Report
 from holdfast.reports.render.plotly import panel_json
 from holdfast.server.history import RunHistory
 from holdfast.ui.catalogue import Catalogue
 from holdfast.ui.pacing import Paced
+from holdfast.ui.recent import Recent
 from holdfast.ui.showing import live_report
 from holdfast.wording import harmless, prose
 
 MOST_COMPARED = 10
 """Runs on one page: there are as many colours."""
-_STORIES = 24
+_READERS = 24
 _VIEWS = 24
-
-Key = TypeVar("Key", bound=Hashable)
-Value = TypeVar("Value")
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Snapshot:
+class PageSnapshot:
     """A page at some moment, as JSON."""
 
     head: str
@@ -51,34 +48,13 @@ class Snapshot:
         """All of it."""
         return self._with(self.panels)
 
-    def since(self, earlier: Snapshot) -> str:
+    def since(self, earlier: PageSnapshot) -> str:
         """Return what changed: the head, and the panels that are not as they were."""
         return self._with({key: text for key, text in self.panels.items() if earlier.panels.get(key) != text})
 
     def _with(self, panels: Mapping[str, str]) -> str:
         inner = ",".join(f"{json.dumps(key)}:{text}" for key, text in panels.items())
         return f'{{"head":{self.head},"panels":{{{inner}}}}}'
-
-
-@final
-class Recent(Generic[Key, Value]):
-    """The last few things that were asked for; the others are forgotten."""
-
-    def __init__(self, make: Callable[[Key], Value], *, most: int) -> None:
-        self._make = make
-        self._most = most
-        self._kept: OrderedDict[Key, Value] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, key: Key) -> Value:
-        """Return the thing of a key; made if it is not there (any more)."""
-        with self._lock:
-            if key not in self._kept:
-                self._kept[key] = self._make(key)
-            self._kept.move_to_end(key)
-            while len(self._kept) > self._most:
-                self._kept.popitem(last=False)
-            return self._kept[key]
 
 
 @final
@@ -109,14 +85,14 @@ class Views:
     def __init__(self, catalogue: Catalogue, *, patience: float = 1.0) -> None:
         self._catalogue = catalogue
         self._patience = patience
-        self._readers: Recent[Path, Reader] = Recent(Reader, most=_STORIES)
-        self._views: Recent[tuple[str, ...], Paced[Snapshot | None]] = Recent(self._paced, most=_VIEWS)
+        self._readers: Recent[Path, Reader] = Recent(Reader, most=_READERS)
+        self._views: Recent[tuple[str, ...], Paced[PageSnapshot | None]] = Recent(self._paced, most=_VIEWS)
 
-    def snapshot(self, runs: tuple[str, ...]) -> Snapshot | None:
+    def snapshot(self, runs: tuple[str, ...]) -> PageSnapshot | None:
         """Return the page of some runs; None if one of them is not there (any more). May take a while."""
         return self._views.get(runs).get()
 
-    def _paced(self, runs: tuple[str, ...]) -> Paced[Snapshot | None]:
+    def _paced(self, runs: tuple[str, ...]) -> Paced[PageSnapshot | None]:
         return Paced(_View(self._catalogue, self._readers, runs).snapshot, patience=self._patience)
 
 
@@ -128,9 +104,9 @@ class _View:
         self._catalogue = catalogue
         self._readers = readers
         self._runs = runs
-        self._made: tuple[list[tuple[Reader, int]], Snapshot] | None = None
+        self._made: tuple[list[tuple[Reader, int]], PageSnapshot] | None = None
 
-    def snapshot(self) -> Snapshot | None:
+    def snapshot(self) -> PageSnapshot | None:
         runs = self._runs
         paths = [path for run in runs if (path := self._catalogue.path_of(run)) is not None]
         if len(paths) != len(runs):
@@ -159,7 +135,7 @@ class _View:
         ]
 
 
-def snapshot_of(report: Report, runs: Sequence[Mapping[str, Any]]) -> Snapshot:
+def snapshot_of(report: Report, runs: Sequence[Mapping[str, Any]]) -> PageSnapshot:
     """Return a report as JSON, a text for every panel."""
     panels = {panel.key: _text(panel_json(panel)) for section in report.sections for panel in section.panels}
     sections = [
@@ -179,7 +155,9 @@ def snapshot_of(report: Report, runs: Sequence[Mapping[str, Any]]) -> Snapshot:
         "sections": sections,
     }
     text = _text(head)
-    return Snapshot(head=text, layout=_digest(_text(sections)), panels=panels, version=_digest(text, *panels.values()))
+    return PageSnapshot(
+        head=text, layout=_digest(_text(sections)), panels=panels, version=_digest(text, *panels.values())
+    )
 
 
 def _headline(headline: Headline) -> dict[str, str]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tests.flower.integration.stage import PLAYS, STAGES
 from tests.shared import locked, session_folder
 
-from holdfast.deploy.processes import find_process, until
+from holdfast.deploy.processes import find_process, wait_until
 from holdfast.server.folder import RunFolder
 from holdfast.server.record import RoundRecord
 
@@ -79,7 +79,7 @@ def played(request: pytest.FixtureRequest) -> Callable[[str], Played]:
         stage = next(key for key, names in STAGES.items() if federation in names)
         folder = begin(stage, request.config)
         file = folder / f"{name}.json"
-        until(lambda: file.exists() or not _is_played(folder), LONGEST)
+        wait_until(lambda: file.exists() or not _is_played(folder), LONGEST)
         assert file.exists(), f"{name} was not played; {_tail(folder)}"
         outcome = json.loads(file.read_text(encoding="utf-8"))
         assert outcome["error"] is None, f"{outcome['error']}\n{_tail(folder)}"

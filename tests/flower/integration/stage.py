@@ -25,7 +25,7 @@ from tests.flower.integration import drills
 from tests.flower.integration.app.drilled.numbers import LIAR
 
 from holdfast.deploy import LocalDeployment, SubmittedRun
-from holdfast.deploy.processes import POLL, find_process, until
+from holdfast.deploy.processes import POLL, find_process, wait_until
 
 APP = Path(__file__).parent / "app"
 PATIENCE = 1800.0
@@ -42,7 +42,7 @@ Facts = dict[str, Any]
 
 def wait_for(condition: Callable[[], bool], what: str) -> None:
     """Wait until something happens; TimeoutError if it does not."""
-    if not until(condition, PATIENCE):
+    if not wait_until(condition, PATIENCE):
         raise TimeoutError(f"{what}: not within {PATIENCE:g} s")
 
 
@@ -84,7 +84,7 @@ class Play:
         """Start it and wait until a node has begun with its first round."""
         for _ in range(MOST_AGAIN + 1):
             run = self.submit()
-            while not until((self.folder / "train-0-0").exists, 60.0):
+            while not wait_until((self.folder / "train-0-0").exists, 60.0):
                 if run.status().finished:
                     break
             else:

@@ -24,7 +24,7 @@ from holdfast.aggregators import Krum
 from holdfast.attacks import ALittleIsEnough, FixedMembers
 from holdfast.certification import certify
 from holdfast.cli.progress import verdict
-from holdfast.exports.figures import Exported
+from holdfast.exports.figures import ExportedRun
 from holdfast.partitions import IidPartition
 from holdfast.runs import Run
 from holdfast.server.folder import RunFolder
@@ -278,7 +278,7 @@ def in_words(words: str) -> Counts:
 
 def in_exports(folder: RunFolder) -> Counts:
     """Return what TensorBoard and MLflow are given, over all rounds."""
-    rounds = [each.figures for each in Exported(folder.path).rounds()]
+    rounds = [each.figures for each in ExportedRun(folder.path).rounds()]
     names = {
         "skipped": "server/skipped",
         **{name: f"clients/{name}" for name in ("asked", "received", "absent", "malformed", "unusable", "unasked")},

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from holdfast.errors import ParameterError, RunError, UnknownNameError
-from holdfast.sweeps.matrices import Grid, Record, gauntlet, lost_duels, ranking, read_records, run
-from holdfast.sweeps.matrices.gauntlet import Task, try_cell
+from holdfast.sweeps.matrices import GauntletGrid, GauntletRecord, gauntlet, lost_duels, ranking, read_records, run
+from holdfast.sweeps.matrices.gauntlet import CellRules, try_cell
 
-SMALL = Grid(
+SMALL = GauntletGrid(
     rules=("rage", "median", "bulyan"),
     attacks=("none", "nan", "alie", "optimal-ipm"),
     models=("iso",),
@@ -25,7 +25,7 @@ SMALL = Grid(
 )
 
 
-def records(grid: Grid, **options: object) -> list[Record]:
+def records(grid: GauntletGrid, **options: object) -> list[GauntletRecord]:
     return [replace(record, seconds=None) for done in run(grid, **options) for record in done]  # type: ignore[arg-type]
 
 
@@ -62,9 +62,9 @@ def test_a_rule_that_cannot_stand_so_many_says_what_it_needs() -> None:
     assert (bulyan.worst, bulyan.worst_error, bulyan.num_refused) == (None, float("inf"), 8)
 
 
-def _record(rule: str, error: float | None, *, dim: int = 5, attack: str = "alie", lost: float = 0.0) -> Record:
+def _record(rule: str, error: float | None, *, dim: int = 5, attack: str = "alie", lost: float = 0.0) -> GauntletRecord:
     refused = "too many" if error is None else None
-    return Record(
+    return GauntletRecord(
         rule=rule, attack=attack, model="iso", cohort_size=10, dim=dim, num_byzantine=2, seed=0, error=error,
         honest_weight_lost=lost, byzantine_weight=dim / 100, seconds=dim / 10, refused=refused,
     )  # fmt: skip
@@ -92,7 +92,7 @@ def test_rules_are_ranked_by_the_worst_case_and_losses_are_told() -> None:
 
 
 def test_rage_stays_at_its_constant_in_every_dimension_and_coordinates_do_not() -> None:
-    grid = Grid(
+    grid = GauntletGrid(
         rules=("rage", "median", "trimmed-mean", "krum"),
         attacks=("alie", "min-max", "optimal-cluster", "optimal-alie", "below-threshold", "nan"),
         models=("iso",),
@@ -124,7 +124,7 @@ def test_unknown_names_are_refused_before_anything_runs(
     change: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
-        next(run(Grid(**change)))
+        next(run(GauntletGrid(**change)))
 
 
 @pytest.mark.parametrize(
@@ -132,11 +132,13 @@ def test_unknown_names_are_refused_before_anything_runs(
 )
 def test_impossible_grids_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises(ParameterError, match=next(iter(change))):
-        Grid(**change)
+        GauntletGrid(**change)
 
 
 def test_no_cell_has_a_larger_share_than_was_asked_for_and_none_comes_twice() -> None:
-    grid = Grid(attacks=("none",), models=("iso",), cohort_sizes=(6, 10), dims=(5,), byzantine_fractions=(0.25, 0.29))
+    grid = GauntletGrid(
+        attacks=("none",), models=("iso",), cohort_sizes=(6, 10), dims=(5,), byzantine_fractions=(0.25, 0.29)
+    )
     assert [(cell.cohort_size, cell.num_byzantine) for cell in grid.cells()] == [(6, 1), (10, 2)]
 
 
@@ -157,7 +159,7 @@ def test_records_that_a_file_holds_twice_count_once(tmp_path: Path) -> None:
     assert [replace(record, seconds=None) for record in read_records(out)] == whole
 
 
-def _lost(task: Task) -> list[Record]:
+def _lost(task: CellRules) -> list[GauntletRecord]:
     if multiprocessing.parent_process() is not None:
         os.kill(os.getpid(), signal.SIGKILL)
     return try_cell(task)

@@ -7,8 +7,8 @@ from typing import TypeVar, final
 
 from holdfast.sweeps.pool import Failure, Pool, ThisProcess
 from holdfast.sweeps.runs.figures import Figures
-from holdfast.sweeps.runs.results import Result, State
-from holdfast.sweeps.runs.task import Task
+from holdfast.sweeps.runs.results import CellState, Result
+from holdfast.sweeps.runs.task import CellTask
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -43,7 +43,7 @@ class Witness(Pool):
 
     def outcomes(self, work: Callable[[T], R], tasks: Iterable[T]) -> Iterator[tuple[T, R | Failure]]:
         for task, outcome in ThisProcess().outcomes(work, tasks):
-            assert isinstance(task, Task)
+            assert isinstance(task, CellTask)
             self.played.append(task.key)
             yield task, outcome
 
@@ -55,7 +55,7 @@ def result(
     *,
     seed: int = 0,
     fraction: float = 0.2,
-    state: State = State.FINISHED,
+    state: CellState = CellState.FINISHED,
     precision: float | None = None,
     **settings: str | float,
 ) -> Result:
@@ -76,8 +76,8 @@ def result(
     return Result(
         settings={"byzantine_fraction": fraction, "rule": rule, "attack": attack, "seed": seed, **settings},
         state=state,
-        reason=None if state is State.FINISHED else "because",
-        figures=figures if state is State.FINISHED else None,
+        reason=None if state is CellState.FINISHED else "because",
+        figures=figures if state is CellState.FINISHED else None,
         assumed=1,
         num_byzantine=1,
         key=f"{rule}{attack}{seed}{settings}",

@@ -4,13 +4,13 @@ import pytest
 from tests.sweeps.runs.grids import BASE, SMALL
 
 from holdfast.errors import HoldfastError
-from holdfast.sweeps.runs.cells import Cell, Plan
+from holdfast.sweeps.runs.cells import CellPlanner, ComparisonCell
 from holdfast.sweeps.runs.grid import parse_grid
 from holdfast.theory.sampling import excess_probability
 
 
-def cells(grid: str, *, head: str = "reference = false") -> list[Cell]:
-    return Plan(parse_grid(f"{head}\n{BASE}\n[grid]\n{grid}")).cells()
+def cells(grid: str, *, head: str = "reference = false") -> list[ComparisonCell]:
+    return CellPlanner(parse_grid(f"{head}\n{BASE}\n[grid]\n{grid}")).cells()
 
 
 def test_where_nobody_is_byzantine_the_attack_does_not_matter() -> None:
@@ -25,7 +25,7 @@ def test_where_nobody_is_byzantine_the_attack_does_not_matter() -> None:
 
 
 def test_the_reference_is_there_once_for_all_rules_and_attacks() -> None:
-    found = Plan(parse_grid(SMALL)).cells()
+    found = CellPlanner(parse_grid(SMALL)).cells()
     oracles = [cell for cell in found if cell.settings["rule"] == "oracle"]
     assert len(oracles) == 4  # with and without Byzantine clients, two seeds
     assert {cell.settings["attack"] for cell in oracles} == {"any", "none"}
@@ -94,7 +94,7 @@ def test_one_name_for_two_runs_is_refused() -> None:
         f'{BASE}\n[[grid]]\nrule = {{ label = "x", name = "krum" }}\n[[grid]]\nrule = {{ label = "x", name = "rage" }}'
     )
     with pytest.raises(HoldfastError, match="two different runs would be called"):
-        Plan(parse_grid(text)).cells()
+        CellPlanner(parse_grid(text)).cells()
 
 
 def test_a_combination_that_means_nothing_is_named() -> None:

@@ -20,7 +20,7 @@ from holdfast.sweeps.pool import WorkerProcesses
 from holdfast.sweeps.runs.comparison import Comparison
 from holdfast.sweeps.runs.figures import read_figures
 from holdfast.sweeps.runs.grid import parse_grid
-from holdfast.sweeps.runs.results import State, read_results
+from holdfast.sweeps.runs.results import CellState, read_results
 
 KILLER = """
 import os, signal, torch
@@ -63,7 +63,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_point_has_a_row_and_every_row_its_figures(whole: Path) -> None:
     results = read_results(whole / "results.parquet")
     assert len(results) == 2 * (2 + 1 + 4 + 1)
-    assert {result.state for result in results} == {State.FINISHED}
+    assert {result.state for result in results} == {CellState.FINISHED}
     assert all(result.figures and result.figures.accuracy and len(result.figures.curve) == 4 for result in results)
     assert all((whole / "cells" / result.key / "summary.json").is_file() for result in results)
 
@@ -89,8 +89,8 @@ def test_a_changed_grid_plays_only_what_is_new(whole: Path, tmp_path: Path) -> N
 def test_limits_are_kept_and_the_rest_is_waiting(tmp_path: Path) -> None:
     assert len(played(tmp_path, limit=3).played) == 3
     states = [result.state for result in read_results(tmp_path / "results.parquet")]
-    assert states.count(State.FINISHED) == 3
-    assert states.count(State.WAITING) == 13
+    assert states.count(CellState.FINISHED) == 3
+    assert states.count(CellState.WAITING) == 13
     assert played(tmp_path, seconds=0).played == []
 
 
@@ -162,13 +162,13 @@ def test_a_cell_that_kills_its_worker_or_raises_does_not_stop_the_others(
     out = tmp_path / "out"
     list(Comparison(parse_grid(f"{text}[{killing}, {harmless}, {broken}]"), out).play(WorkerProcesses(jobs=1)))
     by_model = {str(result.settings["model"]): result for result in read_results(out / "results.parquet")}
-    assert by_model["harmless"].state is State.FINISHED
-    assert by_model["model"].state is State.FAILED
+    assert by_model["harmless"].state is CellState.FINISHED
+    assert by_model["model"].state is CellState.FAILED
     assert "ended abruptly (signal 9)" in str(by_model["model"].reason)
     assert "KeyError: 'nothing'" in str(by_model["broken"].reason)
     (tmp_path / "healed").touch()
     assert len(played(out, f"{text}[{harmless}, {broken}]").played) == 1  # what has failed is tried again
-    assert {result.state for result in read_results(out / "results.parquet")} == {State.FINISHED}
+    assert {result.state for result in read_results(out / "results.parquet")} == {CellState.FINISHED}
 
 
 def test_kill_9_in_the_middle_changes_nothing_in_the_end(tmp_path: Path) -> None:

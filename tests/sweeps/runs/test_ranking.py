@@ -5,10 +5,10 @@ import math
 import pytest
 from tests.sweeps.runs.grids import result
 
-from holdfast.sweeps.ranking import Verdict, estimate, on_common_seeds, worst_cases
+from holdfast.sweeps.ranking import DuelVerdict, estimate, on_common_seeds, worst_cases
 from holdfast.sweeps.runs.commentary import commentary
 from holdfast.sweeps.runs.ranking import duels, ranking
-from holdfast.sweeps.runs.results import State
+from holdfast.sweeps.runs.results import CellState
 
 
 def test_the_interval_is_students() -> None:
@@ -32,7 +32,7 @@ def test_rules_are_ranked_by_the_mean_of_their_worst_cases_and_those_with_gaps_c
         *(result("bad", "x", 0.9, heterogeneity=kind) for kind in "pq"),
         *(result("bad", "y", 0.3, heterogeneity=kind) for kind in "pq"),
         *(result("gap", attack, 1.0, heterogeneity="p") for attack in "xy"),
-        *(result("gap", attack, None, heterogeneity="q", state=State.REFUSED) for attack in "xy"),
+        *(result("gap", attack, None, heterogeneity="q", state=CellState.REFUSED) for attack in "xy"),
     ]
     found = ranking(rows)
     assert [each.rule for each in found] == ["good", "bad", "gap"]
@@ -47,7 +47,7 @@ def test_a_ranked_rule_has_the_mean_of_every_figure_in_its_column() -> None:
         *(result("a", "none", value, seed=seed) for seed, value in enumerate((0.92, 0.96))),
     ]
     (found,) = ranking(rows)
-    assert found.peace == pytest.approx(0.94)
+    assert found.without_attack == pytest.approx(0.94)
     assert (found.precision, found.recall) == (0.75, 0.75)
     assert found.honest_removed == pytest.approx(0.4 / 6)  # 0.1 in each of the four cells with an attack
     assert found.seconds == 1.0
@@ -56,7 +56,7 @@ def test_a_ranked_rule_has_the_mean_of_every_figure_in_its_column() -> None:
 def test_rules_are_compared_on_the_seeds_that_they_have_in_common() -> None:
     rows = [result("ahead", attack, 0.5 + 0.4 * seed, seed=seed) for attack in "xy" for seed in range(2)]
     rows += [result("behind", "x", value, seed=seed) for seed, value in enumerate((0.6, 0.1))]  # one of y is lacking
-    rows += [result("behind", "y", 0.7), result("behind", "y", None, seed=1, state=State.WAITING)]
+    rows += [result("behind", "y", 0.7), result("behind", "y", None, seed=1, state=CellState.WAITING)]
     rows += [result("late", "x", 0.9, seed=1)]
     assert {each.rule: each.value.mean for each in worst_cases(rows)} == {"ahead": 0.5, "behind": 0.6}
     assert [each.rule for each in ranking(rows)] == ["behind", "ahead", "late"]
@@ -73,18 +73,18 @@ def test_differences_are_paired_by_seed() -> None:
     rows = [result("rage", "x", 0.80 + 0.05 * seed, seed=seed) for seed in range(3)]
     rows += [result("caf", "x", 0.83 + 0.051 * seed, seed=seed) for seed in range(3)]
     (duel,) = duels(rows)
-    assert duel.verdict is Verdict.BEATEN  # 3 points with hardly any spread, although each rule spreads by 5
+    assert duel.verdict is DuelVerdict.BEATEN  # 3 points with hardly any spread, although each rule spreads by 5
     assert duel.difference.mean == pytest.approx(-0.031)
     assert any("rage is not best" in sentence and "caf" in sentence for sentence in commentary(rows))
 
 
 def test_one_seed_proves_nothing_and_more_may_prove_little() -> None:
     one = [result("rage", "x", 0.5), result("caf", "x", 0.9)]
-    assert duels(one)[0].verdict is Verdict.WITHIN_NOISE
+    assert duels(one)[0].verdict is DuelVerdict.WITHIN_NOISE
     assert any("one seed cannot tell" in sentence for sentence in commentary(one))
     noisy = [result("rage", "x", value, seed=seed) for seed, value in enumerate((0.5, 0.9, 0.7))]
     noisy += [result("caf", "x", value, seed=seed) for seed, value in enumerate((0.9, 0.5, 0.75))]
-    assert duels(noisy)[0].verdict is Verdict.WITHIN_NOISE
+    assert duels(noisy)[0].verdict is DuelVerdict.WITHIN_NOISE
 
 
 def test_where_rage_is_best_and_what_it_costs_is_said() -> None:
@@ -105,7 +105,7 @@ def test_the_oracle_is_ranked_but_wins_nothing() -> None:
 
 
 def test_an_empty_comparison_has_a_commentary() -> None:
-    waiting = [result("rage", "x", None, state=State.WAITING)]
+    waiting = [result("rage", "x", None, state=CellState.WAITING)]
     assert "nothing to rank" in commentary(waiting)[-1]  # and nothing about seeds
     assert ranking(waiting)[0].score is None
 
@@ -122,24 +122,24 @@ def test_a_noisy_winner_does_not_hide_a_rule_that_surely_beats_the_subject() -> 
     rows += [result("noisy", "x", value, seed=seed) for seed, value in enumerate((1.0, 0.7, 0.98))]
     rows += [result("steady", "x", 0.85 + 0.001 * seed, seed=seed) for seed in range(3)]
     (duel,) = duels(rows)
-    assert (duel.other.rule, duel.verdict) == ("steady", Verdict.BEATEN)
+    assert (duel.other.rule, duel.verdict) == ("steady", DuelVerdict.BEATEN)
 
 
 def test_what_is_said_of_two_rules_rests_on_the_seeds_that_both_have() -> None:
     rows = [result("rage", "x", value, seed=seed) for seed, value in enumerate((0.9, 0.9, 0.1))]
     rows += [result("caf", "x", value, seed=seed) for seed, value in enumerate((0.80, 0.801))]
     (duel,) = duels(rows)
-    assert duel.verdict is Verdict.BEST
+    assert duel.verdict is DuelVerdict.BEST
     assert duel.own.value.mean - duel.other.value.mean == pytest.approx(duel.difference.mean)
     assert any("caf 80.0" in sentence and "rage 90.0" in sentence for sentence in commentary(rows))
 
 
-def test_peace_is_compared_on_the_same_seeds_and_with_what_is_removed_in_peace() -> None:
+def test_runs_without_attack_are_compared_on_the_same_seeds_and_with_what_is_removed_there() -> None:
     rows = [result("rage", "none", value, seed=seed) for seed, value in enumerate((0.9, 0.5))]
     rows += [result("mean", "none", 0.89, seed=0), result("rage", "x", 0.8, precision=0.5)]
     (sentence,) = [each for each in commentary(rows) if each.startswith("Where nobody attacks")]
     assert "rage costs nothing: 90.0 %" in sentence
-    assert "removes" not in sentence  # 10 % of the honest ones under x are none of peace
+    assert "removes" not in sentence  # 10 % of the honest ones under x do not count here
 
 
 def test_runs_without_accuracy_are_said_to_have_none() -> None:
@@ -149,6 +149,6 @@ def test_runs_without_accuracy_are_said_to_have_none() -> None:
 def test_rankings_that_do_not_cover_all_settings_say_so() -> None:
     rows = [
         result("rage", "x", 0.9, heterogeneity="p"),
-        result("rage", "x", None, heterogeneity="q", state=State.FAILED),
+        result("rage", "x", None, heterogeneity="q", state=CellState.FAILED),
     ]
     assert "Over the 1 of 2 settings" in " ".join(commentary(rows))

@@ -13,7 +13,7 @@ from holdfast.errors import RunError
 from holdfast.sweeps.ray import RayCluster
 from holdfast.sweeps.runs.comparison import Comparison
 from holdfast.sweeps.runs.grid import parse_grid
-from holdfast.sweeps.runs.results import State, read_results
+from holdfast.sweeps.runs.results import CellState, read_results
 
 pytest.importorskip("ray", reason="Ray is not installed")
 
@@ -53,7 +53,7 @@ def test_a_cluster_gives_what_this_machine_gives_and_survives_a_killed_worker(cl
         assert figures.curve == result.figures.curve
         assert (tmp_path / "ray" / "cells" / result.key / "rounds.jsonl").is_file()
     killed = [result for result in there.values() if result.settings["model"] == "killer"]
-    assert {result.state for result in killed} == {State.FAILED}
+    assert {result.state for result in killed} == {CellState.FAILED}
     assert "lost on the cluster" in str(killed[0].reason)
 
 

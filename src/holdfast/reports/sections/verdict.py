@@ -270,7 +270,8 @@ def side_by_side(histories: Sequence[RunHistory]) -> Table:
             Column(title="rule"),
             Column(title="attack", hint="unknown in a deployment"),
             Column(title="state", minor=True),
-            Column(title="rounds", unit=Unit.NUMBER),
+            Column(title="rounds", unit=Unit.NUMBER, hint="that were run"),
+            Column(title="of", unit=Unit.NUMBER, hint="rounds of the configuration"),
             Column(title="loss", unit=Unit.NUMBER, hint="on test points, or training points, when last evaluated"),
             Column(title="test accuracy", unit=Unit.PERCENT, hint="when last evaluated"),
             Column(title="best", unit=Unit.PERCENT, hint="test accuracy of any round", minor=True),
@@ -282,14 +283,14 @@ def side_by_side(histories: Sequence[RunHistory]) -> Table:
 
 
 def _line(history: RunHistory, name: str, rule: str, attack: str) -> tuple[Value, ...]:
-    tally, played = history.tally, history.rounds_played
-    accuracy = history.rounds.last_and_best("test_accuracy")
+    tally, accuracy = history.tally, history.rounds.last_and_best("test_accuracy")
     return (
         name,
         rule,
         None if history.deployed else attack,
         str(history.state),
-        played if history.state is RunState.COMPLETE else f"{played}/{history.rounds_planned}",
+        history.rounds_played,
+        history.rounds_planned,
         _last_loss(history),
         None if accuracy is None else accuracy[0],
         None if accuracy is None else accuracy[1],

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from holdfast.models.layout import Place
+from holdfast.models.layout import TensorSlot
 from holdfast.simulation.engines.base import EngineRefusalError
 from holdfast.simulation.local import TrainingTask
 
@@ -20,8 +20,8 @@ from holdfast.simulation.local import TrainingTask
 class Dense:
     """One linear layer: where its weight and bias lie in a row, and whether a ReLU stands before it."""
 
-    weight: Place
-    bias: Place | None
+    weight: TensorSlot
+    bias: TensorSlot | None
     rectified: bool
 
 

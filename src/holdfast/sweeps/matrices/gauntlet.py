@@ -13,17 +13,17 @@ from holdfast.aggregators import Aggregator
 from holdfast.attacks import Attack, Knowledge
 from holdfast.errors import CohortTooSmallError, RunError, TooManySubsetsError
 from holdfast.sweeps.matrices.catalogue import attack_for, rule_for
-from holdfast.sweeps.matrices.grid import Cell, Grid
+from holdfast.sweeps.matrices.grid import GauntletCell, GauntletGrid
 from holdfast.sweeps.matrices.populations import Population, Scene, population, under_attack
-from holdfast.sweeps.matrices.record import Record, read_records, record_key
+from holdfast.sweeps.matrices.record import GauntletRecord, read_records, record_key
 from holdfast.sweeps.pool import Failure, ThisProcess, WorkerProcesses
 from holdfast.sweeps.store import append_rows, open_lines
 
-Task = tuple[Cell, tuple[str, ...]]
+CellRules = tuple[GauntletCell, tuple[str, ...]]
 """A cell and the rules that are still to be tried on it."""
 
 
-def run(grid: Grid, *, seed: int = 0, out: Path | None = None, jobs: int = 1) -> Iterator[list[Record]]:
+def run(grid: GauntletGrid, *, seed: int = 0, out: Path | None = None, jobs: int = 1) -> Iterator[list[GauntletRecord]]:
     """Yield the records of one cell after the other; those that `out` holds already are not run again.
 
     The outcome depends on the grid and the seed only, not on `jobs`; the records are in the order of the grid. Each
@@ -48,35 +48,37 @@ def run(grid: Grid, *, seed: int = 0, out: Path | None = None, jobs: int = 1) ->
             yield [known[record_key(rule, cell)] for rule in grid.rules]
 
 
-def _records(outcome: list[Record] | Failure) -> list[Record]:
+def _records(outcome: list[GauntletRecord] | Failure) -> list[GauntletRecord]:
     if isinstance(outcome, Failure):
         raise RunError(f"{outcome.reason}; run again with fewer jobs to go on")
     return outcome
 
 
-def try_cell(task: Task) -> list[Record]:
+def try_cell(task: CellRules) -> list[GauntletRecord]:
     """Return the records of some rules on one cell. An attack that knows the rule is staged for every rule anew."""
     cell, rules = task
     people = _population(cell.model, cell.cohort_size, cell.dim, cell.num_byzantine, cell.seed)
     attack = attack_for(cell.attack)
     same_for_all = None if Knowledge.RULE in attack.all_needs() else under_attack(people, attack, seed=cell.seed)
-    return [_try(label, cell, people, attack, same_for_all) for label in rules]
+    return [_try_rule(label, cell, people, attack, same_for_all) for label in rules]
 
 
-def _try(label: str, cell: Cell, people: Population, attack: Attack, staged: Scene | None) -> Record:
+def _try_rule(
+    label: str, cell: GauntletCell, people: Population, attack: Attack, staged: Scene | None
+) -> GauntletRecord:
     rule = rule_for(label, cell.num_byzantine, people.shape.sigma0)
     try:
         rule.check_cohort(cell.cohort_size)
         return _outcome(label, cell, rule, staged or under_attack(people, attack, rule, cell.seed))
     except (CohortTooSmallError, TooManySubsetsError) as error:
-        return Record(rule=label, **vars(cell), refused=str(error))
+        return GauntletRecord(rule=label, **vars(cell), refused=str(error))
 
 
-def _outcome(label: str, cell: Cell, rule: Aggregator, scene: Scene) -> Record:
+def _outcome(label: str, cell: GauntletCell, rule: Aggregator, scene: Scene) -> GauntletRecord:
     started = time.perf_counter()
     result = scene.aggregate(rule)
     seconds = time.perf_counter() - started
-    return Record(
+    return GauntletRecord(
         rule=label,
         **vars(cell),
         error=scene.error(result.update),

@@ -22,7 +22,7 @@ Share = Annotated[float, Field(gt=0.0, lt=0.5), BeforeValidator(real_number)]
 
 
 @dataclass(frozen=True)
-class Cell:
+class GauntletCell:
     """One matrix of honest rows under one attack; every rule of the grid is tried on it."""
 
     model: str
@@ -33,7 +33,7 @@ class Cell:
     attack: str
 
 
-class Grid(ValueObject):
+class GauntletGrid(ValueObject):
     """What is run; every field is a list, and the cells are their product."""
 
     rules: tuple[str, ...] = RULE_LABELS
@@ -62,13 +62,13 @@ class Grid(ValueObject):
                     f"a share of {fraction} of {cohort_size} clients is nobody; it must be at least 1/{cohort_size}"
                 )
 
-    def cells(self) -> Iterator[Cell]:
+    def cells(self) -> Iterator[GauntletCell]:
         """Yield the cells, those on the same honest rows next to each other; shares of as many clients are one."""
         for cohort_size, dim in product(self.cohort_sizes, self.dims):
             numbers = dict.fromkeys(num_byzantine(fraction, cohort_size) for fraction in self.byzantine_fractions)
             for number, model, seed in product(numbers, self.models, range(self.num_seeds)):
                 for attack in self.attacks:
-                    yield Cell(model, cohort_size, dim, number, seed, attack)
+                    yield GauntletCell(model, cohort_size, dim, number, seed, attack)
 
 
 def num_byzantine(fraction: float, cohort_size: int) -> int:
@@ -80,14 +80,14 @@ def num_byzantine(fraction: float, cohort_size: int) -> int:
     return math.floor(Fraction(fraction).limit_denominator(10**6) * cohort_size)
 
 
-GRIDS: Mapping[str, Grid] = MappingProxyType(
+GRIDS: Mapping[str, GauntletGrid] = MappingProxyType(
     {
-        "quick": Grid(
+        "quick": GauntletGrid(
             rules=("rage", "mean", "median", "trimmed-mean", "krum", "geometric-median", "caf", "nnm+trimmed-mean"),
             attacks=("none", "sign-flip", "nan", "alie", "ipm-0.1", "min-max", "optimal-cluster", "below-threshold"),
             models=("iso", "clusters"),
             byzantine_fractions=(0.2,),
         ),
-        "full": Grid(cohort_sizes=(40, 100), dims=(10, 1000, 20_000), byzantine_fractions=(0.1, 0.2, 0.25)),
+        "full": GauntletGrid(cohort_sizes=(40, 100), dims=(10, 1000, 20_000), byzantine_fractions=(0.1, 0.2, 0.25)),
     }
 )

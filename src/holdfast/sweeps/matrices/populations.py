@@ -110,7 +110,7 @@ def population(model: str, *, cohort_size: int, dim: int, num_byzantine: int, se
     rng = stream(seed, "population", model, cohort_size, dim)
     number = NUM_TRUSTED + cohort_size
     if model.startswith(RECORDED):
-        rows = _drawn(recorded_rows(model), rng, number, dim)
+        rows = _draw_recorded(recorded_rows(model), rng, number, dim)
     else:
         rows = find("model", model, MODELS)(rng, number, dim)
         offset = rng.standard_normal(dim)
@@ -142,7 +142,7 @@ def recorded_rows(model: str) -> NDArray[np.floating]:
     return np.asarray(rows)
 
 
-def _drawn(recorded: NDArray[np.floating], rng: np.random.Generator, number: int, dim: int) -> Rows:
+def _draw_recorded(recorded: NDArray[np.floating], rng: np.random.Generator, number: int, dim: int) -> Rows:
     """Return `number` different rows, and `dim` columns evenly spread over all."""
     if len(recorded) < number or recorded.shape[1] < dim:
         raise ParameterError(

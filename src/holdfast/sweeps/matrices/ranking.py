@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from holdfast.sweeps import ranking as sweep
-from holdfast.sweeps.matrices.record import Record
-from holdfast.sweeps.ranking import NO_ATTACK, Duel, Setting, mean_of
+from holdfast.sweeps.matrices.record import GauntletRecord
+from holdfast.sweeps.ranking import NO_ATTACK, Duel, mean_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class RankedRule:
+class GauntletRank:
     """One rule over all its records."""
 
     rule: str
-    worst: Record | None
+    worst: GauntletRecord | None
     """The record with the largest error under attack; None if the rule refused everything."""
     mean_error: float | None
     worst_by_dim: dict[int, float]
@@ -37,59 +37,41 @@ class RankedRule:
         return float("inf") if self.worst is None or self.worst.error is None else self.worst.error
 
 
-@dataclass(frozen=True, kw_only=True)
-class Draw:
-    """A record as a trial: what is drawn is the adversary's choice too, as a worst case is the worst of all draws."""
-
-    setting: Setting
-    """K, d, f and the model of honest rows."""
-    rule: str
-    attack: str
-    value: float | None
-    """The error, negative; None if the rule refused."""
-    seed: int = 0
-
-
-def ranking(records: Iterable[Record]) -> list[RankedRule]:
+def ranking(records: Iterable[GauntletRecord]) -> list[GauntletRank]:
     """Return every rule, the smallest worst case first."""
-    by_rule: dict[str, list[Record]] = defaultdict(list)
+    by_rule: dict[str, list[GauntletRecord]] = defaultdict(list)
     for record in records:
         by_rule[record.rule].append(record)
-    return sorted((_ranked(rule, each) for rule, each in by_rule.items()), key=lambda each: each.worst_error)
+    return sorted((_rank_rule(rule, each) for rule, each in by_rule.items()), key=lambda each: each.worst_error)
 
 
-def lost_duels(records: Iterable[Record], subject: str = sweep.SUBJECT) -> list[Duel[Draw]]:
+def lost_duels(records: Iterable[GauntletRecord], subject: str = sweep.SUBJECT) -> list[Duel[GauntletRecord]]:
     """Return every (K, d, f, model) in which another rule has a smaller worst case over all attacks, and which one.
 
-    Only rules that met every attack there take part: one that refuses has no worst case.
+    Only rules that met every attack there take part: one that refuses has no worst case. What is drawn is the
+    adversary's choice too, as a worst case is the worst of all draws.
     """
-    draws = (_draw(record) for record in records if record.attack != NO_ATTACK)
+    draws = (
+        replace(record, attack=f"{record.attack}, draw {record.seed}", seed=0)
+        for record in records
+        if record.attack != NO_ATTACK
+    )
     return [duel for duel in sweep.duels(draws, subject) if duel.difference.mean < 0.0]
 
 
-def _draw(record: Record) -> Draw:
-    keys = ("cohort_size", "dim", "num_byzantine", "model")
-    return Draw(
-        setting=tuple((key, getattr(record, key)) for key in keys),
-        rule=record.rule,
-        attack=f"{record.attack}, draw {record.seed}",
-        value=None if record.error is None else -record.error,
-    )
-
-
-def _ranked(rule: str, records: Sequence[Record]) -> RankedRule:
+def _rank_rule(rule: str, records: Sequence[GauntletRecord]) -> GauntletRank:
     hostile = [record for record in records if record.attack != NO_ATTACK and record.error is not None]
-    peaceful = [record for record in records if record.attack == NO_ATTACK and record.error is not None]
+    unattacked = [record for record in records if record.attack == NO_ATTACK and record.error is not None]
     by_dim: dict[int, float] = defaultdict(float)
     for record in hostile:
         by_dim[record.dim] = max(by_dim[record.dim], record.error or 0.0)
     largest = max((record.dim * record.cohort_size for record in hostile), default=0)
-    return RankedRule(
+    return GauntletRank(
         rule=rule,
         worst=max(hostile, key=lambda record: record.error or 0.0, default=None),
         mean_error=mean_of(record.error for record in hostile),
         worst_by_dim=dict(by_dim),
-        honest_weight_lost=mean_of(record.honest_weight_lost for record in peaceful),
+        honest_weight_lost=mean_of(record.honest_weight_lost for record in unattacked),
         byzantine_weight=mean_of(record.byzantine_weight for record in hostile),
         seconds=float(np.median([r.seconds or 0.0 for r in hostile if r.dim * r.cohort_size == largest] or [0.0])),
         num_refused=sum(record.refused is not None for record in records),

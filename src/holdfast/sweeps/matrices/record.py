@@ -6,12 +6,13 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from holdfast.errors import ParameterError
-from holdfast.sweeps.matrices.grid import Cell
+from holdfast.sweeps.matrices.grid import GauntletCell
+from holdfast.sweeps.ranking import TrialSetting
 from holdfast.sweeps.store import Row, key_of, read_rows
 
 
 @dataclass(frozen=True, kw_only=True)
-class Record:
+class GauntletRecord:
     """What a rule made of a cell."""
 
     rule: str
@@ -37,19 +38,31 @@ class Record:
     @property
     def key(self) -> str:
         """The identity of the cell and the rule."""
-        return record_key(self.rule, Cell(**{field.name: getattr(self, field.name) for field in fields(Cell)}))
+        return record_key(
+            self.rule, GauntletCell(**{field.name: getattr(self, field.name) for field in fields(GauntletCell)})
+        )
+
+    @property
+    def setting(self) -> TrialSetting:
+        """K, d, f and the model of honest rows."""
+        return tuple((key, getattr(self, key)) for key in ("cohort_size", "dim", "num_byzantine", "model"))
+
+    @property
+    def value(self) -> float | None:
+        """The error, negative: the larger the better."""
+        return None if self.error is None else -self.error
 
     def row(self) -> Row:
         """Return what there is of the record, as a line of the result."""
         return {key: value for key, value in asdict(self).items() if value is not None}
 
 
-def record_key(rule: str, cell: Cell) -> str:
+def record_key(rule: str, cell: GauntletCell) -> str:
     """Return the identity of a rule's record on a cell."""
     return key_of(rule, asdict(cell))
 
 
-def read_records(path: Path) -> list[Record]:
+def read_records(path: Path) -> list[GauntletRecord]:
     """Return the records of a file, each cell and rule once; a last line that was torn by a crash is left out.
 
     Raises:
@@ -59,8 +72,8 @@ def read_records(path: Path) -> list[Record]:
     return list({record.key: record for record in records}.values())
 
 
-def _record(row: Row, where: str) -> Record:
+def _record(row: Row, where: str) -> GauntletRecord:
     try:
-        return Record(**row)
+        return GauntletRecord(**row)
     except TypeError as error:
         raise ParameterError(f"{where} is no record of the gauntlet: {error}") from None

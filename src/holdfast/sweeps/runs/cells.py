@@ -9,7 +9,7 @@ from typing import Any, final
 
 from holdfast.aggregators import Mean
 from holdfast.aggregators.registry import RULES
-from holdfast.attacks import ATTACKS, FixedMembers, FractionMembers, Honest, Silence
+from holdfast.attacks import ATTACKS, FixedMembers, FractionMembers, Honest, Membership, Silence
 from holdfast.data import DATASETS, Dataset, DataSource
 from holdfast.errors import CohortTooSmallError, HoldfastError, ParameterError
 from holdfast.partitions import PARTITIONS
@@ -31,7 +31,7 @@ from holdfast.sweeps.runs.choices import (
     label_of,
     place_choices,
 )
-from holdfast.sweeps.runs.grid import Grid
+from holdfast.sweeps.runs.grid import ComparisonGrid
 from holdfast.sweeps.store import key_of
 from holdfast.theory.sampling import tolerated_for
 
@@ -42,7 +42,7 @@ _EVALUATIONS, _CHECKPOINTS = 20, 5
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Cell:
+class ComparisonCell:
     """A point of a grid, and the run that it stands for. Points may share a run."""
 
     settings: Mapping[str, Label]
@@ -53,30 +53,29 @@ class Cell:
     num_byzantine: int
     """B, how many of all clients are Byzantine."""
     refused: str | None = None
-    """Why the rule would not aggregate so few rows."""
+    """Why the rule would not aggregate so few updates."""
 
 
 @final
 @dataclass
-class Plan:
+class CellPlanner:
     """Turns points into cells; data are loaded once and dealt out once."""
 
-    grid: Grid
+    grid: ComparisonGrid
     _data: dict[str, Dataset] = field(default_factory=dict)
     _clients: dict[tuple[str, str, int, int], int] = field(default_factory=dict)
-    _liars: dict[tuple[str, int, int], int] = field(default_factory=dict)
     _seen: set[tuple[tuple[str, str], ...]] = field(default_factory=set)
     """Points that were looked at, without what does not matter in them."""
 
-    def cells(self) -> list[Cell]:
+    def cells(self) -> list[ComparisonCell]:
         """Return the cells of the grid, the reference of a setting before the rules in it.
 
         Raises:
             HoldfastError: a combination means nothing, or the data are missing.
         """
-        found: dict[tuple[tuple[str, Label], ...], Cell] = {}
+        found: dict[tuple[tuple[str, Label], ...], ComparisonCell] = {}
         for point in self.grid.points():
-            for cell in self._of(point):
+            for cell in self._cells_at(point):
                 place = tuple(sorted(cell.settings.items()))
                 if found.setdefault(place, cell).key != cell.key:
                     raise ParameterError(
@@ -84,7 +83,7 @@ class Plan:
                     )
         return list(found.values())
 
-    def _of(self, point: Mapping[str, Choice]) -> Iterator[Cell]:
+    def _cells_at(self, point: Mapping[str, Choice]) -> Iterator[ComparisonCell]:
         table = place_choices(self.grid.base, point)
         try:
             if self.grid.reference and self._is_new(point, {RULE, ATTACK}):
@@ -106,7 +105,7 @@ class Plan:
         self._seen.add(rest)
         return new
 
-    def _cell(self, point: Mapping[str, Choice], table: Table, label: str | None = None) -> Cell:
+    def _cell(self, point: Mapping[str, Choice], table: Table, label: str | None = None) -> ComparisonCell:
         rule = table.get(RULE, {"name": "rage"})
         config = config_from_table(_with_defaults({**table, RULE: with_bound(rule, 0)}))
         dataset = self.dataset(config.data)
@@ -115,16 +114,16 @@ class Plan:
             cohort_size = max(1, round(point[PARTICIPATION].value * num_clients))
             config = config.model_copy(update={"cohort_size": cohort_size})
         config.cohorts.check(num_clients, config.cohort_size)
-        liars = self._num_byzantine(config, num_clients)
-        bound = _bound(num_clients, liars, config.cohort_size, self.grid.told)
+        num_byzantine = _num_byzantine(config.byzantine, num_clients, config.seed)
+        bound = _bound(num_clients, num_byzantine, config.cohort_size, self.grid.told)
         config = config.model_copy(update={"rule": RULES.from_table(with_bound(rule, bound))})
-        config = _canonical(config, liars, num_clients)
+        config = _canonical(config, num_byzantine, num_clients)
         check_trust(config)
-        return Cell(
-            settings=_settings(point, config, liars / num_clients, num_clients, label),
+        return ComparisonCell(
+            settings=_settings(point, config, num_byzantine / num_clients, num_clients, label),
             config=config,
             key=_key(config, dataset.checksum),
-            num_byzantine=liars,
+            num_byzantine=num_byzantine,
             refused=_refusal(config),
         )
 
@@ -143,12 +142,11 @@ class Plan:
             self._clients[name] = shares.num_clients - (own is not None)
         return self._clients[name]
 
-    def _num_byzantine(self, config: RunConfig, num_clients: int) -> int:
-        """Return B, how many clients are Byzantine in a round."""
-        name = (repr(config.byzantine), num_clients, config.seed)
-        if name not in self._liars:
-            self._liars[name] = int(config.byzantine.members(0, num_clients, config.seed).sum())
-        return self._liars[name]
+
+@lru_cache(maxsize=1000)
+def _num_byzantine(membership: Membership, num_clients: int, seed: int) -> int:
+    """Return B, how many clients are Byzantine in a round."""
+    return int(membership.members(0, num_clients, seed).sum())
 
 
 @lru_cache(maxsize=1000)
@@ -164,13 +162,13 @@ def _key(config: RunConfig, data_checksum: str) -> str:
     return key_of(FORMAT, config_to_toml(config.model_copy(update={"checkpoint_every": 1})), data_checksum)
 
 
-def _canonical(config: RunConfig, liars: int, num_clients: int) -> RunConfig:
+def _canonical(config: RunConfig, num_byzantine: int, num_clients: int) -> RunConfig:
     """Return the one configuration that stands for all that mean the same."""
     changes: dict[str, Any] = {"adversary_knows": tuple(sorted(set(config.adversary_knows)))}
-    if not liars:
+    if not num_byzantine:
         changes |= {"byzantine": FractionMembers(fraction=0.0), "attack": Honest()}
     elif isinstance(config.byzantine, FractionMembers):
-        changes |= {"byzantine": FractionMembers(fraction=liars / num_clients)}
+        changes |= {"byzantine": FractionMembers(fraction=num_byzantine / num_clients)}
     elif isinstance(config.byzantine, FixedMembers):
         changes |= {"byzantine": FixedMembers(clients=tuple(sorted(config.byzantine.clients)))}
     return config.model_copy(update=changes)

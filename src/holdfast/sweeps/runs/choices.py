@@ -10,7 +10,7 @@ from typing import Any, final
 from holdfast.attacks import ATTACKS
 from holdfast.errors import ParameterError, find
 from holdfast.partitions import PARTITIONS
-from holdfast.runs.files import change
+from holdfast.runs.files import set_key
 from holdfast.simulation.tables import NAMED
 from holdfast.sweeps.matrices.catalogue import attack_for
 from holdfast.sweeps.ranking import NO_ATTACK, ORACLE, Label
@@ -60,7 +60,7 @@ def choice(key: str, value: Any) -> Choice:
                 f"{key!r} takes numbers and words, got {value!r}; name what is inside with dots, as in client.momentum"
             )
         return Choice(label=value if isinstance(value, (int, float)) else str(value), value=value)
-    table = _named(key, value)
+    table = _named_table(key, value)
     label = table.pop(LABEL, None)
     if label is not None and not (isinstance(label, str) and label):
         raise ParameterError(f"the {LABEL} of a {key} must be a word, got {label!r}")
@@ -75,7 +75,7 @@ def _share(key: str, value: Any) -> float:
     return check_between(key, value, 0.0, 1.0, "a share above 0 and at most 1", open_below=True)
 
 
-def _named(key: str, value: Any) -> Table:
+def _named_table(key: str, value: Any) -> Table:
     """Return the table of a named object; attacks may have the labels of the gauntlet."""
     if isinstance(value, str):
         return dict(ATTACKS.to_table(attack_for(value))) if key == ATTACK else {"name": value}
@@ -111,13 +111,13 @@ def place_choices(table: Table, choices: Mapping[str, Choice]) -> Table:
         if key == FRACTION:
             table["byzantine"] = {"name": "fraction", "fraction": chosen.value}
         elif key == HETEROGENEITY:
-            table["partition"] = _of_as_many(chosen.value, table.get("partition", {}))
+            table["partition"] = _with_num_clients(chosen.value, table.get("partition", {}))
         elif key != PARTICIPATION:
-            change(table, key, copy.deepcopy(chosen.value))
+            set_key(table, key, copy.deepcopy(chosen.value))
     return table
 
 
-def _of_as_many(partition: Table, before: Mapping[str, Any]) -> Table:
+def _with_num_clients(partition: Table, before: Mapping[str, Any]) -> Table:
     """Return a partition among as many clients as before, unless it says how many."""
     cls = find("partition", partition["name"], PARTITIONS)
     if _PLACED in cls.model_fields and _PLACED not in partition and _PLACED in before:

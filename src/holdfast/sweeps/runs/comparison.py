@@ -19,11 +19,11 @@ from holdfast.durable import sole_holder
 from holdfast.errors import CorruptRunError
 from holdfast.runs import config_to_toml
 from holdfast.sweeps.pool import Failure, Pool
-from holdfast.sweeps.runs.cells import Cell, Plan
+from holdfast.sweeps.runs.cells import CellPlanner, ComparisonCell
 from holdfast.sweeps.runs.figures import Figures, read_figures
-from holdfast.sweeps.runs.grid import Grid
-from holdfast.sweeps.runs.results import Result, State, outcome_of, read_results, result_before_play, write_results
-from holdfast.sweeps.runs.task import Task, keep_files, play_cell, play_elsewhere, tidy
+from holdfast.sweeps.runs.grid import ComparisonGrid
+from holdfast.sweeps.runs.results import CellState, Result, outcome_of, read_results, result_before_play, write_results
+from holdfast.sweeps.runs.task import CellTask, keep_files, play_cell, play_elsewhere, tidy
 from holdfast.sweeps.store import make_folder, sole_writer, write_file
 
 RESULTS, GRID, CELLS = "results.parquet", "grid.toml", "cells"
@@ -48,7 +48,7 @@ class Stage:
     """Cells that are to be played now."""
     total: int
     """Different runs of the grid, refused ones included."""
-    last: Cell | None = None
+    last: ComparisonCell | None = None
     """The cell that was done just now."""
     reason: str | None = None
     """Why it failed, if it did."""
@@ -63,16 +63,16 @@ class Comparison:
         HoldfastError: the grid means nothing, or its data are missing.
     """
 
-    grid: Grid
+    grid: ComparisonGrid
     path: Path
-    plan: Plan = field(init=False)
-    cells: list[Cell] = field(init=False)
+    plan: CellPlanner = field(init=False)
+    cells: list[ComparisonCell] = field(init=False)
     _figures: dict[str, Figures] = field(default_factory=dict)
     _failures: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Work out the cells, and look which of them are done."""
-        self.plan = Plan(self.grid)
+        self.plan = CellPlanner(self.grid)
         self.cells = self.plan.cells()
         for key in self.runs:
             figures = read_figures(self._folder(key))
@@ -80,9 +80,9 @@ class Comparison:
                 self._figures[key] = figures
 
     @cached_property
-    def runs(self) -> dict[str, Cell]:
+    def runs(self) -> dict[str, ComparisonCell]:
         """The different runs that can be played, by their keys, in the order of the grid."""
-        runs: dict[str, Cell] = {}
+        runs: dict[str, ComparisonCell] = {}
         for cell in self.cells:
             if cell.refused is None:
                 runs.setdefault(cell.key, cell)
@@ -100,7 +100,7 @@ class Comparison:
     def _num_refused(self) -> int:
         return len({cell.key for cell in self.cells if cell.refused is not None})
 
-    def stage(self, left: int, last: Cell | None = None, reason: str | None = None) -> Stage:
+    def stage(self, left: int, last: ComparisonCell | None = None, reason: str | None = None) -> Stage:
         """Return how far it is."""
         return Stage(
             finished=len(self._figures),
@@ -133,7 +133,7 @@ class Comparison:
             yield self.stage(len(left))
             yield from self._play(pool, left, end)
 
-    def _play(self, pool: Pool, left: list[Cell], end: float | None) -> Iterator[Stage]:
+    def _play(self, pool: Pool, left: list[ComparisonCell], end: float | None) -> Iterator[Stage]:
         by_key = {cell.key: cell for cell in left}
         tasks = (self._task(cell) for cell in left if end is None or time.monotonic() < end)
         due = time.monotonic() + _PAUSE
@@ -151,7 +151,7 @@ class Comparison:
         finally:
             self._write()
 
-    def _prepare(self, left: list[Cell]) -> None:
+    def _prepare(self, left: list[ComparisonCell]) -> None:
         """Make the folder ready: the grid in it, no worker of an earlier time left, nothing kept that is not needed."""
         make_folder(self.path / CELLS)
         write_file(self.path / GRID, self.grid.text.encode())
@@ -171,11 +171,11 @@ class Comparison:
         return {
             each.key: each.reason or ""
             for each in earlier
-            if each.state is State.FAILED and each.key in known and each.key not in self._figures
+            if each.state is CellState.FAILED and each.key in known and each.key not in self._figures
         }
 
-    def _task(self, cell: Cell) -> Task:
-        return Task(
+    def _task(self, cell: ComparisonCell) -> CellTask:
+        return CellTask(
             key=cell.key,
             config=config_to_toml(cell.config),
             data_sha256=self.plan.dataset(cell.config.data).checksum,
@@ -189,7 +189,7 @@ class Comparison:
         return self.path / CELLS / key
 
 
-def _outcomes(pool: Pool, tasks: Iterable[Task]) -> Iterator[tuple[Task, Figures | Failure]]:
+def _outcomes(pool: Pool, tasks: Iterable[CellTask]) -> Iterator[tuple[CellTask, Figures | Failure]]:
     """Yield what came of the cells, their files where they belong."""
     if pool.shares_disk:
         yield from pool.outcomes(play_cell, tasks)

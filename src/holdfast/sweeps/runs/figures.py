@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import final
 
 import numpy as np
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
 
 from holdfast.durable import replace_file
 from holdfast.server.history import Rounds, summary_of
@@ -22,7 +21,7 @@ FIGURES = "figures.json"
 
 
 @final
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, config=ConfigDict(strict=True, allow_inf_nan=False))
 class Figures:
     """A run in a few numbers."""
 
@@ -46,6 +45,14 @@ class Figures:
     """Rounds in which the rule saw that its assumptions do not hold."""
     seconds: float
     """Time of all rounds: the only number that differs from machine to machine."""
+
+    def __post_init__(self) -> None:
+        """Refuse a curve that has not a round for every accuracy."""
+        if len(self.curve) != len(self.curve_rounds):
+            raise ValueError(f"{len(self.curve)} accuracies belong to {len(self.curve_rounds)} rounds")
+
+
+_JSON = TypeAdapter(Figures)
 
 
 def figures_of(records: Iterable[RoundRecord]) -> Figures:
@@ -71,25 +78,12 @@ def figures_of(records: Iterable[RoundRecord]) -> Figures:
 
 def write_figures(folder: Path, figures: Figures) -> None:
     """Write the figures into the folder of a cell; with them the cell is done."""
-    replace_file(folder / FIGURES, (json.dumps(asdict(figures)) + "\n").encode())
+    replace_file(folder / FIGURES, _JSON.dump_json(figures) + b"\n")
 
 
 def read_figures(folder: Path) -> Figures | None:
     """Return the figures of a cell; None if it is not done, or what is there is not what a cell writes."""
     try:
-        values = json.loads((folder / FIGURES).read_bytes())
-        found = {field.name: values[field.name] for field in fields(Figures)}
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return _JSON.validate_json((folder / FIGURES).read_bytes())
+    except (OSError, ValidationError):
         return None
-    return Figures(**found) if _sound(**found) else None
-
-
-def _sound(*, curve: object, curve_rounds: object, seconds: object, **others: object) -> bool:
-    """Return whether these can be the figures of a run: finite numbers, a curve with a round for every accuracy."""
-    if not (isinstance(curve, list) and isinstance(curve_rounds, list) and len(curve) == len(curve_rounds)):
-        return False
-    counts = (*curve_rounds, others.pop("skipped"), others.pop("promise_broken"))
-    numbers = (*curve, seconds, *(value for value in others.values() if value is not None))
-    return all(type(count) is int for count in counts) and all(
-        isinstance(number, int | float) and math.isfinite(number) for number in numbers
-    )

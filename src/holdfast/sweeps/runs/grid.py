@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from itertools import product
 from pathlib import Path
-from typing import Any, final
+from typing import Any, TypeVar, final
 
 from holdfast.errors import HoldfastError, ParameterError, UnknownNameError, nearest
-from holdfast.runs.files import change
+from holdfast.runs.files import parse_toml, set_key
 from holdfast.simulation import config_from_table
 from holdfast.sweeps.matrices.catalogue import with_bound
 from holdfast.sweeps.ranking import Label
@@ -30,11 +29,12 @@ from holdfast.theory.ranges import check_probability
 
 _KEYS = ("title", "note", "told", "reference", "base", "grid", "published")
 _ENDING = ".toml"
+Kind = TypeVar("Kind")
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Grid:
+class ComparisonGrid:
     r"""A file: what all cells share, and one or more products of choices.
 
     >>> grid = parse_grid('[grid]\nrule = ["rage", "mean"]\nattack = ["alie", "nan"]\nbyzantine_fraction = 0.2')
@@ -51,9 +51,9 @@ class Grid:
     title: str = "Comparison"
     note: str = ""
     told: float = 0.99
-    """Rules are told the smallest f that a cohort keeps to with this probability."""
+    """Rules assume the smallest f that a cohort keeps to with this probability."""
     reference: bool = True
-    """Whether the mean of the honest rows, which no rule can know, is shown beside the rules."""
+    """Whether the mean of the honest updates, which no rule can know, is shown beside the rules."""
     published: tuple[PublishedFigure, ...] = ()
 
     def points(self) -> Iterator[dict[str, Choice]]:
@@ -77,7 +77,7 @@ def shipped_grids() -> tuple[str, ...]:
     return tuple(sorted(file.name.removesuffix(_ENDING) for file in files if file.name.endswith(_ENDING)))
 
 
-def read_grid(name: str) -> Grid:
+def read_grid(name: str) -> ComparisonGrid:
     """Return the grid of a file, or one that comes with holdfast.
 
     Raises:
@@ -101,30 +101,27 @@ def read_grid(name: str) -> Grid:
         ) from None
 
 
-def parse_grid(text: str) -> Grid:
+def parse_grid(text: str) -> ComparisonGrid:
     """Return the grid that a text holds; an error names the key, the value and what is allowed."""
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ParameterError(f"not valid TOML: {error}") from None
+    document = parse_toml(text)
     for key in document:
         if key not in _KEYS:
             raise ParameterError(f"no key {key!r} in a grid{nearest(key, _KEYS)}; known: {', '.join(_KEYS)}")
-    base = _base(_table("base", document.get("base", {})))
+    base = _base(_checked("base", document.get("base", {}), dict, "a table [base]"))
     given = document.get("grid", {})
     tables = given if isinstance(given, list) else [given]
     if not tables or not all(isinstance(each, Mapping) and each for each in tables):
         raise ParameterError(f"a grid needs a table [grid] (or several, [[grid]]) with at least one key, got {given!r}")
     for each in tables:
         _check_places(each)
-    grid = Grid(
+    grid = ComparisonGrid(
         text=text,
         base=base,
         products=tuple({key: _choices(key, values, base) for key, values in each.items()} for each in tables),
-        title=_word("title", document.get("title", "Comparison")),
-        note=_word("note", document.get("note", "")),
+        title=_checked("title", document.get("title", "Comparison"), str, "a text").strip(),
+        note=_checked("note", document.get("note", ""), str, "a text").strip(),
         told=check_probability("told", document.get("told", 0.99)),
-        reference=_switch("reference", document.get("reference", True)),
+        reference=_checked("reference", document.get("reference", True), bool, "true or false"),
         published=published_figures(document.get("published", [])),
     )
     _check_rules(grid)
@@ -135,7 +132,7 @@ def _base(given: Mapping[str, Any]) -> Table:
     """Return the table of a configuration; the keys of a table may be written with dots, as in --set."""
     table: Table = {}
     for key, value in given.items():
-        change(table, key, value)
+        set_key(table, key, value)
     try:
         config_from_table(_rule_with_bound(table))
     except HoldfastError as error:
@@ -166,11 +163,11 @@ def _choices(key: str, values: Any, base: Table) -> tuple[Choice, ...]:
 
 
 def _rule_with_bound(table: Table) -> Table:
-    """Return a table whose rule, if it needs a bound and has none, is told 0."""
+    """Return a table whose rule, if it needs a bound and has none, assumes 0."""
     return {**table, RULE: with_bound(table[RULE], 0)} if isinstance(table.get(RULE), Mapping) else table
 
 
-def _check_rules(grid: Grid) -> None:
+def _check_rules(grid: ComparisonGrid) -> None:
     """Refuse a grid without rules, unless the base names one."""
     if not any(RULE in axes for axes in grid.products) and RULE not in grid.base:
         raise ParameterError(
@@ -185,19 +182,7 @@ def _check_places(axes: Mapping[str, Any]) -> None:
             raise ParameterError(f"grid.{one} and grid.{other} decide the same; give one of them")
 
 
-def _table(key: str, value: Any) -> Mapping[str, Any]:
-    if isinstance(value, Mapping):
+def _checked(key: str, value: Any, kind: type[Kind], allowed: str) -> Kind:
+    if isinstance(value, kind):
         return value
-    raise ParameterError(f"{key} must be a table [{key}], got {value!r}")
-
-
-def _word(key: str, value: Any) -> str:
-    if isinstance(value, str):
-        return value.strip()
-    raise ParameterError(f"{key} must be a text, got {value!r}")
-
-
-def _switch(key: str, value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    raise ParameterError(f"{key} must be true or false, got {value!r}")
+    raise ParameterError(f"{key} must be {allowed}, got {value!r}")

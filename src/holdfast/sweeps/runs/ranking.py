@@ -10,9 +10,9 @@ from typing import Any, final
 import numpy as np
 
 from holdfast.sweeps import ranking as sweep
-from holdfast.sweeps.ranking import NO_ATTACK, ORACLE, Estimate, Label, Setting, estimate, mean_of
+from holdfast.sweeps.ranking import NO_ATTACK, ORACLE, Estimate, Label, TrialSetting, estimate, mean_of
 from holdfast.sweeps.runs.choices import FRACTION
-from holdfast.sweeps.runs.results import Result, State
+from holdfast.sweeps.runs.results import CellState, Result
 
 Case = sweep.Case[Result]
 WorstCase = sweep.WorstCase[Result]
@@ -20,14 +20,14 @@ WorstCase = sweep.WorstCase[Result]
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class RankedRule:
+class ComparisonRank:
     """One rule over all settings in which there are Byzantine clients."""
 
     rule: str
     score: Estimate | None
     """Mean over settings of the worst case over attacks; the interval is over seeds. None without a result."""
     lowest: WorstCase | None
-    peace: float | None
+    without_attack: float | None
     """Mean accuracy where nobody attacks."""
     precision: float | None
     recall: float | None
@@ -57,7 +57,7 @@ def varied_keys(results: Iterable[Result]) -> frozenset[str]:
     return frozenset(key for key, seen in values.items() if len(seen) > 1)
 
 
-def in_words(setting: Setting, keys: Iterable[str] | None = None) -> str:
+def in_words(setting: TrialSetting, keys: Iterable[str] | None = None) -> str:
     """Return a setting in words; only these keys, or all. What has a name needs no key.
 
     >>> in_words((("byzantine_fraction", 0.2), ("heterogeneity", "dirichlet alpha=0.1"), ("local_steps", 5)))
@@ -71,7 +71,7 @@ def _short(key: str, value: Label) -> str:
     return value if isinstance(value, str) else f"{key.replace('_', ' ').replace('.', ' ')} {value:.4g}"
 
 
-def has_byzantine(setting: Setting) -> bool:
+def has_byzantine(setting: TrialSetting) -> bool:
     """Return whether there are Byzantine clients in a setting."""
     return bool(dict(setting).get(FRACTION, 0.0))
 
@@ -81,7 +81,7 @@ def duels(results: Iterable[Result], subject: str = sweep.SUBJECT) -> list[sweep
     return sweep.duels((row for row in results if has_byzantine(row.setting)), subject)
 
 
-def ranking(results: Iterable[Result]) -> list[RankedRule]:
+def ranking(results: Iterable[Result]) -> list[ComparisonRank]:
     """Return every rule on the seeds that rules have in common, the best first; rules that lack settings come last."""
     everything = list(results)
     rows = sweep.on_common_seeds(everything)
@@ -89,27 +89,31 @@ def ranking(results: Iterable[Result]) -> list[RankedRule]:
     worst = [each for each in sweep.worst_of(sweep.cases(rows)) if each.setting in wanted]
     rules = dict.fromkeys(row.rule for row in everything)
     found = [
-        _ranked(rule, [row for row in rows if row.rule == rule], [each for each in worst if each.rule == rule], wanted)
+        _rank_rule(
+            rule, [row for row in rows if row.rule == rule], [each for each in worst if each.rule == rule], wanted
+        )
         for rule in rules
     ]
     return sorted(found, key=lambda each: (-each.num_settings, -(each.score.mean if each.score else -1.0)))
 
 
-def _ranked(rule: str, rows: Sequence[Result], worst: Sequence[WorstCase], wanted: set[Setting]) -> RankedRule:
+def _rank_rule(
+    rule: str, rows: Sequence[Result], worst: Sequence[WorstCase], wanted: set[TrialSetting]
+) -> ComparisonRank:
     complete = [each for each in worst if each.complete]
     hostile = [row for row in rows if row.attack != NO_ATTACK]
-    return RankedRule(
+    return ComparisonRank(
         rule=rule,
         score=_score(complete),
         lowest=min(worst, key=lambda each: each.value.mean, default=None),
-        peace=mean_figure((row for row in rows if row.attack == NO_ATTACK), "accuracy"),
+        without_attack=mean_figure((row for row in rows if row.attack == NO_ATTACK), "accuracy"),
         precision=mean_figure(hostile, "precision"),
         recall=mean_figure(hostile, "recall"),
         honest_removed=None if rule == ORACLE else mean_figure(rows, "honest_removed"),
         seconds=mean_figure(rows, "seconds"),
         num_settings=len(complete),
         num_wanted=len(wanted),
-        refused=sum(row.state is State.REFUSED for row in rows),
+        refused=sum(row.state is CellState.REFUSED for row in rows),
     )
 
 
@@ -124,7 +128,7 @@ def _score(worst: Sequence[WorstCase]) -> Estimate | None:
     return Estimate(mean=mean, half_width=over_seeds.half_width, number=over_seeds.number)
 
 
-def was_played(case: Case) -> bool:
+def has_figures(case: Case) -> bool:
     """Return whether there are figures of a case, for any seed."""
     return any(row.figures is not None for row in case.trials)
 

@@ -12,8 +12,8 @@ from typing import Any, final
 
 from holdfast.errors import CorruptRunError, RunError
 from holdfast.runs import config_to_toml
-from holdfast.sweeps.ranking import Label, Setting
-from holdfast.sweeps.runs.cells import Cell
+from holdfast.sweeps.ranking import Label, TrialSetting
+from holdfast.sweeps.runs.cells import ComparisonCell
 from holdfast.sweeps.runs.choices import ATTACK, RULE, SEED
 from holdfast.sweeps.runs.figures import Figures
 from holdfast.sweeps.store import write_file
@@ -21,7 +21,7 @@ from holdfast.sweeps.store import write_file
 INSTALL = "pip install 'holdfast[compare]'"
 
 
-class State(StrEnum):
+class CellState(StrEnum):
     """What became of a cell."""
 
     FINISHED = "finished"
@@ -36,12 +36,12 @@ class Result:
     """A point of the grid and what came of it."""
 
     settings: Mapping[str, Label]
-    state: State
+    state: CellState
     reason: str | None
     """Why there are no figures."""
     figures: Figures | None
     assumed: int
-    """f, how many Byzantine rows the rule assumes."""
+    """f, how many Byzantine updates the rule assumes."""
     num_byzantine: int
     """B, how many of all clients are Byzantine."""
     key: str
@@ -49,7 +49,7 @@ class Result:
     """The whole configuration as TOML."""
 
     @cached_property
-    def setting(self) -> Setting:
+    def setting(self) -> TrialSetting:
         """What is not the rule, the attack or the seed."""
         return tuple((key, value) for key, value in sorted(self.settings.items()) if key not in {RULE, ATTACK, SEED})
 
@@ -74,11 +74,11 @@ class Result:
         return None if self.figures is None else self.figures.accuracy
 
 
-def result_before_play(cell: Cell) -> Result:
-    """Return what is known of a cell before it is played."""
+def result_before_play(cell: ComparisonCell) -> Result:
+    """Return what is known of a cell before it runs."""
     return Result(
         settings=cell.settings,
-        state=State.WAITING if cell.refused is None else State.REFUSED,
+        state=CellState.WAITING if cell.refused is None else CellState.REFUSED,
         reason=cell.refused,
         figures=None,
         assumed=cell.config.rule.assumed_byzantine(cell.config.cohort_size),
@@ -89,19 +89,19 @@ def result_before_play(cell: Cell) -> Result:
 
 
 def outcome_of(result: Result, figures: Figures | None, failure: str | None) -> Result:
-    """Return a result with what came of it, if it was played."""
-    if result.state is State.REFUSED or (figures is None and failure is None):
+    """Return a result with what came of it, if it has run."""
+    if result.state is CellState.REFUSED or (figures is None and failure is None):
         return result
     if figures is not None:
-        return replace(result, state=State.FINISHED, figures=figures)
-    return replace(result, state=State.FAILED, reason=failure)
+        return replace(result, state=CellState.FINISHED, figures=figures)
+    return replace(result, state=CellState.FAILED, reason=failure)
 
 
 _OWN = ("state", "reason", "assumed", "num_byzantine", "key", "config")
 _FIGURES = tuple(field.name for field in fields(Figures))
 
 
-def polars() -> Any:
+def require_polars() -> Any:
     """Return the library that reads and writes Parquet.
 
     Raises:
@@ -120,7 +120,7 @@ def write_results(path: Path, results: Iterable[Result]) -> None:
     Raises:
         RunError: it cannot be written; what was there before is still there.
     """
-    pl = polars()
+    pl = require_polars()
     rows = list(results)
     keys = list(dict.fromkeys(key for row in rows for key in row.settings))
     columns: dict[str, Any] = {key: _column(pl, [row.settings.get(key) for row in rows]) for key in keys}
@@ -155,7 +155,7 @@ def read_results(path: Path) -> list[Result]:
     Raises:
         CorruptRunError: it is not there, or not what a comparison writes.
     """
-    pl = polars()
+    pl = require_polars()
     try:
         rows = pl.read_parquet(path).to_dicts()
         return [_result(row) for row in rows]
@@ -173,9 +173,9 @@ def _result(row: Mapping[str, Any]) -> Result:
     own = {name: row[name] for name in _OWN}
     figures = {name: row[name] for name in _FIGURES}
     settings = {key: value for key, value in row.items() if key not in own and key not in figures and value is not None}
-    finished = row["state"] == State.FINISHED
+    finished = row["state"] == CellState.FINISHED
     return Result(
         settings=settings,
         figures=Figures(**figures) if finished else None,
-        **{**own, "state": State(row["state"])},
+        **{**own, "state": CellState(row["state"])},
     )

@@ -15,7 +15,7 @@ from holdfast.durable import replace_file
 from holdfast.errors import CorruptRunError, DataError, HoldfastError
 from holdfast.linalg.threads import one_torch_thread
 from holdfast.runs import Run, config_from_toml
-from holdfast.runs.files import sealed
+from holdfast.runs.files import seal_config
 from holdfast.runs.run import made_with
 from holdfast.server.folder import RunFolder
 from holdfast.simulation import RunConfig
@@ -28,7 +28,7 @@ Files = dict[str, bytes]
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Task:
+class CellTask:
     """A cell as it is sent to a worker: plain text, so that any process on any machine can take it."""
 
     key: str
@@ -39,7 +39,7 @@ class Task:
     """Where the run lives on the machine of the driver."""
 
 
-def play_cell(task: Task) -> Figures | Failure:
+def play_cell(task: CellTask) -> Figures | Failure:
     """Play a cell in its folder, from its last checkpoint if there is one; whatever goes wrong is the cell's affair."""
     try:
         with one_torch_thread():
@@ -50,7 +50,7 @@ def play_cell(task: Task) -> Figures | Failure:
         return Failure(reason=f"{type(error).__name__}: {error}")
 
 
-def play_elsewhere(task: Task) -> tuple[Figures | Failure, Files]:
+def play_elsewhere(task: CellTask) -> tuple[Figures | Failure, Files]:
     """Play a cell in a folder of this machine that does not stay, and return its files with what came of it."""
     with tempfile.TemporaryDirectory(prefix="holdfast-cell-") as folder:
         here = replace(task, folder=f"{folder}/{task.key}")
@@ -68,7 +68,7 @@ def keep_files(folder: Path, files: Files) -> None:
         replace_file(folder / name, files[name])
 
 
-def _play(task: Task, folder: Path) -> Figures:
+def _play(task: CellTask, folder: Path) -> Figures:
     config = config_from_toml(task.config)
     dataset = _load(config.data)
     if dataset.checksum != task.data_sha256:
@@ -96,7 +96,7 @@ def _open(folder: Path, config: RunConfig, dataset: Dataset) -> Run:
             return Run.resume(folder, dataset=dataset)
         except CorruptRunError:
             shutil.rmtree(folder)
-    RunFolder.create(folder, sealed(config, made_with(dataset)))
+    RunFolder.create(folder, seal_config(config, made_with(dataset)))
     return Run.resume(folder, dataset=dataset)
 
 
