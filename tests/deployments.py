@@ -97,7 +97,7 @@ def played_round(config: RunConfig, number: int) -> RoundRecord:
         DroppedReply(client=AWAY, fault="silent", detail="no reply within 60 s"),
         DroppedReply(client=NASTY, fault="not asked", detail="\x1b]0;owned\x07 [bold]to a message of round 0[/bold]"),
     )
-    same = ("weights", "stop", "reason", "promise_broken", "num_byzantine", "sigma0", "spread", "certificate")
+    same = ("weights", "stop", "reason", "assumption_violated", "num_byzantine", "sigma0", "spread", "certificate")
     return RoundRecord(
         round=number,
         step=(number + 1) * config.local_steps,

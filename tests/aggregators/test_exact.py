@@ -98,7 +98,7 @@ def test_the_lazy_version_filters_when_the_literal_one_does(name: str) -> None:
             continue
         run = run_exact(about_a_row(rows), bad, sigma0)
         assert bool(run.steps) == (len(literal.saddle_points) > 1)
-        assert not literal.promise_broken
+        assert not literal.assumption_violated
 
 
 @pytest.mark.parametrize("name", ["far cluster", "spread attack", "staircase"])
@@ -143,7 +143,7 @@ def test_a_promise_that_is_far_too_small_is_refused_and_nobody_is_left_out() -> 
     assert run.active.sum() >= resilience(0.2) * 20
     found = Rage(num_byzantine=4, mode="exact", sigma0=1e-3)(rows)
     assert found.stop is Stop.SPREAD_STAYS_LARGE
-    assert found.promise_broken
+    assert found.assumption_violated
     assert found.certificate is not None
     assert not found.certificate.is_consistent()
     assert found.certificate.error_bound() == math.inf

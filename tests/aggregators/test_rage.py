@@ -36,7 +36,7 @@ def test_two_symmetric_clusters_do_not_empty_the_cohort(mode: str) -> None:
     result = MODES[mode](100 * rows)
     assert float(result.weights.sum()) == pytest.approx(1.0)
     assert int(result.kept.sum()) >= 30 - 2 * 6
-    assert result.promise_broken == (mode != "auto")
+    assert result.assumption_violated == (mode != "auto")
     if mode == "auto":  # nothing contradicts a large honest spread
         assert result.certificate is not None
         assert result.certificate.smallest_sigma0() > 50
@@ -75,7 +75,7 @@ def test_attackers_in_more_directions_than_a_krylov_space_has_are_all_found() ->
     error = float((result.update - rows[100:].mean(0)).norm())
     sigma0 = float(torch.linalg.matrix_norm(rows[100:] - rows[100:].mean(0), 2)) / math.sqrt(300)
     assert error <= 0.5 * sigma0
-    assert not result.promise_broken
+    assert not result.assumption_violated
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -91,7 +91,7 @@ def test_every_kind_of_huge_and_broken_row_at_once(mode: str) -> None:
     assert result.removed == list(range(9))
     assert result.usable.tolist() == [False] * 6 + [True] * 54
     assert float((result.update.double() - honest).norm()) < 0.05
-    assert not result.promise_broken
+    assert not result.assumption_violated
 
 
 def test_offset_of_a_hundred_thousand_times_the_noise_in_float32() -> None:
@@ -219,7 +219,7 @@ def test_the_true_sigma0_without_attackers_keeps_the_promise(mode: str) -> None:
     for seed in range(20):
         staged = scene("iso", Cluster(), cohort_size=20, dim=50, num_byzantine=0, seed=seed)
         result = Rage(num_byzantine=0, mode=mode, sigma0=staged.population.shape.sigma0)(staged.updates)
-        assert not result.promise_broken
+        assert not result.assumption_violated
         assert result.certificate is not None
         assert result.certificate.is_consistent()
 

@@ -82,7 +82,7 @@ def test_rule_that_assumes_one_honest_row_stands_all_other_rows_unusable(rule: A
     rows = torch.full((5, 3), math.nan)
     rows[2] = torch.tensor([1.0, 2.0, 3.0])
     found = rule(rows, ServerView(trusted_row=torch.tensor([1.0, 2.0, 3.0])))
-    assert not found.promise_broken
+    assert not found.assumption_violated
     assert found.weights.tolist() == [0.0, 0.0, 1.0, 0.0, 0.0]
     agree(found.update, [1.0, 2.0, 3.0], within=1e-6)
 

@@ -88,7 +88,7 @@ def _check_attacked(scenes: Scenes) -> None:
             result = Rage(num_byzantine=number, mode=mode, sigma0=sigma0 * (1 + 1e-6))(staged.updates)
             error = staged.error(result.update)
             assert result.certificate is not None
-            assert not result.promise_broken, name
+            assert not result.assumption_violated, name
             assert result.certificate.is_consistent(), name
             assert error <= result.certificate.error_bound() / unit + ROUNDING, (mode, name)
             assert result.certificate.error_bound() / unit <= proved * (1 + ROUNDING), (mode, name)

@@ -137,7 +137,7 @@ def test_more_malformed_replies_than_assumed_disprove_the_assumption() -> None:
 
 def test_a_broken_promise_disproves_it_too(tmp_path: Path) -> None:
     record = played_round(remote_config(), 0)
-    broken = record.model_copy(update={"promise_broken": True, "reason": "the spread stays large"})
+    broken = record.model_copy(update={"assumption_violated": True, "reason": "the spread stays large"})
     assert "first in round 0: the spread stays large" in judge_unseen_cohorts([broken]).because
     assert judge_unseen_cohorts([record]).outcome is Outcome.UNKNOWN
     assert judge_unseen_cohorts([record], sigma0=1e-6).outcome is Outcome.FAILED

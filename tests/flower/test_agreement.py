@@ -152,7 +152,7 @@ def assert_agreement(one: Played, other: Played) -> None:
     for record, another in zip(records, others, strict=True):
         for name in ("cohort", "received", "erased", "unusable", "kept"):
             assert set(getattr(record, name)) == set(getattr(another, name)), (record.round, name)
-        for name in ("round", "step", "lr", "skipped", "reason", "stop", "promise_broken", "num_byzantine"):
+        for name in ("round", "step", "lr", "skipped", "reason", "stop", "assumption_violated", "num_byzantine"):
             assert getattr(record, name) == getattr(another, name), (record.round, name)
 
 

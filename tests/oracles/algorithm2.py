@@ -15,7 +15,7 @@ class Estimate:
     update: Array
     active: list[int]
     saddle_points: list[SaddlePoint]
-    promise_broken: bool
+    assumption_violated: bool
     """Whether a step would have left no feasible W, which cannot happen under the promise."""
 
 
@@ -33,11 +33,11 @@ def algorithm_2(rows: Array, num_byzantine: int, sigma0: float) -> Estimate:
         saddle_points.append(point)
         tau = dict(zip(active, point.tau.tolist(), strict=True))  # line 4
         if sum(c[i] * tau[i] for i in active) <= 4.0 * cohort * sigma0**2:  # line 5
-            return Estimate(rows[active].mean(axis=0), active, saddle_points, promise_broken=False)  # lines 9, 12
+            return Estimate(rows[active].mean(axis=0), active, saddle_points, assumption_violated=False)  # lines 9, 12
         largest = max(tau.values())
         for i in active:
             c[i] = (1.0 - tau[i] / largest) * c[i]  # line 6
         left = [i for i in active if c[i] >= 0.5]  # line 7
         if len(left) * cap < 1.0:
-            return Estimate(rows[active].mean(axis=0), active, saddle_points, promise_broken=True)
+            return Estimate(rows[active].mean(axis=0), active, saddle_points, assumption_violated=True)
         active = left

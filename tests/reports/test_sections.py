@@ -354,7 +354,7 @@ def test_rounding_breaks_no_theorem_and_is_no_worst_round(tmp_path: Path) -> Non
 
 def test_rounds_without_a_bound_say_why(tmp_path: Path) -> None:
     none = {"certificate": None}
-    records = [four(0), four(1, certificate={"error_bound": None}), four(2, **none, promise_broken=True), four(3)]
+    records = [four(0), four(1, certificate={"error_bound": None}), four(2, **none, assumption_violated=True), four(3)]
     folder(tmp_path / "run", records)
     caption = panel_of(certificate([RunHistory(tmp_path / "run")]), "certificate", Lines).caption
     assert "In 1 round that spread contradicts the updates" in caption

@@ -38,7 +38,7 @@ class Stop(Enum):
         return str(self.value)
 
     @property
-    def promise_broken(self) -> bool:
+    def assumption_violated(self) -> bool:
         """Whether the data contradict what was assumed of the clients."""
         return self in {Stop.SPREAD_STAYS_LARGE, Stop.TOO_MANY_UNUSABLE}
 
@@ -84,9 +84,9 @@ class Aggregation:
     """What the rule asks to be given back in the next round's view; empty for rules that remember nothing."""
 
     @property
-    def promise_broken(self) -> bool:
+    def assumption_violated(self) -> bool:
         """Whether the data contradict what was assumed of the clients."""
-        return self.stop.promise_broken
+        return self.stop.assumption_violated
 
     @property
     def removed(self) -> list[int]:
@@ -107,7 +107,7 @@ class Aggregation:
             "scores": [score if score < float("inf") else None for score in self.scores.tolist()],
             "stop": self.stop.name.lower(),
             "reason": str(self.stop),
-            "promise_broken": self.promise_broken,
+            "assumption_violated": self.assumption_violated,
             "num_byzantine": self.num_byzantine,
             "sigma0": self.sigma0,
             "spread": self.spread,

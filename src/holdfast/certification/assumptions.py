@@ -97,7 +97,7 @@ def judge_cohorts(plan: Plan, rounds: Sequence[RoundFacts]) -> Verdict:
         return on_assumption(COHORTS, Outcome.UNKNOWN, "no round was run")
     most = max(each.known_byzantine for each in rounds)
     worst = max(each.known_byzantine / each.received for each in rounds)
-    broken = [each for each in rounds if not each.promise_kept]
+    broken = [each for each in rounds if not each.assumption_held]
     share = f"at most {most} ({100 * worst:.1f} % of the updates)"
     if not broken:
         aside = plan.protocol.tolerated
@@ -183,7 +183,7 @@ def _disproof(record: RoundRecord, sigma0: float | None) -> str:
     bad = _malformed_rows(record)
     if record.num_byzantine is not None and bad > record.num_byzantine:
         return f"{bad} malformed replies, {record.num_byzantine} assumed"
-    if record.promise_broken:
+    if record.assumption_violated:
         return record.reason or "the rule found its assumption violated"
     if not record.certificate or _fits(record.certificate, sigma0):
         return ""

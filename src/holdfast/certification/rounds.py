@@ -47,7 +47,7 @@ class RoundFacts:
     """Whether the certificate is exact, not up to the error of a sketch."""
 
     @property
-    def promise_kept(self) -> bool:
+    def assumption_held(self) -> bool:
         """Whether no more updates were Byzantine than the rule assumed."""
         return self.known_byzantine <= self.assumed
 
@@ -71,7 +71,7 @@ class RoundFacts:
     @property
     def measured_constant(self) -> float | None:
         """‖ĝ − mean‖ / (σ₀ √ε̃) with the true σ₀, to compare with C; None if it is not measured."""
-        if self.error is None or not self.spread or not self.assumed or not self.promise_kept:
+        if self.error is None or not self.spread or not self.assumed or not self.assumption_held:
             return None
         return self.error / math.sqrt(self.spread * self.assumed / self.received)
 
@@ -82,7 +82,7 @@ class RoundFacts:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the facts as plain values."""
-        return {**vars(self), "promise_kept": self.promise_kept, "measured_constant": self.measured_constant}
+        return {**vars(self), "assumption_held": self.assumption_held, "measured_constant": self.measured_constant}
 
 
 def facts_of(

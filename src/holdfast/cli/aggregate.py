@@ -53,7 +53,7 @@ def aggregate(
         from holdfast.reports.render import terminal
 
         terminal.show(facts_table("evidence", str(built), _facts(result, out)))
-    if result.promise_broken:
+    if result.assumption_violated:
         raise typer.Exit(1)
 
 

@@ -80,7 +80,7 @@ class RoundRecord(ValueObject):
     """Why the rule stopped, as a sentence; or why the round changed nothing."""
     skipped: bool = False
     """Whether the model was left as it was because the updates could not be aggregated."""
-    promise_broken: bool = False
+    assumption_violated: bool = False
     """Whether the data contradict what was assumed of the clients."""
     num_byzantine: int | None = None
     """How many of the rows were assumed Byzantine."""

@@ -17,6 +17,13 @@ from holdfast.errors import ParameterError, RunError
 
 Row = Mapping[str, Any]
 """A line of JSON."""
+FORMER_NAMES = {"promise_broken": "assumption_violated"}
+"""Columns of results that were measured under other names."""
+
+
+def with_present_names(row: Row) -> dict[str, Any]:
+    """Return a line with the names that its columns have now."""
+    return {FORMER_NAMES.get(name, name): value for name, value in row.items()}
 
 
 def key_of(*parts: Any) -> str:
@@ -95,4 +102,4 @@ def _row(line: str, where: str) -> Row:
         raise ParameterError(f"{where} is no JSON: {error}") from None
     if not isinstance(row, dict):
         raise ParameterError(f"{where} must be a JSON object, got {line[:80]!r}")
-    return row
+    return with_present_names(row)

@@ -220,7 +220,7 @@ def check_violated_assumption(rule: Aggregator, updates: Tensor) -> None:
         return  # a rule that stands any number of bad rows
     rows[:number] = float("nan")
     result = run(rule, rows)
-    expect(result.promise_broken, "more bad rows than assumed must violate the assumption", result.stop)
+    expect(result.assumption_violated, "more bad rows than assumed must violate the assumption", result.stop)
     expect(bool(result.update.isfinite().all()), "the update must be finite all the same", result.update)
 
 

@@ -66,7 +66,7 @@ def test_rounds_of_the_simulator_have_no_faults_but_the_same_events() -> None:
         unusable=(2,),
         weights=(1.0, 0.0, 0.0),
         kept=(1,),
-        promise_broken=True,
+        assumption_violated=True,
         num_byzantine=1,
         reason="too much is wrong",
     )

@@ -35,7 +35,7 @@ def test_a_summary_counts_what_the_records_say() -> None:
             erased=(1,),
             received=(0, 2, 3),
             kept=(0, 3),
-            promise_broken=True,
+            assumption_violated=True,
             seconds={"attack": 0.5},
         ),
         record(2, erased=(0, 1, 2, 3), skipped=True, test_accuracy=0.5, test_loss=0.9, train_loss=0.8),
@@ -47,7 +47,7 @@ def test_a_summary_counts_what_the_records_say() -> None:
         "tally": {
             "rounds": 3,
             "skipped": 1,
-            "promise_broken": 1,
+            "assumption_violated": 1,
             "asked": 12,
             "received": 7,
             "absent": 5,

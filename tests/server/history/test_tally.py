@@ -25,7 +25,7 @@ LARGE = record(
     weights=(0.9, 0.0, 0.1, 0.0, 0.0),
     kept=(1, 3),
     drops=(DroppedReply(client=4, fault="shape"), DroppedReply(client="stranger", fault="not asked")),
-    promise_broken=True,
+    assumption_violated=True,
 )
 SKIPPED = record(
     cohort=(1, 2, 3),
@@ -44,7 +44,7 @@ def test_a_round_worked_by_hand() -> None:
     assert (tally.byzantine, tally.byzantine_removed, tally.byzantine_kept) == (2, 2, 0)
     assert (tally.honest, tally.honest_removed, tally.honest_reduced) == (3, 1, 0)
     assert (tally.precision, tally.recall, tally.honest_removed_rate, tally.removed_rate) == (2 / 3, 1.0, 1 / 3, 0.6)
-    assert (tally.promise_broken, tally.skipped, tally.byzantine_weight) == (1, 0, 0.0)
+    assert (tally.assumption_violated, tally.skipped, tally.byzantine_weight) == (1, 0, 0.0)
 
 
 def test_a_skipped_round_judges_nobody_and_counts_who_was_absent_or_malformed() -> None:

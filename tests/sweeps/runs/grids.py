@@ -70,7 +70,7 @@ def result(
         recall=precision,
         honest_removed=0.0 if precision is None else 0.1,
         skipped=0,
-        promise_broken=0,
+        assumption_violated=0,
         seconds=1.0,
     )
     return Result(

@@ -1,7 +1,7 @@
 r"""The certificate: what is proved about one update, from what the filter saw.
 
-The promise is that some n − f of the n usable rows (the set S) have a covariance with λ_max ≤ σ₀². The rest (B) may be
-anything. Let D be the weight the filter took in all and D_S the part of it taken from S, which nobody knows. Then
+The assumption is that some n − f of the n usable rows (the set S) have a covariance with λ_max ≤ σ₀². The rest (B) may
+be anything. Let D be the weight the filter took in all and D_S the part of it taken from S, which nobody knows. Then
 
     ‖update − mean(S)‖ ≤ √( λ (f − D + D_S) / (n − f − D_S) ) + σ₀ √( D_S / (n − f − D_S) )            (1)
 
@@ -37,12 +37,12 @@ ROUNDING = 1e-6
 """Slack in comparisons of weights."""
 LARGEST_SIGMA0 = 1e140
 SLACK = 1e-5
-"""Relative slack in comparisons of measured spreads with a promised one; float32 rows are known to about 1e-6."""
+"""Relative slack in comparisons of measured spreads with an assumed one; float32 rows are known to about 1e-6."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Certificate:
-    """What is proved about one update under the promise, and whether the data contradict the promise."""
+    """What is proved about one update under the assumption, and whether the data contradict the assumption."""
 
     mode: str
     num_rows: int
@@ -58,22 +58,22 @@ class Certificate:
     steps: tuple[Step, ...]
     """The filter steps that led to the update."""
     probe: tuple[Step, ...]
-    """The longest run of steps made on these rows, on which contradictions to the promise are looked for."""
+    """The longest run of steps made on these rows, on which contradictions to the assumption are looked for."""
     probe_scatter: float
     """The scatter left at the end of the probe."""
     coefficients: Float[Tensor, " K"]
     """The direction of the largest remaining spread, as Σ_i coefficients_i · row_i; empty if read from evidence."""
     too_many_unusable: bool
-    """Whether more rows were unusable than Byzantine ones were assumed: the promise is then false for every σ₀."""
+    """Whether more rows were unusable than Byzantine ones were assumed: the assumption is then false for every σ₀."""
     threshold_met: bool
     """Whether the filter reached its threshold, on which the bound known before any data rests."""
     proved: bool = True
     """False when the Gram matrix was sketched: the statements then hold up to the error of the sketch."""
 
     def error_bound(self, sigma0: float | None = None) -> float:
-        """Return the proved bound on ‖update − mean of the promised honest rows‖ if their spread is `sigma0`.
+        """Return the proved bound on ‖update − mean of the assumed honest rows‖ if their spread is `sigma0`.
 
-        Infinite when nothing can be said: the promise contradicts the data, or so much weight was taken that all of
+        Infinite when nothing can be said: the assumption contradicts the data, or so much weight was taken that all of
         it could have been honest.
         """
         sigma = self._sigma(sigma0)
@@ -103,7 +103,7 @@ class Certificate:
         """Tell whether "at most f Byzantine rows, honest spread at most `sigma0`" is consistent with the data.
 
         It is not when more weight than f must have been taken from Byzantine rows, or when no Byzantine weight can be
-        left and the spread is still larger than promised. A contradiction is a proof; consistency is not.
+        left and the spread is still larger than assumed. A contradiction is a proof; consistency is not.
         """
         sigma = self._sigma(sigma0)
         if self.too_many_unusable:

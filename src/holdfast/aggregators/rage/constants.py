@@ -33,7 +33,7 @@ def theta(epsilon: float) -> float:
 
 
 def resilience(epsilon: float) -> float:
-    """Return t = α (2 + α) / (4 − α): Algorithm 2 keeps at least t·n of the promised rows; its cap is 1 / (t·n)."""
+    """Return t = α (2 + α) / (4 − α): Algorithm 2 keeps at least t·n of the honest rows; its cap is 1 / (t·n)."""
     alpha = 1.0 - epsilon
     return alpha * (2.0 + alpha) / (4.0 - alpha)
 
@@ -89,7 +89,7 @@ def auto_constant(epsilon: float, *, kappa: float = KAPPA, num_rows: int = DENSE
 
 
 def filter_constant(mode: str, epsilon: float, *, kappa: float = KAPPA, num_rows: int = DENSE_UP_TO) -> float:
-    """Return C of a mode: its error is at most C σ₀ √ε if the promise holds; infinite beyond what is proved.
+    """Return C of a mode: its error is at most C σ₀ √ε if the assumption holds; infinite beyond what is proved.
 
     >>> [round(filter_constant(mode, 0.2), 2) for mode in ("known", "auto", "exact")]
     [2.39, 5.37, 11.16]

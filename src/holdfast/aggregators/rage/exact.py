@@ -29,7 +29,7 @@ class ExactFiltering:
     saddle_value: float = 0.0
     """An upper bound of the saddle value at the stop."""
     refused: Step | None = None
-    """The step that would have left fewer than t·n rows: the promise is broken."""
+    """The step that would have left fewer than t·n rows: the assumption is violated."""
     undecided: bool = False
 
 
@@ -38,7 +38,7 @@ def run_exact(gram: Matrix, num_byzantine: int, sigma0: float) -> ExactFiltering
 
     Deviations from the paper: R reads K in the cap and in the threshold (the proof of its cap needs it; with R > K the
     set of W can be empty). Line 3 is decided, not solved; see `saddle`. When a step would leave fewer than t·K rows,
-    which cannot happen under the promise, the loop ends with "promise broken" instead of emptying 𝒜.
+    which cannot happen under the assumption, the loop ends with "assumption violated" instead of emptying 𝒜.
     """
     n = len(gram)
     alpha = 1.0 - num_byzantine / n  # line 1

@@ -1,6 +1,6 @@
 r"""The weighted-mean filter: take weight from the clients that cause the largest spread, until it is small enough.
 
-Notation of the proof (docs/theory/filter.md): n rows, f assumed Byzantine, S the promised n − f rows whose covariance
+Notation of the proof (docs/theory/filter.md): n rows, f assumed Byzantine, S the n − f honest rows whose covariance
 has λ_max ≤ σ₀², B the others. Weights c start at 1. Along ANY unit direction v with scatter ℓ = Σ c_i (p_i − p̄)² and
 τ_i = (p_i − p̄)²,
 

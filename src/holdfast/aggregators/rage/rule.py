@@ -40,7 +40,7 @@ class Rage(BoundedAggregator):
     r"""The paper's robust accumulated gradient estimation: a spectral filter whose error does not grow with d.
 
     Clients that cause the largest spread of the updates in some direction lose weight until no direction has more
-    spread than honest clients can explain. Under the promise that n − f of the n rows have a covariance with
+    spread than honest clients can explain. Under the assumption that n − f of the n rows have a covariance with
     λ_max ≤ σ₀², the error ‖update − their mean‖ is at most C σ₀ √(f/n), with C below 3 for f/n ≤ 1/4 in mode "known"
     (Lemma "poly-time_grad-est" of the paper states O(σ₀ √ε̃) for Algorithm 2).
 

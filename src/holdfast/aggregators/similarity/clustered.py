@@ -163,9 +163,9 @@ def cluster_clients(
 
 
 def _common_stop(parts: list[_Part], clusters: Clusters) -> Stop:
-    """Return a broken promise if there is one, else that of the largest cluster with weight; the clustering's limit."""
+    """Return a violated assumption if any, else the stop of the largest cluster with weight; the clustering's limit."""
     stops = [part.found.stop for part in reversed(parts) if part.weights.any()] or [Stop.NOBODY_TRUSTED]
-    broken = [stop for stop in stops if stop.promise_broken]
+    broken = [stop for stop in stops if stop.assumption_violated]
     if broken or clusters.converged or stops[0] is Stop.NOBODY_TRUSTED:
         return (broken or stops)[0]
     return Stop.NOT_CONVERGED

@@ -105,7 +105,7 @@ def _excess_text(history: RunHistory, name: str, besides: Places | None = None) 
 def _unbounded_text(history: RunHistory) -> str:
     """Say in how many rounds there is no bound, and why."""
     missing = np.isnan(history["certificate.error_bound"])
-    void = (history["skipped"] > 0) | (history["promise_broken"] > 0)
+    void = (history["skipped"] > 0) | (history["assumption_violated"] > 0)
     contradicted, without = int((missing & ~void).sum()), int((missing & void).sum())
     said = ""
     if contradicted:

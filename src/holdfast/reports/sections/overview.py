@@ -80,8 +80,8 @@ def _verdicts(history: RunHistory) -> Iterator[tuple[str, str]]:
         yield "honest", f"{tally.honest_removed:,} of {tally.honest:,} updates removed ({lost})"
     if tally.skipped:
         yield "skipped", f"{plural(tally.skipped, 'round')}: {_reasons(rounds.skips)}"
-    if tally.promise_broken:
-        yield "assumption violated", f"in {plural(tally.promise_broken, 'round')}"
+    if tally.assumption_violated:
+        yield "assumption violated", f"in {plural(tally.assumption_violated, 'round')}"
     if rounds.faults:
         yield "faults", f"{faults_text(rounds.fault_counts)}; see `holdfast audit`"
     if tally.absent:

@@ -51,4 +51,4 @@ def _outcome(record: RoundRecord) -> str:
     if tally.skipped:
         return ": skipped, the model is left as it was"
     kept = f": {tally.kept} of {plural(tally.judged, 'update')} kept"
-    return f"{kept}; assumption violated" if tally.promise_broken else kept
+    return f"{kept}; assumption violated" if tally.assumption_violated else kept

@@ -115,7 +115,7 @@ def filter_panel(found: Certification, limits: PanelLimits = REPORT) -> Lines:
         text: np.array([getattr(each, name) or np.nan for each in found.facts], dtype=np.float64)
         for name, text in {**named, "error": "true error"}.items()
     }
-    broken = [not each.promise_kept for each in found.facts]
+    broken = [not each.assumption_held for each in found.facts]
     columns["too many Byzantine updates"] = np.where(broken, columns["true error"], np.nan)
     largest = max((values[np.isfinite(values)].max(initial=0.0) for values in columns.values()), default=0.0)
     dotted = {named["honest_bound"], "too many Byzantine updates"}

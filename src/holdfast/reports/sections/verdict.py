@@ -61,10 +61,10 @@ def sentences(history: RunHistory, tally: Tally) -> Iterator[str]:
     yield from _removals(history, tally)
     if tally.skipped:
         yield f"{plural(tally.skipped, 'round')} left the model as it was, because updates could not be aggregated."
-    if tally.promise_broken:
+    if tally.assumption_violated:
         yield (
-            f"In {plural(tally.promise_broken, 'round')} the updates contradicted the assumptions of the rule: what it "
-            "proves does not count there."
+            f"In {plural(tally.assumption_violated, 'round')} the updates contradicted the assumptions of the rule: what "
+            "it proves does not count there."
         )
     if tally.absent:
         yield f"{plural(tally.absent, 'reply', 'replies')} never came."
@@ -190,7 +190,7 @@ def _false_positives(tally: Tally) -> str:
 def _tone(history: RunHistory, tally: Tally) -> Tone:
     found = history.rounds.last_and_best("test_accuracy")
     lost = found is not None and found[1] - found[0] > _FORGOT
-    if history.state is RunState.DAMAGED or lost or tally.promise_broken or tally.skipped:
+    if history.state is RunState.DAMAGED or lost or tally.assumption_violated or tally.skipped:
         return Tone.WARNING
     if found is None or history.state is not RunState.COMPLETE:
         return Tone.PLAIN

@@ -79,7 +79,7 @@ def _round_events(record: RoundRecord) -> Iterator[Event]:
     reason = record.reason or ""
     if record.skipped:
         yield Event(round=record.round, what=RoundOutcome.SKIPPED, why=reason or "the updates could not be aggregated")
-    if record.promise_broken:
+    if record.assumption_violated:
         assumed = (
             "" if record.num_byzantine is None else f" (assumed: at most {record.num_byzantine} Byzantine updates)"
         )

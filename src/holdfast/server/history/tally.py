@@ -32,7 +32,7 @@ class Tally:
     rounds: int = 0
     skipped: int = 0
     """Rounds that changed nothing."""
-    promise_broken: int = 0
+    assumption_violated: int = 0
     """Rounds whose updates contradicted what was assumed of the clients."""
     asked: int = 0
     """Clients of the cohorts."""
@@ -69,7 +69,7 @@ class Tally:
         counts = cls(
             rounds=1,
             skipped=int(record.skipped),
-            promise_broken=int(record.promise_broken),
+            assumption_violated=int(record.assumption_violated),
             asked=len(record.cohort),
             received=len(record.received),
             absent=fates.count(Fate.ABSENT),

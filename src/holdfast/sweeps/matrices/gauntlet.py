@@ -84,7 +84,7 @@ def _outcome(label: str, cell: GauntletCell, rule: Aggregator, scene: Scene) -> 
         error=scene.error(result.update),
         honest_weight_lost=scene.honest_weight_lost(result.weights),
         byzantine_weight=scene.byzantine_weight(result.weights),
-        promise_broken=result.promise_broken,
+        assumption_violated=result.assumption_violated,
         stop=result.stop.name.lower(),
         seconds=seconds,
     )

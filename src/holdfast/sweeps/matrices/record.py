@@ -28,7 +28,7 @@ class GauntletRecord:
     """Share of the honest rows' weight that was taken from them."""
     byzantine_weight: float | None = None
     """Share of the update that comes from forged rows."""
-    promise_broken: bool | None = None
+    assumption_violated: bool | None = None
     stop: str | None = None
     refused: str | None = None
     """Why the rule would not aggregate these rows."""

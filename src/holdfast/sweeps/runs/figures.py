@@ -41,7 +41,7 @@ class Figures:
     """Which share of the honest updates was removed."""
     skipped: int
     """Rounds in which nothing could be aggregated."""
-    promise_broken: int
+    assumption_violated: int
     """Rounds in which the rule saw that its assumptions do not hold."""
     seconds: float
     """Time of all rounds: the only number that differs from machine to machine."""
@@ -71,7 +71,7 @@ def figures_of(records: Iterable[RoundRecord]) -> Figures:
         recall=tally.recall,
         honest_removed=tally.honest_removed_rate,
         skipped=tally.skipped,
-        promise_broken=tally.promise_broken,
+        assumption_violated=tally.assumption_violated,
         seconds=round(sum(summary["seconds"].values()), 3),
     )
 

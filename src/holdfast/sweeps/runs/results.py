@@ -16,7 +16,7 @@ from holdfast.sweeps.ranking import Label, TrialSetting
 from holdfast.sweeps.runs.cells import ComparisonCell
 from holdfast.sweeps.runs.choices import ATTACK, RULE, SEED
 from holdfast.sweeps.runs.figures import Figures
-from holdfast.sweeps.store import write_file
+from holdfast.sweeps.store import with_present_names, write_file
 
 INSTALL = "pip install 'holdfast[compare]'"
 
@@ -129,7 +129,7 @@ def write_results(path: Path, results: Iterable[Result]) -> None:
         "curve": pl.List(pl.Float64),
         "curve_rounds": pl.List(pl.Int64),
         **dict.fromkeys(_OWN, pl.String),
-        **dict.fromkeys(("skipped", "promise_broken", "assumed", "num_byzantine"), pl.Int64),
+        **dict.fromkeys(("skipped", "assumption_violated", "assumed", "num_byzantine"), pl.Int64),
     }
     for name, kind in kinds.items():
         places = [row.figures if name in _FIGURES else row for row in rows]
@@ -158,7 +158,7 @@ def read_results(path: Path) -> list[Result]:
     pl = require_polars()
     try:
         rows = pl.read_parquet(path).to_dicts()
-        return [_result(row) for row in rows]
+        return [_result(with_present_names(row)) for row in rows]
     except FileNotFoundError:
         raise CorruptRunError(
             f"there is no comparison in {str(path.parent)!r}: {path.name} is missing; `holdfast compare` makes one"
