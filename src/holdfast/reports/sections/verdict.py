@@ -63,8 +63,8 @@ def sentences(history: RunHistory, tally: Tally) -> Iterator[str]:
         yield f"{plural(tally.skipped, 'round')} left the model as it was, because updates could not be aggregated."
     if tally.assumption_violated:
         yield (
-            f"In {plural(tally.assumption_violated, 'round')} the updates contradicted the assumptions of the rule: what "
-            "it proves does not count there."
+            f"In {plural(tally.assumption_violated, 'round')} the updates contradicted the assumptions of the rule: "
+            "what it proves does not count there."
         )
     if tally.absent:
         yield f"{plural(tally.absent, 'reply', 'replies')} never came."
