@@ -58,7 +58,7 @@ format: $(VENV)/installed-dev  ## format the code
 	$(BIN)/ruff format .
 
 docs: $(VENV)/installed-dev  ## write the generated pages, then build the documentation site into build/site
-	$(BIN)/python -m holdfast.cli.reference docs
+	$(BIN)/python -m holdfast._cli.reference docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir build/site
 	@echo "the site is build/site/index.html"
 

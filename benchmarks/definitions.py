@@ -12,13 +12,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from holdfast._core.rng import stream
+from holdfast._linalg.gram import gram_with_points, pivoted_gram, squared_distances
+from holdfast._linalg.sources import as_columns
 from holdfast.aggregators import Aggregator, Bucketing, Clipping, Median
-from holdfast.aggregators.centre.weiszfeld import distances_to_combination
-from holdfast.aggregators.selection.krum import krum_scores
-from holdfast.aggregators.selection.subsets import lowest
-from holdfast.linalg.gram import gram_with_points, pivoted_gram, squared_distances
-from holdfast.linalg.sources import as_columns
-from holdfast.rng import stream
+from holdfast.aggregators._centre.weiszfeld import distances_to_combination
+from holdfast.aggregators._selection.krum import krum_scores
+from holdfast.aggregators._selection.subsets import lowest
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]

@@ -26,7 +26,7 @@ from rich.console import Console
 from threadpoolctl import threadpool_info
 from torch import Tensor
 
-from holdfast.rng import stream
+from holdfast._core.rng import stream
 
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = ("holdfast", "torch", "numpy", "scipy", "flwr", "byzfl", "torchjd")

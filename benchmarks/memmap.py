@@ -30,9 +30,9 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from benchmarks import machine
+from holdfast._core.rng import stream
+from holdfast._linalg.threads import num_workers
 from holdfast.aggregators import Rage
-from holdfast.linalg.threads import num_workers
-from holdfast.rng import stream
 
 SEED = 1
 SHIFT, JITTER = 8.0, 0.1

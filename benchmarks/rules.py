@@ -48,7 +48,7 @@ from holdfast.aggregators import (
     SmallestSpread,
     TrimmedMean,
 )
-from holdfast.aggregators.wrappers.base import Wrapper
+from holdfast.aggregators._wrappers.base import Wrapper
 
 SHAPES: tuple[Shape, ...] = ((100, 10**5), (50, 10**6))
 SUBSET_SHAPES: tuple[Shape, ...] = ((15, 10**4), (20, 10**4))

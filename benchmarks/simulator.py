@@ -31,22 +31,22 @@ from torch import Tensor, nn
 
 from benchmarks import machine
 from benchmarks.peers import byzfl_module
+from holdfast._core.rng import stream
+from holdfast._linalg.threads import one_torch_thread
 from holdfast.aggregators import Rage
 from holdfast.attacks import ALittleIsEnough, FractionMembers
 from holdfast.data import Dataset
-from holdfast.linalg.threads import one_torch_thread
-from holdfast.models.base import Architecture
-from holdfast.models.convolutional import ConvolutionalNetwork, ResidualNetwork
-from holdfast.models.linear import SoftmaxRegression
-from holdfast.models.perceptron import MultilayerPerceptron
+from holdfast.models._base import Architecture
+from holdfast.models._convolutional import ConvolutionalNetwork, ResidualNetwork
+from holdfast.models._linear import SoftmaxRegression
+from holdfast.models._perceptron import MultilayerPerceptron
 from holdfast.partitions import IidPartition
-from holdfast.rng import stream
-from holdfast.simulation.config import Evaluation, RunConfig
-from holdfast.simulation.engines.points import DrawnPoints
-from holdfast.simulation.federation import Federation
-from holdfast.simulation.local import Chunk, TrainingTask
-from holdfast.simulation.setting import Setting
-from holdfast.simulation.worker_pool import WorkerPool
+from holdfast.simulation._config import Evaluation, RunConfig
+from holdfast.simulation._engines.points import DrawnPoints
+from holdfast.simulation._federation import Federation
+from holdfast.simulation._local import Chunk, TrainingTask
+from holdfast.simulation._setting import Setting
+from holdfast.simulation._worker_pool import WorkerPool
 
 ROUNDS, QUICK_ROUNDS = 9, 3
 WHOLE_ROUNDS = 4

@@ -20,17 +20,17 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from holdfast._linalg.threads import one_torch_thread
 from holdfast.aggregators import RULES
 from holdfast.attacks import Alternating, Attack, FractionMembers, SignFlip, Silence, Sleeper
 from holdfast.data import Dataset, DataSource, FashionMnist, MnistByWriter
 from holdfast.errors import HoldfastError
-from holdfast.linalg.threads import one_torch_thread
 from holdfast.models import MultilayerPerceptron
 from holdfast.partitions import DirichletPartition, NaturalPartition, Partition
 from holdfast.simulation import Evaluation, Federation, RunConfig, ServerOptions
-from holdfast.sweeps.matrices.catalogue import ATTACK_LABELS, attack_for
-from holdfast.sweeps.pool import Failure, WorkerProcesses
-from holdfast.sweeps.store import Row, append_rows, open_lines, read_rows
+from holdfast.sweeps._pool import Failure, WorkerProcesses
+from holdfast.sweeps._store import Row, append_rows, open_lines, read_rows
+from holdfast.sweeps.matrices._catalogue import ATTACK_LABELS, attack_for
 
 COHORT_SIZE, NUM_ASSUMED, ROUNDS = 50, 15, 300
 LEARNING_RATES: Mapping[str, float] = MappingProxyType({"fashion": 0.2, "writers": 0.4})

@@ -8,14 +8,14 @@ from typing import Any
 import torch
 
 from holdfast import __version__
+from holdfast._core.rng import stream
 from holdfast.aggregators import Rage
 from holdfast.data import RemoteData
 from holdfast.models import RemoteModel
 from holdfast.partitions import RemotePartition
-from holdfast.rng import stream
-from holdfast.runs.files import seal_config
-from holdfast.server.folder import RunFolder
-from holdfast.server.record import Client, DroppedReply, RoundRecord
+from holdfast.runs._files import seal_config
+from holdfast.server._folder import RunFolder
+from holdfast.server._record import Client, DroppedReply, RoundRecord
 from holdfast.simulation import RunConfig
 
 NAMES = tuple(f"hospital-{letter}" for letter in "abcdefgh")
@@ -58,7 +58,7 @@ def configured(config: RunConfig, data_sha256: str = "remote") -> str:
 
 def deployment(path: Path, *, config: RunConfig | None = None, rounds: int = 5) -> RunFolder:
     """Write the folder of a deployment after some rounds; it is complete after all of the configuration's."""
-    from holdfast.server.history import Rounds, summary_of
+    from holdfast.server._history import Rounds, summary_of
 
     config = config or remote_config()
     folder = RunFolder.create(path, configured(config))

@@ -16,8 +16,8 @@ import pytest
 import typer
 
 from holdfast import errors
-from holdfast.cli.app import app
-from holdfast.cli.reference import PAGES
+from holdfast._cli.app import app
+from holdfast._cli.reference import PAGES
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted(

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast._core.importing import import_object
 from holdfast.errors import ParameterError
-from holdfast.importing import import_object
 
 
 def test_attributes_of_attributes_are_found() -> None:

@@ -15,17 +15,17 @@ from tests.attacks import test_contract as attacks_under_contract
 from tests.cli.commands import run
 
 import holdfast
+from holdfast._cli.catalogue import PAGES
+from holdfast._core.naming import Registry
+from holdfast._core.values import ValueObject
+from holdfast._linalg.columns import Columns
 from holdfast.aggregators import RULES, Aggregation, Mean, MinorityAggregator, Rage, ServerView
 from holdfast.attacks import ATTACKS, AdversaryView, Attack, Forged, Honest, Knowledge
-from holdfast.cli.catalogue import PAGES
 from holdfast.errors import ParameterError, UnknownNameError
-from holdfast.linalg.columns import Columns
-from holdfast.naming import Registry
 from holdfast.runs import config_from_toml, config_to_toml, template
 from holdfast.simulation import RunConfig
-from holdfast.simulation.tables import NAMED
+from holdfast.simulation._tables import NAMED
 from holdfast.testing.contract import check_contract
-from holdfast.values import ValueObject
 
 pytestmark = pytest.mark.usefixtures("_registries")
 

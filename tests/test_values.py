@@ -7,9 +7,9 @@ import tomllib
 import pytest
 import tomli_w
 
+from holdfast._core.rng import stream
 from holdfast.aggregators import RULES, Aggregator, GeometricMedian, Krum, Mean, Rage
 from holdfast.errors import HoldfastError, ParameterError, UnknownNameError
-from holdfast.rng import stream
 
 EXAMPLES: list[Aggregator] = [
     Rage(byzantine_fraction=0.2),

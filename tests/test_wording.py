@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from holdfast.wording import harmless, prose
+from holdfast._core.wording import harmless, prose
 
 
 @given(st.text(), st.integers(min_value=1, max_value=50))

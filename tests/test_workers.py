@@ -4,7 +4,7 @@ import signal
 import subprocess
 import sys
 
-from holdfast.workers import interrupts_blocked
+from holdfast._core.workers import interrupts_blocked
 
 ASK = "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ()))"
 

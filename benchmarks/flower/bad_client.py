@@ -23,8 +23,8 @@ from benchmarks.flower.loopback import FAILED, Deflated, Loopback, Reply, copied
 from benchmarks.flower.strategies import RAGE, Make, competitors, played, quietly
 from benchmarks.flower.tables import Table, append, cells_table, counts_table, definitions, entries, plain_row, row_of
 from benchmarks.flower.verdicts import Judgement, Model, Reference, judged
+from holdfast._core.rng import stream
 from holdfast.flower.redteam import MALFORMED, byzantine
-from holdfast.rng import stream
 
 CLIENTS, MALICIOUS = 10, 1
 SHAPES: Mapping[str, tuple[int, ...]] = {

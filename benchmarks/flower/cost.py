@@ -26,9 +26,9 @@ from rich.table import Table
 from benchmarks import machine
 from benchmarks.flower.loopback import Deflated, Loopback, copied, reply_content
 from benchmarks.flower.strategies import RAGE, flowers, receives, silence
+from holdfast._core.rng import stream
 from holdfast.aggregators import Bulyan, Krum, Median, TrimmedMean
 from holdfast.flower import RageStrategy, RobustStrategy
-from holdfast.rng import stream
 
 CLIENTS, MALICIOUS = 50, 10
 SHAPES: Mapping[str, tuple[int, ...]] = {

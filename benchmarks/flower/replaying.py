@@ -16,7 +16,7 @@ from flwr.proto.message_pb2 import (
 from flwr.proto.runtime_pb2 import PullAppMessagesRequest, PullAppMessagesResponse
 from flwr.supercore.runtime import RuntimeHttpClient
 
-from holdfast.flower.grid import ForwardingGrid
+from holdfast.flower._grid import ForwardingGrid
 
 
 class Memory:

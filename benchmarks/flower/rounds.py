@@ -21,9 +21,9 @@ from benchmarks.flower.strategies import RAGE, outcome_of
 from benchmarks.flower.tables import append, plain_row
 from benchmarks.flower.verdicts import Model, Outcome, Reference, judged
 from holdfast.flower import RageStrategy
-from holdfast.flower.layout import ModelLayout
-from holdfast.flower.loop import largest_reply
-from holdfast.flower.replies.stream import Unreadable, replies_to
+from holdfast.flower._layout import ModelLayout
+from holdfast.flower._loop import largest_reply
+from holdfast.flower._replies.stream import Unreadable, replies_to
 
 NODES, MALICIOUS = 4, 1
 FLOWERS: Mapping[str, Callable[[], FedAvg]] = {

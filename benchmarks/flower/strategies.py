@@ -16,11 +16,11 @@ from flwr.serverapp.strategy import Bulyan, FedAvg, FedMedian, FedTrimmedAvg, Kr
 
 from benchmarks.flower.loopback import Loopback
 from benchmarks.flower.verdicts import Outcome
+from holdfast._linalg.threads import one_torch_thread
 from holdfast.flower import GuardedStrategy, HoldfastStrategy, RageStrategy
-from holdfast.flower.layout import ModelLayout
-from holdfast.flower.loop import largest_reply
-from holdfast.flower.replies.stream import Unreadable, replies_to
-from holdfast.linalg.threads import one_torch_thread
+from holdfast.flower._layout import ModelLayout
+from holdfast.flower._loop import largest_reply
+from holdfast.flower._replies.stream import Unreadable, replies_to
 
 Make: TypeAlias = Callable[[], Strategy]
 RAGE = "RageStrategy"

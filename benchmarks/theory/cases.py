@@ -26,9 +26,9 @@ from holdfast.attacks import (
     Sleeper,
 )
 from holdfast.data import Dataset
-from holdfast.data.synthetic import LogisticPoints, QuadraticPoints
+from holdfast.data._synthetic import LogisticPoints, QuadraticPoints
 from holdfast.models import LogisticRegression, Quadratic
-from holdfast.models.convex import ProblemConstants, logistic_constants, quadratic_constants
+from holdfast.models._convex import ProblemConstants, logistic_constants, quadratic_constants
 from holdfast.partitions import NaturalPartition
 from holdfast.simulation import Evaluation, Federation, RunConfig
 from holdfast.theory import Guarantee, Problem, Protocol, guarantees

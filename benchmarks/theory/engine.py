@@ -9,10 +9,10 @@ from torch import Tensor
 from holdfast.data import Dataset
 from holdfast.models import Quadratic
 from holdfast.simulation import Federation, RunConfig
-from holdfast.simulation.engines.base import Engine
-from holdfast.simulation.engines.points import DrawnPoints
-from holdfast.simulation.local import Chunk, TrainingTask
-from holdfast.simulation.worker_pool import WorkerPool
+from holdfast.simulation._engines.base import Engine
+from holdfast.simulation._engines.points import DrawnPoints
+from holdfast.simulation._local import Chunk, TrainingTask
+from holdfast.simulation._worker_pool import WorkerPool
 
 Gradient = Callable[[Tensor, Tensor, Tensor], Tensor]
 """From models c × d, points c × b × p and labels c × b (× …) to the clients' gradients c × d, without l2."""

@@ -13,11 +13,9 @@ from holdfast import errors as errors
 
 if TYPE_CHECKING:
     from holdfast.aggregators import *  # noqa: F403  the rules, which are named there
-    from holdfast.reports.report import report as report
-    from holdfast.runs.play import resume as resume
-    from holdfast.runs.play import run as run
-    from holdfast.server.history import RunHistory as RunHistory
-    from holdfast.server.history import open_run as open_run
+    from holdfast.reports._report import report as report
+    from holdfast.runs._play import resume as resume, run as run
+    from holdfast.server._history import RunHistory as RunHistory, open_run as open_run
     from holdfast.simulation import RunConfig as RunConfig
 
 __version__ = "0.1.0"
@@ -25,11 +23,11 @@ __version__ = "0.1.0"
 _RULES = "holdfast.aggregators"
 _OTHERS = {
     "RunConfig": "holdfast.simulation",
-    "RunHistory": "holdfast.server.history",
-    "open_run": "holdfast.server.history",
-    "report": "holdfast.reports.report",
-    "resume": "holdfast.runs.play",
-    "run": "holdfast.runs.play",
+    "RunHistory": "holdfast.server._history",
+    "open_run": "holdfast.server._history",
+    "report": "holdfast.reports._report",
+    "resume": "holdfast.runs._play",
+    "run": "holdfast.runs._play",
 }
 """Where the names live that are not those of the rules."""
 

@@ -12,12 +12,12 @@ from tests.oracles.clouds import CLOUDS
 from tests.oracles.rules import pairwise_squared_distances
 from tests.oracles.saddle import Array
 
+from holdfast._core.rng import stream
 from holdfast.aggregators import Aggregator, Claim, GeometricMedian, ServerView, Stop
-from holdfast.aggregators.centre.centered_clipping import CenteredClipping
-from holdfast.aggregators.centre.median_of_means import MedianOfMeans
-from holdfast.aggregators.centre.rfa import Rfa
+from holdfast.aggregators._centre.centered_clipping import CenteredClipping
+from holdfast.aggregators._centre.median_of_means import MedianOfMeans
+from holdfast.aggregators._centre.rfa import Rfa
 from holdfast.errors import CohortTooSmallError, ParameterError, ShapeError
-from holdfast.rng import stream
 from holdfast.testing.contract import check_contract
 
 SEEDS = 6

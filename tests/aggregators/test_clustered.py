@@ -12,6 +12,7 @@ from tests.oracles import similarity
 from tests.oracles.clouds import CLOUDS
 from tests.oracles.coordinatewise import Array
 
+from holdfast._core.rng import stream
 from holdfast.aggregators import (
     Aggregator,
     GeometricMedian,
@@ -25,14 +26,13 @@ from holdfast.aggregators import (
     Stop,
     TrimmedMean,
 )
-from holdfast.aggregators.base import LooselyBoundedAggregator
-from holdfast.aggregators.similarity.clustered import Clustered, cluster_clients
-from holdfast.aggregators.similarity.flame import Flame
-from holdfast.aggregators.similarity.fltrust import FlTrust
-from holdfast.aggregators.similarity.foolsgold import FoolsGold
-from holdfast.aggregators.similarity.trimmed_k_means import starting_rows, trimmed_k_means
+from holdfast.aggregators._base import LooselyBoundedAggregator
+from holdfast.aggregators._similarity.clustered import Clustered, cluster_clients
+from holdfast.aggregators._similarity.flame import Flame
+from holdfast.aggregators._similarity.fltrust import FlTrust
+from holdfast.aggregators._similarity.foolsgold import FoolsGold
+from holdfast.aggregators._similarity.trimmed_k_means import starting_rows, trimmed_k_means
 from holdfast.errors import CohortTooSmallError, ParameterError
-from holdfast.rng import stream
 from holdfast.testing.contract import check_contract
 
 SEEDS = 8

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from holdfast.aggregators import RULES, Aggregator, BoundedAggregator, LooselyBoundedAggregator
 from holdfast.attacks import ATTACKS
-from holdfast.sweeps.matrices.populations import MODELS, scene
+from holdfast.sweeps.matrices._populations import MODELS, scene
 from holdfast.testing.contract import CHECKS, check_contract, example_updates
 
 WITH_PARAMETERS: dict[str, Aggregator] = {

@@ -14,16 +14,16 @@ from tests.oracles import coordinatewise as slow
 from tests.oracles.clouds import CLOUDS
 from tests.oracles.coordinatewise import Array
 
-from holdfast.aggregators.base import Aggregator
-from holdfast.aggregators.coordinatewise.mean_around_median import MeanAroundMedian
-from holdfast.aggregators.coordinatewise.rsa import Rsa
-from holdfast.aggregators.coordinatewise.slsgd import Slsgd
-from holdfast.aggregators.coordinatewise.trimmed_mean import TrimmedMean
-from holdfast.aggregators.coordinatewise.windows import around_median
-from holdfast.aggregators.evidence import Aggregation, Stop
-from holdfast.aggregators.view import ServerView
+from holdfast._core.rng import stream
+from holdfast.aggregators._base import Aggregator
+from holdfast.aggregators._coordinatewise.mean_around_median import MeanAroundMedian
+from holdfast.aggregators._coordinatewise.rsa import Rsa
+from holdfast.aggregators._coordinatewise.slsgd import Slsgd
+from holdfast.aggregators._coordinatewise.trimmed_mean import TrimmedMean
+from holdfast.aggregators._coordinatewise.windows import around_median
+from holdfast.aggregators._evidence import Aggregation, Stop
+from holdfast.aggregators._view import ServerView
 from holdfast.errors import CohortTooSmallError, MissingKnowledgeError, ParameterError
-from holdfast.rng import stream
 from holdfast.testing.contract import check_contract
 
 SEEDS = 6

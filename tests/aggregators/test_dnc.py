@@ -9,11 +9,11 @@ from tests.oracles import selection as slow
 from tests.oracles.clouds import CLOUDS
 from tests.oracles.saddle import Array
 
+from holdfast._core.rng import stream
 from holdfast.aggregators import ServerView, Stop
-from holdfast.aggregators.selection.dnc import Dnc
-from holdfast.aggregators.wrappers.nnm import NearestNeighborMixing
+from holdfast.aggregators._selection.dnc import Dnc
+from holdfast.aggregators._wrappers.nnm import NearestNeighborMixing
 from holdfast.errors import CohortTooSmallError
-from holdfast.rng import stream
 from holdfast.testing.contract import check_contract
 
 SEEDS = 6

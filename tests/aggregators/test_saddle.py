@@ -10,10 +10,10 @@ from tests.oracles import saddle as oracle
 from tests.oracles.clouds import CLOUDS
 from tests.oracles.saddle import Array, OracleFailedError, SaddlePoint, cp, largest_mean, minimise, solve_saddle_point
 
-from holdfast.aggregators.rage.constants import resilience
-from holdfast.aggregators.rage.saddle import decide, project_on_capped_simplex, rank_one_scores
-from holdfast.linalg.spectrum import eigen_directions
-from holdfast.rng import stream
+from holdfast._core.rng import stream
+from holdfast._linalg.spectrum import eigen_directions
+from holdfast.aggregators._rage.constants import resilience
+from holdfast.aggregators._rage.saddle import decide, project_on_capped_simplex, rank_one_scores
 
 pytestmark = pytest.mark.portable
 

@@ -15,18 +15,18 @@ from tests.oracles.clouds import CLOUDS
 from tests.oracles.coordinatewise import Array, average, nearest_to_the_median
 from torch import Tensor
 
-from holdfast.aggregators.base import Aggregator
-from holdfast.aggregators.evidence import Aggregation, Stop
-from holdfast.aggregators.selection import minimum_diameter
-from holdfast.aggregators.selection.bulyan import Bulyan, iterated_krum
-from holdfast.aggregators.selection.krum import Krum, MultiKrum
-from holdfast.aggregators.selection.minimum_diameter import MinimumDiameter
-from holdfast.aggregators.selection.norm_filter import NormFilter
-from holdfast.aggregators.selection.smallest_spread import SmallestSpread, smallest_scatter
-from holdfast.aggregators.selection.zeno import Zeno
-from holdfast.aggregators.view import ServerView
+from holdfast._core.rng import stream
+from holdfast.aggregators._base import Aggregator
+from holdfast.aggregators._evidence import Aggregation, Stop
+from holdfast.aggregators._selection import minimum_diameter
+from holdfast.aggregators._selection.bulyan import Bulyan, iterated_krum
+from holdfast.aggregators._selection.krum import Krum, MultiKrum
+from holdfast.aggregators._selection.minimum_diameter import MinimumDiameter
+from holdfast.aggregators._selection.norm_filter import NormFilter
+from holdfast.aggregators._selection.smallest_spread import SmallestSpread, smallest_scatter
+from holdfast.aggregators._selection.zeno import Zeno
+from holdfast.aggregators._view import ServerView
 from holdfast.errors import CohortTooSmallError, MissingKnowledgeError, ParameterError, TooManySubsetsError
-from holdfast.rng import stream
 from holdfast.testing.contract import check_contract, example_updates
 
 SEEDS = 5

@@ -14,17 +14,17 @@ from tests.oracles.clouds import CLOUDS
 from tests.oracles.coordinatewise import Array
 from tests.oracles.selection import norm
 
+from holdfast._core.rng import stream
+from holdfast._linalg.columns import DenseColumns
+from holdfast._linalg.mixtures import ScaledColumns
+from holdfast._linalg.norms import row_norms
 from holdfast.aggregators import Aggregator, Claim, ServerView, Stop
-from holdfast.aggregators.similarity.directions import cosine_distances
-from holdfast.aggregators.similarity.flame import Flame, smallest_majority
-from holdfast.aggregators.similarity.fltrust import FlTrust
-from holdfast.aggregators.similarity.foolsgold import FoolsGold
-from holdfast.aggregators.similarity.sign_guard import SignGuard
+from holdfast.aggregators._similarity.directions import cosine_distances
+from holdfast.aggregators._similarity.flame import Flame, smallest_majority
+from holdfast.aggregators._similarity.fltrust import FlTrust
+from holdfast.aggregators._similarity.foolsgold import FoolsGold
+from holdfast.aggregators._similarity.sign_guard import SignGuard
 from holdfast.errors import MissingKnowledgeError, ShapeError
-from holdfast.linalg.columns import DenseColumns
-from holdfast.linalg.mixtures import ScaledColumns
-from holdfast.linalg.norms import row_norms
-from holdfast.rng import stream
 from holdfast.testing.contract import check_contract
 
 SEEDS = 8

@@ -11,13 +11,13 @@ from tests.oracles import spectral as slow
 from tests.oracles.clouds import CLOUDS
 from tests.oracles.saddle import Array
 
+from holdfast._core.rng import stream
+from holdfast._linalg.columns import Matrix, Vector
+from holdfast._linalg.spectrum import Directions, eigen_directions
 from holdfast.aggregators import Stop
-from holdfast.aggregators.spectral import caf
-from holdfast.aggregators.spectral.caf import Caf
+from holdfast.aggregators._spectral import caf
+from holdfast.aggregators._spectral.caf import Caf
 from holdfast.errors import CohortTooSmallError
-from holdfast.linalg.columns import Matrix, Vector
-from holdfast.linalg.spectrum import Directions, eigen_directions
-from holdfast.rng import stream
 from holdfast.testing.contract import check_contract
 
 SEEDS = 8

@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from holdfast.aggregators.selection.vertex_cover import Nodes, NodesExhaustedError, has_cover
-from holdfast.rng import stream
+from holdfast._core.rng import stream
+from holdfast.aggregators._selection.vertex_cover import Nodes, NodesExhaustedError, has_cover
 
 
 def test_vertex_covers_are_found_iff_there_are_any() -> None:

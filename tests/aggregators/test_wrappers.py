@@ -19,6 +19,7 @@ from tests.oracles.rules import coordinate_median, krum_choice
 from tests.oracles.saddle import Array
 from tests.oracles.selection import norm
 
+from holdfast._core.rng import stream
 from holdfast.aggregators import (
     Aggregator,
     Claim,
@@ -31,14 +32,13 @@ from holdfast.aggregators import (
     ServerView,
     Stop,
 )
-from holdfast.aggregators.centre.centered_clipping import CenteredClipping
-from holdfast.aggregators.centre.rfa import Rfa
-from holdfast.aggregators.coordinatewise.trimmed_mean import TrimmedMean
-from holdfast.aggregators.similarity.foolsgold import FoolsGold
-from holdfast.aggregators.wrappers.bucketing import Bucketing
-from holdfast.aggregators.wrappers.clipping import AdaptiveClipping, Clipping
+from holdfast.aggregators._centre.centered_clipping import CenteredClipping
+from holdfast.aggregators._centre.rfa import Rfa
+from holdfast.aggregators._coordinatewise.trimmed_mean import TrimmedMean
+from holdfast.aggregators._similarity.foolsgold import FoolsGold
+from holdfast.aggregators._wrappers.bucketing import Bucketing
+from holdfast.aggregators._wrappers.clipping import AdaptiveClipping, Clipping
 from holdfast.errors import CohortTooSmallError, ParameterError
-from holdfast.rng import stream
 from holdfast.testing.contract import check_contract
 
 SEEDS = 6

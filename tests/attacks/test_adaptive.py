@@ -25,10 +25,10 @@ from holdfast.attacks import (
     Staircase,
     Zero,
 )
-from holdfast.attacks.adaptive import most_damaging
-from holdfast.attacks.victim import expected_victim
+from holdfast.attacks._adaptive import most_damaging
+from holdfast.attacks._victim import expected_victim
 from holdfast.errors import ParameterError
-from holdfast.sweeps.matrices.populations import population, under_attack
+from holdfast.sweeps.matrices._populations import population, under_attack
 
 pytestmark = pytest.mark.portable
 

@@ -7,9 +7,9 @@ from typing import ClassVar, final
 import pytest
 import torch
 
-from holdfast.attacks.base import Attack, Forged, sent_by_all
-from holdfast.attacks.registry import ATTACKS
-from holdfast.attacks.view import AdversaryView, Knowledge
+from holdfast.attacks._base import Attack, Forged, sent_by_all
+from holdfast.attacks._registry import ATTACKS
+from holdfast.attacks._view import AdversaryView, Knowledge
 from holdfast.errors import MissingKnowledgeError
 from holdfast.testing.attack_contract import CHECKS, check_attack_contract, example_adversary_view
 

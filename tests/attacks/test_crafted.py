@@ -10,9 +10,10 @@ import torch
 from tests.attacks.views import ONLY_OWN, drawn, view_of
 from tests.oracles import attacks as oracle
 
+from holdfast._core.rng import stream
 from holdfast.aggregators import Median
-from holdfast.attacks.base import Attack
-from holdfast.attacks.crafted import (
+from holdfast.attacks._base import Attack
+from holdfast.attacks._crafted import (
     PERTURBATIONS,
     ALittleIsEnough,
     Duplicates,
@@ -22,9 +23,8 @@ from holdfast.attacks.crafted import (
     MinSum,
     largest_z,
 )
-from holdfast.attacks.view import AdversaryView, Knowledge
+from holdfast.attacks._view import AdversaryView, Knowledge
 from holdfast.errors import MissingKnowledgeError, ParameterError
-from holdfast.rng import stream
 
 ATTACKS: dict[str, Attack] = {
     "alie": ALittleIsEnough(),

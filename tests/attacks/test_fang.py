@@ -12,9 +12,9 @@ from tests.oracles import attacks as oracle
 from tests.oracles.coordinatewise import trimmed_mean
 
 from holdfast.aggregators import Krum
-from holdfast.attacks.base import DirectedAttack
-from holdfast.attacks.fang import HALVINGS, FangKrum, FangTrimmedMean
-from holdfast.attacks.view import AdversaryView
+from holdfast.attacks._base import DirectedAttack
+from holdfast.attacks._fang import HALVINGS, FangKrum, FangTrimmedMean
+from holdfast.attacks._view import AdversaryView
 from holdfast.errors import ParameterError
 
 ATTACKS: dict[str, DirectedAttack] = {"fang-krum": FangKrum(), "fang-trimmed-mean": FangTrimmedMean()}

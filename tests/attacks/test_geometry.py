@@ -10,9 +10,10 @@ import torch
 from tests.attacks.views import drawn, view_of
 from tests.oracles import attacks as oracle
 
+from holdfast._core.rng import stream
 from holdfast.aggregators import Rage
-from holdfast.attacks.base import DirectedAttack
-from holdfast.attacks.geometry import (
+from holdfast.attacks._base import DirectedAttack
+from holdfast.attacks._geometry import (
     LARGEST_RATIO,
     Cluster,
     CovarianceShift,
@@ -23,7 +24,6 @@ from holdfast.attacks.geometry import (
     random_directions,
     unit,
 )
-from holdfast.rng import stream
 
 ATTACKS: dict[str, DirectedAttack] = {
     "cluster": Cluster(),

@@ -11,8 +11,8 @@ from tests.attacks.views import ONLY_OWN, drawn, view_of
 from tests.oracles import attacks as oracle
 
 from holdfast.aggregators import Rage
-from holdfast.attacks.geometry import honest_shape
-from holdfast.attacks.hidra import Hidra
+from holdfast.attacks._geometry import honest_shape
+from holdfast.attacks._hidra import Hidra
 from holdfast.errors import ParameterError
 
 CHUNK = 5

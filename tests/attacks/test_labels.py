@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from holdfast.attacks.labels import ClassFlip, DataAttack, LabelFlip, LabelNoise
-from holdfast.attacks.view import AdversaryView
+from holdfast._core.rng import stream
+from holdfast.attacks._labels import ClassFlip, DataAttack, LabelFlip, LabelNoise
+from holdfast.attacks._view import AdversaryView
 from holdfast.errors import ParameterError
-from holdfast.rng import stream
 
 ALL: list[DataAttack] = [LabelFlip(), ClassFlip(source=7, target=1), LabelNoise(probability=0.3)]
 

@@ -7,10 +7,10 @@ import tomllib
 import pytest
 import tomli_w
 
-from holdfast.attacks.base import Attack
-from holdfast.attacks.registry import ATTACKS
-from holdfast.attacks.simple import Gaussian, SignFlip, Zero
-from holdfast.attacks.timing import Alternating, Sleeper
+from holdfast.attacks._base import Attack
+from holdfast.attacks._registry import ATTACKS
+from holdfast.attacks._simple import Gaussian, SignFlip, Zero
+from holdfast.attacks._timing import Alternating, Sleeper
 from holdfast.errors import ParameterError, UnknownNameError
 
 EXAMPLES: list[Attack] = [

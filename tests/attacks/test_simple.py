@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from holdfast.attacks.simple import (
+from holdfast.attacks._simple import (
     Gaussian,
     Honest,
     Infinite,
@@ -21,7 +21,7 @@ from holdfast.attacks.simple import (
     Silence,
     Zero,
 )
-from holdfast.attacks.view import AdversaryView, Knowledge
+from holdfast.attacks._view import AdversaryView, Knowledge
 from holdfast.errors import ParameterError
 
 OWN = torch.tensor([[1.0, -2.0, 4.0], [3.0, 0.0, 0.0]])

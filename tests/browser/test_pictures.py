@@ -19,12 +19,12 @@ from tests.sweeps.runs.grids import result
 from holdfast.aggregators import Rage
 from holdfast.attacks import FixedMembers
 from holdfast.partitions import IidPartition
+from holdfast.reports._render.html import write_page
+from holdfast.reports._reporting import report_of
 from holdfast.reports.panels import Report
-from holdfast.reports.render.html import write_page
-from holdfast.reports.reporting import report_of
-from holdfast.server.history import RunHistory
-from holdfast.server.record import RoundRecord
-from holdfast.sweeps.runs.results import Result
+from holdfast.server._history import RunHistory
+from holdfast.server._record import RoundRecord
+from holdfast.sweeps.runs._results import Result
 
 pytestmark = pytest.mark.browser
 WIDTHS = {"desktop": 1280, "phone": 390}

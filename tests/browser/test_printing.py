@@ -10,8 +10,8 @@ import pytest
 from tests.browser.conftest import Visit, Visitor
 from tests.reports.nasty import curves, nasty_report, table
 
+from holdfast.reports._render.html import write_page
 from holdfast.reports.panels import Report, Section
-from holdfast.reports.render.html import write_page
 
 pytestmark = pytest.mark.browser
 PAPER = 698

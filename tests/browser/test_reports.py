@@ -10,7 +10,7 @@ import pytest
 from tests.browser.conftest import Visit, Visitor
 from tests.reports.nasty import NASTY, nasty_report
 
-from holdfast.reports.render.html import write_page
+from holdfast.reports._render.html import write_page
 
 pytestmark = pytest.mark.browser
 PHONE = 390

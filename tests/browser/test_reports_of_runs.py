@@ -13,11 +13,11 @@ from tests.reports.made import folder, four
 from tests.reports.nasty import NASTY
 
 from holdfast.partitions import RemotePartition
-from holdfast.reports.render.html import write_page
-from holdfast.reports.reporting import report_of
-from holdfast.server.folder import RunFolder
-from holdfast.server.history import RunHistory
-from holdfast.server.record import DroppedReply, RoundRecord
+from holdfast.reports._render.html import write_page
+from holdfast.reports._reporting import report_of
+from holdfast.server._folder import RunFolder
+from holdfast.server._history import RunHistory
+from holdfast.server._record import DroppedReply, RoundRecord
 
 pytestmark = pytest.mark.browser
 NAMES = (*NASTY[:-1], "\x1b[2J\x00 line\u2028end")

@@ -16,14 +16,14 @@ from tests.simulation.small import classes
 from holdfast.aggregators import Median, Rage
 from holdfast.attacks import FixedMembers, Ones, Scaling, Silence
 from holdfast.certification import Certification, Outcome, Plan, Subject, Verdict, certify
-from holdfast.certification.path import ModelPath
+from holdfast.certification._path import ModelPath
 from holdfast.data import Dataset
 from holdfast.errors import CorruptRunError, RunError
 from holdfast.models import MultilayerPerceptron
-from holdfast.models.convex import ProblemConstants, quadratic_constants
+from holdfast.models._convex import ProblemConstants, quadratic_constants
 from holdfast.runs import Run, read_config
-from holdfast.server.folder import RunFolder
-from holdfast.server.snapshots import Snapshot
+from holdfast.server._folder import RunFolder
+from holdfast.server._snapshots import Snapshot
 from holdfast.simulation import ClientOptions, Evaluation
 
 CONVEX = Path(__file__).parents[2] / "examples" / "convex.toml"

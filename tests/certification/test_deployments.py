@@ -13,14 +13,14 @@ from tests.deployments import configured, deployment, played_round, remote_confi
 
 from holdfast.aggregators import Median
 from holdfast.certification import Outcome, PlanRequest, Subject, certify
-from holdfast.certification.assumptions import judge_arrivals, judge_unseen_cohorts
+from holdfast.certification._assumptions import judge_arrivals, judge_unseen_cohorts
 from holdfast.errors import ParameterError, RunError
 from holdfast.partitions import IidPartition
-from holdfast.runs.deployments import OWN_STEPS
-from holdfast.server.folder import RunFolder
-from holdfast.server.history import Rounds, summary_of
-from holdfast.server.record import DroppedReply, RoundRecord
-from holdfast.server.snapshots import Snapshot
+from holdfast.runs._deployments import OWN_STEPS
+from holdfast.server._folder import RunFolder
+from holdfast.server._history import Rounds, summary_of
+from holdfast.server._record import DroppedReply, RoundRecord
+from holdfast.server._snapshots import Snapshot
 from holdfast.simulation import RunConfig
 
 CONSTANTS = {

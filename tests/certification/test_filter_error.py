@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from holdfast.certification import Outcome, Verdict
-from holdfast.certification.filter_error import CERTIFIED, judge_certificates, judge_errors
-from holdfast.certification.rounds import RoundFacts
+from holdfast.certification._filter_error import CERTIFIED, judge_certificates, judge_errors
+from holdfast.certification._rounds import RoundFacts
 
 
 def a_round(number: int, **changes: Any) -> RoundFacts:

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from holdfast.certification import Outcome, Plan, PlanRequest, plan_numbers
-from holdfast.certification.guarantees import judge_guarantee
-from holdfast.certification.path import MeasuredModel, ModelPath
+from holdfast.certification._guarantees import judge_guarantee
+from holdfast.certification._path import MeasuredModel, ModelPath
 from holdfast.theory import Guarantee
-from holdfast.theory.statements.shared import SPREAD
+from holdfast.theory._statements.shared import SPREAD
 
 
 @pytest.fixture(scope="module")

@@ -13,14 +13,14 @@ from tests.simulation.small import classes
 
 from holdfast.aggregators import Krum, Mean, Rage
 from holdfast.attacks import FixedMembers, FractionMembers
-from holdfast.certification import PlanRequest, constants, plan, plan_numbers
+from holdfast.certification import PlanRequest, _constants as constants, plan, plan_numbers
 from holdfast.errors import ParameterError
 from holdfast.models import ImportedModel, MultilayerPerceptron, SoftmaxRegression
-from holdfast.models.convex import quadratic_constants
+from holdfast.models._convex import quadratic_constants
 from holdfast.runs import read_config
 from holdfast.simulation import ClientOptions, RunConfig, ServerOptions
-from holdfast.simulation.cohorts import ListedCohorts, RoundRobinCohorts
-from holdfast.simulation.schedules import CosineSchedule
+from holdfast.simulation._cohorts import ListedCohorts, RoundRobinCohorts
+from holdfast.simulation._schedules import CosineSchedule
 from holdfast.theory import guarantees
 from holdfast.theory.planner import Answer
 from holdfast.theory.sampling import run_excess_probability, tolerated_for

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from holdfast.cli import main
-from holdfast.cli.app import app
+from holdfast._cli import main
+from holdfast._cli.app import app
 
 SMALL = """
 rounds = 6
@@ -23,7 +23,7 @@ byzantine = { name = "fixed", clients = [0, 5] }
 attack = { name = "scaling", factor = 50.0 }
 """
 """A configuration that takes no time; two clients send fifty times what they should."""
-PROGRAM = (sys.executable, "-c", "from holdfast.cli import main; main()")
+PROGRAM = (sys.executable, "-c", "from holdfast._cli import main; main()")
 """The command line as a process."""
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 

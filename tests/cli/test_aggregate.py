@@ -10,9 +10,9 @@ import pytest
 from tests.cli.commands import refused, run
 from typer.testing import CliRunner
 
+from holdfast._cli.app import app
 from holdfast.attacks import Cluster
-from holdfast.cli.app import app
-from holdfast.sweeps.matrices.populations import scene
+from holdfast.sweeps.matrices._populations import scene
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from tests.cli.commands import ONE_THREAD, PROGRAM, run
 from typer.testing import CliRunner
 
 from holdfast import __version__
-from holdfast.cli.app import app
+from holdfast._cli.app import app
 
 
 def test_version() -> None:

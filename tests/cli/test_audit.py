@@ -11,10 +11,10 @@ from tests.cli.commands import refused, run
 from tests.deployments import AWAY, BROKEN, LIAR, NASTY, configured, deployment, played_round, remote_config
 
 from holdfast.attacks import FixedMembers, Ones
-from holdfast.reports.sections.clients import suspicion_table
-from holdfast.server.folder import RunFolder
-from holdfast.server.history import open_run
-from holdfast.server.record import DroppedReply
+from holdfast.reports._sections.clients import suspicion_table
+from holdfast.server._folder import RunFolder
+from holdfast.server._history import open_run
+from holdfast.server._record import DroppedReply
 
 
 @pytest.fixture(scope="module")

@@ -15,9 +15,9 @@ from tests.cli.commands import refused, run
 from tests.deployments import deployment
 from typer.testing import CliRunner
 
+from holdfast._cli.app import app
 from holdfast.certification import Outcome, Subject, certify
-from holdfast.cli.app import app
-from holdfast.reports.sections.theory import summary
+from holdfast.reports._sections.theory import summary
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_bad_places_are_refused(
 
 
 def test_the_command_line_loads_neither_torch_nor_matplotlib() -> None:
-    code = "import sys, holdfast.cli; sys.exit(bool({'torch', 'matplotlib'} & set(sys.modules)))"
+    code = "import sys, holdfast._cli; sys.exit(bool({'torch', 'matplotlib'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0  # noqa: S603
 
 

@@ -14,11 +14,11 @@ from tests.cli.commands import refused, run
 from tests.sweeps.runs.grids import SMALL, Witness, result
 from typer.testing import CliRunner
 
-from holdfast.cli import compare
-from holdfast.cli.app import app
-from holdfast.reports.comparison_tables import ranking_table
-from holdfast.reports.render import terminal
-from holdfast.sweeps.runs.ranking import ranking
+from holdfast._cli import compare
+from holdfast._cli.app import app
+from holdfast.reports._comparison_tables import ranking_table
+from holdfast.reports._render import terminal
+from holdfast.sweeps.runs._ranking import ranking
 
 
 @pytest.fixture
@@ -83,5 +83,5 @@ def test_a_missing_extra_names_the_command_that_installs_it(
 
 
 def test_the_help_imports_nothing_heavy() -> None:
-    code = "import sys, holdfast.cli; sys.exit(bool({'polars', 'scipy', 'ray', 'torch'} & set(sys.modules)))"
+    code = "import sys, holdfast._cli; sys.exit(bool({'polars', 'scipy', 'ray', 'torch'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0  # noqa: S603

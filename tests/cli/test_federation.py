@@ -9,11 +9,11 @@ import pytest
 from tests.cli.commands import refused, run
 from typer.testing import CliRunner
 
-from holdfast.cli.app import app
-from holdfast.cli.federation import _node_configs
+from holdfast._cli.app import app
+from holdfast._cli.federation import _node_configs
 from holdfast.deploy import LocalDeployment, RunStatus
-from holdfast.deploy.folder import DeploymentFolder
-from holdfast.deploy.state import DeploymentState, NodeState, ProcessState
+from holdfast.deploy._folder import DeploymentFolder
+from holdfast.deploy._state import DeploymentState, NodeState, ProcessState
 from holdfast.errors import ParameterError, RunError
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flower-federation"

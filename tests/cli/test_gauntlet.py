@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 from tests.cli.commands import refused, run
 
-from holdfast.reports.gauntlet import gauntlet_ranking
-from holdfast.reports.render import terminal
+from holdfast.reports._gauntlet import gauntlet_ranking
+from holdfast.reports._render import terminal
 from holdfast.sweeps.matrices import ranking, read_records
 
 

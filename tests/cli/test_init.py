@@ -8,9 +8,9 @@ import pytest
 from tests.cli.commands import refused, run, small_config
 from typer.testing import CliRunner
 
+from holdfast._cli.app import app
+from holdfast._cli.demonstration import configs
 from holdfast.aggregators import FlTrust, NearestNeighborMixing
-from holdfast.cli.app import app
-from holdfast.demo import configs
 from holdfast.runs import read_config
 
 

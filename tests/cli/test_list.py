@@ -9,15 +9,15 @@ import pytest
 from tests.cli.commands import refused, run
 from typer.testing import CliRunner
 
+from holdfast._cli.app import app
+from holdfast._cli.list import KINDS
+from holdfast._core.importing import import_object
 from holdfast.aggregators import RULES
 from holdfast.attacks import ATTACKS
-from holdfast.cli.app import app
-from holdfast.cli.list import KINDS
 from holdfast.data import A9a
-from holdfast.data.files import DataFile
-from holdfast.data.places import FileSet
-from holdfast.importing import import_object
-from holdfast.simulation.tables import NAMED
+from holdfast.data._files import DataFile
+from holdfast.data._places import FileSet
+from holdfast.simulation._tables import NAMED
 
 
 def test_list_names_parameters_knowledge_and_citation_of_every_rule_and_attack() -> None:

@@ -13,7 +13,7 @@ import pytest
 from tests.cli.commands import refused, run
 from tests.reports.made import folder, four
 
-from holdfast.reports import report
+from holdfast.reports import _report as report
 
 
 @pytest.fixture
@@ -143,5 +143,5 @@ def test_the_demonstration_needs_no_extra_and_says_which_one_draws(
 
 def test_the_help_imports_nothing_that_draws() -> None:
     names = ("torch", "plotly", "jinja2", "polars", "matplotlib", "starlette")
-    code = f"import sys, holdfast.cli; sys.exit(any(name in sys.modules for name in {names}))"
+    code = f"import sys, holdfast._cli; sys.exit(any(name in sys.modules for name in {names}))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0  # noqa: S603

@@ -11,9 +11,9 @@ import pytest
 from tests.cli.commands import ONE_THREAD, PROGRAM, refused, run, small_config
 from typer.testing import CliRunner
 
-from holdfast.cli.app import app
-from holdfast.server.comparison import same_results
-from holdfast.server.folder import RunFolder
+from holdfast._cli.app import app
+from holdfast.server._comparison import same_results
+from holdfast.server._folder import RunFolder
 
 LONG = ("--set", "rounds=100", "--set", "local_steps=20")
 """Rounds enough for a signal to come in between."""

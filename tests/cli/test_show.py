@@ -13,10 +13,10 @@ from tests.cli.commands import refused, run, small_config
 from tests.deployments import deployment
 from tests.shared import session_folder, shared_folder
 
-from holdfast.cli.show import Order, client_table
+from holdfast._cli.show import Order, client_table
 from holdfast.reports.panels import Value
 from holdfast.runs import Run, read_config
-from holdfast.server.history import open_run
+from holdfast.server._history import open_run
 
 
 @pytest.fixture(scope="session")

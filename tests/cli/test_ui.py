@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from tests.cli.commands import refused, run
 
-from holdfast.ui import server
-from holdfast.ui.server import PageAddress
+from holdfast._ui import server
+from holdfast._ui.server import PageAddress
 
 
 def test_ui_says_where_the_page_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

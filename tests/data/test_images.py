@@ -13,10 +13,10 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from holdfast.data import Cifar10, Digits, FashionMnist, Mnist, MnistByWriter, cifar, mnist
-from holdfast.data.cifar import DEVIATIONS, MEANS, parse_batch
-from holdfast.data.idx import parse_idx
-from holdfast.data.places import FileSet
+from holdfast.data import Cifar10, Digits, FashionMnist, Mnist, MnistByWriter, _cifar as cifar, _mnist as mnist
+from holdfast.data._cifar import DEVIATIONS, MEANS, parse_batch
+from holdfast.data._idx import parse_idx
+from holdfast.data._places import FileSet
 from holdfast.errors import CorruptDataError, MissingDataError
 
 

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import Dataset as TorchData
-from torch.utils.data import IterableDataset, TensorDataset
+from torch.utils.data import Dataset as TorchData, IterableDataset, TensorDataset
 
 from holdfast.data import HuggingFace, Npz, TorchDataset, from_hugging_face, from_tensors, from_torch
 from holdfast.errors import CorruptDataError, DataError, MissingDataError, ParameterError

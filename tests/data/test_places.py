@@ -15,8 +15,8 @@ from types import MappingProxyType
 
 import pytest
 
-from holdfast.data.files import Archive, DataFile, read_archive, unpack
-from holdfast.data.places import FileSet, cache_folder, places, read_files
+from holdfast.data._files import Archive, DataFile, read_archive, unpack
+from holdfast.data._places import FileSet, cache_folder, places, read_files
 from holdfast.errors import CorruptDataError, MissingDataError
 
 CONTENT = b"the right content"

@@ -8,7 +8,7 @@ import pytest
 import tomli_w
 
 from holdfast.data import DATASETS
-from holdfast.data.base import DataSource
+from holdfast.data._base import DataSource
 from holdfast.errors import ParameterError, UnknownNameError
 
 EXAMPLES: list[DataSource] = [

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.data import RemoteData
 from holdfast.errors import MissingDataError
-from holdfast.runs.check import check
+from holdfast.runs._check import check
 from holdfast.simulation import RunConfig
 
 

@@ -11,9 +11,17 @@ import numpy as np
 import pytest
 import torch
 
-from holdfast.data import A9a, HeartDisease, Libsvm, TinyShakespeare, heart_disease, libsvm, shakespeare
-from holdfast.data.heart_disease import encode, parse_patients
-from holdfast.data.places import FileSet
+from holdfast.data import (
+    A9a,
+    HeartDisease,
+    Libsvm,
+    TinyShakespeare,
+    _heart_disease as heart_disease,
+    _libsvm as libsvm,
+    _shakespeare as shakespeare,
+)
+from holdfast.data._heart_disease import encode, parse_patients
+from holdfast.data._places import FileSet
 from holdfast.errors import CorruptDataError, DataError, MissingDataError, ParameterError
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.deploy import environment
-from holdfast.deploy.flower_commands import Flwr, answer, superexec_command, superlink_command, supernode_command
-from holdfast.deploy.folder import DeploymentFolder
-from holdfast.deploy.ports import free_ports, is_free, requested_ports
-from holdfast.deploy.submission import RunStatus, app_config, status_of, submit
+from holdfast.deploy import _environment as environment
+from holdfast.deploy._flower_commands import Flwr, answer, superexec_command, superlink_command, supernode_command
+from holdfast.deploy._folder import DeploymentFolder
+from holdfast.deploy._ports import free_ports, is_free, requested_ports
+from holdfast.deploy._submission import RunStatus, app_config, status_of, submit
 from holdfast.errors import ParameterError, RunError
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flower-federation"

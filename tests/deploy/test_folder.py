@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.deploy import LocalDeployment, ports
-from holdfast.deploy.deployment import next_state
-from holdfast.deploy.folder import DeploymentFolder
-from holdfast.deploy.node_configs import complete_configs
-from holdfast.deploy.ports import requested_ports
-from holdfast.deploy.state import ConfigValue, DeploymentState, NodeState, ProcessState
+from holdfast.deploy import LocalDeployment, _ports as ports
+from holdfast.deploy._deployment import next_state
+from holdfast.deploy._folder import DeploymentFolder
+from holdfast.deploy._node_configs import complete_configs
+from holdfast.deploy._ports import requested_ports
+from holdfast.deploy._state import ConfigValue, DeploymentState, NodeState, ProcessState
 from holdfast.errors import ParameterError, RunError
 
 LARGE = 16251765355512388824

@@ -16,4 +16,4 @@ def test_without_what_it_needs_the_import_says_what_to_install(monkeypatch: pyte
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(RunError, match=rf"{missing} is not installed, .*pip install 'holdfast\[flower\]'"):
-        importlib.import_module("holdfast.deploy.processes")
+        importlib.import_module("holdfast.deploy._processes")

@@ -12,9 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from holdfast.deploy import processes
-from holdfast.deploy.environment import MARKER, environment
-from holdfast.deploy.processes import (
+from holdfast.deploy import _processes as processes
+from holdfast.deploy._environment import MARKER, environment
+from holdfast.deploy._processes import (
     end_process_tree,
     find_process,
     is_alive,
@@ -23,7 +23,7 @@ from holdfast.deploy.processes import (
     read_log,
     wait_until,
 )
-from holdfast.deploy.state import ProcessState
+from holdfast.deploy._state import ProcessState
 from holdfast.errors import RunError
 
 PARENT = """

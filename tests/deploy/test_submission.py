@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.deploy import SubmittedRun, submission
-from holdfast.deploy.flower_commands import Flwr
-from holdfast.deploy.folder import DeploymentFolder
+from holdfast.deploy import SubmittedRun, _submission as submission
+from holdfast.deploy._flower_commands import Flwr
+from holdfast.deploy._folder import DeploymentFolder
 from holdfast.errors import RunError
 
 

@@ -12,7 +12,7 @@ from tests.exports.folders import record, written
 
 from holdfast.errors import ParameterError
 from holdfast.exports import to_mlflow
-from holdfast.exports.mlflow import tracking_uri
+from holdfast.exports._mlflow import tracking_uri
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
@@ -88,7 +88,7 @@ def test_without_the_package_the_message_says_how_to_get_it(tmp_path: Path, monk
 
 
 def test_a_database_without_what_it_takes_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.exports.mlflow.find_spec", lambda name: None if name == "sqlalchemy" else name)
+    monkeypatch.setattr("holdfast.exports._mlflow.find_spec", lambda name: None if name == "sqlalchemy" else name)
     with pytest.raises(ParameterError, match=r"needs sqlalchemy; .*pip install 'holdfast\[mlflow\]'"):
         to_mlflow(tmp_path, f"sqlite:///{tmp_path}/mlflow.db")
 

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from tests.flower.grids import Clock, Reply, ScriptedGrid
 from torch import Tensor
 
-from holdfast.flower import nodes as node_module
-from holdfast.flower.layout import ModelLayout
+from holdfast._core.rng import stream
+from holdfast.flower import _nodes as node_module
+from holdfast.flower._layout import ModelLayout
+from holdfast.flower._replies.stream import Unreadable
+from holdfast.flower._strategy import HoldfastStrategy
 from holdfast.flower.redteam import MALFORMED
-from holdfast.flower.replies.stream import Unreadable
-from holdfast.flower.strategy import HoldfastStrategy
-from holdfast.rng import stream
-from holdfast.server.record import RoundRecord
+from holdfast.server._record import RoundRecord
 
 Arrays = Mapping[str, NDArray[Any]]
 NODES = tuple(range(101, 111))

@@ -8,8 +8,13 @@ import httpx
 from flwr.app import Message
 from flwr.app.message import remove_content_from_message
 from flwr.common.serde import message_to_proto
-from flwr.proto.message_pb2 import ConfirmMessageReceivedResponse, ObjectTree, PullObjectRequest, PullObjectResponse
-from flwr.proto.message_pb2 import Message as ProtoMessage
+from flwr.proto.message_pb2 import (
+    ConfirmMessageReceivedResponse,
+    Message as ProtoMessage,
+    ObjectTree,
+    PullObjectRequest,
+    PullObjectResponse,
+)
 from flwr.proto.runtime_pb2 import (
     PullAppMessagesRequest,
     PullAppMessagesResponse,

@@ -16,20 +16,20 @@ from tests.flower.federations import clocked, round_in
 from tests.flower.grids import Clock, ScriptedGrid, identify
 from torch import Tensor
 
+from holdfast._core.rng import stream
+from holdfast._linalg.threads import one_torch_thread
 from holdfast.aggregators import Aggregator, CenteredClipping, Krum, Mean, Median, Rage
 from holdfast.attacks import ATTACKS, Attack, FixedMembers, Honest, NotANumber, SignFlip
 from holdfast.data import Dataset, Digits
+from holdfast.flower._strategy import RobustStrategy
 from holdfast.flower.client import ClientLimits, SeededBatches, local_steps, receive, train_reply
 from holdfast.flower.redteam import Omniscient, attacking, byzantine
-from holdfast.flower.strategy import RobustStrategy
-from holdfast.linalg.threads import one_torch_thread
 from holdfast.models import ImportedModel, MultilayerPerceptron, SoftmaxRegression
 from holdfast.partitions import DirichletPartition
-from holdfast.rng import stream
-from holdfast.server.record import RoundRecord
+from holdfast.server._record import RoundRecord
 from holdfast.simulation import Federation, RunConfig
-from holdfast.simulation.config import ClientOptions, Evaluation, ServerOptions
-from holdfast.simulation.setting import deal_out
+from holdfast.simulation._config import ClientOptions, Evaluation, ServerOptions
+from holdfast.simulation._setting import deal_out
 
 pytestmark = pytest.mark.portable
 

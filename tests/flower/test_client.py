@@ -27,9 +27,9 @@ from holdfast.flower.client import (
     receive,
     train_reply,
 )
-from holdfast.models.losses import Logistic, Loss
-from holdfast.simulation.batches import batches
-from holdfast.simulation.engines.loop import LoopEngine
+from holdfast.models._losses import Logistic, Loss
+from holdfast.simulation._batches import batches
+from holdfast.simulation._engines.loop import LoopEngine
 
 CONFIG: dict[str, Any] = {"server-round": 4, "round": 3, "local-steps": 5, "lr": 0.05, "batch-size": 8, "seed": 1}
 

@@ -12,12 +12,12 @@ from tests.flower.grids import ScriptedGrid
 
 from holdfast.aggregators import FlTrust, Mean, Rage, Zeno
 from holdfast.errors import HoldfastError, ParameterError
-from holdfast.flower.client_config import ClientConfig
-from holdfast.flower.guarded import GuardedStrategy
-from holdfast.flower.layout import ModelLayout
-from holdfast.flower.strategy import RageStrategy, RobustStrategy
+from holdfast.flower._client_config import ClientConfig
+from holdfast.flower._guarded import GuardedStrategy
+from holdfast.flower._layout import ModelLayout
+from holdfast.flower._strategy import RageStrategy, RobustStrategy
 from holdfast.simulation import RunConfig
-from holdfast.simulation.schedules import SCHEDULES
+from holdfast.simulation._schedules import SCHEDULES
 
 NAN, INF = math.nan, math.inf
 WORSE: tuple[Any, ...] = (None, "three", [], {}, object(), 1j)

@@ -9,8 +9,16 @@ import numpy as np
 import pytest
 import torch
 from flwr.app import ArrayRecord, Error, Message, MetricRecord, RecordDict
-from flwr.serverapp.strategy import Bulyan, FedAdam, FedAvg, FedAvgM, FedMedian, FedTrimmedAvg, MultiKrum
-from flwr.serverapp.strategy import Krum as FlowerKrum
+from flwr.serverapp.strategy import (
+    Bulyan,
+    FedAdam,
+    FedAvg,
+    FedAvgM,
+    FedMedian,
+    FedTrimmedAvg,
+    Krum as FlowerKrum,
+    MultiKrum,
+)
 from tests.flower.federations import (
     LR,
     NODES,
@@ -28,8 +36,8 @@ from tests.flower.federations import (
 from tests.flower.grids import Clock, Reply, ScriptedGrid
 
 from holdfast.errors import ParameterError
-from holdfast.flower.guarded import GuardedStrategy, OneAtATime
-from holdfast.flower.layout import ModelLayout
+from holdfast.flower._guarded import GuardedStrategy, OneAtATime
+from holdfast.flower._layout import ModelLayout
 
 pytestmark = pytest.mark.usefixtures("clock")
 

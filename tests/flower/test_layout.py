@@ -10,7 +10,7 @@ import torch
 from flwr.app import Array, ArrayRecord
 
 from holdfast.errors import DtypeError, ParameterError
-from holdfast.flower.layout import Kind, ModelLayout, NDArray
+from holdfast.flower._layout import Kind, ModelLayout, NDArray
 
 
 def record(**arrays: NDArray) -> ArrayRecord:

@@ -6,10 +6,9 @@ import math
 from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, MetricRecord, RecordDict
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from holdfast.flower.metrics import LONGEST_NAME, MOST_METRICS, common_metrics, scalars_of
+from holdfast.flower._metrics import LONGEST_NAME, MOST_METRICS, common_metrics, scalars_of
 
 
 def reply(**metrics: Any) -> RecordDict:

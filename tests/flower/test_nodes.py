@@ -10,12 +10,12 @@ import pytest
 from tests.flower.federations import LR, NODES, either, honest, model
 from tests.flower.grids import Clock, ScriptedGrid
 
+from holdfast._core.rng import stream
 from holdfast.aggregators import Mean
 from holdfast.errors import ParameterError
-from holdfast.flower.nodes import Member, NodeDirectory, NodeWaiter, cohort_of, evaluators_of
-from holdfast.flower.strategy import RobustStrategy
-from holdfast.rng import stream
-from holdfast.simulation.cohorts import ListedCohorts, RoundRobinCohorts, UniformCohorts
+from holdfast.flower._nodes import Member, NodeDirectory, NodeWaiter, cohort_of, evaluators_of
+from holdfast.flower._strategy import RobustStrategy
+from holdfast.simulation._cohorts import ListedCohorts, RoundRobinCohorts, UniformCohorts
 
 pytestmark = pytest.mark.usefixtures("clock")
 

@@ -13,9 +13,9 @@ from tests.flower.federations import LR, NODES, honest, model
 from tests.flower.grids import Clock, Reply, ScriptedGrid
 
 from holdfast.aggregators import Mean
-from holdfast.flower.reports import common_record, figures, scores_of
-from holdfast.flower.strategy import RobustStrategy
-from holdfast.server.folder import RunFolder
+from holdfast.flower._reports import common_record, figures, scores_of
+from holdfast.flower._strategy import RobustStrategy
+from holdfast.server._folder import RunFolder
 
 NAN, INF = math.nan, math.inf
 

@@ -16,10 +16,10 @@ from tests.flower.grids import Clock, Reply, ScriptedGrid
 
 from holdfast.aggregators import Aggregator, CenteredClipping, FoolsGold, Mean, Rage
 from holdfast.errors import CorruptRunError, RunError
-from holdfast.flower.strategy import RageStrategy, RobustStrategy
+from holdfast.flower._strategy import RageStrategy, RobustStrategy
 from holdfast.runs import config_of
-from holdfast.server.folder import RunFolder
-from holdfast.server.record import RoundRecord
+from holdfast.server._folder import RunFolder
+from holdfast.server._record import RoundRecord
 
 ROUNDS = 4
 RULES: dict[str, Aggregator] = {

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import torch
 from flwr.app import ArrayRecord, ConfigRecord, Error, Message
-from flwr.serverapp.strategy import FedAvg, FedMedian
-from flwr.serverapp.strategy import Krum as FlowerKrum
+from flwr.serverapp.strategy import FedAvg, FedMedian, Krum as FlowerKrum
 from tests.flower.federations import (
     LR,
     NODES,
@@ -30,12 +29,12 @@ from tests.flower.grids import Clock, ScriptedGrid
 from torch import Tensor
 
 from holdfast.aggregators import Aggregator, Krum, Mean, Median, Rage, ServerView
-from holdfast.flower.faults import Fault
-from holdfast.flower.guarded import GuardedStrategy
-from holdfast.flower.layout import ModelLayout
+from holdfast.flower._faults import Fault
+from holdfast.flower._guarded import GuardedStrategy
+from holdfast.flower._layout import ModelLayout
+from holdfast.flower._replies.validator import ReplyValidator
+from holdfast.flower._strategy import HoldfastStrategy, RageStrategy, RobustStrategy
 from holdfast.flower.redteam import MALFORMED
-from holdfast.flower.replies.validator import ReplyValidator
-from holdfast.flower.strategy import HoldfastStrategy, RageStrategy, RobustStrategy
 
 RULES: dict[str, Aggregator] = {
     "rage-1": Rage(num_byzantine=1),

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from holdfast._linalg.columns import DenseColumns
+from holdfast._linalg.gram import pivoted_gram, squared_norms
+from holdfast._linalg.mixtures import MixedColumns
+from holdfast._linalg.threads import one_blas_thread
 from holdfast.aggregators import RULES
-from holdfast.linalg.columns import DenseColumns
-from holdfast.linalg.gram import pivoted_gram, squared_norms
-from holdfast.linalg.mixtures import MixedColumns
-from holdfast.linalg.threads import one_blas_thread
 
 
 def peak_of_a_gram_pass(number: int, width: int) -> int:

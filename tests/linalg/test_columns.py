@@ -13,10 +13,9 @@ import torch
 from numpy.typing import NDArray
 from tests.linalg.memory import peak_of_a_gram_pass
 
-from holdfast.aggregators import Mean, Rage
-from holdfast.errors import DtypeError, ShapeError
-from holdfast.linalg import columns as columns_module
-from holdfast.linalg.columns import (
+from holdfast._core.rng import stream
+from holdfast._linalg import columns as columns_module
+from holdfast._linalg.columns import (
     SCRATCH_BLOCKS,
     SCRATCH_FLOOR,
     WIDEST_BLOCK,
@@ -25,10 +24,11 @@ from holdfast.linalg.columns import (
     RowColumns,
     subtract,
 )
-from holdfast.linalg.gram import pivoted_gram
-from holdfast.linalg.sources import as_columns
-from holdfast.linalg.threads import one_blas_thread
-from holdfast.rng import stream
+from holdfast._linalg.gram import pivoted_gram
+from holdfast._linalg.sources import as_columns
+from holdfast._linalg.threads import one_blas_thread
+from holdfast.aggregators import Mean, Rage
+from holdfast.errors import DtypeError, ShapeError
 
 Rows = NDArray[np.float32]
 

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 from tests.oracles.rules import gram_matrix, pairwise_squared_distances
 from tests.oracles.saddle import Array
 
+from holdfast._core.rng import stream
+from holdfast._linalg import columns as columns_module
+from holdfast._linalg.columns import SAMPLE_RUNS, SAMPLE_WIDTH, DenseColumns
+from holdfast._linalg.gram import Gram, coordinate_median, pivoted_gram, squared_distances, squared_norms
+from holdfast._linalg.sources import as_columns
+from holdfast._linalg.threads import one_blas_thread
 from holdfast.errors import NoUsableRowError
-from holdfast.linalg import columns as columns_module
-from holdfast.linalg.columns import SAMPLE_RUNS, SAMPLE_WIDTH, DenseColumns
-from holdfast.linalg.gram import Gram, coordinate_median, pivoted_gram, squared_distances, squared_norms
-from holdfast.linalg.sources import as_columns
-from holdfast.linalg.threads import one_blas_thread
-from holdfast.rng import stream
 
 pytestmark = pytest.mark.portable
 

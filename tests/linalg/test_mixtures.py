@@ -16,13 +16,13 @@ from tests.oracles.coordinatewise import trimmed_mean
 from tests.oracles.rules import coordinate_median, gram_matrix, pairwise_squared_distances
 from tests.oracles.saddle import Array
 
+from holdfast._core.rng import stream
+from holdfast._linalg.columns import Columns, DenseColumns, Range
+from holdfast._linalg.gram import gram_with_points, pivoted_gram, squared_distances
+from holdfast._linalg.mixtures import MixedColumns, averages
+from holdfast._linalg.sources import as_columns
+from holdfast._linalg.threads import one_blas_thread
 from holdfast.aggregators import RULES
-from holdfast.linalg.columns import Columns, DenseColumns, Range
-from holdfast.linalg.gram import gram_with_points, pivoted_gram, squared_distances
-from holdfast.linalg.mixtures import MixedColumns, averages
-from holdfast.linalg.sources import as_columns
-from holdfast.linalg.threads import one_blas_thread
-from holdfast.rng import stream
 
 Rows = NDArray[Any]
 ROUNDING = {np.float32: 2e-6, np.float64: 1e-13}

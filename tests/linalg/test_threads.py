@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from holdfast.linalg.threads import _controller, in_order, num_workers, one_blas_thread
+from holdfast._linalg.threads import _controller, in_order, num_workers, one_blas_thread
 
 
 def blas_threads() -> set[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from holdfast.data.base import Dataset
+from holdfast.data._base import Dataset
 from holdfast.models import HalfSquares
 
 LOSS = HalfSquares()

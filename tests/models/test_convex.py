@@ -8,15 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.models.points import dataset as data_set
-from tests.models.points import numbers, points
+from tests.models.points import dataset as data_set, numbers, points
 from tests.oracles.gradients import measured
 
+from holdfast._core.rng import stream
 from holdfast.errors import DataError, ParameterError
 from holdfast.models import LogisticRegression, Quadratic
-from holdfast.models.convex import LogisticProblem, logistic_constants, quadratic_constants
+from holdfast.models._convex import LogisticProblem, logistic_constants, quadratic_constants
 from holdfast.partitions import DirichletPartition, IidPartition, Shares, UnequalPartition
-from holdfast.rng import stream
 
 pytestmark = pytest.mark.portable
 

@@ -13,9 +13,9 @@ from torch import Tensor
 from torch.nn import functional
 
 import holdfast
-from holdfast.models.elementwise import sigmoid
-from holdfast.models.losses import Logistic
-from holdfast.rng import stream
+from holdfast._core.rng import stream
+from holdfast.models._elementwise import sigmoid
+from holdfast.models._losses import Logistic
 
 pytestmark = pytest.mark.portable
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from holdfast.errors import DataError
-from holdfast.models.layout import Layout
+from holdfast.models._layout import Layout
 
 
 def module() -> nn.Module:

@@ -11,7 +11,7 @@ import torch
 from tests.models.points import numbers, points, texts
 from torch import nn
 
-from holdfast.data.base import Dataset
+from holdfast.data._base import Dataset
 from holdfast.errors import DataError, ParameterError, UnknownNameError
 from holdfast.models import (
     MODELS,
@@ -27,10 +27,10 @@ from holdfast.models import (
     ResidualNetwork,
     SoftmaxRegression,
 )
-from holdfast.models.layout import Layout
-from holdfast.partitions.base import Shares
-from holdfast.simulation.engines.loop import LoopEngine
-from holdfast.simulation.local import Chunk, ClientData, LocalSteps, TrainingTask
+from holdfast.models._layout import Layout
+from holdfast.partitions._base import Shares
+from holdfast.simulation._engines.loop import LoopEngine
+from holdfast.simulation._local import Chunk, ClientData, LocalSteps, TrainingTask
 
 VARIANTS: list[tuple[Architecture, Dataset]] = [
     (LogisticRegression(), points(4, num_classes=2)),

@@ -5,17 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tests.models.points import dataset as data_set
-from tests.models.points import points, texts
+from tests.models.points import dataset as data_set, points, texts
 from tests.oracles.gradients import hessian, measured
 
+from holdfast._core.rng import stream
 from holdfast.errors import DataError, ParameterError
 from holdfast.models import LogisticRegression, SoftmaxRegression
-from holdfast.models.convex import logistic_constants
-from holdfast.models.layout import Layout
-from holdfast.models.softmax import SoftmaxProblem, softmax_constants
+from holdfast.models._convex import logistic_constants
+from holdfast.models._layout import Layout
+from holdfast.models._softmax import SoftmaxProblem, softmax_constants
 from holdfast.partitions import DirichletPartition, IidPartition, Shares
-from holdfast.rng import stream
 
 pytestmark = pytest.mark.portable
 

@@ -18,10 +18,10 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.data import Dataset
-from holdfast.models.losses import Loss
+from holdfast.models._losses import Loss
 from holdfast.partitions import Shares
 from holdfast.simulation import RunConfig
-from holdfast.simulation.batches import batches
+from holdfast.simulation._batches import batches
 
 Attacked = Callable[[Tensor], Tensor]
 """What a Byzantine client makes of its own accumulated gradient."""

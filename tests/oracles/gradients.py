@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.func import functional_call
 
-from holdfast.data.base import Dataset
+from holdfast.data._base import Dataset
 from holdfast.models import Architecture
-from holdfast.models.layout import Layout
+from holdfast.models._layout import Layout
 from holdfast.partitions import Shares
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from holdfast.data.base import Dataset
-from holdfast.rng import stream
+from holdfast._core.rng import stream
+from holdfast.data._base import Dataset
 
 
 def labelled(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tests.partitions.points import labelled, numbers, tokens
 
+from holdfast._core.rng import stream
 from holdfast.partitions import (
     DirichletPartition,
     ExtremePartition,
@@ -18,8 +19,7 @@ from holdfast.partitions import (
     UnequalPartition,
     heterogeneity,
 )
-from holdfast.partitions.dealing import apportion, ranks, with_at_least
-from holdfast.rng import stream
+from holdfast.partitions._dealing import apportion, ranks, with_at_least
 
 
 def test_distances_are_those_of_a_literal_loop() -> None:

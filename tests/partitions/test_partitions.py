@@ -10,7 +10,8 @@ import pytest
 import tomli_w
 from tests.partitions.points import labelled, numbers, tokens
 
-from holdfast.data.base import Dataset
+from holdfast._core.rng import stream
+from holdfast.data._base import Dataset
 from holdfast.errors import DataError, ParameterError, UnknownNameError
 from holdfast.partitions import (
     PARTITIONS,
@@ -26,7 +27,6 @@ from holdfast.partitions import (
     UnequalPartition,
     heterogeneity,
 )
-from holdfast.rng import stream
 
 OWNERS = np.sort(stream(0, "owners").integers(0, 40, 1000))
 VARIANTS: list[Partition] = [

@@ -9,9 +9,9 @@ from typing import Any
 from holdfast.aggregators import Rage
 from holdfast.attacks import FixedMembers, SignFlip
 from holdfast.partitions import IidPartition
-from holdfast.runs.files import seal_config
-from holdfast.server.folder import RunFolder
-from holdfast.server.record import RoundRecord
+from holdfast.runs._files import seal_config
+from holdfast.server._folder import RunFolder
+from holdfast.server._record import RoundRecord
 from holdfast.simulation import RunConfig
 
 

@@ -7,11 +7,11 @@ import pytest
 from tests.sweeps.runs.grids import BASE, result
 
 from holdfast.errors import CorruptRunError
-from holdfast.reports.comparison_tables import ranking_table
-from holdfast.reports.comparisons import comparison_report
+from holdfast.reports._comparison_tables import ranking_table
+from holdfast.reports._comparisons import comparison_report
 from holdfast.reports.panels import HeatMap, Lines, Panel, Report, Table, Text
-from holdfast.sweeps.runs.ranking import ranking
-from holdfast.sweeps.runs.results import CellState, Result, write_results
+from holdfast.sweeps.runs._ranking import ranking
+from holdfast.sweeps.runs._results import CellState, Result, write_results
 
 GRID = f"""
 title = "Mine"

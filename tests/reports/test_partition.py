@@ -11,10 +11,10 @@ from tests.reports.made import folder, four
 from holdfast.attacks import FixedMembers
 from holdfast.data import DATASETS
 from holdfast.partitions import IidPartition
+from holdfast.reports._sections.partition import partition
+from holdfast.reports._thinning import PanelLimits
 from holdfast.reports.panels import Bars
-from holdfast.reports.sections.partition import partition
-from holdfast.reports.thinning import PanelLimits
-from holdfast.server.history import RunHistory
+from holdfast.server._history import RunHistory
 
 
 def history(path: Path, **changes: Any) -> RunHistory:

@@ -9,7 +9,7 @@ from tests.reports.made import folder, four
 
 import holdfast
 from holdfast.errors import CorruptRunError
-from holdfast.reports.report import gather
+from holdfast.reports._report import gather
 
 
 @pytest.fixture

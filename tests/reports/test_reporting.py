@@ -16,12 +16,12 @@ from holdfast.aggregators import Mean, Rage
 from holdfast.attacks import FractionMembers, SignFlip
 from holdfast.errors import ParameterError
 from holdfast.partitions import DirichletPartition
+from holdfast.reports._render.csv import write_tables
+from holdfast.reports._render.image import picture_of, write_pictures
+from holdfast.reports._reporting import report_of
 from holdfast.reports.panels import Bars, HeatMap, Lines, Report, Table, Text
-from holdfast.reports.render.csv import write_tables
-from holdfast.reports.render.image import picture_of, write_pictures
-from holdfast.reports.reporting import report_of
 from holdfast.runs import Run
-from holdfast.server.history import RunHistory
+from holdfast.server._history import RunHistory
 from holdfast.simulation import RunConfig
 
 NAME = "<script>alert(1)</script>&$x$"

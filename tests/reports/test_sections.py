@@ -12,21 +12,21 @@ from tests.reports.made import folder, four
 
 from holdfast.aggregators import Mean, Rage
 from holdfast.attacks import SignFlip, Sleeper
+from holdfast.reports._sections.certificate import broken_rounds, certificate
+from holdfast.reports._sections.clients import chosen_clients, clients
+from holdfast.reports._sections.configuration import configuration
+from holdfast.reports._sections.filtering import filtering
+from holdfast.reports._sections.guarantee import guarantee
+from holdfast.reports._sections.learning import learning
+from holdfast.reports._sections.partition import partition
+from holdfast.reports._sections.phrases import client_names, run_names
+from holdfast.reports._sections.reproduce import reproduce
+from holdfast.reports._sections.timing import timing
+from holdfast.reports._sections.verdict import headlines, side_by_side, verdict
+from holdfast.reports._thinning import PanelLimits
 from holdfast.reports.panels import Bars, Code, HeatMap, Lines, Panel, Section, Series, Table, Text, Tone
-from holdfast.reports.sections.certificate import broken_rounds, certificate
-from holdfast.reports.sections.clients import chosen_clients, clients
-from holdfast.reports.sections.configuration import configuration
-from holdfast.reports.sections.filtering import filtering
-from holdfast.reports.sections.guarantee import guarantee
-from holdfast.reports.sections.learning import learning
-from holdfast.reports.sections.partition import partition
-from holdfast.reports.sections.phrases import client_names, run_names
-from holdfast.reports.sections.reproduce import reproduce
-from holdfast.reports.sections.timing import timing
-from holdfast.reports.sections.verdict import headlines, side_by_side, verdict
-from holdfast.reports.thinning import PanelLimits
-from holdfast.server.history import RunHistory
-from holdfast.server.record import RoundRecord
+from holdfast.server._history import RunHistory
+from holdfast.server._record import RoundRecord
 from holdfast.simulation import Evaluation
 
 Kind = TypeVar("Kind", bound=Panel)

@@ -11,9 +11,9 @@ from tests.certification.small import convex, played
 from holdfast.aggregators import Median
 from holdfast.certification import Certification, certify
 from holdfast.errors import ParameterError
+from holdfast.reports._render.image import write_picture
+from holdfast.reports._sections.theory import bound_panel, filter_panel
 from holdfast.reports.panels import Lines
-from holdfast.reports.render.image import write_picture
-from holdfast.reports.sections.theory import bound_panel, filter_panel
 from holdfast.runs import Run
 
 pytest.importorskip("matplotlib")

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import sklearn.datasets  # noqa: F401  loaded once for all
 
-import holdfast.runs.run  # noqa: F401  loaded once for all
-from holdfast.cli import main
+import holdfast.runs._run  # noqa: F401  loaded once for all
+from holdfast._cli import main
 
 
 def play(folder: Path, rounds: int | None, seconds: float, arguments: list[str]) -> int:

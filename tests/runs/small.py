@@ -6,14 +6,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from tests.simulation.small import classes
-from tests.simulation.small import config as small_config
+from tests.simulation.small import classes, config as small_config
 
 from holdfast.aggregators import CenteredClipping
 from holdfast.attacks import FractionMembers, Mimic
 from holdfast.models import ImportedModel
 from holdfast.runs import Run
-from holdfast.server.folder import RunFolder
+from holdfast.server._folder import RunFolder
 from holdfast.simulation import ClientOptions, RunConfig, ServerOptions
 
 ROUNDS = 5

@@ -14,9 +14,9 @@ from holdfast.attacks import FixedMembers, FractionMembers, SignFlip
 from holdfast.errors import ParameterError
 from holdfast.models import Quadratic
 from holdfast.partitions import ExtremePartition, IidPartition, UnequalPartition
-from holdfast.runs.check import CheckReport, check
+from holdfast.runs._check import CheckReport, check
 from holdfast.simulation import ClientOptions, Evaluation, RunConfig, ServerOptions
-from holdfast.simulation.cohorts import ListedCohorts, RoundRobinCohorts
+from holdfast.simulation._cohorts import ListedCohorts, RoundRobinCohorts
 
 
 def looked_at(**changes: Any) -> CheckReport:

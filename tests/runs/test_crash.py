@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from holdfast.durable import sole_holder
-from holdfast.rng import stream
-from holdfast.server.comparison import same_results
-from holdfast.server.folder import RunFolder
+from holdfast._core.durable import sole_holder
+from holdfast._core.rng import stream
+from holdfast.server._comparison import same_results
+from holdfast.server._folder import RunFolder
 
 ROOT = Path(__file__).parents[2]
 KILLS, ROUNDS, LONGEST_DELAY = 20, 60, 0.05

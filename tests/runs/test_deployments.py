@@ -10,7 +10,7 @@ from tests.deployments import configured, deployment, remote_config
 
 from holdfast.errors import CorruptRunError, MissingDataError, RunError
 from holdfast.runs import Run, config_of, is_deployment
-from holdfast.server.folder import RunFolder
+from holdfast.server._folder import RunFolder
 
 
 def test_the_configuration_comes_back_and_its_seal_is_whole(tmp_path: Path) -> None:

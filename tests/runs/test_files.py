@@ -14,9 +14,9 @@ from holdfast.aggregators import Krum, NearestNeighborMixing, Rage
 from holdfast.attacks import SignFlip, Sleeper
 from holdfast.errors import ParameterError, UnknownNameError
 from holdfast.runs import config_from_toml, config_to_toml, read_config, template
-from holdfast.runs.files import parse_assignment, provenance
+from holdfast.runs._files import parse_assignment, provenance
 from holdfast.simulation import ClientOptions, RunConfig
-from holdfast.simulation.tables import NAMED
+from holdfast.simulation._tables import NAMED
 
 OPTION_TABLES = {"[client]", "[server]", "[evaluation]"}
 CHANGED = RunConfig(

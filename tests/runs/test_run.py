@@ -17,9 +17,9 @@ from holdfast.data import LogisticPoints
 from holdfast.errors import CorruptRunError, MissingDataError, ParameterError, RunError
 from holdfast.models import SoftmaxRegression
 from holdfast.runs import Run
-from holdfast.runs.files import part_of_configuration
-from holdfast.server.comparison import same_results
-from holdfast.server.folder import RunFolder
+from holdfast.runs._files import part_of_configuration
+from holdfast.server._comparison import same_results
+from holdfast.server._folder import RunFolder
 from holdfast.simulation import Evaluation, Federation, RunConfig
 
 

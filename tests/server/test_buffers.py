@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 from torch import Tensor
 
-from holdfast.server.buffers import median_buffers, median_counters, variance_columns
+from holdfast.server._buffers import median_buffers, median_counters, variance_columns
 
 
 def medians(rows: list[list[float]] | Tensor, before: list[float], variances: list[bool] | None = None) -> list[float]:

@@ -5,13 +5,12 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from torch import Tensor
 
 from holdfast.errors import CorruptRunError, ParameterError
-from holdfast.server.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from holdfast.server.tensors import from_bytes, to_bytes
+from holdfast.server._checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from holdfast.server._tensors import from_bytes, to_bytes
 
 
 def tensors() -> dict[str, Tensor]:

@@ -14,10 +14,10 @@ import torch
 from tests.server.toy import go_on, in_child, kill_at_line, toy_round, toy_run, write_round
 
 from holdfast.errors import RunError
-from holdfast.server.checkpoint import Checkpoint
-from holdfast.server.comparison import same_results
-from holdfast.server.folder import RunFolder
-from holdfast.server.record import RoundRecord
+from holdfast.server._checkpoint import Checkpoint
+from holdfast.server._comparison import same_results
+from holdfast.server._folder import RunFolder
+from holdfast.server._record import RoundRecord
 
 ROUNDS = 4
 

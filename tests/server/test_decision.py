@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from holdfast._core.rng import stream
 from holdfast.aggregators import (
     Aggregation,
     Aggregator,
@@ -18,9 +19,8 @@ from holdfast.aggregators import (
     ServerView,
     SmallestSpread,
 )
-from holdfast.rng import stream
-from holdfast.server.decision import Skipped, decide, decision_fields
-from holdfast.server.record import RoundRecord
+from holdfast.server._decision import Skipped, decide, decision_fields
+from holdfast.server._record import RoundRecord
 
 NAMES = tuple("abcdefghij")
 

@@ -13,8 +13,8 @@ from safetensors.torch import load_file
 from tests.server.toy import go_on, in_child, toy_record, toy_run
 
 from holdfast.errors import CorruptRunError, ParameterError, RunError
-from holdfast.server.checkpoint import Checkpoint
-from holdfast.server.folder import RunFolder
+from holdfast.server._checkpoint import Checkpoint
+from holdfast.server._folder import RunFolder
 
 
 def test_a_run_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -252,5 +252,5 @@ def test_a_long_run_is_read_line_by_line(tmp_path: Path) -> None:
 
 
 def test_run_folders_are_read_without_torch() -> None:
-    code = "import sys, holdfast.server.comparison, holdfast.server.history; sys.exit('torch' in sys.modules)"
+    code = "import sys, holdfast.server._comparison, holdfast.server._history; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0  # noqa: S603

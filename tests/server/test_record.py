@@ -5,7 +5,7 @@ import json
 import pytest
 
 from holdfast.errors import CorruptRunError
-from holdfast.server.record import RoundRecord
+from holdfast.server._record import RoundRecord
 
 
 def record() -> RoundRecord:

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from holdfast.aggregators import Aggregation, Aggregator, FlTrust, Mean, Rage, Zeno
-from holdfast.server.buffers import variance_columns
-from holdfast.server.decision import Skipped
-from holdfast.server.round import Received, Server, round_record
-from holdfast.server.state import ServerState
+from holdfast.server._buffers import variance_columns
+from holdfast.server._decision import Skipped
+from holdfast.server._round import Received, Server, round_record
+from holdfast.server._state import ServerState
 
 ROWS = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
 VARIANCES = variance_columns([("running_mean", 1)])

@@ -9,9 +9,9 @@ import torch
 from tests.server.toy import toy_run
 
 from holdfast.errors import CorruptRunError, ParameterError, RunError
-from holdfast.server.folder import RunFolder
-from holdfast.server.snapshots import Snapshot, drop_beyond, numbers
-from holdfast.server.tensors import to_bytes
+from holdfast.server._folder import RunFolder
+from holdfast.server._snapshots import Snapshot, drop_beyond, numbers
+from holdfast.server._tensors import to_bytes
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from holdfast.errors import CorruptRunError
-from holdfast.server.checkpoint import Checkpoint
-from holdfast.server.state import ServerState
+from holdfast.server._checkpoint import Checkpoint
+from holdfast.server._state import ServerState
 
 
 def state(*, velocity: bool = True) -> ServerState:

@@ -15,12 +15,12 @@ from typing import Any
 
 import torch
 
-from holdfast.server.checkpoint import Checkpoint
-from holdfast.server.folder import RunFolder
-from holdfast.server.record import RoundRecord
-from holdfast.server.snapshots import Snapshot
+from holdfast.server._checkpoint import Checkpoint
+from holdfast.server._folder import RunFolder
+from holdfast.server._record import RoundRecord
+from holdfast.server._snapshots import Snapshot
 
-WATCHED = ("server/folder.py", "server/checkpoint.py", "server/snapshots.py", "holdfast/durable.py")
+WATCHED = ("server/_folder.py", "server/_checkpoint.py", "server/_snapshots.py", "holdfast/_core/durable.py")
 """The files between whose lines a child is killed."""
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar, final
 import torch
 
 from holdfast.attacks import AdversaryView, Attack, Forged, Knowledge
-from holdfast.attacks.base import same_for_all, sent_by_all
+from holdfast.attacks._base import same_for_all, sent_by_all
 
 
 @final

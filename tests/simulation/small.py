@@ -8,13 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from holdfast._core.rng import stream
 from holdfast.aggregators import Mean
 from holdfast.data import Dataset
 from holdfast.models import SoftmaxRegression
 from holdfast.partitions import IidPartition
-from holdfast.rng import stream
-from holdfast.server.record import RoundRecord
-from holdfast.server.state import ServerState
+from holdfast.server._record import RoundRecord
+from holdfast.server._state import ServerState
 from holdfast.simulation import Federation, RunConfig
 
 Played = tuple[list[ServerState], list[RoundRecord]]

@@ -14,6 +14,7 @@ import torch
 from tests.simulation.attackers import Copycat, Counter
 from tests.simulation.small import bits, classes, config, played
 
+from holdfast._linalg.columns import Columns
 from holdfast.aggregators import (
     Aggregation,
     Aggregator,
@@ -46,9 +47,8 @@ from holdfast.attacks import (
     Zero,
 )
 from holdfast.data import Dataset
-from holdfast.linalg.columns import Columns
 from holdfast.simulation import ClientOptions, Federation, RunConfig, ServerOptions
-from holdfast.simulation.cohorts import ListedCohorts
+from holdfast.simulation._cohorts import ListedCohorts
 
 EVERYBODY = ListedCohorts(rounds=(tuple(range(12)),))
 

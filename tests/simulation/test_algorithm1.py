@@ -14,7 +14,7 @@ from holdfast.aggregators import Aggregator, Mean, Rage
 from holdfast.attacks import FractionMembers, SignFlip
 from holdfast.data import LogisticPoints, QuadraticPoints
 from holdfast.models import Architecture, LogisticRegression, MultilayerPerceptron, Quadratic, SoftmaxRegression
-from holdfast.models.convex import LogisticProblem, quadratic_constants
+from holdfast.models._convex import LogisticProblem, quadratic_constants
 from holdfast.partitions import IidPartition, NaturalPartition, UnequalPartition
 from holdfast.simulation import Federation, RunConfig
 

@@ -15,7 +15,7 @@ from holdfast.attacks import ClassFlip, FractionMembers, LabelFlip, Optimal, Sig
 from holdfast.errors import CohortTooSmallError, ParameterError
 from holdfast.models import Quadratic
 from holdfast.simulation import ClientOptions, Evaluation, Federation, RunConfig, ServerOptions
-from holdfast.simulation.schedules import ExponentialSchedule
+from holdfast.simulation._schedules import ExponentialSchedule
 
 
 def test_total_steps_are_rounds_times_local_steps() -> None:

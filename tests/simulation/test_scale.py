@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from tests.simulation.small import config
 
+from holdfast._core.rng import stream
 from holdfast.aggregators import Mean
 from holdfast.attacks import ChangingMembers, SignFlip
 from holdfast.data import Dataset
 from holdfast.models import LogisticRegression
 from holdfast.partitions import IidPartition
-from holdfast.rng import stream
 from holdfast.simulation import Evaluation, Federation
 
 MILLION = 1_000_000

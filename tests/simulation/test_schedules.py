@@ -9,7 +9,7 @@ import torch
 from tests.simulation.small import config, played
 
 from holdfast.errors import ParameterError
-from holdfast.simulation.schedules import (
+from holdfast.simulation._schedules import (
     ConstantSchedule,
     CosineSchedule,
     ExponentialSchedule,

@@ -11,7 +11,7 @@ import tomli_w
 
 from holdfast.errors import ParameterError, UnknownNameError
 from holdfast.simulation import RunConfig, config_from_table, config_table
-from holdfast.simulation.tables import NAMED
+from holdfast.simulation._tables import NAMED
 
 
 def everything() -> Iterator[tuple[str, str]]:

@@ -14,11 +14,11 @@ import pytest
 import torch
 from tests.simulation.small import classes, config, played, same_bits
 
+from holdfast._linalg import threads
 from holdfast.aggregators import Rage
 from holdfast.attacks import FractionMembers, LabelFlip
 from holdfast.data import LogisticPoints
 from holdfast.errors import ParameterError, RunError
-from holdfast.linalg import threads
 from holdfast.models import (
     Architecture,
     ConvolutionalNetwork,
@@ -29,7 +29,7 @@ from holdfast.models import (
 )
 from holdfast.partitions import IidPartition, UnequalPartition
 from holdfast.simulation import ClientOptions, Federation
-from holdfast.simulation.worker_pool import WorkerPool, _shared, _work
+from holdfast.simulation._worker_pool import WorkerPool, _shared, _work
 
 FAILING = ImportedModel(factory="tests.simulation.modules:Failing")
 DROPPING = ImportedModel(factory="tests.simulation.modules:dropping")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import ParameterError
-from holdfast.sweeps.pool import Failure, ThisProcess, WorkerProcesses
+from holdfast.sweeps._pool import Failure, ThisProcess, WorkerProcesses
 
 
 def double(task: int) -> int:

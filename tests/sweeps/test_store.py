@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import ParameterError, RunError
-from holdfast.sweeps.store import append_rows, key_of, open_lines, read_rows, sole_writer
+from holdfast.sweeps._store import append_rows, key_of, open_lines, read_rows, sole_writer
 
 
 def test_the_identity_of_a_trial_is_that_of_the_results_on_disk() -> None:

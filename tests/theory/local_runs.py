@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.rng import stream
+from holdfast._core.rng import stream
 from holdfast.theory.sharp import Vector
 
 Matrix = NDArray[np.float64]

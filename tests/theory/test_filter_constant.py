@@ -14,7 +14,7 @@ from benchmarks.theory.cases import Case
 from tests.theory.problems import LABELS, QUADRATIC, SEARCHING, Mode
 
 from holdfast.aggregators import Mean
-from holdfast.aggregators.rage.constants import filter_constant
+from holdfast.aggregators._rage.constants import filter_constant
 from holdfast.attacks import ATTACKS
 from holdfast.simulation import Evaluation, Federation
 

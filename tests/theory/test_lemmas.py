@@ -13,7 +13,7 @@ from tests.theory.local_runs import Clients, Matrix, Walk, alike_curvatures, rou
 from tests.theory.problems import LOCAL_STEPS, mean_and_error
 
 from holdfast.aggregators import Rage
-from holdfast.aggregators.rage.constants import filter_constant
+from holdfast.aggregators._rage.constants import filter_constant
 from holdfast.attacks import ATTACKS, AdversaryView, Attack
 from holdfast.theory import paper, sharp
 

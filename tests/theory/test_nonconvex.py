@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from holdfast.aggregators import Aggregator, Mean, Rage
 from holdfast.attacks import ATTACKS, FractionMembers
 from holdfast.data import Dataset
-from holdfast.data.synthetic import LogisticPoints, QuadraticPoints
+from holdfast.data._synthetic import LogisticPoints, QuadraticPoints
 from holdfast.models import Architecture, MultilayerPerceptron
-from holdfast.models.losses import Loss
+from holdfast.models._losses import Loss
 from holdfast.partitions import NaturalPartition
 from holdfast.simulation import Federation, RunConfig
 from holdfast.theory import Guarantee, Problem, Protocol, guarantees

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy.stats import binom
 
 from holdfast.errors import ParameterError
 from holdfast.theory import Problem, Protocol, paper
+from holdfast.theory._statements import expected, likely, papers
 from holdfast.theory.planner import (
     Answer,
     Theorem,
@@ -25,7 +25,6 @@ from holdfast.theory.planner import (
     sampled_cohort,
 )
 from holdfast.theory.sampling import fraction_excess_probability, run_excess_probability
-from holdfast.theory.statements import expected, likely, papers
 
 pytestmark = pytest.mark.portable
 

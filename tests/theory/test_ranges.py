@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import ParameterError
-from holdfast.theory.ranges import (
+from holdfast._core.ranges import (
     check_cohort,
     check_curvatures,
     check_not_negative,
@@ -19,6 +18,7 @@ from holdfast.theory.ranges import (
     check_synchronised,
     check_whole,
 )
+from holdfast.errors import ParameterError
 
 
 def test_what_is_allowed_comes_back_as_a_plain_number() -> None:

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
+from holdfast._core.rng import stream
 from holdfast.errors import ParameterError
-from holdfast.rng import stream
 from holdfast.theory.sampling import (
     excess_probability,
     fraction_excess_probability,

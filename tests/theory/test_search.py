@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from holdfast.theory.search import first_holding, first_of_all, last_holding
+from holdfast.theory._search import first_holding, first_of_all, last_holding
 
 
 @given(st.integers(0, 2**53), st.integers(0, 2**53))

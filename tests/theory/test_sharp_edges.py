@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.errors import ParameterError
 from holdfast.theory import Problem, Protocol, guarantees, sharp
-from holdfast.theory.statements import expected, papers
+from holdfast.theory._statements import expected, papers
 
 pytestmark = pytest.mark.portable
 

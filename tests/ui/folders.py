@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from holdfast.rng import stream
-from holdfast.server.folder import RunFolder
-from holdfast.server.record import RoundRecord
+from holdfast._core.rng import stream
+from holdfast.server._folder import RunFolder
+from holdfast.server._record import RoundRecord
 
 CONFIG = """
 rounds = {rounds}

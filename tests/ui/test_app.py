@@ -9,11 +9,11 @@ import pytest
 from tests.ui.folders import append, begun, played, record
 from tests.ui.visits import app_over, visit
 
-from holdfast.server.history import files
-from holdfast.server.history.files import LARGEST
-from holdfast.ui.assets import OWN, PLOTLY, SHARED
-from holdfast.ui.catalogue import id_of
-from holdfast.ui.views import MOST_COMPARED
+from holdfast._ui.assets import OWN, PLOTLY, SHARED
+from holdfast._ui.catalogue import id_of
+from holdfast._ui.views import MOST_COMPARED
+from holdfast.server._history import files
+from holdfast.server._history.files import LARGEST
 
 
 @pytest.mark.parametrize("path", ["/", "/run/whatever", "/compare?runs=a,b"])

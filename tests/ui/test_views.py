@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from tests.ui.folders import append, played
 
+from holdfast._ui import views
+from holdfast._ui.catalogue import Catalogue, id_of
+from holdfast._ui.recent import Recent
+from holdfast._ui.showing import live_report
+from holdfast._ui.views import PageSnapshot, Views
 from holdfast.reports.panels import Report
-from holdfast.server.history import RunHistory
-from holdfast.ui import views
-from holdfast.ui.catalogue import Catalogue, id_of
-from holdfast.ui.recent import Recent
-from holdfast.ui.showing import live_report
-from holdfast.ui.views import PageSnapshot, Views
+from holdfast.server._history import RunHistory
 
 
 def watched(folder: Path) -> Views:

@@ -1,8 +1,8 @@
 """Runs against the theorems: what is guaranteed before a run, and whether it held after it."""
 
-from holdfast.certification.certify import Certification, certify
-from holdfast.certification.plan import Plan, PlanRequest, plan, plan_numbers
-from holdfast.certification.verdicts import Outcome, Subject, Verdict
+from holdfast.certification._certify import Certification, certify
+from holdfast.certification._plan import Plan, PlanRequest, plan, plan_numbers
+from holdfast.certification._verdicts import Outcome, Subject, Verdict
 
 __all__ = [
     "Certification",

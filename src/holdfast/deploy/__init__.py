@@ -1,12 +1,12 @@
 """SuperLink and SuperNodes on one machine: started, watched and stopped. Flower's commands are run, never imported."""
 
-from holdfast.deploy.environment import missing_flower
+from holdfast.deploy._environment import missing_flower
 
 try:
-    from holdfast.deploy.certificates import Certificates, make_certificates, make_node_key
-    from holdfast.deploy.deployment import DeploymentStatus, LocalDeployment, NodeStatus
-    from holdfast.deploy.services import ServerApp, ServerService, Service, SuperNode
-    from holdfast.deploy.submission import RunStatus, SubmittedRun
+    from holdfast.deploy._certificates import Certificates, make_certificates, make_node_key
+    from holdfast.deploy._deployment import DeploymentStatus, LocalDeployment, NodeStatus
+    from holdfast.deploy._services import ServerApp, ServerService, Service, SuperNode
+    from holdfast.deploy._submission import RunStatus, SubmittedRun
 except ModuleNotFoundError as error:
     raise missing_flower(str(error.name)) from error
 

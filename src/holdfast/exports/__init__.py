@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.exports.mlflow import to_mlflow
-from holdfast.exports.tensorboard import to_tensorboard
+from holdfast.exports._mlflow import to_mlflow
+from holdfast.exports._tensorboard import to_tensorboard
 
 __all__ = ["to_mlflow", "to_tensorboard"]

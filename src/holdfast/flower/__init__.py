@@ -14,9 +14,9 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from holdfast.flower.faults import Fault
-    from holdfast.flower.guarded import GuardedStrategy
-    from holdfast.flower.strategy import HoldfastStrategy, RageStrategy, RobustStrategy
+    from holdfast.flower._faults import Fault
+    from holdfast.flower._guarded import GuardedStrategy
+    from holdfast.flower._strategy import HoldfastStrategy, RageStrategy, RobustStrategy
 
 if find_spec("flwr") is None:
     raise ModuleNotFoundError("holdfast.flower needs Flower, get it with: pip install 'holdfast[flower]'", name="flwr")

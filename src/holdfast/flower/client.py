@@ -39,8 +39,8 @@ from pydantic import BeforeValidator, Field
 from torch import Tensor, nn
 from torch.nn import functional
 
+from holdfast._core.values import ValueObject, real_number, whole_number
 from holdfast.errors import ParameterError
-from holdfast.values import ValueObject, real_number, whole_number
 
 Batch = tuple[Tensor, Tensor]
 """Features and labels."""
@@ -250,7 +250,7 @@ class SeededBatches:
         return self._draw(steps, size, _whole(config, "seed", 0, _LARGEST), _whole(config, "round", 0, _LARGEST))
 
     def _draw(self, steps: int, size: int, seed: int, round: int) -> Iterator[Batch]:
-        from holdfast.simulation.batches import batches as drawn
+        from holdfast.simulation._batches import batches as drawn
 
         points = len(self.labels)
         if steps * points > _MOST_DRAWS:

@@ -1,20 +1,22 @@
 """Models and losses."""
 
-from holdfast.models.base import Architecture as Architecture
-from holdfast.models.convolutional import ConvolutionalNetwork as ConvolutionalNetwork
-from holdfast.models.convolutional import ResidualNetwork as ResidualNetwork
-from holdfast.models.imported import ImportedModel as ImportedModel
-from holdfast.models.linear import LogisticRegression as LogisticRegression
-from holdfast.models.linear import SoftmaxRegression as SoftmaxRegression
-from holdfast.models.losses import LOSSES as LOSSES
-from holdfast.models.losses import CrossEntropy as CrossEntropy
-from holdfast.models.losses import HalfNorm as HalfNorm
-from holdfast.models.losses import HalfSquares as HalfSquares
-from holdfast.models.losses import Logistic as Logistic
-from holdfast.models.losses import Loss as Loss
-from holdfast.models.perceptron import MultilayerPerceptron as MultilayerPerceptron
-from holdfast.models.quadratic import Quadratic as Quadratic
-from holdfast.models.recurrent import GatedRecurrent as GatedRecurrent
-from holdfast.models.recurrent import LongShortTermMemory as LongShortTermMemory
-from holdfast.models.registry import MODELS as MODELS
-from holdfast.models.remote import RemoteModel as RemoteModel
+from holdfast.models._base import Architecture as Architecture
+from holdfast.models._convolutional import (
+    ConvolutionalNetwork as ConvolutionalNetwork,
+    ResidualNetwork as ResidualNetwork,
+)
+from holdfast.models._imported import ImportedModel as ImportedModel
+from holdfast.models._linear import LogisticRegression as LogisticRegression, SoftmaxRegression as SoftmaxRegression
+from holdfast.models._losses import (
+    LOSSES as LOSSES,
+    CrossEntropy as CrossEntropy,
+    HalfNorm as HalfNorm,
+    HalfSquares as HalfSquares,
+    Logistic as Logistic,
+    Loss as Loss,
+)
+from holdfast.models._perceptron import MultilayerPerceptron as MultilayerPerceptron
+from holdfast.models._quadratic import Quadratic as Quadratic
+from holdfast.models._recurrent import GatedRecurrent as GatedRecurrent, LongShortTermMemory as LongShortTermMemory
+from holdfast.models._registry import MODELS as MODELS
+from holdfast.models._remote import RemoteModel as RemoteModel

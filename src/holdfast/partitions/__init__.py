@@ -1,15 +1,17 @@
 """How training points are dealt out to clients."""
 
-from holdfast.partitions.base import Partition as Partition
-from holdfast.partitions.base import Shares as Shares
-from holdfast.partitions.by_label import ExtremePartition as ExtremePartition
-from holdfast.partitions.by_label import ShardsPartition as ShardsPartition
-from holdfast.partitions.by_label import SimilarityPartition as SimilarityPartition
-from holdfast.partitions.dirichlet import DirichletPartition as DirichletPartition
-from holdfast.partitions.heterogeneity import Heterogeneity as Heterogeneity
-from holdfast.partitions.heterogeneity import heterogeneity as heterogeneity
-from holdfast.partitions.registry import PARTITIONS as PARTITIONS
-from holdfast.partitions.remote import RemotePartition as RemotePartition
-from holdfast.partitions.simple import IidPartition as IidPartition
-from holdfast.partitions.simple import NaturalPartition as NaturalPartition
-from holdfast.partitions.simple import UnequalPartition as UnequalPartition
+from holdfast.partitions._base import Partition as Partition, Shares as Shares
+from holdfast.partitions._by_label import (
+    ExtremePartition as ExtremePartition,
+    ShardsPartition as ShardsPartition,
+    SimilarityPartition as SimilarityPartition,
+)
+from holdfast.partitions._dirichlet import DirichletPartition as DirichletPartition
+from holdfast.partitions._heterogeneity import Heterogeneity as Heterogeneity, heterogeneity as heterogeneity
+from holdfast.partitions._registry import PARTITIONS as PARTITIONS
+from holdfast.partitions._remote import RemotePartition as RemotePartition
+from holdfast.partitions._simple import (
+    IidPartition as IidPartition,
+    NaturalPartition as NaturalPartition,
+    UnequalPartition as UnequalPartition,
+)

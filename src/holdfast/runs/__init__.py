@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from holdfast.runs.deployments import is_deployment
-from holdfast.runs.files import config_from_toml, config_to_toml, read_config, template
-from holdfast.runs.run import Run, config_of
+from holdfast.runs._deployments import is_deployment
+from holdfast.runs._files import config_from_toml, config_to_toml, read_config, template
+from holdfast.runs._run import Run, config_of
 
 __all__ = [
     "Run",

@@ -10,9 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from holdfast.simulation.config import ClientOptions, Evaluation, RunConfig, ServerOptions
-    from holdfast.simulation.federation import Federation
-    from holdfast.simulation.tables import config_from_table, config_table
+    from holdfast.simulation._config import ClientOptions, Evaluation, RunConfig, ServerOptions
+    from holdfast.simulation._federation import Federation
+    from holdfast.simulation._tables import config_from_table, config_table
 
 _PLACES = {
     "ClientOptions": "config",

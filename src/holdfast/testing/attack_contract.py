@@ -16,12 +16,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from holdfast._core.rng import stream
 from holdfast.aggregators import Aggregator, GeometricMedian, ServerView
-from holdfast.attacks.base import Attack, Forged
-from holdfast.attacks.simple import BadNumbers
-from holdfast.attacks.view import EVERYTHING, AdversaryView, Knowledge
+from holdfast.attacks._base import Attack, Forged
+from holdfast.attacks._simple import BadNumbers
+from holdfast.attacks._view import EVERYTHING, AdversaryView, Knowledge
 from holdfast.errors import MissingKnowledgeError
-from holdfast.rng import stream
 from holdfast.testing.contract import expect
 
 AttackCheck = Callable[[Attack, AdversaryView], None]

@@ -21,7 +21,7 @@ from torch import Tensor
 from holdfast.aggregators import Aggregation, Aggregator, Claim, ServerView, Stop
 from holdfast.attacks import Spread
 from holdfast.errors import DtypeError, InputError, NoUsableRowError, ShapeError
-from holdfast.sweeps.matrices.populations import scene
+from holdfast.sweeps.matrices._populations import scene
 
 Check = Callable[[Aggregator, Tensor], None]
 

@@ -8,8 +8,8 @@ estimate   measuring L, μ, σ², κ² and σ₀ on data and models
 
 from __future__ import annotations
 
-from holdfast.theory.guarantee import Condition, Guarantee
-from holdfast.theory.problem import Problem, Protocol
-from holdfast.theory.statements import guarantees
+from holdfast.theory._guarantee import Condition, Guarantee
+from holdfast.theory._problem import Problem, Protocol
+from holdfast.theory._statements import guarantees
 
 __all__ = ["Condition", "Guarantee", "Problem", "Protocol", "guarantees"]

@@ -16,13 +16,13 @@ from typing import Any, final
 
 import numpy as np
 
+from holdfast._core.ranges import check_positive, check_probability, check_whole
 from holdfast.errors import ParameterError
 from holdfast.theory import sampling
-from holdfast.theory.guarantee import Guarantee
-from holdfast.theory.paper.concentration import concentration_failure
-from holdfast.theory.problem import Problem, Protocol
-from holdfast.theory.ranges import check_positive, check_probability, check_whole
-from holdfast.theory.search import first_holding, first_of_all, last_holding
+from holdfast.theory._guarantee import Guarantee
+from holdfast.theory._problem import Problem, Protocol
+from holdfast.theory._search import first_holding, first_of_all, last_holding
+from holdfast.theory.paper._concentration import concentration_failure
 
 Theorem = Callable[[Problem, Protocol], Guarantee]
 """What is guaranteed of a problem that is solved by a protocol."""
@@ -74,7 +74,7 @@ def most_byzantine(
     uniformly, and the number is the largest for which in all rounds of the protocol together the probability of more
     Byzantine updates than tolerated is at most `failure`.
 
-    >>> from holdfast.theory.statements import papers
+    >>> from holdfast.theory._statements import papers
     >>> problem = Problem(smoothness=1.0, gradient_variance=0.0, dissimilarity=0.1, gap=1.0)
     >>> protocol = Protocol(num_clients=1_000, cohort_size=100, assumed_byzantine=0, lr=0.1, rounds=100)
     >>> most_byzantine(problem, protocol, theorem=papers).value

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from holdfast._core.ranges import check_probability, check_share, check_whole
 from holdfast.errors import ParameterError
-from holdfast.theory.ranges import check_probability, check_share, check_whole
-from holdfast.theory.search import first_of_all, last_holding
+from holdfast.theory._search import first_of_all, last_holding
 
 _MOST_CLIENTS = 1_000_000_000
 """Above it the hypergeometric law is not known to be evaluated accurately."""

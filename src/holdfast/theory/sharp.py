@@ -22,8 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv
 
-from holdfast.errors import ParameterError
-from holdfast.theory.ranges import (
+from holdfast._core.ranges import (
     check_between,
     check_not_negative,
     check_positive,
@@ -32,6 +31,7 @@ from holdfast.theory.ranges import (
     check_step_size,
     check_whole,
 )
+from holdfast.errors import ParameterError
 
 Vector = NDArray[np.float64]
 

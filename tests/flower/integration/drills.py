@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from holdfast.flower.faults import Fault
-from holdfast.flower.redteam.malformed import MALFORMED
+from holdfast.flower._faults import Fault
+from holdfast.flower.redteam._malformed import MALFORMED
 
 USUAL: Sequence[str] = (
     "chunk-bomb",

@@ -25,7 +25,7 @@ from tests.flower.integration import drills
 from tests.flower.integration.app.drilled.numbers import LIAR
 
 from holdfast.deploy import LocalDeployment, SubmittedRun
-from holdfast.deploy.processes import POLL, find_process, wait_until
+from holdfast.deploy._processes import POLL, find_process, wait_until
 
 APP = Path(__file__).parent / "app"
 PATIENCE = 1800.0

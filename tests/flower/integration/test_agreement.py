@@ -16,7 +16,7 @@ from tests.flower.integration.conftest import Played
 from tests.flower.integration.drills import FAULTS, USUAL
 
 from holdfast.runs import Run
-from holdfast.server.record import Client, RoundRecord
+from holdfast.server._record import Client, RoundRecord
 
 pytestmark = pytest.mark.federation
 AGREEMENT = 1e-5

@@ -25,8 +25,8 @@ from torch import Tensor
 
 from holdfast.aggregators import Mean, ServerView
 from holdfast.attacks import ATTACKS, Attack, DataAttack, Forged, Knowledge, LabelFlip
-from holdfast.attacks.base import sent_by_all
-from holdfast.attacks.view import AdversaryView
+from holdfast.attacks._base import sent_by_all
+from holdfast.attacks._view import AdversaryView
 from holdfast.errors import ParameterError, UnknownNameError
 from holdfast.flower.redteam import (
     BEHAVIOURS,
@@ -39,8 +39,8 @@ from holdfast.flower.redteam import (
     poisoned_labels,
     stalling,
 )
-from holdfast.flower.redteam.mods import MEMORY, malformed
-from holdfast.simulation.adversary import Adversary, AttackContext
+from holdfast.flower.redteam._mods import MEMORY, malformed
+from holdfast.simulation._adversary import Adversary, AttackContext
 
 OWN = frozenset({Knowledge.OWN})
 EVERY = {name: ATTACKS.example(name) for name in ATTACKS}

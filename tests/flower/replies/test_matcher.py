@@ -8,8 +8,8 @@ from flwr.common.constant import ErrorCode
 from tests.flower.federations import LR, one_round
 
 from holdfast.flower import Fault, RageStrategy
-from holdfast.flower.replies.matcher import DETAIL, escape_detail
-from holdfast.server.record import RoundRecord
+from holdfast.flower._replies.matcher import DETAIL, escape_detail
+from holdfast.server._record import RoundRecord
 
 
 @pytest.mark.parametrize(

@@ -36,12 +36,12 @@ from tests.flower.grids import Clock, ScriptedGrid
 
 from holdfast.aggregators import Mean, Median, Rage
 from holdfast.errors import ReplyError
-from holdfast.flower.faults import Fault
-from holdfast.flower.layout import ModelLayout
-from holdfast.flower.nodes import Member, NodeDirectory
-from holdfast.flower.replies.matcher import DETAIL, ReplyMatcher
-from holdfast.flower.replies.stream import Unreadable
-from holdfast.flower.strategy import RageStrategy, RobustStrategy
+from holdfast.flower._faults import Fault
+from holdfast.flower._layout import ModelLayout
+from holdfast.flower._nodes import Member, NodeDirectory
+from holdfast.flower._replies.matcher import DETAIL, ReplyMatcher
+from holdfast.flower._replies.stream import Unreadable
+from holdfast.flower._strategy import RageStrategy, RobustStrategy
 
 pytestmark = pytest.mark.usefixtures("clock")
 

@@ -11,9 +11,9 @@ import pytest
 from flwr.app import Array
 
 from holdfast.errors import ReplyError
-from holdfast.flower.faults import Fault
-from holdfast.flower.layout import ArraySpec, Kind, NDArray
-from holdfast.flower.replies.npy import MOST_HEADER, describe_error, read_array, short_repr
+from holdfast.flower._faults import Fault
+from holdfast.flower._layout import ArraySpec, Kind, NDArray
+from holdfast.flower._replies.npy import MOST_HEADER, describe_error, read_array, short_repr
 
 VALUES = np.arange(6, dtype=np.float32).reshape(2, 3)
 

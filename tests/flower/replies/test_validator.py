@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 from hypothesis.extra import numpy as hnp
 
 from holdfast.errors import DtypeError, ReplyError, ShapeError
-from holdfast.flower.faults import Fault
-from holdfast.flower.layout import ModelLayout, NDArray
-from holdfast.flower.replies.validator import ReplyValidator
+from holdfast.flower._faults import Fault
+from holdfast.flower._layout import ModelLayout, NDArray
+from holdfast.flower._replies.validator import ReplyValidator
 
 
 def model(**changes: NDArray) -> dict[str, Array]:

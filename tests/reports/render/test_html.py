@@ -17,9 +17,9 @@ import pytest
 from tests.reports.nasty import NASTY, nasty_report, panels
 
 from holdfast.errors import RunError
+from holdfast.reports._render.html import DRAWING, asset, embed, plotly_script, render, write_page
+from holdfast.reports._render.plotly import panel_json
 from holdfast.reports.panels import HeatMap, Report, Section
-from holdfast.reports.render.html import DRAWING, asset, embed, plotly_script, render, write_page
-from holdfast.reports.render.plotly import panel_json
 
 SCRIPTS = (*DRAWING, "page.js")
 WORDS = Report(title="t", subtitle="", sections=(Section(key="s", title="s", panels=panels()[:1]),))

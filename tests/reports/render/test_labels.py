@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import html
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from tests.reports.nasty import NASTY
 
-from holdfast.reports.render.labels import hover, label
-from holdfast.wording import harmless
+from holdfast._core.wording import harmless
+from holdfast.reports._render.labels import hover, label
 
 ANY = st.text(st.characters(codec=None))
 

@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 from tests.reports.nasty import NASTY
 
+from holdfast.reports._render.terminal import show
 from holdfast.reports.panels import Bars, Code, Column, Panel, Table, Text, Tone, Unit, facts_table
-from holdfast.reports.render.terminal import show
 
 
 def printed(*panels: Panel, width: int = 80) -> str:

@@ -20,20 +20,20 @@ import pytest
 from tests.cli.commands import run
 from tests.deployments import configured
 
+from holdfast._cli.progress import verdict
+from holdfast._ui.catalogue import Catalogue, id_of
+from holdfast._ui.views import Views
 from holdfast.aggregators import Krum
 from holdfast.attacks import ALittleIsEnough, FixedMembers
 from holdfast.certification import certify
-from holdfast.cli.progress import verdict
-from holdfast.exports.figures import ExportedRun
+from holdfast.exports._figures import ExportedRun
 from holdfast.partitions import IidPartition
 from holdfast.runs import Run
-from holdfast.server.folder import RunFolder
-from holdfast.server.history import Rounds, RunSummaries, summary_of
-from holdfast.server.record import Client, DroppedReply, RoundRecord
+from holdfast.server._folder import RunFolder
+from holdfast.server._history import Rounds, RunSummaries, summary_of
+from holdfast.server._record import Client, DroppedReply, RoundRecord
 from holdfast.simulation import ClientOptions, RunConfig
-from holdfast.sweeps.runs.figures import figures_of
-from holdfast.ui.catalogue import Catalogue, id_of
-from holdfast.ui.views import Views
+from holdfast.sweeps.runs._figures import figures_of
 
 pytest.importorskip("plotly")
 
@@ -250,8 +250,8 @@ def in_page(folder: RunFolder) -> Iterator[tuple[str, Counts]]:
 
 def in_report(folder: RunFolder) -> Iterator[tuple[str, Counts]]:
     """Yield what a report says: the words of its verdict, and its table of suspicion."""
+    from holdfast.reports._report import gather
     from holdfast.reports.panels import Table, Text
-    from holdfast.reports.report import gather
 
     panels = {panel.key: panel for part in gather([folder.path], guarantee=False).sections for panel in part.panels}
     words, table = panels["verdict-1"], panels["suspicion"]
@@ -323,7 +323,7 @@ def in_server_app(folder: RunFolder) -> Counts:
     pytest.importorskip("flwr")
     from flwr.app import MetricRecord
 
-    from holdfast.flower.reports import with_counts
+    from holdfast.flower._reports import with_counts
 
     totals: Counter[str] = Counter()
     for record in folder.records():

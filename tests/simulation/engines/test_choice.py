@@ -21,11 +21,11 @@ from tests.simulation.engines.tasks import (
 from torch import Tensor, nn
 
 from holdfast.errors import ParameterError, UnknownNameError
-from holdfast.simulation.engines.base import EngineRefusalError
-from holdfast.simulation.engines.choice import choose
-from holdfast.simulation.engines.loop import LoopEngine, may_draw
-from holdfast.simulation.engines.vmapped import VmapEngine
-from holdfast.simulation.local import TrainingTask
+from holdfast.simulation._engines.base import EngineRefusalError
+from holdfast.simulation._engines.choice import choose
+from holdfast.simulation._engines.loop import LoopEngine, may_draw
+from holdfast.simulation._engines.vmapped import VmapEngine
+from holdfast.simulation._local import TrainingTask
 
 
 class Branching(nn.Module):

@@ -22,13 +22,13 @@ from tests.simulation.engines.tasks import (
 )
 from torch import Tensor, nn
 
-from holdfast.data.base import Dataset
-from holdfast.models.losses import Logistic, Loss
-from holdfast.simulation.engines import first_layer
-from holdfast.simulation.engines.base import EngineRefusalError
-from holdfast.simulation.engines.first_layer import Grams, pays
-from holdfast.simulation.engines.stacked import StackedEngine
-from holdfast.simulation.local import TrainingTask
+from holdfast.data._base import Dataset
+from holdfast.models._losses import Logistic, Loss
+from holdfast.simulation._engines import first_layer
+from holdfast.simulation._engines.base import EngineRefusalError
+from holdfast.simulation._engines.first_layer import Grams, pays
+from holdfast.simulation._engines.stacked import StackedEngine
+from holdfast.simulation._local import TrainingTask
 
 
 def sample_space_everywhere(sizes: np.ndarray, *_: object) -> np.ndarray:

@@ -5,7 +5,7 @@ import pytest
 from holdfast.aggregators import RULES
 from holdfast.attacks import ATTACKS
 from holdfast.sweeps.matrices import GRIDS
-from holdfast.sweeps.matrices.catalogue import (
+from holdfast.sweeps.matrices._catalogue import (
     ATTACK_LABELS,
     LEFT_OUT,
     RULE_LABELS,

@@ -12,8 +12,16 @@ from typing import Any
 import pytest
 
 from holdfast.errors import ParameterError, RunError, UnknownNameError
-from holdfast.sweeps.matrices import GauntletGrid, GauntletRecord, gauntlet, lost_duels, ranking, read_records, run
-from holdfast.sweeps.matrices.gauntlet import CellRules, try_cell
+from holdfast.sweeps.matrices import (
+    GauntletGrid,
+    GauntletRecord,
+    _gauntlet as gauntlet,
+    lost_duels,
+    ranking,
+    read_records,
+    run,
+)
+from holdfast.sweeps.matrices._gauntlet import CellRules, try_cell
 
 SMALL = GauntletGrid(
     rules=("rage", "median", "bulyan"),

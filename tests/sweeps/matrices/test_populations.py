@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from holdfast.aggregators import Mean
 from holdfast.attacks import Cluster, Honest, Silence
 from holdfast.errors import ParameterError, UnknownNameError
-from holdfast.sweeps.matrices.populations import MODELS, check_model, population, scene, under_attack
+from holdfast.sweeps.matrices._populations import MODELS, check_model, population, scene, under_attack
 
 
 @pytest.mark.parametrize("model", MODELS)

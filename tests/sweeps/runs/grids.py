@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar, final
 
-from holdfast.sweeps.pool import Failure, Pool, ThisProcess
-from holdfast.sweeps.runs.figures import Figures
-from holdfast.sweeps.runs.results import CellState, Result
-from holdfast.sweeps.runs.task import CellTask
+from holdfast.sweeps._pool import Failure, Pool, ThisProcess
+from holdfast.sweeps.runs._figures import Figures
+from holdfast.sweeps.runs._results import CellState, Result
+from holdfast.sweeps.runs._task import CellTask
 
 T = TypeVar("T")
 R = TypeVar("R")

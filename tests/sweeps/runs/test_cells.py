@@ -4,8 +4,8 @@ import pytest
 from tests.sweeps.runs.grids import BASE, SMALL
 
 from holdfast.errors import HoldfastError
-from holdfast.sweeps.runs.cells import CellPlanner, ComparisonCell
-from holdfast.sweeps.runs.grid import parse_grid
+from holdfast.sweeps.runs._cells import CellPlanner, ComparisonCell
+from holdfast.sweeps.runs._grid import parse_grid
 from holdfast.theory.sampling import excess_probability
 
 

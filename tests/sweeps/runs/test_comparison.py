@@ -13,14 +13,14 @@ import pytest
 from tests.cli.commands import ONE_THREAD, PROGRAM
 from tests.sweeps.runs.grids import BASE, SMALL, Witness
 
-from holdfast.durable import sole_holder
+from holdfast._core.durable import sole_holder
 from holdfast.errors import CorruptRunError, RunError
-from holdfast.server.folder import RunFolder
-from holdfast.sweeps.pool import WorkerProcesses
-from holdfast.sweeps.runs.comparison import Comparison
-from holdfast.sweeps.runs.figures import read_figures
-from holdfast.sweeps.runs.grid import parse_grid
-from holdfast.sweeps.runs.results import CellState, read_results
+from holdfast.server._folder import RunFolder
+from holdfast.sweeps._pool import WorkerProcesses
+from holdfast.sweeps.runs._comparison import Comparison
+from holdfast.sweeps.runs._figures import read_figures
+from holdfast.sweeps.runs._grid import parse_grid
+from holdfast.sweeps.runs._results import CellState, read_results
 
 KILLER = """
 import os, signal, torch

@@ -4,7 +4,7 @@ import pytest
 from tests.sweeps.runs.grids import BASE
 
 from holdfast.errors import HoldfastError
-from holdfast.sweeps.runs.grid import parse_grid, read_grid, shipped_grids
+from holdfast.sweeps.runs._grid import parse_grid, read_grid, shipped_grids
 
 
 def grid(text: str) -> str:

@@ -10,10 +10,10 @@ import pytest
 from tests.sweeps.runs.grids import BASE, Witness
 
 from holdfast.errors import RunError
-from holdfast.sweeps.ray import RayCluster
-from holdfast.sweeps.runs.comparison import Comparison
-from holdfast.sweeps.runs.grid import parse_grid
-from holdfast.sweeps.runs.results import CellState, read_results
+from holdfast.sweeps._ray import RayCluster
+from holdfast.sweeps.runs._comparison import Comparison
+from holdfast.sweeps.runs._grid import parse_grid
+from holdfast.sweeps.runs._results import CellState, read_results
 
 pytest.importorskip("ray", reason="Ray is not installed")
 

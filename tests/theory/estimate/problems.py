@@ -7,7 +7,8 @@ import torch
 from tests.models.points import numbers, points, texts
 from torch import Tensor
 
-from holdfast.data.base import Dataset
+from holdfast._core.rng import stream
+from holdfast.data._base import Dataset
 from holdfast.models import (
     Architecture,
     ConvolutionalNetwork,
@@ -19,7 +20,6 @@ from holdfast.models import (
     SoftmaxRegression,
 )
 from holdfast.partitions import Shares
-from holdfast.rng import stream
 from holdfast.theory.estimate import Objective
 
 SIZES = np.array([7, 1, 2, 7, 3, 4])

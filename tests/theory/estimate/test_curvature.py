@@ -11,10 +11,10 @@ from tests.models.points import numbers
 from tests.oracles.gradients import hessian
 from tests.theory.estimate.problems import PROBLEMS, SHARES, buffers_row, model_row, objective
 
+from holdfast._core.rng import stream
 from holdfast.errors import ParameterError
 from holdfast.models import Quadratic
-from holdfast.models.convex import LogisticProblem
-from holdfast.rng import stream
+from holdfast.models._convex import LogisticProblem
 from holdfast.theory.estimate import Objective, Point, along, curvature, exact_constants, relative_gap, segment
 
 pytestmark = pytest.mark.portable

@@ -9,13 +9,13 @@ from tests.models.points import numbers
 from tests.oracles.gradients import client_statistics, point_gradients
 from tests.theory.estimate.problems import PROBLEMS, SHARES, SIZES, buffers_row, model_row, objective
 
+from holdfast._core.rng import stream
 from holdfast.errors import ParameterError
 from holdfast.models import Quadratic
-from holdfast.models.convex import LogisticProblem, quadratic_constants
+from holdfast.models._convex import LogisticProblem, quadratic_constants
 from holdfast.partitions import Shares
-from holdfast.rng import stream
 from holdfast.theory.estimate import Objective, gradient_statistics
-from holdfast.theory.estimate.gradients import Clients, Samples
+from holdfast.theory.estimate._gradients import Clients, Samples
 
 
 @pytest.mark.parametrize("name", sorted(PROBLEMS))

@@ -8,11 +8,11 @@ import torch
 from tests.oracles.gradients import client_statistics, point_gradients
 from tests.theory.estimate.problems import PROBLEMS, SHARES, buffers_row, model_row, objective
 
-from holdfast.data.base import Dataset
+from holdfast._core.rng import stream
+from holdfast.data._base import Dataset
 from holdfast.errors import DataError, ParameterError
 from holdfast.models import Quadratic, ResidualNetwork
 from holdfast.partitions import Shares
-from holdfast.rng import stream
 from holdfast.theory.estimate import Objective, gradient_statistics
 
 NAMES = sorted(PROBLEMS)

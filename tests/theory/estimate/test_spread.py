@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from holdfast._core.rng import stream
 from holdfast.errors import InputError, NoUsableRowError, ShapeError
-from holdfast.rng import stream
 from holdfast.theory.estimate import honest_spread
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast.aggregators.rage.constants import filter_constant
+from holdfast.aggregators._rage.constants import filter_constant
 from holdfast.errors import HoldfastError, ParameterError
 from holdfast.theory import paper
 

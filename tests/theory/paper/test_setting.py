@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from holdfast._core.rng import stream
 from holdfast.errors import ParameterError
-from holdfast.rng import stream
 from holdfast.theory import paper
 
 LABEL = re.compile(r"Paper: .*(thm:|lem:|claim:|fact:|eq\. |reduced_variance|sec:)", re.DOTALL)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from holdfast.flower.redteam.malformed import MALFORMED, Malformed
-from holdfast.flower.redteam.mods import (
+from holdfast.flower.redteam._malformed import MALFORMED, Malformed
+from holdfast.flower.redteam._mods import (
     BEHAVIOURS,
     SilentClientError,
     attacking,
@@ -21,7 +21,7 @@ from holdfast.flower.redteam.mods import (
 )
 
 if TYPE_CHECKING:
-    from holdfast.flower.redteam.omniscient import Omniscient
+    from holdfast.flower.redteam._omniscient import Omniscient
 
 __all__ = [
     "BEHAVIOURS",
@@ -41,5 +41,5 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import the adversary at the server when it is first used."""
     if name == "Omniscient":
-        return import_module("holdfast.flower.redteam.omniscient").Omniscient
+        return import_module("holdfast.flower.redteam._omniscient").Omniscient
     raise AttributeError(f"module 'holdfast.flower.redteam' has no attribute {name!r}")

@@ -1,9 +1,9 @@
 """The gauntlet: every rule against every attack, on matrices, without training."""
 
-from holdfast.sweeps.matrices.gauntlet import run
-from holdfast.sweeps.matrices.grid import GRIDS, GauntletCell, GauntletGrid
-from holdfast.sweeps.matrices.ranking import GauntletRank, lost_duels, ranking
-from holdfast.sweeps.matrices.record import GauntletRecord, read_records
+from holdfast.sweeps.matrices._gauntlet import run
+from holdfast.sweeps.matrices._grid import GRIDS, GauntletCell, GauntletGrid
+from holdfast.sweeps.matrices._ranking import GauntletRank, lost_duels, ranking
+from holdfast.sweeps.matrices._record import GauntletRecord, read_records
 
 __all__ = [
     "GRIDS",

@@ -5,7 +5,7 @@ fractions and step sizes; `concentration` Lemmas 1-4, Claims 1-2, Theorems 3-4; 
 what one step does; `bounds` Theorems 1-2. Where the paper is not justified or wrong: docs/theory/deviations.md.
 """
 
-from holdfast.theory.paper.bounds import (
+from holdfast.theory.paper._bounds import (
     MOST_STEPS,
     decay,
     distance_bound,
@@ -17,7 +17,7 @@ from holdfast.theory.paper.bounds import (
     gradient_bound,
     longest_run,
 )
-from holdfast.theory.paper.concentration import (
+from holdfast.theory.paper._concentration import (
     accumulated_variance,
     concentration_failure,
     drift,
@@ -31,7 +31,7 @@ from holdfast.theory.paper.concentration import (
     subset_failure,
     subset_spread,
 )
-from holdfast.theory.paper.recurrences import (
+from holdfast.theory.paper._recurrences import (
     contraction,
     decoding_error,
     distance_limit,
@@ -52,7 +52,7 @@ from holdfast.theory.paper.recurrences import (
     synchronisation_deviation,
     synchronisation_term,
 )
-from holdfast.theory.paper.setting import (
+from holdfast.theory.paper._setting import (
     LARGEST_FRACTION,
     cohort_fraction,
     full_batch_lr,

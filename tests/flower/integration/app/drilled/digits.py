@@ -11,7 +11,7 @@ from holdfast.flower.client import SeededBatches
 from holdfast.models import SoftmaxRegression
 from holdfast.partitions import DirichletPartition
 from holdfast.simulation import RunConfig
-from holdfast.simulation.config import Evaluation
+from holdfast.simulation._config import Evaluation
 
 from .numbers import LIAR
 
