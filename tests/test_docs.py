@@ -54,6 +54,19 @@ def test_there_is_something_of_every_kind_to_be_tested() -> None:
 
 
 @every_document
+def test_documents_for_users_use_public_names_only(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    used = re.findall(r"^ *(?:from|import|:::) (holdfast[\w.]*)", text, re.MULTILINE)
+    assert [name for name in used if any(part.startswith("_") for part in name.split("."))] == []
+
+
+def test_every_public_package_has_a_page_of_its_names() -> None:
+    pages = "\n".join(path.read_text(encoding="utf-8") for path in ROOT.glob("docs/api/*.md"))
+    packages = {path.parent.name for path in ROOT.glob("src/holdfast/[a-z]*/__init__.py")}
+    assert packages | {"errors", "extend"} == set(re.findall(r"^::: holdfast\.(\w+)", pages, re.MULTILINE))
+
+
+@every_document
 @pytest.mark.usefixtures("_registries")
 def test_python_blocks_run_and_print_what_is_shown(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of a page follow each other in a new folder; a block with a title is a file in it."""

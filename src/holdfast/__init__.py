@@ -13,9 +13,9 @@ from holdfast import errors as errors
 
 if TYPE_CHECKING:
     from holdfast.aggregators import *  # noqa: F403  the rules, which are named there
-    from holdfast.reports._report import report as report
+    from holdfast.reports import report as report
     from holdfast.runs._play import resume as resume, run as run
-    from holdfast.server._history import RunHistory as RunHistory, open_run as open_run
+    from holdfast.server import RunHistory as RunHistory, open_run as open_run
     from holdfast.simulation import RunConfig as RunConfig
 
 __version__ = "0.1.0"
@@ -23,9 +23,9 @@ __version__ = "0.1.0"
 _RULES = "holdfast.aggregators"
 _OTHERS = {
     "RunConfig": "holdfast.simulation",
-    "RunHistory": "holdfast.server._history",
-    "open_run": "holdfast.server._history",
-    "report": "holdfast.reports._report",
+    "RunHistory": "holdfast.server",
+    "open_run": "holdfast.server",
+    "report": "holdfast.reports",
     "resume": "holdfast.runs._play",
     "run": "holdfast.runs._play",
 }

@@ -1,7 +1,5 @@
 """Runs for other people's tools: TensorBoard and MLflow."""
 
-from __future__ import annotations
-
 from holdfast.exports._mlflow import to_mlflow
 from holdfast.exports._tensorboard import to_tensorboard
 

@@ -9,31 +9,27 @@ they are asked for: clients start a process for every message, and should not wa
 
 from __future__ import annotations
 
-from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from holdfast._core.lazy import lazy_names
+
+if find_spec("flwr") is None:
+    raise ModuleNotFoundError("holdfast.flower needs Flower, get it with: pip install 'holdfast[flower]'", name="flwr")
 
 if TYPE_CHECKING:
     from holdfast.flower._faults import Fault
     from holdfast.flower._guarded import GuardedStrategy
     from holdfast.flower._strategy import HoldfastStrategy, RageStrategy, RobustStrategy
-
-if find_spec("flwr") is None:
-    raise ModuleNotFoundError("holdfast.flower needs Flower, get it with: pip install 'holdfast[flower]'", name="flwr")
-
-_PLACES = {
-    "Fault": "faults",
-    "GuardedStrategy": "guarded",
-    "HoldfastStrategy": "strategy",
-    "RageStrategy": "strategy",
-    "RobustStrategy": "strategy",
-}
+else:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "_faults": ("Fault",),
+            "_guarded": ("GuardedStrategy",),
+            "_strategy": ("HoldfastStrategy", "RageStrategy", "RobustStrategy"),
+        },
+        always=("client", "redteam"),
+    )
 
 __all__ = ["Fault", "GuardedStrategy", "HoldfastStrategy", "RageStrategy", "RobustStrategy"]
-
-
-def __getattr__(name: str) -> Any:
-    """Import what is asked for."""
-    if name not in _PLACES:
-        raise AttributeError(f"module 'holdfast.flower' has no attribute {name!r}")
-    return getattr(import_module(f"holdfast.flower.{_PLACES[name]}"), name)

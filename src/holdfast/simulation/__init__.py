@@ -6,23 +6,23 @@ nothing else of it.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from holdfast._core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from holdfast.simulation._config import ClientOptions, Evaluation, RunConfig, ServerOptions
     from holdfast.simulation._federation import Federation
     from holdfast.simulation._tables import config_from_table, config_table
-
-_PLACES = {
-    "ClientOptions": "config",
-    "Evaluation": "config",
-    "Federation": "federation",
-    "RunConfig": "config",
-    "ServerOptions": "config",
-    "config_from_table": "tables",
-    "config_table": "tables",
-}
+else:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "_config": ("ClientOptions", "Evaluation", "RunConfig", "ServerOptions"),
+            "_federation": ("Federation",),
+            "_tables": ("config_from_table", "config_table"),
+        },
+    )
 
 __all__ = [
     "ClientOptions",
@@ -33,10 +33,3 @@ __all__ = [
     "config_from_table",
     "config_table",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """Import what is asked for."""
-    if name not in _PLACES:
-        raise AttributeError(f"module 'holdfast.simulation' has no attribute {name!r}")
-    return getattr(import_module(f"holdfast.simulation.{_PLACES[name]}"), name)

@@ -6,8 +6,6 @@ planner    `planner`: how many Byzantine clients, which cohort, how many rounds,
 estimate   measuring L, μ, σ², κ² and σ₀ on data and models
 """
 
-from __future__ import annotations
-
 from holdfast.theory._guarantee import Condition, Guarantee
 from holdfast.theory._problem import Problem, Protocol
 from holdfast.theory._statements import guarantees

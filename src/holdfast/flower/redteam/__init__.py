@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from holdfast._core.lazy import lazy_names
 from holdfast.flower.redteam._malformed import MALFORMED, Malformed
 from holdfast.flower.redteam._mods import (
     BEHAVIOURS,
@@ -37,9 +37,5 @@ __all__ = [
     "stalling",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Import the adversary at the server when it is first used."""
-    if name == "Omniscient":
-        return import_module("holdfast.flower.redteam._omniscient").Omniscient
-    raise AttributeError(f"module 'holdfast.flower.redteam' has no attribute {name!r}")
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(__name__, {"_omniscient": ("Omniscient",)}, always=__all__)

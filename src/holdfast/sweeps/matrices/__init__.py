@@ -1,18 +1,21 @@
 """The gauntlet: every rule against every attack, on matrices, without training."""
 
-from holdfast.sweeps.matrices._gauntlet import run
-from holdfast.sweeps.matrices._grid import GRIDS, GauntletCell, GauntletGrid
-from holdfast.sweeps.matrices._ranking import GauntletRank, lost_duels, ranking
-from holdfast.sweeps.matrices._record import GauntletRecord, read_records
-
-__all__ = [
-    "GRIDS",
-    "GauntletCell",
-    "GauntletGrid",
-    "GauntletRank",
-    "GauntletRecord",
-    "lost_duels",
-    "ranking",
-    "read_records",
-    "run",
-]
+from holdfast.sweeps.matrices._gauntlet import run as run
+from holdfast.sweeps.matrices._grid import (
+    GRIDS as GRIDS,
+    GauntletCell as GauntletCell,
+    GauntletGrid as GauntletGrid,
+)
+from holdfast.sweeps.matrices._populations import (
+    Population as Population,
+    Scene as Scene,
+    population as population,
+    scene as scene,
+    under_attack as under_attack,
+)
+from holdfast.sweeps.matrices._ranking import (
+    GauntletRank as GauntletRank,
+    lost_duels as lost_duels,
+    ranking as ranking,
+)
+from holdfast.sweeps.matrices._record import GauntletRecord as GauntletRecord, read_records as read_records

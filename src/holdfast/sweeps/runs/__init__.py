@@ -1,1 +1,38 @@
-"""Comparisons: rules against attacks over a grid of settings, with training, side by side, once each."""
+"""Comparisons: rules against attacks over a grid of settings, with training, side by side, once each.
+
+Names are imported when they are asked for: the table of results needs polars, of the extra `compare`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast._core.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from holdfast.sweeps.runs._comparison import Comparison, Stage
+    from holdfast.sweeps.runs._figures import Figures
+    from holdfast.sweeps.runs._grid import ComparisonGrid, parse_grid, read_grid, shipped_grids
+    from holdfast.sweeps.runs._results import Result, read_results
+else:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "_comparison": ("Comparison", "Stage"),
+            "_figures": ("Figures",),
+            "_grid": ("ComparisonGrid", "parse_grid", "read_grid", "shipped_grids"),
+            "_results": ("Result", "read_results"),
+        },
+    )
+
+__all__ = [
+    "Comparison",
+    "ComparisonGrid",
+    "Figures",
+    "Result",
+    "Stage",
+    "parse_grid",
+    "read_grid",
+    "read_results",
+    "shipped_grids",
+]
