@@ -16,16 +16,16 @@ help:  ## list the verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
 demo: $(VENV)/installed  ## train digits with 20 % Byzantine clients: mean against RAGE, side by side
-	@$(BIN)/holdfast demo
+	@$(BIN)/steadfed demo
 
 federation: $(VENV)/installed-flower  ## a real federation: SuperLink, 5 SuperNodes, TLS, keys; one node lies and is removed
 	@PATH="$(CURDIR)/$(BIN):$$PATH"; folder=build/federation; \
-	stop() { trap '' INT TERM; holdfast federation down --folder $$folder; }; \
+	stop() { trap '' INT TERM; steadfed federation down --folder $$folder; }; \
 	trap 'stop; exit 130' INT TERM; \
 	rm -rf build/federation-run; \
-	holdfast federation up --nodes 5 --byzantine 4=sign-flip --folder $$folder && \
-	holdfast federation run examples/flower-federation --set rounds=3 --out build/federation-run --folder $$folder && \
-	holdfast audit build/federation-run; \
+	steadfed federation up --nodes 5 --byzantine 4=sign-flip --folder $$folder && \
+	steadfed federation run examples/flower-federation --set rounds=3 --out build/federation-run --folder $$folder && \
+	steadfed audit build/federation-run; \
 	code=$$?; stop; exit $$code
 
 test: $(VENV)/installed-dev  ## run the test suite
@@ -58,7 +58,7 @@ format: $(VENV)/installed-dev  ## format the code
 	$(BIN)/ruff format .
 
 docs: $(VENV)/installed-dev  ## write the generated pages, then build the documentation site into build/site
-	$(BIN)/python -m holdfast._cli.reference docs
+	$(BIN)/python -m steadfed._cli.reference docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir build/site
 	@echo "the site is build/site/index.html"
 
@@ -75,28 +75,28 @@ bench-memmap: $(VENV)/installed-bench  ## filter a 12 GB matrix on disk (needs t
 	$(BIN)/python -m benchmarks.memmap
 
 bench-gauntlet: $(VENV)/installed  ## every rule against every attack (hours; resumable), records in benchmarks/results
-	$(BIN)/holdfast gauntlet --preset full --jobs 2 --out benchmarks/results/gauntlet.jsonl
+	$(BIN)/steadfed gauntlet --preset full --jobs 2 --out benchmarks/results/gauntlet.jsonl
 
 bench-simulator: $(VENV)/installed-bench  ## rounds per second against a plain loop and byzfl
 	$(BIN)/python -m benchmarks.simulator
 
-bench-training: $(VENV)/installed  ## accuracy of rules under attacks (hours; resumable; needs HOLDFAST_DATA)
+bench-training: $(VENV)/installed  ## accuracy of rules under attacks (hours; resumable; needs STEADFED_DATA)
 	$(BIN)/python -m benchmarks.training
 
-bench-convex: $(VENV)/installed  ## distance to the known minimum on a9a (needs HOLDFAST_DATA)
+bench-convex: $(VENV)/installed  ## distance to the known minimum on a9a (needs STEADFED_DATA)
 	$(BIN)/python -m benchmarks.convex
 
-bench-flower: $(VENV)/installed-bench  ## what one bad client does to Flower's strategies and to holdfast's; their cost
+bench-flower: $(VENV)/installed-bench  ## what one bad client does to Flower's strategies and to steadfed's; their cost
 	$(BIN)/python -m benchmarks.flower bad-client
 	$(BIN)/python -m benchmarks.flower deployed
 	$(BIN)/python -m benchmarks.flower cost
 
-bench-compare: $(VENV)/installed  ## the ready grids quick (4 min) and, for an hour, bucketing (needs HOLDFAST_DATA): results and pages
-	$(BIN)/holdfast compare quick --out build/compare-quick
-	$(BIN)/holdfast compare bucketing --minutes 60 --out build/compare-bucketing
+bench-compare: $(VENV)/installed  ## the ready grids quick (4 min) and, for an hour, bucketing (needs STEADFED_DATA): results and pages
+	$(BIN)/steadfed compare quick --out build/compare-quick
+	$(BIN)/steadfed compare bucketing --minutes 60 --out build/compare-bucketing
 	for name in compare-quick compare-bucketing; do \
 		mkdir -p benchmarks/results/$$name && cp build/$$name/results.parquet build/$$name/grid.toml benchmarks/results/$$name && \
-		$(BIN)/holdfast report build/$$name --out benchmarks/results/$$name/report.html; done
+		$(BIN)/steadfed report build/$$name --out benchmarks/results/$$name/report.html; done
 
 theory: $(VENV)/installed  ## the theorems against measured runs: tables and figures under docs/theory (30 min; resumable)
 	$(BIN)/python -m benchmarks.theory

@@ -1,1 +1,1 @@
-"""Measurements of holdfast against its peers; each module runs as ``python -m benchmarks.<name>``."""
+"""Measurements of steadfed against its peers; each module runs as ``python -m benchmarks.<name>``."""

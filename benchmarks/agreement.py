@@ -30,7 +30,7 @@ from benchmarks import machine
 from benchmarks.attack_pairs import ATTACKS
 from benchmarks.pairs import Cloud, Pair
 from benchmarks.rule_pairs import RULES
-from holdfast._core.rng import stream
+from steadfed._core.rng import stream
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-5}
 """What counts as rounding."""
@@ -38,7 +38,7 @@ OFFSET, APART, SHIFT, WIDTH = 0.3, 3.0, 6.0, 2.0
 NAMES = {torch.float64: "float64", torch.float32: "float32"}
 Rows = NDArray[np.float64]
 Forged = NDArray[np.bool_]
-COLUMNS = ("holdfast", "peer", "cases", "differ", "float64", "float32", "verdict", "under their definition")
+COLUMNS = ("steadfed", "peer", "cases", "differ", "float64", "float32", "verdict", "under their definition")
 
 
 @dataclass
@@ -84,7 +84,7 @@ class Found:
     def row(self) -> list[str]:
         """Return the row of the table."""
         return [
-            self.pair.holdfast,
+            self.pair.steadfed,
             self.pair.peer,
             str(self.cases),
             str(self.differing),
@@ -96,7 +96,7 @@ class Found:
     def record(self) -> dict[str, Any]:
         """Return everything, ready for JSON."""
         return {
-            "holdfast": self.pair.holdfast,
+            "steadfed": self.pair.steadfed,
             "peer": self.pair.peer,
             "cases": self.cases,
             "differing": self.differing,
@@ -168,7 +168,7 @@ def compare(pairs: Sequence[Pair], title: str, out: Console) -> list[Found]:
     out.print(table)
     for found in results:
         if found.pair.why:
-            out.print(f"{found.pair.holdfast} / {found.pair.peer}: {found.pair.why}.")
+            out.print(f"{found.pair.steadfed} / {found.pair.peer}: {found.pair.why}.")
     out.print()
     return results
 
@@ -185,7 +185,7 @@ def main() -> None:
     out.print(f"Stored in {path}.")
     unexpected = [found for found in rules + attacks if not found.as_expected]
     for found in unexpected:
-        out.print(f"NOT AS EXPECTED: {found.pair.holdfast} against {found.pair.peer}: {found.verdict}.")
+        out.print(f"NOT AS EXPECTED: {found.pair.steadfed} against {found.pair.peer}: {found.verdict}.")
     sys.exit(1 if unexpected else 0)
 
 

@@ -1,4 +1,4 @@
-"""Every attack that holdfast and a peer both have, with the reason of every difference."""
+"""Every attack that steadfed and a peer both have, with the reason of every difference."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.pairs import SEED, Cloud, Pair, byzfl_forged, forged, same
-from holdfast.attacks import (
+from steadfed.attacks import (
     ALittleIsEnough,
     Gaussian,
     Infinite,
@@ -36,7 +36,7 @@ def mimic_equations(cloud: Cloud) -> Iterator[tuple[Tensor, Tensor]]:
 
 
 def their_noise(cloud: Cloud) -> Tensor:
-    """Return holdfast's formula with one draw of byzfl's generator for all clients."""
+    """Return steadfed's formula with one draw of byzfl's generator for all clients."""
     draw = torch.randn(cloud.rows.shape[1], generator=torch.Generator().manual_seed(SEED))
     return (0.5 + 3.0 * draw).expand(cloud.f, -1)
 
@@ -52,7 +52,7 @@ ATTACKS: tuple[Pair, ...] = (
         forged(SignFlip()),
         byzfl_flip,
         smallest=1,
-        why="byzfl sends minus the mean of the honest rows for all, holdfast turns round each client's own row",
+        why="byzfl sends minus the mean of the honest rows for all, steadfed turns round each client's own row",
         equations=same(forged(ReversedGradient(factor=1.0)), byzfl_flip),
     ),
     Pair(
@@ -71,7 +71,7 @@ ATTACKS: tuple[Pair, ...] = (
         forged(ALittleIsEnough(z=Z)),
         byzfl_alie,
         smallest=1,
-        why="byzfl adds τ times the deviation divided by n − 1, holdfast subtracts τ times that divided by n",
+        why="byzfl adds τ times the deviation divided by n − 1, steadfed subtracts τ times that divided by n",
         equations=same(on_the_other_side, byzfl_alie),
     ),
     Pair(
@@ -80,7 +80,7 @@ ATTACKS: tuple[Pair, ...] = (
         forged(Mimic()),
         byzfl_forged(lambda peer: peer.Mimic()),
         smallest=1,
-        why="byzfl copies the client it is told (the first), holdfast the farthest along the largest honest spread",
+        why="byzfl copies the client it is told (the first), steadfed the farthest along the largest honest spread",
         equations=mimic_equations,
     ),
     Pair("Infinite", "byzfl Inf", forged(Infinite()), byzfl_forged(lambda peer: peer.Inf()), smallest=1),
@@ -91,7 +91,7 @@ ATTACKS: tuple[Pair, ...] = (
         byzfl_noise,
         smallest=1,
         single=True,
-        why="byzfl draws one row for all Byzantine clients, holdfast one for each, from another generator",
+        why="byzfl draws one row for all Byzantine clients, steadfed one for each, from another generator",
         equations=same(their_noise, byzfl_noise),
     ),
 )

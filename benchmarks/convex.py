@@ -1,6 +1,6 @@
 """How near full-batch runs come to the known minimum of logistic regression on a9a.
 
-Run it with ``python -m benchmarks.convex`` and $HOLDFAST_DATA set. The objective is the mean of log(1 + exp(−y x·w))
+Run it with ``python -m benchmarks.convex`` and $STEADFED_DATA set. The objective is the mean of log(1 + exp(−y x·w))
 plus (λ/2) ‖w‖² with λ = 1e-3, no intercept; its minimum 0.333340752069 was found by Newton's method in float64 and
 agrees with scikit-learn to 12 digits. Ten clients hold the points in an IID split, all take part, nobody attacks.
 """
@@ -12,11 +12,11 @@ from types import MappingProxyType
 from rich.console import Console
 from rich.table import Table
 
-from holdfast.aggregators import Aggregator, Mean, Rage
-from holdfast.data import A9a
-from holdfast.models import LogisticRegression
-from holdfast.partitions import IidPartition
-from holdfast.simulation import Evaluation, Federation, RunConfig, ServerOptions
+from steadfed.aggregators import Aggregator, Mean, Rage
+from steadfed.data import A9a
+from steadfed.models import LogisticRegression
+from steadfed.partitions import IidPartition
+from steadfed.simulation import Evaluation, Federation, RunConfig, ServerOptions
 
 MINIMUM = 0.333340752069
 TARGET = 1e-6

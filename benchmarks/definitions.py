@@ -1,4 +1,4 @@
-"""What the peers compute where their definitions differ from holdfast's, written with holdfast's own parts.
+"""What the peers compute where their definitions differ from steadfed's, written with steadfed's own parts.
 
 Each function takes the rows and the number of Byzantine ones and returns the update under the peer's definition. That
 these updates equal the peer's own is what makes an explanation of a difference more than a guess.
@@ -12,13 +12,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from holdfast._core.rng import stream
-from holdfast._linalg.gram import gram_with_points, pivoted_gram, squared_distances
-from holdfast._linalg.sources import as_columns
-from holdfast.aggregators import Aggregator, Bucketing, Clipping, Median
-from holdfast.aggregators._centre.weiszfeld import distances_to_combination
-from holdfast.aggregators._selection.krum import krum_scores
-from holdfast.aggregators._selection.subsets import lowest
+from steadfed._core.rng import stream
+from steadfed._linalg.gram import gram_with_points, pivoted_gram, squared_distances
+from steadfed._linalg.sources import as_columns
+from steadfed.aggregators import Aggregator, Bucketing, Clipping, Median
+from steadfed.aggregators._centre.weiszfeld import distances_to_combination
+from steadfed.aggregators._selection.krum import krum_scores
+from steadfed.aggregators._selection.subsets import lowest
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]

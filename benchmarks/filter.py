@@ -30,8 +30,8 @@ from torch import Tensor
 
 from benchmarks import machine
 from benchmarks.peers import obstacle, peer_rules
-from holdfast._core.rng import stream
-from holdfast.aggregators import Aggregation, GeometricMedian, Krum, Median, Rage
+from steadfed._core.rng import stream
+from steadfed.aggregators import Aggregation, GeometricMedian, Krum, Median, Rage
 
 SHAPES = ((100, 10**6), (1000, 10**5), (50, 10**6), (400, 10**5))
 QUICK_SHAPES = ((50, 20_000), (200, 10_000))
@@ -42,8 +42,8 @@ SHIFT, JITTER = 8.0, 0.1
 ROUNDS = 9
 REMOVED_BELOW = 0.1
 """A client counts as removed if its weight in the output is below this share of 1/K."""
-MEAN, AUTO = "torch mean(0)", "holdfast Rage auto"
-BY_COORDINATE = {"holdfast Median", "torch median(0)", "byzfl Median", "byzfl TrMean"}
+MEAN, AUTO = "torch mean(0)", "steadfed Rage auto"
+BY_COORDINATE = {"steadfed Median", "torch median(0)", "byzfl Median", "byzfl TrMean"}
 """Rules that mix clients differently in every coordinate, so that no client has one weight."""
 
 COLUMNS = ("", "median ms", "x mean(0)", "min..max", "rounds", "error/σ₀√ε", "removed B/H", "peak MB", "% input")
@@ -178,11 +178,11 @@ def rules(num_byzantine: int, sigma0: float) -> dict[str, Run]:
     return {
         MEAN: lambda updates: updates.mean(0),
         AUTO: Rage(num_byzantine=num_byzantine),
-        "holdfast Rage known": Rage(mode="known", num_byzantine=num_byzantine, sigma0=sigma0),
-        "holdfast Rage exact": Rage(mode="exact", num_byzantine=num_byzantine, sigma0=sigma0),
-        "holdfast Krum": Krum(num_byzantine=num_byzantine),
-        "holdfast GeometricMedian": GeometricMedian(),
-        "holdfast Median": Median(),
+        "steadfed Rage known": Rage(mode="known", num_byzantine=num_byzantine, sigma0=sigma0),
+        "steadfed Rage exact": Rage(mode="exact", num_byzantine=num_byzantine, sigma0=sigma0),
+        "steadfed Krum": Krum(num_byzantine=num_byzantine),
+        "steadfed GeometricMedian": GeometricMedian(),
+        "steadfed Median": Median(),
         "torch median(0)": lambda updates: updates.median(0).values,
         **{name: run for name, run in peers.items() if name != "byzfl Average"},
     }
@@ -222,7 +222,7 @@ def measure_memory(measured: Measured, problem: Problem, names: Sequence[str], o
     if not machine.can_measure_memory():
         out.print("Peak memory is not measured: this system has no /proc/self/clear_refs.")
         return
-    with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="steadfed-bench-") as folder:
         path = Path(folder) / "updates.npy"
         np.save(path, problem.updates.numpy())
         for name in names:

@@ -26,10 +26,10 @@ from rich.console import Console
 from threadpoolctl import threadpool_info
 from torch import Tensor
 
-from holdfast._core.rng import stream
+from steadfed._core.rng import stream
 
 RESULTS = Path(__file__).parent / "results"
-PACKAGES = ("holdfast", "torch", "numpy", "scipy", "flwr", "byzfl", "torchjd")
+PACKAGES = ("steadfed", "torch", "numpy", "scipy", "flwr", "byzfl", "torchjd")
 STATUS = Path("/proc/self/status")
 CLEAR_REFS = Path("/proc/self/clear_refs")
 WIDTH_WITHOUT_TERMINAL = 140

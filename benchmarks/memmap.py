@@ -30,9 +30,9 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from benchmarks import machine
-from holdfast._core.rng import stream
-from holdfast._linalg.threads import num_workers
-from holdfast.aggregators import Rage
+from steadfed._core.rng import stream
+from steadfed._linalg.threads import num_workers
+from steadfed.aggregators import Rage
 
 SEED = 1
 SHIFT, JITTER = 8.0, 0.1
@@ -124,7 +124,7 @@ def measure(folder: Path, clients: int, dim: int) -> dict[str, Any]:
     byzantine = byzantine_clients(clients)
     size = 4 * clients * dim
     start = time.perf_counter()
-    with tempfile.TemporaryDirectory(prefix="holdfast-memmap-", dir=folder) as temporary:
+    with tempfile.TemporaryDirectory(prefix="steadfed-memmap-", dir=folder) as temporary:
         path = Path(temporary) / "updates.npy"
         honest_mean = write(path, byzantine, dim)
         seconds_to_write = time.perf_counter() - start

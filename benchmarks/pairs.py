@@ -1,7 +1,7 @@
-"""What a pair is: something that holdfast and a peer both have, and why their values differ if they do.
+"""What a pair is: something that steadfed and a peer both have, and why their values differ if they do.
 
 A pair without an explanation must agree. A pair with one must differ somewhere, and the explanation is checked: it
-names pairs of values that must be equal, among them the peer's value and holdfast's under the peer's definition.
+names pairs of values that must be equal, among them the peer's value and steadfed's under the peer's definition.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from benchmarks.peers import byzfl_module, torchjd_aggregators
-from holdfast.aggregators import Aggregator
-from holdfast.attacks import AdversaryView, Attack
+from steadfed.aggregators import Aggregator
+from steadfed.attacks import AdversaryView, Attack
 
 SHAPES = tuple((clients, dim) for clients in (11, 25, 40) for dim in (1, 7, 200))
 SEED = 7
@@ -67,9 +67,9 @@ def krum_bound(clients: int) -> int:
 
 @dataclass(frozen=True)
 class Pair:
-    """Something that holdfast and a peer both have."""
+    """Something that steadfed and a peer both have."""
 
-    holdfast: str
+    steadfed: str
     peer: str
     ours: Value
     theirs: Value
@@ -99,7 +99,7 @@ class Pair:
 
 
 def ours(build: Callable[[int], Aggregator]) -> Value:
-    """Return a rule of holdfast, told the number of Byzantine rows."""
+    """Return a rule of steadfed, told the number of Byzantine rows."""
     return lambda cloud: build(cloud.f)(cloud.rows).update
 
 
@@ -134,7 +134,7 @@ def torchjd(build: Callable[[Any, Cloud], Callable[[Tensor], Tensor]]) -> Value:
 
 
 def forged(attack: Attack) -> Value:
-    """Return what an attack of holdfast lets the Byzantine clients send, one row each."""
+    """Return what an attack of steadfed lets the Byzantine clients send, one row each."""
     return lambda cloud: attack(cloud.view).rows
 
 
@@ -152,7 +152,7 @@ def byzfl_forged(build: Callable[[Any], Callable[[Any], Any]]) -> Value:
 
 
 def same(under_their_definition: Value, theirs: Value) -> Equations:
-    """Return the one equation that the peer's value is holdfast's under the peer's definition."""
+    """Return the one equation that the peer's value is steadfed's under the peer's definition."""
     return lambda cloud: iter([(under_their_definition(cloud), theirs(cloud))])
 
 

@@ -1,4 +1,4 @@
-"""Every rule that holdfast and a peer both have, with the reason of every difference."""
+"""Every rule that steadfed and a peer both have, with the reason of every difference."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -22,7 +22,7 @@ from benchmarks.pairs import (
     same,
     torchjd,
 )
-from holdfast.aggregators import (
+from steadfed.aggregators import (
     AdaptiveClipping,
     Aggregator,
     Bucketing,
@@ -97,7 +97,7 @@ def byzfl_second_round(peer: Any, f: int) -> Callable[[Any], Any]:
 
 
 def origin_start(cloud: Cloud) -> Tensor:
-    """Return byzfl's geometric median from holdfast's parts."""
+    """Return byzfl's geometric median from steadfed's parts."""
     return definitions.weiszfeld_from_origin(cloud.rows, NU, STEPS)
 
 
@@ -124,7 +124,7 @@ def caf_equations(cloud: Cloud) -> Iterator[tuple[Tensor, Tensor]]:
 
 
 def their_buckets(cloud: Cloud) -> Tensor:
-    """Return holdfast's bucketing with byzfl's permutation."""
+    """Return steadfed's bucketing with byzfl's permutation."""
     order = torch.randperm(len(cloud.rows), generator=torch.Generator().manual_seed(SEED))
     return definitions.bucketing_in_order(cloud.rows, order.numpy(), Bucketing(rule=trimmed(cloud.f)))
 
@@ -149,15 +149,15 @@ def torch_median(cloud: Cloud) -> Tensor:
 
 
 def arc_rounded(cloud: Cloud) -> Tensor:
-    """Return holdfast's ARC with byzfl's number of clipped rows."""
+    """Return steadfed's ARC with byzfl's number of clipped rows."""
     return definitions.arc_rounded_down_in_floats(cloud.rows, cloud.f, trimmed(cloud.f))
 
 
-ONE_NEIGHBOUR_MORE = "byzfl sums over the n − f − 1 nearest other rows, the paper (and holdfast) over n − f − 2"
+ONE_NEIGHBOUR_MORE = "byzfl sums over the n − f − 1 nearest other rows, the paper (and steadfed) over n − f − 2"
 # On a line sums of distances that are not squared tie (between two middle points they do not change at all), so TorchJD
 # is compared in more than one dimension. byzfl's CAF is compared up to n/4: with f = 12 of 25 numbers it took 44 s.
-UNSQUARED = "TorchJD sums distances, the paper (and holdfast) their squares"
-POWER_STEP = "byzfl's top eigenvalue is one power step from a random vector; holdfast's is exact"
+UNSQUARED = "TorchJD sums distances, the paper (and steadfed) their squares"
+POWER_STEP = "byzfl's top eigenvalue is one power step from a random vector; steadfed's is exact"
 
 RULES: tuple[Pair, ...] = (
     Pair("Mean", "byzfl Average", ours(lambda _: Mean()), byzfl(lambda peer, _: peer.Average())),
@@ -168,7 +168,7 @@ RULES: tuple[Pair, ...] = (
         "torch median(0)",
         ours(lambda _: Median()),
         torch_median,
-        why="of an even number of values torch takes the lower middle one, holdfast the mean of the middle two",
+        why="of an even number of values torch takes the lower middle one, steadfed the mean of the middle two",
         equations=same(defined(definitions.lower_median), torch_median),
     ),
     Pair("TrimmedMean", "byzfl TrMean", ours(trimmed), byzfl(lambda peer, f: peer.TrMean(f=f))),
@@ -222,7 +222,7 @@ RULES: tuple[Pair, ...] = (
         "byzfl GeometricMedian",
         ours(lambda _: GeometricMedian()),
         byzfl_weiszfeld,
-        why="byzfl makes three steps from the origin with ν = 0.1; holdfast runs to the end",
+        why="byzfl makes three steps from the origin with ν = 0.1; steadfed runs to the end",
         equations=same(origin_start, byzfl_weiszfeld),
     ),
     Pair(
@@ -238,7 +238,7 @@ RULES: tuple[Pair, ...] = (
         "byzfl GeometricMedian",
         ours(lambda _: Rfa(smoothing=NU, num_iterations=STEPS)),
         byzfl_weiszfeld,
-        why="byzfl starts at the origin, holdfast at the mean",
+        why="byzfl starts at the origin, steadfed at the mean",
         equations=centred_start,
     ),
     Pair(
@@ -254,7 +254,7 @@ RULES: tuple[Pair, ...] = (
         ours(lambda f: MinimumDiameter(num_byzantine=f)),
         byzfl_mda,
         most_subsets=330,
-        why="of the subsets of smallest diameter byzfl takes the first, holdfast that of the smallest sum of squares",
+        why="of the subsets of smallest diameter byzfl takes the first, steadfed that of the smallest sum of squares",
         equations=same(defined(definitions.first_of_smallest_diameter), byzfl_mda),
     ),
     Pair(

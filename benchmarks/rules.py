@@ -6,7 +6,7 @@ that costs, and with the trimmed mean. The rules that search subsets run at smal
 changes what it is handed works on a copy, which is restored outside the measured time.
 
 What is compared is not always the same work: see docs/peers.md for the differences of definition. byzfl's geometric
-median makes three steps, holdfast's runs to the end, its Rfa makes three; both centered clippings make three.
+median makes three steps, steadfed's runs to the end, its Rfa makes three; both centered clippings make three.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from torch import Tensor
 from benchmarks import machine
 from benchmarks.filter import SEED, Shape, colluding_updates
 from benchmarks.peers import byzfl_module, obstacle, torchjd_aggregators
-from holdfast.aggregators import (
+from steadfed.aggregators import (
     AdaptiveClipping,
     Aggregator,
     Bucketing,
@@ -48,7 +48,7 @@ from holdfast.aggregators import (
     SmallestSpread,
     TrimmedMean,
 )
-from holdfast.aggregators._wrappers.base import Wrapper
+from steadfed.aggregators._wrappers.base import Wrapper
 
 SHAPES: tuple[Shape, ...] = ((100, 10**5), (50, 10**6))
 SUBSET_SHAPES: tuple[Shape, ...] = ((15, 10**4), (20, 10**4))
@@ -56,7 +56,7 @@ QUICK_SHAPES: tuple[Shape, ...] = ((50, 10_000),)
 QUICK_SUBSET_SHAPES: tuple[Shape, ...] = ((15, 1000),)
 ROUNDS = 7
 STEPS = 3
-COLUMNS = ("holdfast", "ms", "peer", "ms", "peer / holdfast", "min..max", "rounds", "")
+COLUMNS = ("steadfed", "ms", "peer", "ms", "peer / steadfed", "min..max", "rounds", "")
 IN_PLACE = ("byzfl Clipping", "byzfl ARC")
 """Peers that write into the rows they are handed."""
 MIXING = ("NearestNeighborMixing", "byzfl NNM")
@@ -67,9 +67,9 @@ Run = Callable[[Tensor], object]
 
 @dataclass(frozen=True)
 class Contest:
-    """A rule of holdfast, and what the peers have for it."""
+    """A rule of steadfed, and what the peers have for it."""
 
-    holdfast: str
+    steadfed: str
     rule: Aggregator
     peers: Mapping[str, Run]
 
@@ -193,10 +193,10 @@ def measure(shape: Shape, num_rounds: int, out: Console, *, subsets: bool) -> Ou
     contests = contests_at(shape, num_byzantine, subsets=subsets)
     everyone: dict[str, Run] = {}
     for contest in contests:
-        everyone |= {contest.holdfast: contest.rule, **contest.peers}
+        everyone |= {contest.steadfed: contest.rule, **contest.peers}
     outcome.skipped = {name: why for name in everyone if (why := obstacle(name, *shape, num_byzantine))}
     outcome.pairs = [
-        (contest.holdfast, peer) for contest in contests for peer in contest.peers if peer not in outcome.skipped
+        (contest.steadfed, peer) for contest in contests for peer in contest.peers if peer not in outcome.skipped
     ]
     for run in everyone.values():  # nobody pays for loading code
         run(updates[:, :1000].clone())
@@ -224,7 +224,7 @@ def measure_memory(outcome: Outcome, updates: Any, names: Sequence[str], out: Co
     if not machine.can_measure_memory():
         out.print("Peak memory is not measured: this system has no /proc/self/clear_refs.")
         return
-    with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="steadfed-bench-") as folder:
         path = Path(folder) / "updates.npy"
         np.save(path, updates)
         for name in names:
@@ -242,7 +242,7 @@ def peak_memory(name: str, path: Path, num_byzantine: int) -> int:
     updates = torch.from_numpy(np.load(path))
     shape = (updates.shape[0], updates.shape[1])
     for contest in contests_at(shape, num_byzantine, subsets=False):
-        everyone: dict[str, Run] = {contest.holdfast: contest.rule, **contest.peers}
+        everyone: dict[str, Run] = {contest.steadfed: contest.rule, **contest.peers}
         if run := everyone.get(name):
             run(updates[:, :1000].clone())
             return machine.peak_of_call(partial(run, updates))
@@ -285,7 +285,7 @@ def report_losses(outcomes: Sequence[Outcome], out: Console) -> None:
     """Say which peers are faster, if any."""
     number = sum(len(outcome.pairs) for outcome in outcomes)
     losses = [(outcome, *loss) for outcome in outcomes for loss in outcome.losses()]
-    out.print(f"holdfast is slower in {len(losses)} of {number} pairs.")
+    out.print(f"steadfed is slower in {len(losses)} of {number} pairs.")
     for outcome, rule, peer, ratio in losses:
         out.print(f"  {outcome.clients} x {outcome.dim:,}: {rule} takes {1.0 / ratio:.2f} times as long as {peer}.")
 

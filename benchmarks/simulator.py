@@ -1,4 +1,4 @@
-"""Local steps of a cohort, and whole rounds: holdfast against a plain loop and byzfl's clients, in one run.
+"""Local steps of a cohort, and whole rounds: steadfed against a plain loop and byzfl's clients, in one run.
 
 Run it with ``python -m benchmarks.simulator``; ``--quick`` measures fewer rounds. Every competitor takes H steps of the
 same K clients from the same model, in rotating order inside a round; ratios are formed inside rounds. The plain loop
@@ -6,7 +6,7 @@ is a `torch.nn.Module`, `torch.optim.SGD` and one tensor of data, on one thread.
 (`Client.compute_model_update`) have one thread, too, and are measured twice, never with images to decode: with torch's
 DataLoader over the client's tensors, which is what byzfl's constructor asks for and what the targets are about, and
 with batches that are gathered already, which nobody has. All but the former, which shuffles for itself, see the same
-batches. What holdfast's steps leave is compared with what the loop leaves.
+batches. What steadfed's steps leave is compared with what the loop leaves.
 
 The dense workloads are measured with 120 points per client, as MNIST by writer has (median 116), where the first layer
 works in sample space, and with 600, as 100 clients of MNIST have, where it does not pay.
@@ -31,22 +31,22 @@ from torch import Tensor, nn
 
 from benchmarks import machine
 from benchmarks.peers import byzfl_module
-from holdfast._core.rng import stream
-from holdfast._linalg.threads import one_torch_thread
-from holdfast.aggregators import Rage
-from holdfast.attacks import ALittleIsEnough, FractionMembers
-from holdfast.data import Dataset
-from holdfast.models._base import Architecture
-from holdfast.models._convolutional import ConvolutionalNetwork, ResidualNetwork
-from holdfast.models._linear import SoftmaxRegression
-from holdfast.models._perceptron import MultilayerPerceptron
-from holdfast.partitions import IidPartition
-from holdfast.simulation._config import Evaluation, RunConfig
-from holdfast.simulation._engines.points import DrawnPoints
-from holdfast.simulation._federation import Federation
-from holdfast.simulation._local import Chunk, TrainingTask
-from holdfast.simulation._setting import Setting
-from holdfast.simulation._worker_pool import WorkerPool
+from steadfed._core.rng import stream
+from steadfed._linalg.threads import one_torch_thread
+from steadfed.aggregators import Rage
+from steadfed.attacks import ALittleIsEnough, FractionMembers
+from steadfed.data import Dataset
+from steadfed.models._base import Architecture
+from steadfed.models._convolutional import ConvolutionalNetwork, ResidualNetwork
+from steadfed.models._linear import SoftmaxRegression
+from steadfed.models._perceptron import MultilayerPerceptron
+from steadfed.partitions import IidPartition
+from steadfed.simulation._config import Evaluation, RunConfig
+from steadfed.simulation._engines.points import DrawnPoints
+from steadfed.simulation._federation import Federation
+from steadfed.simulation._local import Chunk, TrainingTask
+from steadfed.simulation._setting import Setting
+from steadfed.simulation._worker_pool import WorkerPool
 
 ROUNDS, QUICK_ROUNDS = 9, 3
 WHOLE_ROUNDS = 4
@@ -249,16 +249,16 @@ def competitors(
     return {
         LOOP: partial(plain_loop, task, module, start, points),
         **{name: partial(byzfl_round, clients, start, workload.steps) for name, clients in peers.items()},
-        **{_holdfast(jobs): partial(pool.train, (model, buffers), chunk) for jobs, pool in pools.items()},
+        **{_steadfed(jobs): partial(pool.train, (model, buffers), chunk) for jobs, pool in pools.items()},
     }
 
 
-def _holdfast(jobs: int) -> str:
-    return f"holdfast, {jobs} process{'es' if jobs > 1 else ''}"
+def _steadfed(jobs: int) -> str:
+    return f"steadfed, {jobs} process{'es' if jobs > 1 else ''}"
 
 
 def _difference(module: nn.Module, task: TrainingTask, updates: Tensor, loop: Any) -> float:
-    """Return how far holdfast's updates are from the loop's at most, relative to their length."""
+    """Return how far steadfed's updates are from the loop's at most, relative to their length."""
     model, worst = task.layout.parameters_of(module, torch.float32), 0.0
     for update, vector in zip(updates, loop, strict=True):
         nn.utils.vector_to_parameters(vector, module.parameters())
@@ -300,11 +300,11 @@ def report(outcomes: Sequence[Outcome], out: Console) -> None:
         out.print(f"{outcome.name}: d = {outcome.dim:,}; engine {outcome.engine}, {outcome.why}.")
         out.print(f"  The updates differ from the plain loop's by {outcome.difference:.1e} of their length at most.")
         if outcome.busy > machine.BUSY:
-            out.print(f"  BUSY: others used {outcome.busy:.0%} of the cores; holdfast's own workers are among them.")
+            out.print(f"  BUSY: others used {outcome.busy:.0%} of the cores; steadfed's own workers are among them.")
 
 
 def _row(outcome: Outcome, name: str) -> list[str]:
-    ours = name == _holdfast(JOBS[-1])
+    ours = name == _steadfed(JOBS[-1])
     milliseconds = 1e3 * statistics.median(machine.times_of(outcome.rounds, name))
     loops, peers = outcome.faster(LOOP, name), outcome.faster(BYZFL, name)
     middle = statistics.median(peers)

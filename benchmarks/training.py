@@ -1,6 +1,6 @@
 """Final test accuracy of rules under attacks: Fashion-MNIST and MNIST by writer, 20 % Byzantine clients.
 
-Run it with ``python -m benchmarks.training`` and $HOLDFAST_DATA set; every cell is one run of 1,500 local steps
+Run it with ``python -m benchmarks.training`` and $STEADFED_DATA set; every cell is one run of 1,500 local steps
 (300 rounds, H = 5, K = 50, b = 32) and is appended to the records when it is done, so it can be stopped and started
 again. ``--show`` prints the table of what is there. The oracle is the mean of the honest clients alone: nobody
 Byzantine sends anything, and the cohorts and batches are the same. The step size of a setting is the one with which the
@@ -20,17 +20,17 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from holdfast._linalg.threads import one_torch_thread
-from holdfast.aggregators import RULES
-from holdfast.attacks import Alternating, Attack, FractionMembers, SignFlip, Silence, Sleeper
-from holdfast.data import Dataset, DataSource, FashionMnist, MnistByWriter
-from holdfast.errors import HoldfastError
-from holdfast.models import MultilayerPerceptron
-from holdfast.partitions import DirichletPartition, NaturalPartition, Partition
-from holdfast.simulation import Evaluation, Federation, RunConfig, ServerOptions
-from holdfast.sweeps._pool import Failure, WorkerProcesses
-from holdfast.sweeps._store import Row, append_rows, open_lines, read_rows
-from holdfast.sweeps.matrices._catalogue import ATTACK_LABELS, attack_for
+from steadfed._linalg.threads import one_torch_thread
+from steadfed.aggregators import RULES
+from steadfed.attacks import Alternating, Attack, FractionMembers, SignFlip, Silence, Sleeper
+from steadfed.data import Dataset, DataSource, FashionMnist, MnistByWriter
+from steadfed.errors import SteadfedError
+from steadfed.models import MultilayerPerceptron
+from steadfed.partitions import DirichletPartition, NaturalPartition, Partition
+from steadfed.simulation import Evaluation, Federation, RunConfig, ServerOptions
+from steadfed.sweeps._pool import Failure, WorkerProcesses
+from steadfed.sweeps._store import Row, append_rows, open_lines, read_rows
+from steadfed.sweeps.matrices._catalogue import ATTACK_LABELS, attack_for
 
 COHORT_SIZE, NUM_ASSUMED, ROUNDS = 50, 15, 300
 LEARNING_RATES: Mapping[str, float] = MappingProxyType({"fashion": 0.2, "writers": 0.4})
@@ -110,7 +110,7 @@ def try_cell(cell: Cell) -> dict[str, Any] | Failure:
     try:
         with one_torch_thread():
             return run_cell(cell)
-    except HoldfastError as error:
+    except SteadfedError as error:
         return Failure(reason=str(error))
 
 

@@ -1,15 +1,15 @@
 """Rules against attacks, on digits: final test accuracies. `python examples/compare_rules.py [FOLDER] [ROUNDS]`.
 
-`holdfast show FOLDER` shows the runs side by side afterwards.
+`steadfed show FOLDER` shows the runs side by side afterwards.
 """
 
 import sys
 from pathlib import Path
 
-from holdfast.aggregators import RULES
-from holdfast.attacks import ATTACKS, FractionMembers
-from holdfast.runs import Run
-from holdfast.simulation import RunConfig
+from steadfed.aggregators import RULES
+from steadfed.attacks import ATTACKS, FractionMembers
+from steadfed.runs import Run
+from steadfed.simulation import RunConfig
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else "runs/rules")
 rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 60

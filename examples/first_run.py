@@ -2,10 +2,10 @@
 
 import sys
 
-from holdfast.aggregators import Rage
-from holdfast.attacks import ALittleIsEnough, FractionMembers
-from holdfast.runs import Run
-from holdfast.simulation import RunConfig
+from steadfed.aggregators import Rage
+from steadfed.attacks import ALittleIsEnough, FractionMembers
+from steadfed.runs import Run
+from steadfed.simulation import RunConfig
 
 liars = {"byzantine": FractionMembers(fraction=0.2), "attack": ALittleIsEnough(z=1.5)}
 config = RunConfig(rounds=30, lr=0.3, batch_size=4, rule=Rage(byzantine_fraction=0.3), **liars)

@@ -9,13 +9,13 @@ import sys
 import torch
 from torch import Tensor, nn
 
-from holdfast.aggregators import Rage
-from holdfast.attacks import FractionMembers, LabelFlip
-from holdfast.data import Dataset, from_tensors
-from holdfast.models import ImportedModel
-from holdfast.partitions import NaturalPartition
-from holdfast.runs import Run
-from holdfast.simulation import RunConfig
+from steadfed.aggregators import Rage
+from steadfed.attacks import FractionMembers, LabelFlip
+from steadfed.data import Dataset, from_tensors
+from steadfed.models import ImportedModel
+from steadfed.partitions import NaturalPartition
+from steadfed.runs import Run
+from steadfed.simulation import RunConfig
 
 NUM_OWNERS, POINTS_EACH = 50, 40
 

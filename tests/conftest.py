@@ -77,7 +77,7 @@ def own_convex_run(convex_run: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def _registries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget after the test whatever it registers."""
-    from holdfast.simulation._tables import NAMED
+    from steadfed.simulation._tables import NAMED
 
     for registry in NAMED.values():
         monkeypatch.setattr(registry, "_classes", dict(registry))

@@ -7,16 +7,16 @@ from typing import Any
 
 import torch
 
-from holdfast import __version__
-from holdfast._core.rng import stream
-from holdfast.aggregators import Rage
-from holdfast.data import RemoteData
-from holdfast.models import RemoteModel
-from holdfast.partitions import RemotePartition
-from holdfast.runs._files import seal_config
-from holdfast.server._folder import RunFolder
-from holdfast.server._record import Client, DroppedReply, RoundRecord
-from holdfast.simulation import RunConfig
+from steadfed import __version__
+from steadfed._core.rng import stream
+from steadfed.aggregators import Rage
+from steadfed.data import RemoteData
+from steadfed.models import RemoteModel
+from steadfed.partitions import RemotePartition
+from steadfed.runs._files import seal_config
+from steadfed.server._folder import RunFolder
+from steadfed.server._record import Client, DroppedReply, RoundRecord
+from steadfed.simulation import RunConfig
 
 NAMES = tuple(f"hospital-{letter}" for letter in "abcdefgh")
 """The clients of the federation."""
@@ -52,13 +52,13 @@ def remote_config(**changes: Any) -> RunConfig:
 
 def configured(config: RunConfig, data_sha256: str = "remote") -> str:
     """Return the config.toml that a server app writes; with a twin the checksum is that of its data."""
-    versions = {"holdfast": __version__, "torch": torch.__version__, "flwr": "1.41.0"}
+    versions = {"steadfed": __version__, "torch": torch.__version__, "flwr": "1.41.0"}
     return seal_config(config, {**versions, "data_sha256": data_sha256})
 
 
 def deployment(path: Path, *, config: RunConfig | None = None, rounds: int = 5) -> RunFolder:
     """Write the folder of a deployment after some rounds; it is complete after all of the configuration's."""
-    from holdfast.server._history import Rounds, summary_of
+    from steadfed.server._history import Rounds, summary_of
 
     config = config or remote_config()
     folder = RunFolder.create(path, configured(config))

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from tests.cli.commands import run
 
-from holdfast._cli.demonstration import configs
-from holdfast._core.wording import percent
-from holdfast.server._folder import RunFolder
-from holdfast.simulation import Federation
+from steadfed._cli.demonstration import configs
+from steadfed._core.wording import percent
+from steadfed.server._folder import RunFolder
+from steadfed.simulation import Federation
 
 
 def test_the_servers_differ_in_nothing_but_the_rule_and_what_the_oracle_hears() -> None:

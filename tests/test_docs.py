@@ -15,9 +15,9 @@ import click
 import pytest
 import typer
 
-from holdfast import errors
-from holdfast._cli.app import app
-from holdfast._cli.reference import PAGES
+from steadfed import errors
+from steadfed._cli.app import app
+from steadfed._cli.reference import PAGES
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted(
@@ -48,7 +48,7 @@ def test_there_is_something_of_every_kind_to_be_tested() -> None:
     blocks = [block for path in DOCUMENTS for block in BLOCK.findall(path.read_text(encoding="utf-8"))]
     assert {language for language, _, _ in blocks} >= {"python", "text", "console", "toml"}
     assert any(title for _, title, _ in blocks)
-    assert {words[0] for path in DOCUMENTS for words in _commands(path)} >= {"holdfast", "make"}
+    assert {words[0] for path in DOCUMENTS for words in _commands(path)} >= {"steadfed", "make"}
     assert any(LINK.findall(path.read_text(encoding="utf-8")) for path in DOCUMENTS)
     assert len(PAGES) > 1
 
@@ -56,14 +56,14 @@ def test_there_is_something_of_every_kind_to_be_tested() -> None:
 @every_document
 def test_documents_for_users_use_public_names_only(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    used = re.findall(r"^ *(?:from|import|:::) (holdfast[\w.]*)", text, re.MULTILINE)
+    used = re.findall(r"^ *(?:from|import|:::) (steadfed[\w.]*)", text, re.MULTILINE)
     assert [name for name in used if any(part.startswith("_") for part in name.split("."))] == []
 
 
 def test_every_public_package_has_a_page_of_its_names() -> None:
     pages = "\n".join(path.read_text(encoding="utf-8") for path in ROOT.glob("docs/api/*.md"))
-    packages = {path.parent.name for path in ROOT.glob("src/holdfast/[a-z]*/__init__.py")}
-    assert packages | {"errors", "extend"} == set(re.findall(r"^::: holdfast\.(\w+)", pages, re.MULTILINE))
+    packages = {path.parent.name for path in ROOT.glob("src/steadfed/[a-z]*/__init__.py")}
+    assert packages | {"errors", "extend"} == set(re.findall(r"^::: steadfed\.(\w+)", pages, re.MULTILINE))
 
 
 @every_document
@@ -98,7 +98,7 @@ def _printed(body: str, path: Path, names: dict[str, object]) -> str:
 @every_document
 def test_commands_in_console_blocks_exist_with_these_options(path: Path) -> None:
     for words in _commands(path):
-        if Path(words[0]).name == "holdfast":
+        if Path(words[0]).name == "steadfed":
             _parse(words[1:])
         elif words[0] == "make" and len(words) > 1:
             verbs = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
@@ -125,7 +125,7 @@ def _commands(path: Path) -> Iterator[list[str]]:
 def _parse(words: list[str]) -> None:
     """Find the command, and have its parser read options and arguments; nothing is run, no file need exist."""
     command: click.Command = typer.main.get_command(app)
-    names = ["holdfast"]
+    names = ["steadfed"]
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):
         assert words[0] in command.commands, f"{' '.join(names)} has no command {words[0]!r}"
         names.append(words[0])
@@ -169,7 +169,7 @@ def test_readme_stays_short() -> None:
 
 def test_readme_and_the_site_show_one_comparison_with_other_libraries() -> None:
     tables = [
-        re.findall(r"^\| \| holdfast .*?\n\n", (ROOT / name).read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+        re.findall(r"^\| \| steadfed .*?\n\n", (ROOT / name).read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
         for name in ("README.md", "docs/peers.md")
     ]
     assert len(tables[0]) == 1
@@ -178,7 +178,7 @@ def test_readme_and_the_site_show_one_comparison_with_other_libraries() -> None:
 
 def test_the_faq_speaks_of_every_error() -> None:
     text = (ROOT / "docs/faq-of-errors.md").read_text(encoding="utf-8")
-    tree = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, errors.HoldfastError)]
+    tree = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, errors.SteadfedError)]
     assert len(tree) > 10
     for each in tree:
         assert f"`{each.__name__}`" in text, each.__name__
@@ -193,5 +193,5 @@ def test_every_page_is_in_the_navigation() -> None:
 def test_architecture_stays_short_and_names_files_that_exist() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 150
-    for name in re.findall(r"`(src/holdfast/[\w/]+\.py)`", text):
+    for name in re.findall(r"`(src/steadfed/[\w/]+\.py)`", text):
         assert (ROOT / name).exists(), name

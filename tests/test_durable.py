@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast._core.durable import append_lines, cut_file, drop_torn_line, replace_file, sole_holder, whole_lines
+from steadfed._core.durable import append_lines, cut_file, drop_torn_line, replace_file, sole_holder, whole_lines
 
 
 def test_a_device_that_is_always_full_is_an_error() -> None:

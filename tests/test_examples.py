@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from tests.cli.commands import ONE_THREAD
 
-from holdfast._cli.demonstration import configs
-from holdfast.runs import read_config
-from holdfast.server._folder import RunFolder
+from steadfed._cli.demonstration import configs
+from steadfed.runs import read_config
+from steadfed.server._folder import RunFolder
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 

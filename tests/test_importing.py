@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast._core.importing import import_object
-from holdfast.errors import ParameterError
+from steadfed._core.importing import import_object
+from steadfed.errors import ParameterError
 
 
 def test_attributes_of_attributes_are_found() -> None:

@@ -14,18 +14,18 @@ from tests.aggregators import test_contract as rules_under_contract
 from tests.attacks import test_contract as attacks_under_contract
 from tests.cli.commands import run
 
-import holdfast
-from holdfast._cli.catalogue import PAGES
-from holdfast._core.naming import Registry
-from holdfast._core.values import ValueObject
-from holdfast._linalg.columns import Columns
-from holdfast.aggregators import RULES, Aggregation, Mean, MinorityAggregator, Rage, ServerView
-from holdfast.attacks import ATTACKS, AdversaryView, Attack, Forged, Honest, Knowledge
-from holdfast.errors import ParameterError, UnknownNameError
-from holdfast.runs import config_from_toml, config_to_toml, template
-from holdfast.simulation import RunConfig
-from holdfast.simulation._tables import NAMED
-from holdfast.testing.contract import check_contract
+import steadfed
+from steadfed._cli.catalogue import PAGES
+from steadfed._core.naming import Registry
+from steadfed._core.values import ValueObject
+from steadfed._linalg.columns import Columns
+from steadfed.aggregators import RULES, Aggregation, Mean, MinorityAggregator, Rage, ServerView
+from steadfed.attacks import ATTACKS, AdversaryView, Attack, Forged, Honest, Knowledge
+from steadfed.errors import ParameterError, UnknownNameError
+from steadfed.runs import config_from_toml, config_to_toml, template
+from steadfed.simulation import RunConfig
+from steadfed.simulation._tables import NAMED
+from steadfed.testing.contract import check_contract
 
 pytestmark = pytest.mark.usefixtures("_registries")
 
@@ -74,7 +74,7 @@ def finals(cls: type[Any]) -> Iterator[type[Any]]:
     """Yield the classes of the package that are derived from a class and are there to be built."""
     for each in cls.__subclasses__():
         yield from finals(each)
-        if "__final__" in vars(each) and each.__module__.startswith("holdfast."):
+        if "__final__" in vars(each) and each.__module__.startswith("steadfed."):
             yield each
 
 
@@ -87,7 +87,7 @@ def test_every_class_of_a_kind_has_a_name(key: str) -> None:
 
 
 def test_whatever_is_named_in_a_file_is_imported_by_its_package() -> None:
-    folder = Path(holdfast.__file__).parent
+    folder = Path(steadfed.__file__).parent
     written = [
         (table, name)
         for path in folder.rglob("*.py")

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-import holdfast
-from holdfast import _OTHERS, _RULES, aggregators
-from holdfast.aggregators import RULES
+import steadfed
+from steadfed import _OTHERS, _RULES, aggregators
+from steadfed.aggregators import RULES
 
-ROOT = Path(holdfast.__file__).parent
+ROOT = Path(steadfed.__file__).parent
 
 
 SOURCES = {
-    ".".join(("holdfast", *path.parent.relative_to(ROOT).parts)): path.read_text(encoding="utf-8")
+    ".".join(("steadfed", *path.parent.relative_to(ROOT).parts)): path.read_text(encoding="utf-8")
     for path in sorted(ROOT.rglob("__init__.py"))
     if not any(part.startswith("_") for part in path.parent.relative_to(ROOT).parts)
 }
@@ -37,11 +37,11 @@ def names_for_type_checkers(package: str) -> dict[str, str]:
 
 
 def test_a_type_checker_is_told_of_the_same_names_as_python() -> None:
-    assert names_for_type_checkers("holdfast") == {"*": _RULES, **_OTHERS}
+    assert names_for_type_checkers("steadfed") == {"*": _RULES, **_OTHERS}
 
 
 def test_there_are_packages_whose_names_are_imported_when_they_are_used() -> None:
-    assert set(LAZY) >= {"holdfast.flower", "holdfast.reports", "holdfast.simulation", "holdfast.sweeps.runs"}
+    assert set(LAZY) >= {"steadfed.flower", "steadfed.reports", "steadfed.simulation", "steadfed.sweeps.runs"}
 
 
 @pytest.mark.parametrize("package", LAZY)
@@ -55,7 +55,7 @@ def test_names_that_are_imported_when_they_are_used_are_the_same_for_everybody(p
         _ = module.Fedration
 
 
-@pytest.mark.parametrize("package", [name for name in SOURCES if name != "holdfast"])
+@pytest.mark.parametrize("package", [name for name in SOURCES if name != "steadfed"])
 def test_a_package_shows_its_public_names_and_modules_and_nothing_else(package: str) -> None:
     module = import_module(package)
     said = getattr(module, "__all__", re.findall(r"(\w+) as \1\b", SOURCES[package]))
@@ -64,28 +64,28 @@ def test_a_package_shows_its_public_names_and_modules_and_nothing_else(package: 
 
 
 def test_every_name_leads_to_what_it_names() -> None:
-    for name in dir(holdfast):
-        assert hasattr(holdfast, name), name
+    for name in dir(steadfed):
+        assert hasattr(steadfed, name), name
     for name, module in _OTHERS.items():
-        assert getattr(holdfast, name) is getattr(import_module(module), name)
+        assert getattr(steadfed, name) is getattr(import_module(module), name)
 
 
 def test_every_rule_and_nothing_private_is_at_the_top() -> None:
-    names = set(dir(holdfast))
+    names = set(dir(steadfed))
     assert {kind.__name__ for kind in RULES.values()} <= names
     assert {"Aggregation", "Aggregator", "RunConfig", "ServerView", "Stop", "errors"} <= names
     assert {name for name in names if name.startswith("_")} == {"__version__"}
     assert not names & {"Any", "TYPE_CHECKING", "annotations", "import_module", "base", "registry"}
-    assert holdfast.Krum is aggregators.Krum
+    assert steadfed.Krum is aggregators.Krum
 
 
 @pytest.mark.parametrize("name", ["Krumm", "mean", "rage", "base", "_RULE", "Path"])
 def test_other_names_are_refused(name: str) -> None:
-    with pytest.raises(AttributeError, match=f"module 'holdfast' has no attribute '{name}'"):
-        getattr(holdfast, name)
+    with pytest.raises(AttributeError, match=f"module 'steadfed' has no attribute '{name}'"):
+        getattr(steadfed, name)
 
 
-@pytest.mark.parametrize("code", ["import holdfast", "from holdfast import errors", "from holdfast import _cli"])
+@pytest.mark.parametrize("code", ["import steadfed", "from steadfed import errors", "from steadfed import _cli"])
 def test_importing_the_package_does_not_load_torch(code: str) -> None:
     command = [sys.executable, "-c", f"{code}; import sys; sys.exit('torch' in sys.modules)"]
     assert subprocess.run(command, check=False).returncode == 0  # noqa: S603  our own code

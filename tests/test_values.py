@@ -7,9 +7,9 @@ import tomllib
 import pytest
 import tomli_w
 
-from holdfast._core.rng import stream
-from holdfast.aggregators import RULES, Aggregator, GeometricMedian, Krum, Mean, Rage
-from holdfast.errors import HoldfastError, ParameterError, UnknownNameError
+from steadfed._core.rng import stream
+from steadfed.aggregators import RULES, Aggregator, GeometricMedian, Krum, Mean, Rage
+from steadfed.errors import ParameterError, SteadfedError, UnknownNameError
 
 EXAMPLES: list[Aggregator] = [
     Rage(byzantine_fraction=0.2),
@@ -49,7 +49,7 @@ def test_unknown_rule_names_the_nearest() -> None:
 
 
 def test_every_error_is_of_the_one_tree() -> None:
-    assert issubclass(ParameterError, (HoldfastError, ValueError))
+    assert issubclass(ParameterError, (SteadfedError, ValueError))
     assert str(UnknownNameError("plain")) == "plain"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from holdfast._core.wording import harmless, prose
+from steadfed._core.wording import harmless, prose
 
 
 @given(st.text(), st.integers(min_value=1, max_value=50))

@@ -4,7 +4,7 @@ import signal
 import subprocess
 import sys
 
-from holdfast._core.workers import interrupts_blocked
+from steadfed._core.workers import interrupts_blocked
 
 ASK = "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ()))"
 

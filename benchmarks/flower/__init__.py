@@ -1,1 +1,1 @@
-"""What one bad client does to Flower's strategies and to holdfast's, and what each strategy costs."""
+"""What one bad client does to Flower's strategies and to steadfed's, and what each strategy costs."""

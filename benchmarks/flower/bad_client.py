@@ -23,8 +23,8 @@ from benchmarks.flower.loopback import FAILED, Deflated, Loopback, Reply, copied
 from benchmarks.flower.strategies import RAGE, Make, competitors, played, quietly
 from benchmarks.flower.tables import Table, append, cells_table, counts_table, definitions, entries, plain_row, row_of
 from benchmarks.flower.verdicts import Judgement, Model, Reference, judged
-from holdfast._core.rng import stream
-from holdfast.flower.redteam import MALFORMED, byzantine
+from steadfed._core.rng import stream
+from steadfed.flower.redteam import MALFORMED, byzantine
 
 CLIENTS, MALICIOUS = 10, 1
 SHAPES: Mapping[str, tuple[int, ...]] = {
@@ -173,7 +173,7 @@ def document(plain: Table, normed: Table, about: str) -> str:
             (
                 f"{CLIENTS} clients, {MALICIOUS} of them bad, which every strategy that can be told is told. "
                 'A share such as "9 of 10" counts positions of the bad client; otherwise all ten agree. '
-                "\"guarded\" is Flower's strategy inside holdfast's `GuardedStrategy`."
+                "\"guarded\" is Flower's strategy inside steadfed's `GuardedStrategy`."
             ),
             f"## How many of {len(lies)} bad replies end how, at the worst position",
             counts_table(lies, names),
@@ -181,7 +181,7 @@ def document(plain: Table, normed: Table, about: str) -> str:
             cells_table(plain, described, [*own[:3], RAGE]),
             "## The other strategies of Flower",
             cells_table(plain, described, own[3:]),
-            "## Flower's strategies behind holdfast's validation",
+            "## Flower's strategies behind steadfed's validation",
             cells_table(plain, described, guarded),
             "## A model with batch normalisation",
             (

@@ -1,4 +1,4 @@
-"""Time and peak memory of one aggregation at K = 50 clients and d = 10⁶ parameters, Flower's strategies and holdfast's.
+"""Time and peak memory of one aggregation at K = 50 clients and d = 10⁶ parameters, Flower's strategies and steadfed's.
 
 Run it with ``python -m benchmarks.flower.cost``; ``--quick`` takes fewer rounds. The replies are Flower messages with
 the model's three float32 arrays in .npy bytes; 10 of the 50 clients collude, 8 σ₀ from the honest mean, and every
@@ -7,7 +7,7 @@ and checking the replies included. Every competitor runs once in a round, in rot
 
 Peak memory is that of a fresh process per competitor, above what is resident before the first reply exists, in units of
 K·d·4 bytes; replies are put together from Flower's wire format. "list" hands over all replies at once, as Flower's loop
-does; "one at a time" lets a reply come into being when it is asked for, as holdfast's own loop does.
+does; "one at a time" lets a reply come into being when it is asked for, as steadfed's own loop does.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from rich.table import Table
 from benchmarks import machine
 from benchmarks.flower.loopback import Deflated, Loopback, copied, reply_content
 from benchmarks.flower.strategies import RAGE, flowers, receives, silence
-from holdfast._core.rng import stream
-from holdfast.aggregators import Bulyan, Krum, Median, TrimmedMean
-from holdfast.flower import RageStrategy, RobustStrategy
+from steadfed._core.rng import stream
+from steadfed.aggregators import Bulyan, Krum, Median, TrimmedMean
+from steadfed.flower import RageStrategy, RobustStrategy
 
 CLIENTS, MALICIOUS = 50, 10
 SHAPES: Mapping[str, tuple[int, ...]] = {
@@ -42,16 +42,16 @@ FAR = 8.0
 ROUNDS, QUICK_ROUNDS = 7, 3
 READING = "Flower: reading alone"
 LIST, ONE = "list", "one at a time"
-OURS = (RAGE, "holdfast Krum", "holdfast Median", "holdfast TrimmedMean", "holdfast Bulyan")
+OURS = (RAGE, "steadfed Krum", "steadfed Median", "steadfed TrimmedMean", "steadfed Bulyan")
 
 
 def competitors() -> dict[str, Callable[[], Strategy]]:
     """Return the strategies by name."""
     rules = {
-        "holdfast Krum": Krum(num_byzantine=MALICIOUS),
-        "holdfast Median": Median(),
-        "holdfast TrimmedMean": TrimmedMean(num_byzantine=MALICIOUS),
-        "holdfast Bulyan": Bulyan(num_byzantine=MALICIOUS),
+        "steadfed Krum": Krum(num_byzantine=MALICIOUS),
+        "steadfed Median": Median(),
+        "steadfed TrimmedMean": TrimmedMean(num_byzantine=MALICIOUS),
+        "steadfed Bulyan": Bulyan(num_byzantine=MALICIOUS),
     }
     robust: dict[str, Callable[[], Strategy]] = {name: partial(RobustStrategy, rule) for name, rule in rules.items()}
     return {RAGE: partial(RageStrategy, num_malicious_nodes=MALICIOUS), **robust, **flowers(CLIENTS, MALICIOUS)}

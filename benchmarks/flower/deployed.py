@@ -3,7 +3,7 @@
 One Flower run plays one round for each bad reply. The last of the four nodes lies as the server tells it to, the others
 train; every round starts from the same model. What the SuperLink hands out is read twice, so that all strategies see
 the same replies: by Flower's own grid, then FedAvg, Krum and FedMedian aggregate them with the liar's reply at each
-position; and by holdfast's receiving, as `RageStrategy` does. The records are appended round by round: a benchmark
+position; and by steadfed's receiving, as `RageStrategy` does. The records are appended round by round: a benchmark
 that was stopped goes on where it was.
 
 ``python -m benchmarks.flower.deployed``; ``--fresh`` begins anew.
@@ -36,7 +36,7 @@ from benchmarks.flower.tables import (
     row_of,
 )
 from benchmarks.flower.verdicts import Judgement, Verdict
-from holdfast.deploy import LocalDeployment
+from steadfed.deploy import LocalDeployment
 
 ROOT = Path(__file__).parents[2]
 APP = Path(__file__).parent / "app"
@@ -57,7 +57,7 @@ def complete() -> list[str]:
 def fill(replies: Sequence[str]) -> None:
     """Bring a federation up, play the rounds, and take it down whatever happens."""
     os.environ["PYTHONPATH"] = str(ROOT)  # the server's part is this benchmark
-    where = tempfile.TemporaryDirectory(prefix="holdfast-benchmark-")
+    where = tempfile.TemporaryDirectory(prefix="steadfed-benchmark-")
     with where as folder, LocalDeployment.up(folder, nodes=NODES) as up:
         settings = {"records": str(RECORDS), "replies": ",".join(replies), "liar": str(up.nodes[-1].node_id)}
         run = up.submit(APP, settings)
@@ -104,7 +104,7 @@ def document(found: dict[str, dict[str, Any]]) -> str:
             counts_table(lies, STRATEGIES),
             "## Reply by reply",
             cells_table(table, rows(), STRATEGIES),
-            "## What holdfast wrote down about the replies it did not use",
+            "## What steadfed wrote down about the replies it did not use",
             markdown(["reply", "reason"], drops),
         ]
     )

@@ -1,4 +1,4 @@
-"""What the SuperLink answers is remembered, so that the same replies can be read twice: Flower's way and holdfast's."""
+"""What the SuperLink answers is remembered, so that the same replies can be read twice: Flower's way and steadfed's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flwr.proto.message_pb2 import (
 from flwr.proto.runtime_pb2 import PullAppMessagesRequest, PullAppMessagesResponse
 from flwr.supercore.runtime import RuntimeHttpClient
 
-from holdfast.flower._grid import ForwardingGrid
+from steadfed.flower._grid import ForwardingGrid
 
 
 class Memory:

@@ -20,10 +20,10 @@ from benchmarks.flower.replaying import Memory, Sent
 from benchmarks.flower.strategies import RAGE, outcome_of
 from benchmarks.flower.tables import append, plain_row
 from benchmarks.flower.verdicts import Model, Outcome, Reference, judged
-from holdfast.flower import RageStrategy
-from holdfast.flower._layout import ModelLayout
-from holdfast.flower._loop import largest_reply
-from holdfast.flower._replies.stream import Unreadable, replies_to
+from steadfed.flower import RageStrategy
+from steadfed.flower._layout import ModelLayout
+from steadfed.flower._loop import largest_reply
+from steadfed.flower._replies.stream import Unreadable, replies_to
 
 NODES, MALICIOUS = 4, 1
 FLOWERS: Mapping[str, Callable[[], FedAvg]] = {
@@ -80,7 +80,7 @@ class Rounds:
         return Asked(name, strategy, messages)
 
     def _finish(self, asked: Asked) -> None:
-        """Let all strategies aggregate the same replies, holdfast's first: it waits for them.
+        """Let all strategies aggregate the same replies, steadfed's first: it waits for them.
 
         Its verdict is written down before Flower reads them, which may be the end of this process.
         """

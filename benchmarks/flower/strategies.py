@@ -1,4 +1,4 @@
-"""The strategies that are compared: Flower's own, the same behind holdfast's validation, and RAGE."""
+"""The strategies that are compared: Flower's own, the same behind steadfed's validation, and RAGE."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from flwr.serverapp.strategy import Bulyan, FedAvg, FedMedian, FedTrimmedAvg, Kr
 
 from benchmarks.flower.loopback import Loopback
 from benchmarks.flower.verdicts import Outcome
-from holdfast._linalg.threads import one_torch_thread
-from holdfast.flower import GuardedStrategy, HoldfastStrategy, RageStrategy
-from holdfast.flower._layout import ModelLayout
-from holdfast.flower._loop import largest_reply
-from holdfast.flower._replies.stream import Unreadable, replies_to
+from steadfed._linalg.threads import one_torch_thread
+from steadfed.flower import GuardedStrategy, RageStrategy, ResilientStrategy
+from steadfed.flower._layout import ModelLayout
+from steadfed.flower._loop import largest_reply
+from steadfed.flower._replies.stream import Unreadable, replies_to
 
 Make: TypeAlias = Callable[[], Strategy]
 RAGE = "RageStrategy"
@@ -41,7 +41,7 @@ def flowers(nodes: int, malicious: int) -> Mapping[str, Callable[[], FedAvg]]:
 
 
 def competitors(nodes: int, malicious: int) -> dict[str, Make]:
-    """Return all strategies by name; those behind holdfast's validation are called "guarded …"."""
+    """Return all strategies by name; those behind steadfed's validation are called "guarded …"."""
     own: dict[str, Make] = dict(flowers(nodes, malicious))
     guarded: dict[str, Make] = {
         f"guarded {name}": lambda make=make: GuardedStrategy(make())  # type: ignore[misc]
@@ -52,8 +52,8 @@ def competitors(nodes: int, malicious: int) -> dict[str, Make]:
 
 
 def receives(strategy: Strategy) -> bool:
-    """Whether a strategy reads replies with holdfast's receiving; the others are handed Flower's list."""
-    return isinstance(strategy, (HoldfastStrategy, GuardedStrategy))
+    """Whether a strategy reads replies with steadfed's receiving; the others are handed Flower's list."""
+    return isinstance(strategy, (ResilientStrategy, GuardedStrategy))
 
 
 def played(strategy: Strategy, sent: ArrayRecord, grid: Loopback) -> Outcome:

@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.theory.engine import quadratic_gradient, written_federation
-from holdfast.aggregators import Aggregator, Rage
-from holdfast.attacks import (
+from steadfed.aggregators import Aggregator, Rage
+from steadfed.attacks import (
     ATTACKS,
     ALittleIsEnough,
     Attack,
@@ -25,13 +25,13 @@ from holdfast.attacks import (
     Optimal,
     Sleeper,
 )
-from holdfast.data import Dataset
-from holdfast.data._synthetic import LogisticPoints, QuadraticPoints
-from holdfast.models import LogisticRegression, Quadratic
-from holdfast.models._convex import ProblemConstants, logistic_constants, quadratic_constants
-from holdfast.partitions import NaturalPartition
-from holdfast.simulation import Evaluation, Federation, RunConfig
-from holdfast.theory import Guarantee, Problem, Protocol, guarantees
+from steadfed.data import Dataset
+from steadfed.data._synthetic import LogisticPoints, QuadraticPoints
+from steadfed.models import LogisticRegression, Quadratic
+from steadfed.models._convex import ProblemConstants, logistic_constants, quadratic_constants
+from steadfed.partitions import NaturalPartition
+from steadfed.simulation import Evaluation, Federation, RunConfig
+from steadfed.theory import Guarantee, Problem, Protocol, guarantees
 
 Vector = NDArray[np.float64]
 
@@ -123,7 +123,7 @@ class Case:
 
     @cached_property
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """The paper's, holdfast's in expectation, and with high probability if there is chance."""
+        """The paper's, steadfed's in expectation, and with high probability if there is chance."""
         return guarantees(self.problem, self.protocol)
 
     def config(self, *, engine: Literal["auto", "loop"] = "auto") -> RunConfig:

@@ -22,7 +22,7 @@ NAMES: Mapping[str, str] = MappingProxyType(
 UNSLOPED = ("distrust", "dissimilarity")
 """Axes along which floors are no powers, and a slope would mislead."""
 SLOPES: Mapping[Series, str] = MappingProxyType(
-    {"paper": "the paper's bound", "sharp": "holdfast's bound", "worst": "measured under the worst attack"}
+    {"paper": "the paper's bound", "sharp": "steadfed's bound", "worst": "measured under the worst attack"}
 )
 
 
@@ -47,8 +47,8 @@ def _put(text: str, name: str, table: str) -> str:
 def floors_table(name: str, found: Axis) -> str:
     """Return the floors along an axis, and the slopes of their logarithms."""
     values, label = _places(name, found), NAMES[name]
-    bounds, runs = ("the paper's bound", "holdfast's bound"), ("worst attack", "which", "mean over attacks")
-    columns = (label, *bounds, *runs, "worst / holdfast's")
+    bounds, runs = ("the paper's bound", "steadfed's bound"), ("worst attack", "which", "mean over attacks")
+    columns = (label, *bounds, *runs, "worst / steadfed's")
     lines = _head(columns)
     for value, point in zip(values, found.points, strict=True):
         stated = f"{point.paper:.3g}" if math.isfinite(point.paper) else "none"
@@ -79,7 +79,7 @@ def _places(name: str, found: Axis) -> Vector:
 
 def speed_table(records: Records) -> str:
     """Return how fast the distance falls in a round, between a hundredth of the start and a hundred times the floor."""
-    factors = ("factor a round, measured", "holdfast's (1 − ημ)^(2H)", "the paper's (1 − ημ/2)^H")
+    factors = ("factor a round, measured", "steadfed's (1 − ημ)^(2H)", "the paper's (1 − ημ/2)^H")
     lines = _head(("H", *factors, "rounds to 1 % of the start", "steps to 1 %"))
     for steps, by_attack in curves(records).items():
         case, measured = speed_case(steps), by_attack["alie"]

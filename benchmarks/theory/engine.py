@@ -6,13 +6,13 @@ from typing import ClassVar, final
 import torch
 from torch import Tensor
 
-from holdfast.data import Dataset
-from holdfast.models import Quadratic
-from holdfast.simulation import Federation, RunConfig
-from holdfast.simulation._engines.base import Engine
-from holdfast.simulation._engines.points import DrawnPoints
-from holdfast.simulation._local import Chunk, TrainingTask
-from holdfast.simulation._worker_pool import WorkerPool
+from steadfed.data import Dataset
+from steadfed.models import Quadratic
+from steadfed.simulation import Federation, RunConfig
+from steadfed.simulation._engines.base import Engine
+from steadfed.simulation._engines.points import DrawnPoints
+from steadfed.simulation._local import Chunk, TrainingTask
+from steadfed.simulation._worker_pool import WorkerPool
 
 Gradient = Callable[[Tensor, Tensor, Tensor], Tensor]
 """From models c × d, points c × b × p and labels c × b (× …) to the clients' gradients c × d, without l2."""

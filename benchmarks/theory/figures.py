@@ -36,13 +36,13 @@ SETTINGS: Any = {
     "grid.linewidth": 0.6,
     "legend.frameon": False,
     "legend.fontsize": 9,
-    "svg.hashsalt": "holdfast",
+    "svg.hashsalt": "steadfed",
     "svg.fonttype": "path",
 }
 LINES: Mapping[Series, tuple[str, dict[str, Any]]] = MappingProxyType(
     {
         "paper": ("the paper's bound", {"color": VERMILION, "linestyle": "--", "marker": "s"}),
-        "sharp": ("holdfast's bound", {"color": BLUE, "linestyle": "-", "marker": "D"}),
+        "sharp": ("steadfed's bound", {"color": BLUE, "linestyle": "-", "marker": "D"}),
         "worst": ("measured, worst attack", {"color": BLACK, "linestyle": "-", "marker": "o"}),
         "mean": ("measured, mean over attacks", {"color": SKY, "linestyle": "-", "marker": "o"}),
     }
@@ -156,7 +156,7 @@ def _speed(records: Records) -> Figure:
     panels[1].set_xlabel("T/H")
     for panel in panels:
         panel.set_yscale("log")
-    panels[0].plot([], [], color=BLACK, linewidth=1.2, linestyle="--", label="holdfast's bound")
+    panels[0].plot([], [], color=BLACK, linewidth=1.2, linestyle="--", label="steadfed's bound")
     return _finish(figure, panels, "‖x$_k$ − x*‖²", columns=7)
 
 

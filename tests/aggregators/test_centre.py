@@ -12,13 +12,13 @@ from tests.oracles.clouds import CLOUDS
 from tests.oracles.rules import pairwise_squared_distances
 from tests.oracles.saddle import Array
 
-from holdfast._core.rng import stream
-from holdfast.aggregators import Aggregator, Claim, GeometricMedian, ServerView, Stop
-from holdfast.aggregators._centre.centered_clipping import CenteredClipping
-from holdfast.aggregators._centre.median_of_means import MedianOfMeans
-from holdfast.aggregators._centre.rfa import Rfa
-from holdfast.errors import CohortTooSmallError, ParameterError, ShapeError
-from holdfast.testing.contract import check_contract
+from steadfed._core.rng import stream
+from steadfed.aggregators import Aggregator, Claim, GeometricMedian, ServerView, Stop
+from steadfed.aggregators._centre.centered_clipping import CenteredClipping
+from steadfed.aggregators._centre.median_of_means import MedianOfMeans
+from steadfed.aggregators._centre.rfa import Rfa
+from steadfed.errors import CohortTooSmallError, ParameterError, ShapeError
+from steadfed.testing.contract import check_contract
 
 SEEDS = 6
 

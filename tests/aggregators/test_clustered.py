@@ -12,8 +12,8 @@ from tests.oracles import similarity
 from tests.oracles.clouds import CLOUDS
 from tests.oracles.coordinatewise import Array
 
-from holdfast._core.rng import stream
-from holdfast.aggregators import (
+from steadfed._core.rng import stream
+from steadfed.aggregators import (
     Aggregator,
     GeometricMedian,
     Krum,
@@ -26,14 +26,14 @@ from holdfast.aggregators import (
     Stop,
     TrimmedMean,
 )
-from holdfast.aggregators._base import LooselyBoundedAggregator
-from holdfast.aggregators._similarity.clustered import Clustered, cluster_clients
-from holdfast.aggregators._similarity.flame import Flame
-from holdfast.aggregators._similarity.fltrust import FlTrust
-from holdfast.aggregators._similarity.foolsgold import FoolsGold
-from holdfast.aggregators._similarity.trimmed_k_means import starting_rows, trimmed_k_means
-from holdfast.errors import CohortTooSmallError, ParameterError
-from holdfast.testing.contract import check_contract
+from steadfed.aggregators._base import LooselyBoundedAggregator
+from steadfed.aggregators._similarity.clustered import Clustered, cluster_clients
+from steadfed.aggregators._similarity.flame import Flame
+from steadfed.aggregators._similarity.fltrust import FlTrust
+from steadfed.aggregators._similarity.foolsgold import FoolsGold
+from steadfed.aggregators._similarity.trimmed_k_means import starting_rows, trimmed_k_means
+from steadfed.errors import CohortTooSmallError, ParameterError
+from steadfed.testing.contract import check_contract
 
 SEEDS = 8
 DTYPES = (torch.float64, torch.float32)

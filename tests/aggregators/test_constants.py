@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from holdfast.aggregators._rage.constants import (
+from steadfed.aggregators._rage.constants import (
     EXACT_LIMIT,
     exact_constant,
     filter_constant,

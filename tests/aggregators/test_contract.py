@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from holdfast.aggregators import RULES, Aggregator, BoundedAggregator, LooselyBoundedAggregator
-from holdfast.attacks import ATTACKS
-from holdfast.sweeps.matrices._populations import MODELS, scene
-from holdfast.testing.contract import CHECKS, check_contract, example_updates
+from steadfed.aggregators import RULES, Aggregator, BoundedAggregator, LooselyBoundedAggregator
+from steadfed.attacks import ATTACKS
+from steadfed.sweeps.matrices._populations import MODELS, scene
+from steadfed.testing.contract import CHECKS, check_contract, example_updates
 
 WITH_PARAMETERS: dict[str, Aggregator] = {
     "arc nnm trimmed-mean": RULES.build("arc+nnm+trimmed-mean", byzantine_fraction=0.2),

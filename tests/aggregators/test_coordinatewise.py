@@ -14,17 +14,17 @@ from tests.oracles import coordinatewise as slow
 from tests.oracles.clouds import CLOUDS
 from tests.oracles.coordinatewise import Array
 
-from holdfast._core.rng import stream
-from holdfast.aggregators._base import Aggregator
-from holdfast.aggregators._coordinatewise.mean_around_median import MeanAroundMedian
-from holdfast.aggregators._coordinatewise.rsa import Rsa
-from holdfast.aggregators._coordinatewise.slsgd import Slsgd
-from holdfast.aggregators._coordinatewise.trimmed_mean import TrimmedMean
-from holdfast.aggregators._coordinatewise.windows import around_median
-from holdfast.aggregators._evidence import Aggregation, Stop
-from holdfast.aggregators._view import ServerView
-from holdfast.errors import CohortTooSmallError, MissingKnowledgeError, ParameterError
-from holdfast.testing.contract import check_contract
+from steadfed._core.rng import stream
+from steadfed.aggregators._base import Aggregator
+from steadfed.aggregators._coordinatewise.mean_around_median import MeanAroundMedian
+from steadfed.aggregators._coordinatewise.rsa import Rsa
+from steadfed.aggregators._coordinatewise.slsgd import Slsgd
+from steadfed.aggregators._coordinatewise.trimmed_mean import TrimmedMean
+from steadfed.aggregators._coordinatewise.windows import around_median
+from steadfed.aggregators._evidence import Aggregation, Stop
+from steadfed.aggregators._view import ServerView
+from steadfed.errors import CohortTooSmallError, MissingKnowledgeError, ParameterError
+from steadfed.testing.contract import check_contract
 
 SEEDS = 6
 DTYPES = [np.float32, np.float64]

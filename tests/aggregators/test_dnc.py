@@ -9,12 +9,12 @@ from tests.oracles import selection as slow
 from tests.oracles.clouds import CLOUDS
 from tests.oracles.saddle import Array
 
-from holdfast._core.rng import stream
-from holdfast.aggregators import ServerView, Stop
-from holdfast.aggregators._selection.dnc import Dnc
-from holdfast.aggregators._wrappers.nnm import NearestNeighborMixing
-from holdfast.errors import CohortTooSmallError
-from holdfast.testing.contract import check_contract
+from steadfed._core.rng import stream
+from steadfed.aggregators import ServerView, Stop
+from steadfed.aggregators._selection.dnc import Dnc
+from steadfed.aggregators._wrappers.nnm import NearestNeighborMixing
+from steadfed.errors import CohortTooSmallError
+from steadfed.testing.contract import check_contract
 
 SEEDS = 6
 TIED = {"duplicates", "near duplicates", "mirror images", "grid", "on a line"}

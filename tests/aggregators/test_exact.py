@@ -10,10 +10,10 @@ from tests.oracles.algorithm2 import algorithm_2
 from tests.oracles.clouds import CLOUDS
 from tests.oracles.saddle import Array
 
-from holdfast._core.rng import stream
-from holdfast.aggregators import Rage, Stop
-from holdfast.aggregators._rage.constants import exact_constant, resilience
-from holdfast.aggregators._rage.exact import _mean_bound, run_exact
+from steadfed._core.rng import stream
+from steadfed.aggregators import Rage, Stop
+from steadfed.aggregators._rage.constants import exact_constant, resilience
+from steadfed.aggregators._rage.exact import _mean_bound, run_exact
 
 pytestmark = pytest.mark.portable
 

@@ -14,10 +14,10 @@ from tests.oracles.filtering import filter_auto, filter_known, filter_until
 from tests.oracles.rules import coordinate_median, geometric_median, krum_choice, mean
 from tests.oracles.saddle import Array, solve_saddle_point
 
-from holdfast._core.rng import stream
-from holdfast.aggregators import Certificate, GeometricMedian, Krum, Mean, Median, Rage, Stop
-from holdfast.aggregators._rage.constants import EXACT_LIMIT, known_constant, resilience, theta
-from holdfast.aggregators._rage.filtering import run_filter
+from steadfed._core.rng import stream
+from steadfed.aggregators import Certificate, GeometricMedian, Krum, Mean, Median, Rage, Stop
+from steadfed.aggregators._rage.constants import EXACT_LIMIT, known_constant, resilience, theta
+from steadfed.aggregators._rage.filtering import run_filter
 
 pytestmark = pytest.mark.portable
 

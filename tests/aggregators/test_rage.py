@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from holdfast._core.rng import stream
-from holdfast.aggregators import Rage, Stop
-from holdfast.aggregators._rage.certificate import Certificate
-from holdfast.aggregators._rage.filtering import Step
-from holdfast.attacks import Cluster, CovarianceShift, Spread, Staircase
-from holdfast.errors import CohortTooSmallError, ParameterError
-from holdfast.sweeps.matrices._populations import scene
+from steadfed._core.rng import stream
+from steadfed.aggregators import Rage, Stop
+from steadfed.aggregators._rage.certificate import Certificate
+from steadfed.aggregators._rage.filtering import Step
+from steadfed.attacks import Cluster, CovarianceShift, Spread, Staircase
+from steadfed.errors import CohortTooSmallError, ParameterError
+from steadfed.sweeps.matrices._populations import scene
 
 MODES = {
     "auto": Rage(byzantine_fraction=0.2),

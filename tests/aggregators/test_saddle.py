@@ -10,10 +10,10 @@ from tests.oracles import saddle as oracle
 from tests.oracles.clouds import CLOUDS
 from tests.oracles.saddle import Array, OracleFailedError, SaddlePoint, cp, largest_mean, minimise, solve_saddle_point
 
-from holdfast._core.rng import stream
-from holdfast._linalg.spectrum import eigen_directions
-from holdfast.aggregators._rage.constants import resilience
-from holdfast.aggregators._rage.saddle import decide, project_on_capped_simplex, rank_one_scores
+from steadfed._core.rng import stream
+from steadfed._linalg.spectrum import eigen_directions
+from steadfed.aggregators._rage.constants import resilience
+from steadfed.aggregators._rage.saddle import decide, project_on_capped_simplex, rank_one_scores
 
 pytestmark = pytest.mark.portable
 

@@ -15,19 +15,19 @@ from tests.oracles.clouds import CLOUDS
 from tests.oracles.coordinatewise import Array, average, nearest_to_the_median
 from torch import Tensor
 
-from holdfast._core.rng import stream
-from holdfast.aggregators._base import Aggregator
-from holdfast.aggregators._evidence import Aggregation, Stop
-from holdfast.aggregators._selection import minimum_diameter
-from holdfast.aggregators._selection.bulyan import Bulyan, iterated_krum
-from holdfast.aggregators._selection.krum import Krum, MultiKrum
-from holdfast.aggregators._selection.minimum_diameter import MinimumDiameter
-from holdfast.aggregators._selection.norm_filter import NormFilter
-from holdfast.aggregators._selection.smallest_spread import SmallestSpread, smallest_scatter
-from holdfast.aggregators._selection.zeno import Zeno
-from holdfast.aggregators._view import ServerView
-from holdfast.errors import CohortTooSmallError, MissingKnowledgeError, ParameterError, TooManySubsetsError
-from holdfast.testing.contract import check_contract, example_updates
+from steadfed._core.rng import stream
+from steadfed.aggregators._base import Aggregator
+from steadfed.aggregators._evidence import Aggregation, Stop
+from steadfed.aggregators._selection import minimum_diameter
+from steadfed.aggregators._selection.bulyan import Bulyan, iterated_krum
+from steadfed.aggregators._selection.krum import Krum, MultiKrum
+from steadfed.aggregators._selection.minimum_diameter import MinimumDiameter
+from steadfed.aggregators._selection.norm_filter import NormFilter
+from steadfed.aggregators._selection.smallest_spread import SmallestSpread, smallest_scatter
+from steadfed.aggregators._selection.zeno import Zeno
+from steadfed.aggregators._view import ServerView
+from steadfed.errors import CohortTooSmallError, MissingKnowledgeError, ParameterError, TooManySubsetsError
+from steadfed.testing.contract import check_contract, example_updates
 
 SEEDS = 5
 DTYPES = [np.float32, np.float64]

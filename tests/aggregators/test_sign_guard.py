@@ -13,12 +13,12 @@ from tests.oracles.coordinatewise import Array, average_row, middle
 from tests.oracles.selection import norm
 from tests.oracles.wrappers import clipped
 
-from holdfast._core.rng import stream
-from holdfast._linalg.columns import DenseColumns
-from holdfast.aggregators import ServerView
-from holdfast.aggregators._similarity.mean_shift import mean_shift, typical_distance
-from holdfast.aggregators._similarity.sign_guard import SignGuard, drawn_coordinates, sign_features
-from holdfast.errors import ParameterError
+from steadfed._core.rng import stream
+from steadfed._linalg.columns import DenseColumns
+from steadfed.aggregators import ServerView
+from steadfed.aggregators._similarity.mean_shift import mean_shift, typical_distance
+from steadfed.aggregators._similarity.sign_guard import SignGuard, drawn_coordinates, sign_features
+from steadfed.errors import ParameterError
 
 SEEDS = 8
 DTYPES = (torch.float64, torch.float32)

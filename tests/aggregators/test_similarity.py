@@ -14,18 +14,18 @@ from tests.oracles.clouds import CLOUDS
 from tests.oracles.coordinatewise import Array
 from tests.oracles.selection import norm
 
-from holdfast._core.rng import stream
-from holdfast._linalg.columns import DenseColumns
-from holdfast._linalg.mixtures import ScaledColumns
-from holdfast._linalg.norms import row_norms
-from holdfast.aggregators import Aggregator, Claim, ServerView, Stop
-from holdfast.aggregators._similarity.directions import cosine_distances
-from holdfast.aggregators._similarity.flame import Flame, smallest_majority
-from holdfast.aggregators._similarity.fltrust import FlTrust
-from holdfast.aggregators._similarity.foolsgold import FoolsGold
-from holdfast.aggregators._similarity.sign_guard import SignGuard
-from holdfast.errors import MissingKnowledgeError, ShapeError
-from holdfast.testing.contract import check_contract
+from steadfed._core.rng import stream
+from steadfed._linalg.columns import DenseColumns
+from steadfed._linalg.mixtures import ScaledColumns
+from steadfed._linalg.norms import row_norms
+from steadfed.aggregators import Aggregator, Claim, ServerView, Stop
+from steadfed.aggregators._similarity.directions import cosine_distances
+from steadfed.aggregators._similarity.flame import Flame, smallest_majority
+from steadfed.aggregators._similarity.fltrust import FlTrust
+from steadfed.aggregators._similarity.foolsgold import FoolsGold
+from steadfed.aggregators._similarity.sign_guard import SignGuard
+from steadfed.errors import MissingKnowledgeError, ShapeError
+from steadfed.testing.contract import check_contract
 
 SEEDS = 8
 DTYPES = (torch.float64, torch.float32)

@@ -11,14 +11,14 @@ from tests.oracles import spectral as slow
 from tests.oracles.clouds import CLOUDS
 from tests.oracles.saddle import Array
 
-from holdfast._core.rng import stream
-from holdfast._linalg.columns import Matrix, Vector
-from holdfast._linalg.spectrum import Directions, eigen_directions
-from holdfast.aggregators import Stop
-from holdfast.aggregators._spectral import caf
-from holdfast.aggregators._spectral.caf import Caf
-from holdfast.errors import CohortTooSmallError
-from holdfast.testing.contract import check_contract
+from steadfed._core.rng import stream
+from steadfed._linalg.columns import Matrix, Vector
+from steadfed._linalg.spectrum import Directions, eigen_directions
+from steadfed.aggregators import Stop
+from steadfed.aggregators._spectral import caf
+from steadfed.aggregators._spectral.caf import Caf
+from steadfed.errors import CohortTooSmallError
+from steadfed.testing.contract import check_contract
 
 SEEDS = 8
 DEGENERATE = {"duplicates", "near duplicates", "mirror images", "grid"}

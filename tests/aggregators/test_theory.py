@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from holdfast.aggregators import Rage
-from holdfast.aggregators._rage.constants import exact_constant, known_constant
-from holdfast.attacks import (
+from steadfed.aggregators import Rage
+from steadfed.aggregators._rage.constants import exact_constant, known_constant
+from steadfed.attacks import (
     ALittleIsEnough,
     Attack,
     Cluster,
@@ -20,7 +20,7 @@ from holdfast.attacks import (
     Mimic,
     Spread,
 )
-from holdfast.sweeps.matrices._populations import MODELS, Scene, population, under_attack
+from steadfed.sweeps.matrices._populations import MODELS, Scene, population, under_attack
 
 ROUNDING = 1e-4
 """float32 rows and updates."""

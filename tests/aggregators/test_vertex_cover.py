@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from holdfast._core.rng import stream
-from holdfast.aggregators._selection.vertex_cover import Nodes, NodesExhaustedError, has_cover
+from steadfed._core.rng import stream
+from steadfed.aggregators._selection.vertex_cover import Nodes, NodesExhaustedError, has_cover
 
 
 def test_vertex_covers_are_found_iff_there_are_any() -> None:

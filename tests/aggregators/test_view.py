@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from holdfast.aggregators import Bucketing, FlTrust, Krum, Median, Rage, ServerView
-from holdfast.errors import (
+from steadfed.aggregators import Bucketing, FlTrust, Krum, Median, Rage, ServerView
+from steadfed.errors import (
     CohortTooSmallError,
     DtypeError,
     InputError,

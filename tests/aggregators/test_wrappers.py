@@ -19,8 +19,8 @@ from tests.oracles.rules import coordinate_median, krum_choice
 from tests.oracles.saddle import Array
 from tests.oracles.selection import norm
 
-from holdfast._core.rng import stream
-from holdfast.aggregators import (
+from steadfed._core.rng import stream
+from steadfed.aggregators import (
     Aggregator,
     Claim,
     GeometricMedian,
@@ -32,14 +32,14 @@ from holdfast.aggregators import (
     ServerView,
     Stop,
 )
-from holdfast.aggregators._centre.centered_clipping import CenteredClipping
-from holdfast.aggregators._centre.rfa import Rfa
-from holdfast.aggregators._coordinatewise.trimmed_mean import TrimmedMean
-from holdfast.aggregators._similarity.foolsgold import FoolsGold
-from holdfast.aggregators._wrappers.bucketing import Bucketing
-from holdfast.aggregators._wrappers.clipping import AdaptiveClipping, Clipping
-from holdfast.errors import CohortTooSmallError, ParameterError
-from holdfast.testing.contract import check_contract
+from steadfed.aggregators._centre.centered_clipping import CenteredClipping
+from steadfed.aggregators._centre.rfa import Rfa
+from steadfed.aggregators._coordinatewise.trimmed_mean import TrimmedMean
+from steadfed.aggregators._similarity.foolsgold import FoolsGold
+from steadfed.aggregators._wrappers.bucketing import Bucketing
+from steadfed.aggregators._wrappers.clipping import AdaptiveClipping, Clipping
+from steadfed.errors import CohortTooSmallError, ParameterError
+from steadfed.testing.contract import check_contract
 
 SEEDS = 6
 Literal = Callable[[Array], Array]

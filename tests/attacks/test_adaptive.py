@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from holdfast.aggregators import RULES, Krum, Mean, Median, Rage, TrimmedMean
-from holdfast.attacks import (
+from steadfed.aggregators import RULES, Krum, Mean, Median, Rage, TrimmedMean
+from steadfed.attacks import (
     AdversaryView,
     ALittleIsEnough,
     Attack,
@@ -25,10 +25,10 @@ from holdfast.attacks import (
     Staircase,
     Zero,
 )
-from holdfast.attacks._adaptive import most_damaging
-from holdfast.attacks._victim import expected_victim
-from holdfast.errors import ParameterError
-from holdfast.sweeps.matrices._populations import population, under_attack
+from steadfed.attacks._adaptive import most_damaging
+from steadfed.attacks._victim import expected_victim
+from steadfed.errors import ParameterError
+from steadfed.sweeps.matrices._populations import population, under_attack
 
 pytestmark = pytest.mark.portable
 

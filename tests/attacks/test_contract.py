@@ -7,11 +7,11 @@ from typing import ClassVar, final
 import pytest
 import torch
 
-from holdfast.attacks._base import Attack, Forged, sent_by_all
-from holdfast.attacks._registry import ATTACKS
-from holdfast.attacks._view import AdversaryView, Knowledge
-from holdfast.errors import MissingKnowledgeError
-from holdfast.testing.attack_contract import CHECKS, check_attack_contract, example_adversary_view
+from steadfed.attacks._base import Attack, Forged, sent_by_all
+from steadfed.attacks._registry import ATTACKS
+from steadfed.attacks._view import AdversaryView, Knowledge
+from steadfed.errors import MissingKnowledgeError
+from steadfed.testing.attack_contract import CHECKS, check_attack_contract, example_adversary_view
 
 WITH_PARAMETERS: dict[str, Attack] = {
     "class-flip": ATTACKS.build("class-flip", source=3, target=5),

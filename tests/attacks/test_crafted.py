@@ -10,10 +10,10 @@ import torch
 from tests.attacks.views import ONLY_OWN, drawn, view_of
 from tests.oracles import attacks as oracle
 
-from holdfast._core.rng import stream
-from holdfast.aggregators import Median
-from holdfast.attacks._base import Attack
-from holdfast.attacks._crafted import (
+from steadfed._core.rng import stream
+from steadfed.aggregators import Median
+from steadfed.attacks._base import Attack
+from steadfed.attacks._crafted import (
     PERTURBATIONS,
     ALittleIsEnough,
     Duplicates,
@@ -23,8 +23,8 @@ from holdfast.attacks._crafted import (
     MinSum,
     largest_z,
 )
-from holdfast.attacks._view import AdversaryView, Knowledge
-from holdfast.errors import MissingKnowledgeError, ParameterError
+from steadfed.attacks._view import AdversaryView, Knowledge
+from steadfed.errors import MissingKnowledgeError, ParameterError
 
 ATTACKS: dict[str, Attack] = {
     "alie": ALittleIsEnough(),

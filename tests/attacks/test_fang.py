@@ -11,11 +11,11 @@ from tests.attacks.views import ONLY_OWN, drawn, view_of
 from tests.oracles import attacks as oracle
 from tests.oracles.coordinatewise import trimmed_mean
 
-from holdfast.aggregators import Krum
-from holdfast.attacks._base import DirectedAttack
-from holdfast.attacks._fang import HALVINGS, FangKrum, FangTrimmedMean
-from holdfast.attacks._view import AdversaryView
-from holdfast.errors import ParameterError
+from steadfed.aggregators import Krum
+from steadfed.attacks._base import DirectedAttack
+from steadfed.attacks._fang import HALVINGS, FangKrum, FangTrimmedMean
+from steadfed.attacks._view import AdversaryView
+from steadfed.errors import ParameterError
 
 ATTACKS: dict[str, DirectedAttack] = {"fang-krum": FangKrum(), "fang-trimmed-mean": FangTrimmedMean()}
 

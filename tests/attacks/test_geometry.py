@@ -10,10 +10,10 @@ import torch
 from tests.attacks.views import drawn, view_of
 from tests.oracles import attacks as oracle
 
-from holdfast._core.rng import stream
-from holdfast.aggregators import Rage
-from holdfast.attacks._base import DirectedAttack
-from holdfast.attacks._geometry import (
+from steadfed._core.rng import stream
+from steadfed.aggregators import Rage
+from steadfed.attacks._base import DirectedAttack
+from steadfed.attacks._geometry import (
     LARGEST_RATIO,
     Cluster,
     CovarianceShift,

@@ -10,10 +10,10 @@ import torch
 from tests.attacks.views import ONLY_OWN, drawn, view_of
 from tests.oracles import attacks as oracle
 
-from holdfast.aggregators import Rage
-from holdfast.attacks._geometry import honest_shape
-from holdfast.attacks._hidra import Hidra
-from holdfast.errors import ParameterError
+from steadfed.aggregators import Rage
+from steadfed.attacks._geometry import honest_shape
+from steadfed.attacks._hidra import Hidra
+from steadfed.errors import ParameterError
 
 CHUNK = 5
 HONEST, BAD = 160, 40

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from holdfast._core.rng import stream
-from holdfast.attacks._labels import ClassFlip, DataAttack, LabelFlip, LabelNoise
-from holdfast.attacks._view import AdversaryView
-from holdfast.errors import ParameterError
+from steadfed._core.rng import stream
+from steadfed.attacks._labels import ClassFlip, DataAttack, LabelFlip, LabelNoise
+from steadfed.attacks._view import AdversaryView
+from steadfed.errors import ParameterError
 
 ALL: list[DataAttack] = [LabelFlip(), ClassFlip(source=7, target=1), LabelNoise(probability=0.3)]
 

@@ -7,11 +7,11 @@ import tomllib
 import pytest
 import tomli_w
 
-from holdfast.attacks._base import Attack
-from holdfast.attacks._registry import ATTACKS
-from holdfast.attacks._simple import Gaussian, SignFlip, Zero
-from holdfast.attacks._timing import Alternating, Sleeper
-from holdfast.errors import ParameterError, UnknownNameError
+from steadfed.attacks._base import Attack
+from steadfed.attacks._registry import ATTACKS
+from steadfed.attacks._simple import Gaussian, SignFlip, Zero
+from steadfed.attacks._timing import Alternating, Sleeper
+from steadfed.errors import ParameterError, UnknownNameError
 
 EXAMPLES: list[Attack] = [
     Zero(),

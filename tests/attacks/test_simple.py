@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from holdfast.attacks._simple import (
+from steadfed.attacks._simple import (
     Gaussian,
     Honest,
     Infinite,
@@ -21,8 +21,8 @@ from holdfast.attacks._simple import (
     Silence,
     Zero,
 )
-from holdfast.attacks._view import AdversaryView, Knowledge
-from holdfast.errors import ParameterError
+from steadfed.attacks._view import AdversaryView, Knowledge
+from steadfed.errors import ParameterError
 
 OWN = torch.tensor([[1.0, -2.0, 4.0], [3.0, 0.0, 0.0]])
 HONEST = torch.tensor([[1.0, 1.0, 1.0], [3.0, 3.0, -5.0]])

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from holdfast.attacks._base import Attack, Forged, sent_by_all
-from holdfast.attacks._labels import LabelFlip
-from holdfast.attacks._membership import ChangingMembers, FixedMembers, FractionMembers, Membership
-from holdfast.attacks._simple import Honest, SignFlip, Zero
-from holdfast.attacks._timing import Alternating, Sleeper, TimedAttack, acting_attack
-from holdfast.attacks._view import AdversaryView, Knowledge
-from holdfast.errors import MissingKnowledgeError, ParameterError
+from steadfed.attacks._base import Attack, Forged, sent_by_all
+from steadfed.attacks._labels import LabelFlip
+from steadfed.attacks._membership import ChangingMembers, FixedMembers, FractionMembers, Membership
+from steadfed.attacks._simple import Honest, SignFlip, Zero
+from steadfed.attacks._timing import Alternating, Sleeper, TimedAttack, acting_attack
+from steadfed.attacks._view import AdversaryView, Knowledge
+from steadfed.errors import MissingKnowledgeError, ParameterError
 
 VIEW = AdversaryView(num_byzantine=2, cohort_size=5, own_rows=torch.ones(2, 3))
 

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from holdfast._core.rng import stream
-from holdfast.attacks._view import EVERYTHING, AdversaryView, Knowledge
+from steadfed._core.rng import stream
+from steadfed.attacks._view import EVERYTHING, AdversaryView, Knowledge
 
 ONLY_OWN = frozenset({Knowledge.OWN})
 

@@ -99,7 +99,7 @@ def test_a_reply_counts_once_for_each_strategy_at_its_worst_position() -> None:
     assert counts == ["1", *["·"] * (len(Verdict) - 1)]
 
 
-def test_one_bad_client_does_to_flower_what_the_table_says_and_nothing_to_holdfast() -> None:
+def test_one_bad_client_does_to_flower_what_the_table_says_and_nothing_to_steadfed() -> None:
     scene = Scene()
     makers = {name: make for name, make in competitors(CLIENTS, 1).items() if name in {"FedAvg", "Krum", RAGE}}
     with quietly():

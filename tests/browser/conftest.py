@@ -72,8 +72,8 @@ class Visit:
 
     def draw_everything(self) -> None:
         """Draw the plots that nobody has scrolled to, and wait for all of them."""
-        self.page.evaluate("holdfast.drawAll()")
-        self.until("holdfast.drawn === holdfast.plots")
+        self.page.evaluate("steadfed.drawAll()")
+        self.until("steadfed.drawn === steadfed.plots")
 
     def assert_innocent(self) -> None:
         assert (self.complaints, self.dialogs, self.outside) == ([], [], [])

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from tests.browser.conftest import Visit, Visitor
 
-from holdfast._core.wording import percent
-from holdfast.reports._render.html import write_page
-from holdfast.reports.panels import Column, HeatMap, Panel, Report, Section, Table, Unit
+from steadfed._core.wording import percent
+from steadfed.reports._render.html import write_page
+from steadfed.reports.panels import Column, HeatMap, Panel, Report, Section, Table, Unit
 
 pytestmark = pytest.mark.browser
 PHONE, DESKTOP = 390, 1280

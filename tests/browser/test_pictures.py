@@ -16,15 +16,15 @@ from tests.reports.nasty import nasty_report
 from tests.reports.test_comparisons import written
 from tests.sweeps.runs.grids import result
 
-from holdfast.aggregators import Rage
-from holdfast.attacks import FixedMembers
-from holdfast.partitions import IidPartition
-from holdfast.reports._render.html import write_page
-from holdfast.reports._reporting import report_of
-from holdfast.reports.panels import Report
-from holdfast.server._history import RunHistory
-from holdfast.server._record import RoundRecord
-from holdfast.sweeps.runs._results import Result
+from steadfed.aggregators import Rage
+from steadfed.attacks import FixedMembers
+from steadfed.partitions import IidPartition
+from steadfed.reports._render.html import write_page
+from steadfed.reports._reporting import report_of
+from steadfed.reports.panels import Report
+from steadfed.server._history import RunHistory
+from steadfed.server._record import RoundRecord
+from steadfed.sweeps.runs._results import Result
 
 pytestmark = pytest.mark.browser
 WIDTHS = {"desktop": 1280, "phone": 390}

@@ -10,8 +10,8 @@ import pytest
 from tests.browser.conftest import Visit, Visitor
 from tests.reports.nasty import curves, nasty_report, table
 
-from holdfast.reports._render.html import write_page
-from holdfast.reports.panels import Report, Section
+from steadfed.reports._render.html import write_page
+from steadfed.reports.panels import Report, Section
 
 pytestmark = pytest.mark.browser
 PAPER = 698
@@ -53,14 +53,14 @@ def test_a_print_has_every_plot_as_wide_as_paper_though_nobody_scrolled(
         found = printed(visit, f"[({WIDTHS})(), document.documentElement.dataset.theme]")
         assert found == [[660] * 5, "light"]
         visit.until("document.documentElement.dataset.theme === undefined")
-        visit.until("holdfast.drawn === holdfast.plots")
+        visit.until("steadfed.drawn === steadfed.plots")
         visit.until(f"Math.max(...({WIDTHS})()) === document.querySelector('#weights .plot').clientWidth")
         visit.assert_innocent()
 
 
 def test_the_button_waits_for_every_plot(visitor: Visitor, path: Path) -> None:
     with visitor.at(path, width=390) as visit:
-        visit.page.evaluate("window.print = () => (window.held = [holdfast.drawn, holdfast.plots])")
+        visit.page.evaluate("window.print = () => (window.held = [steadfed.drawn, steadfed.plots])")
         visit.page.locator("#print").click()
         visit.until("window.held !== undefined")
         drawn, plots = visit.page.evaluate("window.held")

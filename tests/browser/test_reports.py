@@ -10,7 +10,7 @@ import pytest
 from tests.browser.conftest import Visit, Visitor
 from tests.reports.nasty import NASTY, nasty_report
 
-from holdfast.reports._render.html import write_page
+from steadfed.reports._render.html import write_page
 
 pytestmark = pytest.mark.browser
 PHONE = 390
@@ -41,7 +41,7 @@ def phone(visitor: Visitor, path: Path) -> Iterator[Visit]:
 
 def test_every_plot_is_drawn_without_a_complaint_or_a_request(desktop: Visit, phone: Visit) -> None:
     for visit in (desktop, phone):
-        assert visit.page.evaluate("holdfast.failed") == []
+        assert visit.page.evaluate("steadfed.failed") == []
         assert visit.page.locator(".js-plotly-plot").count() == 5
         visit.assert_innocent()
 
@@ -62,8 +62,8 @@ def test_on_a_phone_plots_far_below_wait_until_somebody_scrolls_there(visitor: V
 
 def test_elsewhere_they_are_drawn_when_there_is_nothing_else_to_do(visitor: Visitor, path: Path) -> None:
     with visitor.at(path) as visit:
-        assert visit.page.evaluate("holdfast.drawn") < visit.page.evaluate("holdfast.plots")
-        visit.until("holdfast.drawn === holdfast.plots")
+        assert visit.page.evaluate("steadfed.drawn") < visit.page.evaluate("steadfed.plots")
+        visit.until("steadfed.drawn === steadfed.plots")
         assert visit.page.evaluate("window.scrollY") == 0
         visit.assert_innocent()
 
@@ -225,13 +225,13 @@ def test_newer_figures_keep_what_the_reader_chose(visitor: Visitor, path: Path) 
         visit.page.locator("#weights select").select_option(index=1)
         visit.page.evaluate(
             """async () => {
-                const panels = JSON.parse(document.getElementById('holdfast-report').textContent);
+                const panels = JSON.parse(document.getElementById('steadfed-report').textContent);
                 const [table, map] = ['clients', 'weights'].map((key) => panels.find((panel) => panel.key === key));
-                Object.assign(map, JSON.parse(await holdfast.inflated('holdfast-plots')).weights);
+                Object.assign(map, JSON.parse(await steadfed.inflated('steadfed-plots')).weights);
                 table.rows.push(['client 19b', 0.5, 1, 1, 'new']);
                 map.figure.data[0].z[9][39] = 0.125;
-                await holdfast.updatePanel(document.getElementById('clients'), table);
-                await holdfast.updatePanel(document.getElementById('weights'), map);
+                await steadfed.updatePanel(document.getElementById('clients'), table);
+                await steadfed.updatePanel(document.getElementById('weights'), map);
             }"""
         )
         names = column(visit, 1)

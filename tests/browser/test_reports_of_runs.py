@@ -12,12 +12,12 @@ from tests.deployments import configured, deployment, remote_config
 from tests.reports.made import folder, four
 from tests.reports.nasty import NASTY
 
-from holdfast.partitions import RemotePartition
-from holdfast.reports._render.html import write_page
-from holdfast.reports._reporting import report_of
-from holdfast.server._folder import RunFolder
-from holdfast.server._history import RunHistory
-from holdfast.server._record import DroppedReply, RoundRecord
+from steadfed.partitions import RemotePartition
+from steadfed.reports._render.html import write_page
+from steadfed.reports._reporting import report_of
+from steadfed.server._folder import RunFolder
+from steadfed.server._history import RunHistory
+from steadfed.server._record import DroppedReply, RoundRecord
 
 pytestmark = pytest.mark.browser
 NAMES = (*NASTY[:-1], "\x1b[2J\x00 line\u2028end")
@@ -93,7 +93,7 @@ def test_any_run_has_a_page_that_draws_everything_and_does_no_harm(
     write_page(report_of([RunHistory(tmp_path / "run")], guarantee=False), page)
     with visitor.at(page, width=390) as visit:
         visit.draw_everything()
-        assert visit.page.evaluate("holdfast.failed") == []
+        assert visit.page.evaluate("steadfed.failed") == []
         assert visit.page.evaluate("document.documentElement.scrollWidth") <= 390
         assert visit.page.evaluate("document.querySelectorAll('main a[href^=http], main img, svg a').length") == 0
         assert visit.page.locator("article").count() == visit.page.locator("article[data-drawn]").count() > 3
@@ -107,6 +107,6 @@ def test_runs_of_all_kinds_stand_side_by_side(visitor: Visitor, tmp_path: Path) 
     write_page(report_of([RunHistory(tmp_path / make.__name__) for make in KINDS], guarantee=False), page)
     with visitor.at(page) as visit:
         visit.draw_everything()
-        assert visit.page.evaluate("holdfast.failed") == []
+        assert visit.page.evaluate("steadfed.failed") == []
         assert visit.page.locator("tr.flagged").count() > 0
         visit.assert_innocent()

@@ -16,8 +16,8 @@ from tests.cli.commands import SMALL
 from tests.ui.folders import append, begun, played
 from tests.ui.servers import served
 
-from holdfast._ui.catalogue import id_of
-from holdfast.runs import Run, config_from_toml
+from steadfed._ui.catalogue import id_of
+from steadfed.runs import Run, config_from_toml
 
 pytestmark = pytest.mark.browser
 POINTS = "key => { const plot = document.querySelector(`#${key} .plot`); return plot?.data?.[0].x.length ?? 0; }"

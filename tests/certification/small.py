@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from holdfast.aggregators import Rage
-from holdfast.attacks import FixedMembers, SignFlip
-from holdfast.data import QuadraticPoints
-from holdfast.models import Quadratic
-from holdfast.partitions import IidPartition
-from holdfast.runs import Run
-from holdfast.simulation import Evaluation, RunConfig
+from steadfed.aggregators import Rage
+from steadfed.attacks import FixedMembers, SignFlip
+from steadfed.data import QuadraticPoints
+from steadfed.models import Quadratic
+from steadfed.partitions import IidPartition
+from steadfed.runs import Run
+from steadfed.simulation import Evaluation, RunConfig
 
 
 def convex(**changes: Any) -> RunConfig:

@@ -13,18 +13,18 @@ import torch
 from tests.certification.small import convex, played
 from tests.simulation.small import classes
 
-from holdfast.aggregators import Median, Rage
-from holdfast.attacks import FixedMembers, Ones, Scaling, Silence
-from holdfast.certification import Certification, Outcome, Plan, Subject, Verdict, certify
-from holdfast.certification._path import ModelPath
-from holdfast.data import Dataset
-from holdfast.errors import CorruptRunError, RunError
-from holdfast.models import MultilayerPerceptron
-from holdfast.models._convex import ProblemConstants, quadratic_constants
-from holdfast.runs import Run, read_config
-from holdfast.server._folder import RunFolder
-from holdfast.server._snapshots import Snapshot
-from holdfast.simulation import ClientOptions, Evaluation
+from steadfed.aggregators import Median, Rage
+from steadfed.attacks import FixedMembers, Ones, Scaling, Silence
+from steadfed.certification import Certification, Outcome, Plan, Subject, Verdict, certify
+from steadfed.certification._path import ModelPath
+from steadfed.data import Dataset
+from steadfed.errors import CorruptRunError, RunError
+from steadfed.models import MultilayerPerceptron
+from steadfed.models._convex import ProblemConstants, quadratic_constants
+from steadfed.runs import Run, read_config
+from steadfed.server._folder import RunFolder
+from steadfed.server._snapshots import Snapshot
+from steadfed.simulation import ClientOptions, Evaluation
 
 CONVEX = Path(__file__).parents[2] / "examples" / "convex.toml"
 
@@ -131,9 +131,9 @@ def test_a_run_that_was_not_begun_has_nothing_to_judge(tmp_path: Path) -> None:
 
 def test_without_kept_models_it_says_what_cannot_be_judged(tmp_path: Path) -> None:
     found = certify(played(tmp_path / "run", convex(evaluation=Evaluation(measured_rounds=0))))
-    for subject, word in ((Subject.GUARANTEE, "holdfast"), (Subject.ASSUMPTION, "σ₀"), (Subject.FILTER, "true σ₀")):
+    for subject, word in ((Subject.GUARANTEE, "steadfed"), (Subject.ASSUMPTION, "σ₀"), (Subject.FILTER, "true σ₀")):
         assert named(found, subject, word).outcome is Outcome.UNKNOWN
-    assert "evaluation.measured_rounds" in named(found, Subject.GUARANTEE, "holdfast").because
+    assert "evaluation.measured_rounds" in named(found, Subject.GUARANTEE, "steadfed").because
 
 
 def test_a_network_without_kept_models_has_the_constants_of_its_start(tmp_path: Path) -> None:
@@ -288,7 +288,7 @@ def test_rounding_contradicts_no_bound_that_goes_to_zero(tmp_path: Path) -> None
     rounds, values = found.curve
     assert plan_of(found).guarantees[1].floor == 0.0
     assert values[-1] > plan_of(found).guarantees[1].bound(rounds)[-1]
-    assert named(found, Subject.GUARANTEE, "holdfast").outcome is Outcome.HELD
+    assert named(found, Subject.GUARANTEE, "steadfed").outcome is Outcome.HELD
 
 
 def test_a_mean_over_batches_is_contradicted_only_by_far(own_convex_run: Path) -> None:

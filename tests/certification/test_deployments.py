@@ -11,17 +11,17 @@ from tests.certification.small import convex
 from tests.certification.test_certify import named, plan_of
 from tests.deployments import configured, deployment, played_round, remote_config
 
-from holdfast.aggregators import Median
-from holdfast.certification import Outcome, PlanRequest, Subject, certify
-from holdfast.certification._assumptions import judge_arrivals, judge_unseen_cohorts
-from holdfast.errors import ParameterError, RunError
-from holdfast.partitions import IidPartition
-from holdfast.runs._deployments import OWN_STEPS
-from holdfast.server._folder import RunFolder
-from holdfast.server._history import Rounds, summary_of
-from holdfast.server._record import DroppedReply, RoundRecord
-from holdfast.server._snapshots import Snapshot
-from holdfast.simulation import RunConfig
+from steadfed.aggregators import Median
+from steadfed.certification import Outcome, PlanRequest, Subject, certify
+from steadfed.certification._assumptions import judge_arrivals, judge_unseen_cohorts
+from steadfed.errors import ParameterError, RunError
+from steadfed.partitions import IidPartition
+from steadfed.runs._deployments import OWN_STEPS
+from steadfed.server._folder import RunFolder
+from steadfed.server._history import Rounds, summary_of
+from steadfed.server._record import DroppedReply, RoundRecord
+from steadfed.server._snapshots import Snapshot
+from steadfed.simulation import RunConfig
 
 CONSTANTS = {
     "smoothness": 1.0,
@@ -96,7 +96,7 @@ def test_with_constants_the_theorems_state_their_bounds(tmp_path: Path) -> None:
     found = certify(quiet(tmp_path / "run"), request=PlanRequest(problem=CONSTANTS, protocol={"num_byzantine": 1}))
     assert found.plan is not None
     assert (found.plan.problem.dim, found.plan.protocol.num_clients, found.plan.protocol.num_byzantine) == (7, 8, 1)
-    own = named(found, Subject.GUARANTEE, "holdfast")
+    own = named(found, Subject.GUARANTEE, "steadfed")
     assert own.outcome is Outcome.UNKNOWN
     assert "is at most" in own.because
     assert "1 Byzantine clients of 8" in found.notes[1]

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.certification import Outcome, Verdict
-from holdfast.certification._filter_error import CERTIFIED, judge_certificates, judge_errors
-from holdfast.certification._rounds import RoundFacts
+from steadfed.certification import Outcome, Verdict
+from steadfed.certification._filter_error import CERTIFIED, judge_certificates, judge_errors
+from steadfed.certification._rounds import RoundFacts
 
 
 def a_round(number: int, **changes: Any) -> RoundFacts:

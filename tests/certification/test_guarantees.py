@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.certification import Outcome, Plan, PlanRequest, plan_numbers
-from holdfast.certification._guarantees import judge_guarantee
-from holdfast.certification._path import MeasuredModel, ModelPath
-from holdfast.theory import Guarantee
-from holdfast.theory._statements.shared import SPREAD
+from steadfed.certification import Outcome, Plan, PlanRequest, plan_numbers
+from steadfed.certification._guarantees import judge_guarantee
+from steadfed.certification._path import MeasuredModel, ModelPath
+from steadfed.theory import Guarantee
+from steadfed.theory._statements.shared import SPREAD
 
 
 @pytest.fixture(scope="module")

@@ -11,19 +11,19 @@ import pytest
 from tests.certification.small import convex
 from tests.simulation.small import classes
 
-from holdfast.aggregators import Krum, Mean, Rage
-from holdfast.attacks import FixedMembers, FractionMembers
-from holdfast.certification import PlanRequest, _constants as constants, plan, plan_numbers
-from holdfast.errors import ParameterError
-from holdfast.models import ImportedModel, MultilayerPerceptron, SoftmaxRegression
-from holdfast.models._convex import quadratic_constants
-from holdfast.runs import read_config
-from holdfast.simulation import ClientOptions, RunConfig, ServerOptions
-from holdfast.simulation._cohorts import ListedCohorts, RoundRobinCohorts
-from holdfast.simulation._schedules import CosineSchedule
-from holdfast.theory import guarantees
-from holdfast.theory.planner import Answer
-from holdfast.theory.sampling import run_excess_probability, tolerated_for
+from steadfed.aggregators import Krum, Mean, Rage
+from steadfed.attacks import FixedMembers, FractionMembers
+from steadfed.certification import PlanRequest, _constants as constants, plan, plan_numbers
+from steadfed.errors import ParameterError
+from steadfed.models import ImportedModel, MultilayerPerceptron, SoftmaxRegression
+from steadfed.models._convex import quadratic_constants
+from steadfed.runs import read_config
+from steadfed.simulation import ClientOptions, RunConfig, ServerOptions
+from steadfed.simulation._cohorts import ListedCohorts, RoundRobinCohorts
+from steadfed.simulation._schedules import CosineSchedule
+from steadfed.theory import guarantees
+from steadfed.theory.planner import Answer
+from steadfed.theory.sampling import run_excess_probability, tolerated_for
 
 CONVEX = Path(__file__).parents[2] / "examples" / "convex.toml"
 NUMBERS: dict[str, Any] = {
@@ -145,7 +145,7 @@ def test_softmax_regression_without_l2_has_an_exact_smoothness_only() -> None:
 def test_the_default_configuration_has_a_plan_that_json_can_hold() -> None:
     table = finite_json(plan(RunConfig()).as_dict())
     assert table["protocol"]["num_clients"] == 100
-    assert {each["source"] for each in table["guarantees"]} == {"the paper", "holdfast"}
+    assert {each["source"] for each in table["guarantees"]} == {"the paper", "steadfed"}
     assert table["constants"]["smoothness"]["everywhere"] is False
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from holdfast._cli import main
-from holdfast._cli.app import app
+from steadfed._cli import main
+from steadfed._cli.app import app
 
 SMALL = """
 rounds = 6
@@ -23,7 +23,7 @@ byzantine = { name = "fixed", clients = [0, 5] }
 attack = { name = "scaling", factor = 50.0 }
 """
 """A configuration that takes no time; two clients send fifty times what they should."""
-PROGRAM = (sys.executable, "-c", "from holdfast._cli import main; main()")
+PROGRAM = (sys.executable, "-c", "from steadfed._cli import main; main()")
 """The command line as a process."""
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 
@@ -37,7 +37,7 @@ def run(*arguments: str) -> str:
 
 def refused(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
     """Return what a command that must fail with exit code 2 prints to stderr."""
-    monkeypatch.setattr(sys, "argv", ["holdfast", *arguments])
+    monkeypatch.setattr(sys, "argv", ["steadfed", *arguments])
     monkeypatch.setattr(sys, "path", list(sys.path))
     with pytest.raises(SystemExit) as stopped:
         main()

@@ -1,4 +1,4 @@
-"""`holdfast aggregate`, as a user meets it."""
+"""`steadfed aggregate`, as a user meets it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 from tests.cli.commands import refused, run
 from typer.testing import CliRunner
 
-from holdfast._cli.app import app
-from holdfast.attacks import Cluster
-from holdfast.sweeps.matrices._populations import scene
+from steadfed._cli.app import app
+from steadfed.attacks import Cluster
+from steadfed.sweeps.matrices._populations import scene
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ import typer
 from tests.cli.commands import ONE_THREAD, PROGRAM, run
 from typer.testing import CliRunner
 
-from holdfast import __version__
-from holdfast._cli.app import app
+from steadfed import __version__
+from steadfed._cli.app import app
 
 
 def test_version() -> None:
-    assert run("--version").strip() == f"holdfast {__version__}"
+    assert run("--version").strip() == f"steadfed {__version__}"
 
 
 def test_help_keeps_square_brackets_and_wraps_the_lines_of_a_paragraph_once() -> None:

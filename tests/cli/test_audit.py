@@ -1,4 +1,4 @@
-"""`holdfast audit`, as an operator meets it."""
+"""`steadfed audit`, as an operator meets it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tests.certification.small import convex, played
 from tests.cli.commands import refused, run
 from tests.deployments import AWAY, BROKEN, LIAR, NASTY, configured, deployment, played_round, remote_config
 
-from holdfast.attacks import FixedMembers, Ones
-from holdfast.reports._sections.clients import suspicion_table
-from holdfast.server._folder import RunFolder
-from holdfast.server._history import open_run
-from holdfast.server._record import DroppedReply
+from steadfed.attacks import FixedMembers, Ones
+from steadfed.reports._sections.clients import suspicion_table
+from steadfed.server._folder import RunFolder
+from steadfed.server._history import open_run
+from steadfed.server._record import DroppedReply
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""`holdfast certify`, as a user meets it."""
+"""`steadfed certify`, as a user meets it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tests.cli.commands import refused, run
 from tests.deployments import deployment
 from typer.testing import CliRunner
 
-from holdfast._cli.app import app
-from holdfast.certification import Outcome, Subject, certify
-from holdfast.reports._sections.theory import summary
+from steadfed._cli.app import app
+from steadfed.certification import Outcome, Subject, certify
+from steadfed.reports._sections.theory import summary
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_without_matplotlib_everything_but_the_plot_is_there(complete: Path, mon
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     output = flat(run("certify", str(complete)))
     assert "Nothing contradicts what is proved." in output
-    assert "no plot: matplotlib is not installed; get it with: pip install 'holdfast[plot]'" in output
+    assert "no plot: matplotlib is not installed; get it with: pip install 'steadfed[plot]'" in output
     assert not (complete / "certificate.svg").exists()
 
 
@@ -107,7 +107,7 @@ def test_bad_places_are_refused(
 
 
 def test_the_command_line_loads_neither_torch_nor_matplotlib() -> None:
-    code = "import sys, holdfast._cli; sys.exit(bool({'torch', 'matplotlib'} & set(sys.modules)))"
+    code = "import sys, steadfed._cli; sys.exit(bool({'torch', 'matplotlib'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0  # noqa: S603
 
 

@@ -1,4 +1,4 @@
-"""`holdfast compare`."""
+"""`steadfed compare`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.cli.commands import refused, run
 from tests.sweeps.runs.grids import SMALL, Witness, result
 from typer.testing import CliRunner
 
-from holdfast._cli import compare
-from holdfast._cli.app import app
-from holdfast.reports._comparison_tables import ranking_table
-from holdfast.reports._render import terminal
-from holdfast.sweeps.runs._ranking import ranking
+from steadfed._cli import compare
+from steadfed._cli.app import app
+from steadfed.reports._comparison_tables import ranking_table
+from steadfed.reports._render import terminal
+from steadfed.sweeps.runs._ranking import ranking
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_the_command_plays_shows_and_says_where_the_results_are(grid: Path) -> N
     shown = run("compare", str(grid), "--limit", "10")
     assert "Not all is there: of 16 points 10 finished, 6 waiting" in shown
     shown = run("compare", str(grid))
-    assert "holdfast report comparisons/mine" in shown
+    assert "steadfed report comparisons/mine" in shown
     assert "oracle" in shown
     assert "median" in shown
     assert Path("comparisons/mine/results.parquet").is_file()
@@ -79,9 +79,9 @@ def test_a_missing_extra_names_the_command_that_installs_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "polars", None)
-    assert "pip install 'holdfast[compare]'" in refused(capsys, monkeypatch, "compare", "quick")
+    assert "pip install 'steadfed[compare]'" in refused(capsys, monkeypatch, "compare", "quick")
 
 
 def test_the_help_imports_nothing_heavy() -> None:
-    code = "import sys, holdfast._cli; sys.exit(bool({'polars', 'scipy', 'ray', 'torch'} & set(sys.modules)))"
+    code = "import sys, steadfed._cli; sys.exit(bool({'polars', 'scipy', 'ray', 'torch'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0  # noqa: S603

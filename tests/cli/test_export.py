@@ -1,4 +1,4 @@
-"""`holdfast export`, as a user meets it."""
+"""`steadfed export`, as a user meets it."""
 
 from __future__ import annotations
 

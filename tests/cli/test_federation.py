@@ -1,4 +1,4 @@
-"""`holdfast federation`: what it refuses before anything starts. Real processes: tests/deploy/test_deployment.py."""
+"""`steadfed federation`: what it refuses before anything starts. Real processes: tests/deploy/test_deployment.py."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pytest
 from tests.cli.commands import refused, run
 from typer.testing import CliRunner
 
-from holdfast._cli.app import app
-from holdfast._cli.federation import _node_configs
-from holdfast.deploy import LocalDeployment, RunStatus
-from holdfast.deploy._folder import DeploymentFolder
-from holdfast.deploy._state import DeploymentState, NodeState, ProcessState
-from holdfast.errors import ParameterError, RunError
+from steadfed._cli.app import app
+from steadfed._cli.federation import _node_configs
+from steadfed.deploy import LocalDeployment, RunStatus
+from steadfed.deploy._folder import DeploymentFolder
+from steadfed.deploy._state import DeploymentState, NodeState, ProcessState
+from steadfed.errors import ParameterError, RunError
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flower-federation"
 
@@ -57,7 +57,7 @@ def test_without_a_federation_one_is_told_how_to_start_one(
 ) -> None:
     for words in (["status"], ["down"], ["run", str(EXAMPLE)]):
         told = refused(capsys, monkeypatch, "federation", *words, "--folder", str(tmp_path / "none"))
-        assert "start one with `holdfast federation up`" in told
+        assert "start one with `steadfed federation up`" in told
 
 
 def test_a_run_needs_a_superlink_and_leaves_no_empty_folder(
@@ -65,7 +65,7 @@ def test_a_run_needs_a_superlink_and_leaves_no_empty_folder(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     told = refused(capsys, monkeypatch, "federation", "run", str(EXAMPLE), "--folder", str(folder))
-    assert "does not run; start it with `holdfast federation up`" in told
+    assert "does not run; start it with `steadfed federation up`" in told
     assert list((tmp_path / "runs").iterdir()) == []
 
 
@@ -89,7 +89,7 @@ def test_starting_without_flower_says_how_to_install_it(
     monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
     told = refused(capsys, monkeypatch, "federation", "up", "--folder", str(tmp_path / "federation"))
-    assert "pip install 'holdfast[flower]'" in told
+    assert "pip install 'steadfed[flower]'" in told
     assert not (tmp_path / "federation").exists()
 
 

@@ -1,4 +1,4 @@
-"""`holdfast gauntlet`, as a user meets it."""
+"""`steadfed gauntlet`, as a user meets it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console
 from tests.cli.commands import refused, run
 
-from holdfast.reports._gauntlet import gauntlet_ranking
-from holdfast.reports._render import terminal
-from holdfast.sweeps.matrices import ranking, read_records
+from steadfed.reports._gauntlet import gauntlet_ranking
+from steadfed.reports._render import terminal
+from steadfed.sweeps.matrices import ranking, read_records
 
 
 def test_gauntlet_ranks_rules_and_says_where_rage_is_not_the_best(tmp_path: Path) -> None:

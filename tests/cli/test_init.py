@@ -1,4 +1,4 @@
-"""`holdfast init` and `holdfast check`, as a user meets them."""
+"""`steadfed init` and `steadfed check`, as a user meets them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import pytest
 from tests.cli.commands import refused, run, small_config
 from typer.testing import CliRunner
 
-from holdfast._cli.app import app
-from holdfast._cli.demonstration import configs
-from holdfast.aggregators import FlTrust, NearestNeighborMixing
-from holdfast.runs import read_config
+from steadfed._cli.app import app
+from steadfed._cli.demonstration import configs
+from steadfed.aggregators import FlTrust, NearestNeighborMixing
+from steadfed.runs import read_config
 
 
 @pytest.fixture(autouse=True)
@@ -21,8 +21,8 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_init_writes_the_federation_of_the_demonstration_and_says_what_to_do_next() -> None:
     output = run("init")
-    assert "holdfast check run.toml" in output
-    assert "holdfast run run.toml" in output
+    assert "steadfed check run.toml" in output
+    assert "steadfed run run.toml" in output
     config = read_config(Path("run.toml"))
     assert config == configs(rounds=100)["rage"].model_copy(update={"checkpoint_every": 1})
     assert (config.cohort_size, config.local_steps, config.partition.num_clients) == (40, 5, 100)  # type: ignore[attr-defined]
@@ -70,7 +70,7 @@ def test_init_gives_the_server_points_if_the_rule_needs_them() -> None:
         (("nowhere/run.toml",), "cannot write 'nowhere/run.toml'"),
         (
             ("--data", "npz"),
-            "npz needs path: leave --data out, then `holdfast run FILE --set data=npz --set data.path=",
+            "npz needs path: leave --data out, then `steadfed run FILE --set data=npz --set data.path=",
         ),
     ],
 )
@@ -97,4 +97,4 @@ def test_check_refuses_what_cannot_run(
 ) -> None:
     config = str(small_config(tmp_path))
     assert "cohort_size" in refused(capsys, monkeypatch, "check", config, "--set", "cohort_size=13")
-    assert "holdfast init" in refused(capsys, monkeypatch, "check", "missing.toml")
+    assert "steadfed init" in refused(capsys, monkeypatch, "check", "missing.toml")

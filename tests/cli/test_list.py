@@ -1,4 +1,4 @@
-"""`holdfast list`, as a user meets it."""
+"""`steadfed list`, as a user meets it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import pytest
 from tests.cli.commands import refused, run
 from typer.testing import CliRunner
 
-from holdfast._cli.app import app
-from holdfast._cli.list import KINDS
-from holdfast._core.importing import import_object
-from holdfast.aggregators import RULES
-from holdfast.attacks import ATTACKS
-from holdfast.data import A9a
-from holdfast.data._files import DataFile
-from holdfast.data._places import FileSet
-from holdfast.simulation._tables import NAMED
+from steadfed._cli.app import app
+from steadfed._cli.list import KINDS
+from steadfed._core.importing import import_object
+from steadfed.aggregators import RULES
+from steadfed.attacks import ATTACKS
+from steadfed.data import A9a
+from steadfed.data._files import DataFile
+from steadfed.data._places import FileSet
+from steadfed.simulation._tables import NAMED
 
 
 def test_list_names_parameters_knowledge_and_citation_of_every_rule_and_attack() -> None:
@@ -101,7 +101,7 @@ def test_list_says_which_data_sets_are_on_this_machine_without_a_download(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for variable in ("HOME", "XDG_CACHE_HOME", "HOLDFAST_DATA"):
+    for variable in ("HOME", "XDG_CACHE_HOME", "STEADFED_DATA"):
         monkeypatch.setenv(variable, str(tmp_path))
     assert "always there" in run("list", "datasets", "digits")
     assert "on this machine" not in run("list", "datasets", "npz")

@@ -1,4 +1,4 @@
-"""`holdfast plan`, as a user meets it."""
+"""`steadfed plan`, as a user meets it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.cli.commands import refused, run, small_config
 
-from holdfast.theory.sampling import run_excess_probability
+from steadfed.theory.sampling import run_excess_probability
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "convex.toml"
 NUMBERS = {
@@ -94,7 +94,7 @@ def test_the_command_does_not_load_torch_to_say_what_is_missing(
 ) -> None:
     told = refused(capsys, monkeypatch, "plan", "--clients", "100")
     missing = "--cohort, --rounds, --smoothness, --variance, --dissimilarity, --distance or --gap"
-    assert told.strip() == f"holdfast: without CONFIG the numbers must be given; missing: {missing}"
+    assert told.strip() == f"steadfed: without CONFIG the numbers must be given; missing: {missing}"
 
 
 @pytest.mark.parametrize(

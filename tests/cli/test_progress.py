@@ -9,10 +9,10 @@ import signal
 import pytest
 from rich.console import Console
 
-from holdfast._cli import progress
-from holdfast._cli.following import Stopper
-from holdfast._cli.progress import Lane, ProgressBars, ProgressLines, verdict
-from holdfast.server._record import RoundRecord
+from steadfed._cli import progress
+from steadfed._cli.following import Stopper
+from steadfed._cli.progress import Lane, ProgressBars, ProgressLines, verdict
+from steadfed.server._record import RoundRecord
 
 
 def record(number: int, **facts: object) -> RoundRecord:

@@ -1,4 +1,4 @@
-"""`holdfast report`, and the report that ends the demonstration."""
+"""`steadfed report`, and the report that ends the demonstration."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from tests.cli.commands import refused, run
 from tests.reports.made import folder, four
 
-from holdfast.reports import _report as report
+from steadfed.reports import _report as report
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def test_a_missing_extra_is_named_with_the_command_that_gets_it(
 ) -> None:
     without(monkeypatch, missing)
     told = refused(capsys, monkeypatch, "report", str(runs), "--format", kind)
-    assert f"{missing} is not installed, and a report needs it: pip install 'holdfast[{extra}]'" in told
+    assert f"{missing} is not installed, and a report needs it: pip install 'steadfed[{extra}]'" in told
 
 
 def test_the_demonstration_ends_with_the_path_of_its_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,10 +138,10 @@ def test_the_demonstration_needs_no_extra_and_says_which_one_draws(
     without(monkeypatch, "plotly")
     output = run("demo", "--rounds", "1", "--jobs", "1")
     assert "No report: plotly is not installed" in output
-    assert "pip install 'holdfast[report]'" in output
+    assert "pip install 'steadfed[report]'" in output
 
 
 def test_the_help_imports_nothing_that_draws() -> None:
     names = ("torch", "plotly", "jinja2", "polars", "matplotlib", "starlette")
-    code = f"import sys, holdfast._cli; sys.exit(any(name in sys.modules for name in {names}))"
+    code = f"import sys, steadfed._cli; sys.exit(any(name in sys.modules for name in {names}))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0  # noqa: S603

@@ -1,4 +1,4 @@
-"""`holdfast run` and `holdfast resume`, as a user meets them."""
+"""`steadfed run` and `steadfed resume`, as a user meets them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from tests.cli.commands import ONE_THREAD, PROGRAM, refused, run, small_config
 from typer.testing import CliRunner
 
-from holdfast._cli.app import app
-from holdfast.server._comparison import same_results
-from holdfast.server._folder import RunFolder
+from steadfed._cli.app import app
+from steadfed.server._comparison import same_results
+from steadfed.server._folder import RunFolder
 
 LONG = ("--set", "rounds=100", "--set", "local_steps=20")
 """Rounds enough for a signal to come in between."""
@@ -85,7 +85,7 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(
     config: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run("run", config, "-q", "--jobs", "1", "--out", "here")
-    assert "holdfast resume here" in refused(capsys, monkeypatch, "run", config, "--out", "here")
+    assert "steadfed resume here" in refused(capsys, monkeypatch, "run", config, "--out", "here")
 
 
 def test_resuming_a_complete_run_shows_it(config: str) -> None:
@@ -142,7 +142,7 @@ def stopped_by(number: signal.Signals, config: str) -> RunFolder:
         said = process.stderr.read()
     assert process.returncode == 128 + number, said
     assert "stopping after this round" in said
-    assert "holdfast resume stopped" in said
+    assert "steadfed resume stopped" in said
     folder = RunFolder.open("stopped")
     assert 1 <= folder.num_rounds() < 100
     return folder

@@ -1,4 +1,4 @@
-"""`holdfast show`, as a user meets it."""
+"""`steadfed show`, as a user meets it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tests.cli.commands import refused, run, small_config
 from tests.deployments import deployment
 from tests.shared import session_folder, shared_folder
 
-from holdfast._cli.show import Order, client_table
-from holdfast.reports.panels import Value
-from holdfast.runs import Run, read_config
-from holdfast.server._history import open_run
+from steadfed._cli.show import Order, client_table
+from steadfed.reports.panels import Value
+from steadfed.runs import Run, read_config
+from steadfed.server._history import open_run
 
 
 @pytest.fixture(scope="session")
@@ -83,7 +83,7 @@ def test_json_holds_everything(complete: Path) -> None:
 def test_runs_that_are_not_complete_say_so(tmp_path: Path) -> None:
     config = read_config(small_config(tmp_path))
     empty = Run.start(config, tmp_path / "empty").folder
-    assert "not begun; continue with: holdfast resume" in " ".join(run("show", str(empty.path)).split())
+    assert "not begun; continue with: steadfed resume" in " ".join(run("show", str(empty.path)).split())
     half = Run.start(config, tmp_path / "half")
     rounds = half.play()
     next(rounds)
@@ -153,7 +153,7 @@ def test_an_interrupted_deployment_is_for_its_server_app_to_continue(
     path = str(deployment(tmp_path / "run", rounds=2).path)
     flat = " ".join(run("show", path).replace("│", " ").split())
     assert "interrupted after 2 of 5 rounds; start its server app again with this folder" in flat
-    assert "holdfast resume" not in flat
+    assert "steadfed resume" not in flat
     assert "Start its server app again" in refused(capsys, monkeypatch, "resume", path)
 
 

@@ -1,4 +1,4 @@
-"""`holdfast ui`, as a user meets it."""
+"""`steadfed ui`, as a user meets it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from tests.cli.commands import refused, run
 
-from holdfast._ui import server
-from holdfast._ui.server import PageAddress
+from steadfed._ui import server
+from steadfed._ui.server import PageAddress
 
 
 def test_ui_says_where_the_page_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,4 +46,4 @@ def test_ui_without_its_packages_says_how_to_get_them(
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "starlette" else genuine(name))
     told = refused(capsys, monkeypatch, "ui", str(tmp_path))
     assert "starlette" in told
-    assert "pip install 'holdfast[ui]'" in told
+    assert "pip install 'steadfed[ui]'" in told

@@ -12,7 +12,7 @@ def empty_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a fresh home and current folder, without data, without network."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("HOLDFAST_OFFLINE", "1")
-    monkeypatch.delenv("HOLDFAST_DATA", raising=False)
+    monkeypatch.setenv("STEADFED_OFFLINE", "1")
+    monkeypatch.delenv("STEADFED_DATA", raising=False)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     return tmp_path

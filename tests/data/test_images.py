@@ -13,11 +13,11 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from holdfast.data import Cifar10, Digits, FashionMnist, Mnist, MnistByWriter, _cifar as cifar, _mnist as mnist
-from holdfast.data._cifar import DEVIATIONS, MEANS, parse_batch
-from holdfast.data._idx import parse_idx
-from holdfast.data._places import FileSet
-from holdfast.errors import CorruptDataError, MissingDataError
+from steadfed.data import Cifar10, Digits, FashionMnist, Mnist, MnistByWriter, _cifar as cifar, _mnist as mnist
+from steadfed.data._cifar import DEVIATIONS, MEANS, parse_batch
+from steadfed.data._idx import parse_idx
+from steadfed.data._places import FileSet
+from steadfed.errors import CorruptDataError, MissingDataError
 
 
 def idx(array: NDArray[np.generic], code: int = 8) -> bytes:
@@ -55,7 +55,7 @@ def small_mnist(empty_machine: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         folder = empty_machine / "root" / ("QMNIST/raw" if name.startswith("qmnist") else "MNIST/raw")
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{name}.gz").write_bytes(gzip.compress(content))
-    monkeypatch.setenv("HOLDFAST_DATA", str(empty_machine / "root"))
+    monkeypatch.setenv("STEADFED_DATA", str(empty_machine / "root"))
     return empty_machine / "root"
 
 

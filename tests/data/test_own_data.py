@@ -14,8 +14,8 @@ import pytest
 import torch
 from torch.utils.data import Dataset as TorchData, IterableDataset, TensorDataset
 
-from holdfast.data import HuggingFace, Npz, TorchDataset, from_hugging_face, from_tensors, from_torch
-from holdfast.errors import CorruptDataError, DataError, MissingDataError, ParameterError
+from steadfed.data import HuggingFace, Npz, TorchDataset, from_hugging_face, from_tensors, from_torch
+from steadfed.errors import CorruptDataError, DataError, MissingDataError, ParameterError
 
 
 def test_bytes_are_pixels_floats_are_floats_and_other_integers_are_tokens() -> None:
@@ -225,7 +225,7 @@ def test_unknown_columns_and_words_are_refused() -> None:
 
 def test_a_missing_library_is_an_error_with_the_command_that_gets_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(MissingDataError, match=r"pip install 'holdfast\[huggingface\]'"):
+    with pytest.raises(MissingDataError, match=r"pip install 'steadfed\[huggingface\]'"):
         HuggingFace(path="ylecun/mnist").load()
 
 

@@ -15,9 +15,9 @@ from types import MappingProxyType
 
 import pytest
 
-from holdfast.data._files import Archive, DataFile, read_archive, unpack
-from holdfast.data._places import FileSet, cache_folder, places, read_files
-from holdfast.errors import CorruptDataError, MissingDataError
+from steadfed.data._files import Archive, DataFile, read_archive, unpack
+from steadfed.data._places import FileSet, cache_folder, places, read_files
+from steadfed.errors import CorruptDataError, MissingDataError
 
 CONTENT = b"the right content"
 
@@ -37,7 +37,7 @@ def put(path: Path, content: bytes = CONTENT) -> Path:
 
 
 def test_the_order_of_places_is_the_documented_one(empty_machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOLDFAST_DATA", "/mine")
+    monkeypatch.setenv("STEADFED_DATA", "/mine")
     monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
     found = places(file_set(system_folders=("/usr/toy",)))
     home = empty_machine / "home" / "data"
@@ -46,24 +46,24 @@ def test_the_order_of_places_is_the_documented_one(empty_machine: Path, monkeypa
         *("/usr/toy", "/usr/toy/toy", "/usr/toy/Toy/raw"),
         *("data", "data/toy", "data/Toy/raw"),
         *(str(home), str(home / "toy"), str(home / "Toy/raw")),
-        *("/cache/holdfast/toy", "/cache/holdfast/toy/toy", "/cache/holdfast/toy/Toy/raw"),
+        *("/cache/steadfed/toy", "/cache/steadfed/toy/toy", "/cache/steadfed/toy/Toy/raw"),
     ]
 
 
 def test_the_cache_is_in_the_home_folder_unless_told_otherwise(empty_machine: Path) -> None:
-    assert cache_folder("toy") == empty_machine / "home/.cache/holdfast/toy"
+    assert cache_folder("toy") == empty_machine / "home/.cache/steadfed/toy"
 
 
 @pytest.mark.parametrize("place", ["root/points", "root/toy/points", "root/toy/points.gz", "root/Toy/raw/points.gz"])
 def test_files_are_found_below_the_root_packed_or_not(
     empty_machine: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
-    monkeypatch.setenv("HOLDFAST_DATA", str(empty_machine / "root"))
+    monkeypatch.setenv("STEADFED_DATA", str(empty_machine / "root"))
     put(empty_machine / place, gzip.compress(CONTENT, mtime=0) if place.endswith(".gz") else CONTENT)
     assert read_files(file_set()) == {"points": CONTENT}
 
 
-@pytest.mark.parametrize("place", ["data/Toy/raw/points", "home/data/toy/points", "home/.cache/holdfast/toy/points.gz"])
+@pytest.mark.parametrize("place", ["data/Toy/raw/points", "home/data/toy/points", "home/.cache/steadfed/toy/points.gz"])
 def test_files_are_found_in_the_usual_places(empty_machine: Path, place: str) -> None:
     put(empty_machine / place)
     assert read_files(file_set()) == {"points": CONTENT}
@@ -77,7 +77,7 @@ def test_a_system_folder_is_looked_at(empty_machine: Path) -> None:
 def test_a_file_of_another_set_with_the_same_name_is_passed_over(
     empty_machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HOLDFAST_DATA", str(empty_machine / "root"))
+    monkeypatch.setenv("STEADFED_DATA", str(empty_machine / "root"))
     put(empty_machine / "root/points", b"the wrong content")
     put(empty_machine / "root/toy/points")
     assert read_files(file_set()) == {"points": CONTENT}
@@ -123,16 +123,16 @@ def test_missing_data_say_where_was_looked_and_what_gets_them(empty_machine: Pat
     with pytest.raises(MissingDataError) as caught:
         read_files(wanted)
     message = str(caught.value)
-    target = empty_machine / "home/.cache/holdfast/toy/points.gz"
+    target = empty_machine / "home/.cache/steadfed/toy/points.gz"
     assert "looked in, and there in toy, Toy/raw:\n  data (does not exist)\n" in message
-    assert "downloads are off (HOLDFAST_OFFLINE=1)" in message
+    assert "downloads are off (STEADFED_OFFLINE=1)" in message
     assert "  apt install toy\n" in message
     assert f"  curl -L --create-dirs -o {target} https://example.org/points.gz\n" in message
-    assert "  export HOLDFAST_DATA=" in message
+    assert "  export STEADFED_DATA=" in message
 
 
 def test_no_network_is_an_error_that_says_so(empty_machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOLDFAST_OFFLINE", "0")
+    monkeypatch.setenv("STEADFED_OFFLINE", "0")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with pytest.raises(MissingDataError, match=r"download failed: http://127\.0\.0\.1:9/points\.gz"):
         read_files(file_set())
@@ -140,7 +140,7 @@ def test_no_network_is_an_error_that_says_so(empty_machine: Path, monkeypatch: p
 
 @pytest.fixture
 def server(empty_machine: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.setenv("HOLDFAST_OFFLINE", "0")
+    monkeypatch.setenv("STEADFED_OFFLINE", "0")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     (empty_machine / "served").mkdir()
     handler = partial(_Silent, directory=str(empty_machine / "served"))

@@ -1,4 +1,4 @@
-"""The real sets have the documented shapes; only where `$HOLDFAST_DATA` says they are."""
+"""The real sets have the documented shapes; only where `$STEADFED_DATA` says they are."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import numpy as np
 import pytest
 import torch
 
-from holdfast.data import DATASETS, Dataset
-from holdfast.errors import MissingDataError
+from steadfed.data import DATASETS, Dataset
+from steadfed.errors import MissingDataError
 
 
 @pytest.fixture(autouse=True)
 def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOLDFAST_OFFLINE", "1")
+    monkeypatch.setenv("STEADFED_OFFLINE", "1")
 
 
 def loaded(name: str, **parameters: Any) -> Dataset:
-    if not os.environ.get("HOLDFAST_DATA"):
-        pytest.skip("HOLDFAST_DATA is not set, so the real data are not tried")
+    if not os.environ.get("STEADFED_DATA"):
+        pytest.skip("STEADFED_DATA is not set, so the real data are not tried")
     try:
         return DATASETS.build(name, **parameters).load()
     except MissingDataError:
-        pytest.skip(f"HOLDFAST_DATA={os.environ['HOLDFAST_DATA']} has no {name}")
+        pytest.skip(f"STEADFED_DATA={os.environ['STEADFED_DATA']} has no {name}")
 
 
 def owners(dataset: Dataset) -> list[int]:

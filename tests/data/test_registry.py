@@ -7,9 +7,9 @@ import tomllib
 import pytest
 import tomli_w
 
-from holdfast.data import DATASETS
-from holdfast.data._base import DataSource
-from holdfast.errors import ParameterError, UnknownNameError
+from steadfed.data import DATASETS
+from steadfed.data._base import DataSource
+from steadfed.errors import ParameterError, UnknownNameError
 
 EXAMPLES: list[DataSource] = [
     DATASETS.build("digits"),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.data import RemoteData
-from holdfast.errors import MissingDataError
-from holdfast.runs._check import check
-from holdfast.simulation import RunConfig
+from steadfed.data import RemoteData
+from steadfed.errors import MissingDataError
+from steadfed.runs._check import check
+from steadfed.simulation import RunConfig
 
 
 def test_they_are_not_here_and_the_message_says_what_can_be_done() -> None:

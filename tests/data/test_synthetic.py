@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from holdfast.data import LogisticPoints, QuadraticPoints
-from holdfast.errors import ParameterError
+from steadfed.data import LogisticPoints, QuadraticPoints
+from steadfed.errors import ParameterError
 
 
 def test_quadratic_points_lie_around_the_centres_of_their_owners() -> None:

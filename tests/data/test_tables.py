@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from holdfast.data import (
+from steadfed.data import (
     A9a,
     HeartDisease,
     Libsvm,
@@ -20,9 +20,9 @@ from holdfast.data import (
     _libsvm as libsvm,
     _shakespeare as shakespeare,
 )
-from holdfast.data._heart_disease import encode, parse_patients
-from holdfast.data._places import FileSet
-from holdfast.errors import CorruptDataError, DataError, MissingDataError, ParameterError
+from steadfed.data._heart_disease import encode, parse_patients
+from steadfed.data._places import FileSet
+from steadfed.errors import CorruptDataError, DataError, MissingDataError, ParameterError
 
 
 def known(files: FileSet, contents: list[bytes], folder: Path) -> FileSet:

@@ -11,8 +11,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from holdfast.deploy import make_certificates, make_node_key
-from holdfast.errors import ParameterError, RunError
+from steadfed.deploy import make_certificates, make_node_key
+from steadfed.errors import ParameterError, RunError
 
 
 def certificate(file: Path) -> x509.Certificate:

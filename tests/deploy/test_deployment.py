@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.deploy import LocalDeployment
-from holdfast.deploy._folder import DeploymentFolder
-from holdfast.deploy._processes import process_tree, wait_until
-from holdfast.errors import RunError
+from steadfed.deploy import LocalDeployment
+from steadfed.deploy._folder import DeploymentFolder
+from steadfed.deploy._processes import process_tree, wait_until
+from steadfed.errors import RunError
 
 pytestmark = pytest.mark.federation
 
 BRING_UP = """
 import sys, time
-from holdfast.deploy import LocalDeployment
+from steadfed.deploy import LocalDeployment
 with LocalDeployment.up(sys.argv[1], nodes=1, secure=False):
     print("up", flush=True)
     time.sleep(600)
@@ -72,7 +72,7 @@ def test_what_cannot_start_leaves_nothing_behind(tmp_path: Path, monkeypatch: py
 def test_ctrl_c_while_starting_leaves_nothing_behind(tmp_path: Path) -> None:
     folder = tmp_path / "federation"
     hears = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # tests in the background do not
-    command = [sys.executable, "-c", f"{hears}; from holdfast._cli import main; main()"]
+    command = [sys.executable, "-c", f"{hears}; from steadfed._cli import main; main()"]
     words = [*command, "federation", "up", "--nodes", "1", "--insecure", "--folder", str(folder)]
     with subprocess.Popen(words, stderr=subprocess.PIPE, start_new_session=True) as starting:  # noqa: S603
         assert wait_until((folder / "logs" / "superlink.log").exists, 60.0)

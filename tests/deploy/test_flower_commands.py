@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.deploy import _environment as environment
-from holdfast.deploy._flower_commands import Flwr, answer, superexec_command, superlink_command, supernode_command
-from holdfast.deploy._folder import DeploymentFolder
-from holdfast.deploy._ports import free_ports, is_free, requested_ports
-from holdfast.deploy._submission import RunStatus, app_config, status_of, submit
-from holdfast.errors import ParameterError, RunError
+from steadfed.deploy import _environment as environment
+from steadfed.deploy._flower_commands import Flwr, answer, superexec_command, superlink_command, supernode_command
+from steadfed.deploy._folder import DeploymentFolder
+from steadfed.deploy._ports import free_ports, is_free, requested_ports
+from steadfed.deploy._submission import RunStatus, app_config, status_of, submit
+from steadfed.errors import ParameterError, RunError
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flower-federation"
 
@@ -74,7 +74,7 @@ def test_missing_flower_is_told_with_the_command_that_installs_it(
 ) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(RunError, match=r"flower-superlink is not installed.*pip install 'holdfast\[flower\]'"):
+    with pytest.raises(RunError, match=r"flower-superlink is not installed.*pip install 'steadfed\[flower\]'"):
         environment.command("flower-superlink")
 
 

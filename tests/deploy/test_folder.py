@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.deploy import LocalDeployment, _ports as ports
-from holdfast.deploy._deployment import next_state
-from holdfast.deploy._folder import DeploymentFolder
-from holdfast.deploy._node_configs import complete_configs
-from holdfast.deploy._ports import requested_ports
-from holdfast.deploy._state import ConfigValue, DeploymentState, NodeState, ProcessState
-from holdfast.errors import ParameterError, RunError
+from steadfed.deploy import LocalDeployment, _ports as ports
+from steadfed.deploy._deployment import next_state
+from steadfed.deploy._folder import DeploymentFolder
+from steadfed.deploy._node_configs import complete_configs
+from steadfed.deploy._ports import requested_ports
+from steadfed.deploy._state import ConfigValue, DeploymentState, NodeState, ProcessState
+from steadfed.errors import ParameterError, RunError
 
 LARGE = 16251765355512388824
 """A node id above 2^63."""

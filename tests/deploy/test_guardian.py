@@ -11,11 +11,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from holdfast.deploy._environment import MARKER
-from holdfast.deploy._folder import DeploymentFolder
-from holdfast.deploy._guardian import guard, start_guardian
-from holdfast.deploy._processes import end_process_tree, process_tree
-from holdfast.deploy._state import DeploymentState, ProcessState
+from steadfed.deploy._environment import MARKER
+from steadfed.deploy._folder import DeploymentFolder
+from steadfed.deploy._guardian import guard, start_guardian
+from steadfed.deploy._processes import end_process_tree, process_tree
+from steadfed.deploy._state import DeploymentState, ProcessState
 
 GONE = os.getpid()
 """A process that is not the parent of this one."""

@@ -12,9 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from holdfast.deploy import _processes as processes
-from holdfast.deploy._environment import MARKER, environment
-from holdfast.deploy._processes import (
+from steadfed.deploy import _processes as processes
+from steadfed.deploy._environment import MARKER, environment
+from steadfed.deploy._processes import (
     end_process_tree,
     find_process,
     is_alive,
@@ -23,8 +23,8 @@ from holdfast.deploy._processes import (
     read_log,
     wait_until,
 )
-from holdfast.deploy._state import ProcessState
-from holdfast.errors import RunError
+from steadfed.deploy._state import ProcessState
+from steadfed.errors import RunError
 
 PARENT = """
 import subprocess, sys, time

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.deploy import SubmittedRun, _submission as submission
-from holdfast.deploy._flower_commands import Flwr
-from holdfast.deploy._folder import DeploymentFolder
-from holdfast.errors import RunError
+from steadfed.deploy import SubmittedRun, _submission as submission
+from steadfed.deploy._flower_commands import Flwr
+from steadfed.deploy._folder import DeploymentFolder
+from steadfed.errors import RunError
 
 
 @pytest.fixture

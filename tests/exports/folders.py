@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from holdfast.server._folder import RunFolder
-from holdfast.server._record import RoundRecord
+from steadfed.server._folder import RunFolder
+from steadfed.server._record import RoundRecord
 
 CONFIG = """
 lr = 0.1

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tests.exports.folders import CONFIG, record, written
 
-from holdfast.errors import CorruptRunError
-from holdfast.exports._figures import ExportedRun, figures
+from steadfed.errors import CorruptRunError
+from steadfed.exports._figures import ExportedRun, figures
 
 
 def test_settings_are_flat_and_plain(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from tests.exports.folders import record, written
 
-from holdfast.errors import ParameterError
-from holdfast.exports import to_mlflow
-from holdfast.exports._mlflow import tracking_uri
+from steadfed.errors import ParameterError
+from steadfed.exports import to_mlflow
+from steadfed.exports._mlflow import tracking_uri
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
@@ -83,13 +83,13 @@ def test_telemetry_is_off(tmp_path: Path) -> None:
 
 def test_without_the_package_the_message_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mlflow", None)
-    with pytest.raises(ParameterError, match=r"pip install 'holdfast\[mlflow\]'"):
+    with pytest.raises(ParameterError, match=r"pip install 'steadfed\[mlflow\]'"):
         to_mlflow(tmp_path, "store")
 
 
 def test_a_database_without_what_it_takes_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.exports._mlflow.find_spec", lambda name: None if name == "sqlalchemy" else name)
-    with pytest.raises(ParameterError, match=r"needs sqlalchemy; .*pip install 'holdfast\[mlflow\]'"):
+    monkeypatch.setattr("steadfed.exports._mlflow.find_spec", lambda name: None if name == "sqlalchemy" else name)
+    with pytest.raises(ParameterError, match=r"needs sqlalchemy; .*pip install 'steadfed\[mlflow\]'"):
         to_mlflow(tmp_path, f"sqlite:///{tmp_path}/mlflow.db")
 
 

@@ -14,8 +14,8 @@ from tensorboardX.proto.plugin_hparams_pb2 import HParamsPluginData
 from tensorboardX.record_writer import masked_crc32c
 from tests.exports.folders import record, written
 
-from holdfast.errors import CorruptRunError, ParameterError
-from holdfast.exports import to_tensorboard
+from steadfed.errors import CorruptRunError, ParameterError
+from steadfed.exports import to_tensorboard
 
 
 def events(folder: Path) -> Iterator[Any]:
@@ -118,7 +118,7 @@ def test_a_run_without_rounds_is_exported_too(tmp_path: Path) -> None:
 
 def test_without_the_package_the_message_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
-    with pytest.raises(ParameterError, match=r"pip install 'holdfast\[tensorboard\]'"):
+    with pytest.raises(ParameterError, match=r"pip install 'steadfed\[tensorboard\]'"):
         to_tensorboard(tmp_path, tmp_path)
 
 

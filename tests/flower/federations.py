@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from tests.flower.grids import Clock, Reply, ScriptedGrid
 from torch import Tensor
 
-from holdfast._core.rng import stream
-from holdfast.flower import _nodes as node_module
-from holdfast.flower._layout import ModelLayout
-from holdfast.flower._replies.stream import Unreadable
-from holdfast.flower._strategy import HoldfastStrategy
-from holdfast.flower.redteam import MALFORMED
-from holdfast.server._record import RoundRecord
+from steadfed._core.rng import stream
+from steadfed.flower import _nodes as node_module
+from steadfed.flower._layout import ModelLayout
+from steadfed.flower._replies.stream import Unreadable
+from steadfed.flower._strategy import ResilientStrategy
+from steadfed.flower.redteam import MALFORMED
+from steadfed.server._record import RoundRecord
 
 Arrays = Mapping[str, NDArray[Any]]
 NODES = tuple(range(101, 111))
@@ -135,7 +135,7 @@ def silent_grid(nodes: Sequence[int] = NODES) -> ScriptedGrid:
 
 
 def one_round(
-    strategy: HoldfastStrategy,
+    strategy: ResilientStrategy,
     replies: Callable[[list[Message]], Sequence[Message | Unreadable]],
     *,
     arrays: ArrayRecord | None = None,

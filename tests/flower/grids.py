@@ -14,7 +14,7 @@ from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_conte
 from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
 
-from holdfast.flower._replies import stream as reply_stream
+from steadfed.flower._replies import stream as reply_stream
 
 Reply: TypeAlias = "Message | BaseException | Sequence[Message] | None"
 Node: TypeAlias = Callable[[int, Message], Reply]

@@ -16,20 +16,20 @@ from tests.flower.federations import clocked, round_in
 from tests.flower.grids import Clock, ScriptedGrid, identify
 from torch import Tensor
 
-from holdfast._core.rng import stream
-from holdfast._linalg.threads import one_torch_thread
-from holdfast.aggregators import Aggregator, CenteredClipping, Krum, Mean, Median, Rage
-from holdfast.attacks import ATTACKS, Attack, FixedMembers, Honest, NotANumber, SignFlip
-from holdfast.data import Dataset, Digits
-from holdfast.flower._strategy import RobustStrategy
-from holdfast.flower.client import ClientLimits, SeededBatches, local_steps, receive, train_reply
-from holdfast.flower.redteam import Omniscient, attacking, byzantine
-from holdfast.models import ImportedModel, MultilayerPerceptron, SoftmaxRegression
-from holdfast.partitions import DirichletPartition
-from holdfast.server._record import RoundRecord
-from holdfast.simulation import Federation, RunConfig
-from holdfast.simulation._config import ClientOptions, Evaluation, ServerOptions
-from holdfast.simulation._setting import deal_out
+from steadfed._core.rng import stream
+from steadfed._linalg.threads import one_torch_thread
+from steadfed.aggregators import Aggregator, CenteredClipping, Krum, Mean, Median, Rage
+from steadfed.attacks import ATTACKS, Attack, FixedMembers, Honest, NotANumber, SignFlip
+from steadfed.data import Dataset, Digits
+from steadfed.flower._strategy import RobustStrategy
+from steadfed.flower.client import ClientLimits, SeededBatches, local_steps, receive, train_reply
+from steadfed.flower.redteam import Omniscient, attacking, byzantine
+from steadfed.models import ImportedModel, MultilayerPerceptron, SoftmaxRegression
+from steadfed.partitions import DirichletPartition
+from steadfed.server._record import RoundRecord
+from steadfed.simulation import Federation, RunConfig
+from steadfed.simulation._config import ClientOptions, Evaluation, ServerOptions
+from steadfed.simulation._setting import deal_out
 
 pytestmark = pytest.mark.portable
 

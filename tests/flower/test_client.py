@@ -17,8 +17,8 @@ from flwr.supercore.task_identity import TaskIdentity
 from tests.simulation.engines.tasks import batch_norm, chunk_of, mlp, one_output, softmax, start_of, task_of
 from torch import Tensor, nn
 
-from holdfast.errors import ParameterError
-from holdfast.flower.client import (
+from steadfed.errors import ParameterError
+from steadfed.flower.client import (
     ClientLimits,
     SeededBatches,
     count_correct,
@@ -27,9 +27,9 @@ from holdfast.flower.client import (
     receive,
     train_reply,
 )
-from holdfast.models._losses import Logistic, Loss
-from holdfast.simulation._batches import batches
-from holdfast.simulation._engines.loop import LoopEngine
+from steadfed.models._losses import Logistic, Loss
+from steadfed.simulation._batches import batches
+from steadfed.simulation._engines.loop import LoopEngine
 
 CONFIG: dict[str, Any] = {"server-round": 4, "round": 3, "local-steps": 5, "lr": 0.05, "batch-size": 8, "seed": 1}
 
@@ -273,9 +273,9 @@ def test_one_output_is_right_on_the_right_side_of_zero() -> None:
 
 def test_a_client_and_its_drills_do_not_import_the_simulator() -> None:
     code = (
-        "import sys, types, holdfast; package = types.ModuleType('holdfast.flower');"
-        "package.__path__ = [holdfast.__path__[0] + '/flower']; sys.modules['holdfast.flower'] = package;"
-        "import holdfast.flower.client, holdfast.flower.redteam; print('holdfast.simulation' in sys.modules)"
+        "import sys, types, steadfed; package = types.ModuleType('steadfed.flower');"
+        "package.__path__ = [steadfed.__path__[0] + '/flower']; sys.modules['steadfed.flower'] = package;"
+        "import steadfed.flower.client, steadfed.flower.redteam; print('steadfed.simulation' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
     assert done.stdout.strip() == "False"

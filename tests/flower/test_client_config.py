@@ -10,14 +10,14 @@ from flwr.app import ArrayRecord, ConfigRecord
 from tests.flower.federations import NODES, honest, model
 from tests.flower.grids import ScriptedGrid
 
-from holdfast.aggregators import FlTrust, Mean, Rage, Zeno
-from holdfast.errors import HoldfastError, ParameterError
-from holdfast.flower._client_config import ClientConfig
-from holdfast.flower._guarded import GuardedStrategy
-from holdfast.flower._layout import ModelLayout
-from holdfast.flower._strategy import RageStrategy, RobustStrategy
-from holdfast.simulation import RunConfig
-from holdfast.simulation._schedules import SCHEDULES
+from steadfed.aggregators import FlTrust, Mean, Rage, Zeno
+from steadfed.errors import ParameterError, SteadfedError
+from steadfed.flower._client_config import ClientConfig
+from steadfed.flower._guarded import GuardedStrategy
+from steadfed.flower._layout import ModelLayout
+from steadfed.flower._strategy import RageStrategy, RobustStrategy
+from steadfed.simulation import RunConfig
+from steadfed.simulation._schedules import SCHEDULES
 
 NAN, INF = math.nan, math.inf
 WORSE: tuple[Any, ...] = (None, "three", [], {}, object(), 1j)
@@ -126,7 +126,7 @@ def test_a_timeout_must_be_one(timeout: Any) -> None:
 
 
 def test_a_model_without_parameters_is_refused() -> None:
-    with pytest.raises(HoldfastError, match="parameter"):
+    with pytest.raises(SteadfedError, match="parameter"):
         RobustStrategy(Mean()).start(ScriptedGrid(honest, NODES), ArrayRecord(), num_rounds=1)
 
 

@@ -35,9 +35,9 @@ from tests.flower.federations import (
 )
 from tests.flower.grids import Clock, Reply, ScriptedGrid
 
-from holdfast.errors import ParameterError
-from holdfast.flower._guarded import GuardedStrategy, OneAtATime
-from holdfast.flower._layout import ModelLayout
+from steadfed.errors import ParameterError
+from steadfed.flower._guarded import GuardedStrategy, OneAtATime
+from steadfed.flower._layout import ModelLayout
 
 pytestmark = pytest.mark.usefixtures("clock")
 

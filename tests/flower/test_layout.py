@@ -9,8 +9,8 @@ import pytest
 import torch
 from flwr.app import Array, ArrayRecord
 
-from holdfast.errors import DtypeError, ParameterError
-from holdfast.flower._layout import Kind, ModelLayout, NDArray
+from steadfed.errors import DtypeError, ParameterError
+from steadfed.flower._layout import Kind, ModelLayout, NDArray
 
 
 def record(**arrays: NDArray) -> ArrayRecord:

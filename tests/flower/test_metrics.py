@@ -8,7 +8,7 @@ from typing import Any
 from flwr.app import ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 from hypothesis import given, strategies as st
 
-from holdfast.flower._metrics import LONGEST_NAME, MOST_METRICS, common_metrics, scalars_of
+from steadfed.flower._metrics import LONGEST_NAME, MOST_METRICS, common_metrics, scalars_of
 
 
 def reply(**metrics: Any) -> RecordDict:

@@ -10,12 +10,12 @@ import pytest
 from tests.flower.federations import LR, NODES, either, honest, model
 from tests.flower.grids import Clock, ScriptedGrid
 
-from holdfast._core.rng import stream
-from holdfast.aggregators import Mean
-from holdfast.errors import ParameterError
-from holdfast.flower._nodes import Member, NodeDirectory, NodeWaiter, cohort_of, evaluators_of
-from holdfast.flower._strategy import RobustStrategy
-from holdfast.simulation._cohorts import ListedCohorts, RoundRobinCohorts, UniformCohorts
+from steadfed._core.rng import stream
+from steadfed.aggregators import Mean
+from steadfed.errors import ParameterError
+from steadfed.flower._nodes import Member, NodeDirectory, NodeWaiter, cohort_of, evaluators_of
+from steadfed.flower._strategy import RobustStrategy
+from steadfed.simulation._cohorts import ListedCohorts, RoundRobinCohorts, UniformCohorts
 
 pytestmark = pytest.mark.usefixtures("clock")
 

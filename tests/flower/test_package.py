@@ -8,11 +8,11 @@ import sys
 import pytest
 
 
-@pytest.mark.parametrize("name", ["holdfast.flower", "holdfast.flower.client"])
+@pytest.mark.parametrize("name", ["steadfed.flower", "steadfed.flower.client"])
 def test_without_flower_the_import_says_what_to_install(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     found = importlib.util.find_spec
-    for module in [each for each in sys.modules if each.startswith("holdfast.flower")]:
+    for module in [each for each in sys.modules if each.startswith("steadfed.flower")]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setattr(importlib.util, "find_spec", lambda each: None if each == "flwr" else found(each))
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'holdfast\[flower\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'steadfed\[flower\]'"):
         importlib.import_module(name)

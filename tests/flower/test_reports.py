@@ -12,10 +12,10 @@ from flwr.app import Error, Message, MetricRecord, RecordDict
 from tests.flower.federations import LR, NODES, honest, model
 from tests.flower.grids import Clock, Reply, ScriptedGrid
 
-from holdfast.aggregators import Mean
-from holdfast.flower._reports import common_record, figures, scores_of
-from holdfast.flower._strategy import RobustStrategy
-from holdfast.server._folder import RunFolder
+from steadfed.aggregators import Mean
+from steadfed.flower._reports import common_record, figures, scores_of
+from steadfed.flower._strategy import RobustStrategy
+from steadfed.server._folder import RunFolder
 
 NAN, INF = math.nan, math.inf
 
@@ -51,7 +51,7 @@ LIES: list[dict[str, Any]] = [
     {"loss": [1.0, NAN], "num-examples": [1]},
     {"loss": []},
     {},
-    {"loss": 1.0, "accuracy": 1.0, "holdfast-skipped": 1},
+    {"loss": 1.0, "accuracy": 1.0, "steadfed-skipped": 1},
 ]
 
 
@@ -61,7 +61,7 @@ def test_one_liar_moves_no_metric(said: dict[str, Any], clock: Clock, tmp_path: 
     for number in (1, 2):
         assert result.train_metrics_clientapp[number]["loss"] == 0.5
         assert result.evaluate_metrics_clientapp[number]["loss"] == 0.5
-        assert result.train_metrics_clientapp[number]["holdfast-skipped"] == 0
+        assert result.train_metrics_clientapp[number]["steadfed-skipped"] == 0
     for record in strategy.records:
         assert record.metrics["train/loss"] == 0.5
         assert record.metrics["evaluate/loss"] == 0.5

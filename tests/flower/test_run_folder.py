@@ -14,12 +14,12 @@ from flwr.serverapp.strategy import Result
 from tests.flower.federations import LR, NODES, assert_the_same_model, either, flower_array, honest, model
 from tests.flower.grids import Clock, Reply, ScriptedGrid
 
-from holdfast.aggregators import Aggregator, CenteredClipping, FoolsGold, Mean, Rage
-from holdfast.errors import CorruptRunError, RunError
-from holdfast.flower._strategy import RageStrategy, RobustStrategy
-from holdfast.runs import config_of
-from holdfast.server._folder import RunFolder
-from holdfast.server._record import RoundRecord
+from steadfed.aggregators import Aggregator, CenteredClipping, FoolsGold, Mean, Rage
+from steadfed.errors import CorruptRunError, RunError
+from steadfed.flower._strategy import RageStrategy, RobustStrategy
+from steadfed.runs import config_of
+from steadfed.server._folder import RunFolder
+from steadfed.server._record import RoundRecord
 
 ROUNDS = 4
 RULES: dict[str, Aggregator] = {

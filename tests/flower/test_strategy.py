@@ -28,13 +28,13 @@ from tests.flower.federations import (
 from tests.flower.grids import Clock, ScriptedGrid
 from torch import Tensor
 
-from holdfast.aggregators import Aggregator, Krum, Mean, Median, Rage, ServerView
-from holdfast.flower._faults import Fault
-from holdfast.flower._guarded import GuardedStrategy
-from holdfast.flower._layout import ModelLayout
-from holdfast.flower._replies.validator import ReplyValidator
-from holdfast.flower._strategy import HoldfastStrategy, RageStrategy, RobustStrategy
-from holdfast.flower.redteam import MALFORMED
+from steadfed.aggregators import Aggregator, Krum, Mean, Median, Rage, ServerView
+from steadfed.flower._faults import Fault
+from steadfed.flower._guarded import GuardedStrategy
+from steadfed.flower._layout import ModelLayout
+from steadfed.flower._replies.validator import ReplyValidator
+from steadfed.flower._strategy import RageStrategy, ResilientStrategy, RobustStrategy
+from steadfed.flower.redteam import MALFORMED
 
 RULES: dict[str, Aggregator] = {
     "rage-1": Rage(num_byzantine=1),
@@ -43,7 +43,7 @@ RULES: dict[str, Aggregator] = {
     "median": Median(num_byzantine=1),
     "mean": Mean(),
 }
-STRATEGIES: dict[str, Callable[[], HoldfastStrategy]] = {
+STRATEGIES: dict[str, Callable[[], ResilientStrategy]] = {
     "rage-1": lambda: RageStrategy(num_malicious_nodes=1, lr=LR),
     "rage-2": lambda: RageStrategy(num_malicious_nodes=2, lr=LR),
     "krum": lambda: RobustStrategy(RULES["krum"], lr=LR),

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from holdfast._linalg.columns import DenseColumns
-from holdfast._linalg.gram import pivoted_gram, squared_norms
-from holdfast._linalg.mixtures import MixedColumns
-from holdfast._linalg.threads import one_blas_thread
-from holdfast.aggregators import RULES
+from steadfed._linalg.columns import DenseColumns
+from steadfed._linalg.gram import pivoted_gram, squared_norms
+from steadfed._linalg.mixtures import MixedColumns
+from steadfed._linalg.threads import one_blas_thread
+from steadfed.aggregators import RULES
 
 
 def peak_of_a_gram_pass(number: int, width: int) -> int:

@@ -15,14 +15,14 @@ import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
 
-from holdfast._core.rng import stream
-from holdfast._linalg.shards import ShardedColumns
-from holdfast.aggregators import Aggregator, GeometricMedian, Krum, Mean, Median, NearestNeighborMixing, Rage
-from holdfast.aggregators._centre.centered_clipping import CenteredClipping
-from holdfast.aggregators._selection.dnc import Dnc
-from holdfast.aggregators._wrappers.bucketing import Bucketing
-from holdfast.aggregators._wrappers.clipping import AdaptiveClipping
-from holdfast.errors import InputError
+from steadfed._core.rng import stream
+from steadfed._linalg.shards import ShardedColumns
+from steadfed.aggregators import Aggregator, GeometricMedian, Krum, Mean, Median, NearestNeighborMixing, Rage
+from steadfed.aggregators._centre.centered_clipping import CenteredClipping
+from steadfed.aggregators._selection.dnc import Dnc
+from steadfed.aggregators._wrappers.bucketing import Bucketing
+from steadfed.aggregators._wrappers.clipping import AdaptiveClipping
+from steadfed.errors import InputError
 
 CUT = 2_500
 """Columns of rank 0; rank 1 has the others."""

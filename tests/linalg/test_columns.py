@@ -13,9 +13,9 @@ import torch
 from numpy.typing import NDArray
 from tests.linalg.memory import peak_of_a_gram_pass
 
-from holdfast._core.rng import stream
-from holdfast._linalg import columns as columns_module
-from holdfast._linalg.columns import (
+from steadfed._core.rng import stream
+from steadfed._linalg import columns as columns_module
+from steadfed._linalg.columns import (
     SCRATCH_BLOCKS,
     SCRATCH_FLOOR,
     WIDEST_BLOCK,
@@ -24,11 +24,11 @@ from holdfast._linalg.columns import (
     RowColumns,
     subtract,
 )
-from holdfast._linalg.gram import pivoted_gram
-from holdfast._linalg.sources import as_columns
-from holdfast._linalg.threads import one_blas_thread
-from holdfast.aggregators import Mean, Rage
-from holdfast.errors import DtypeError, ShapeError
+from steadfed._linalg.gram import pivoted_gram
+from steadfed._linalg.sources import as_columns
+from steadfed._linalg.threads import one_blas_thread
+from steadfed.aggregators import Mean, Rage
+from steadfed.errors import DtypeError, ShapeError
 
 Rows = NDArray[np.float32]
 

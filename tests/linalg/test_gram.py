@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 from tests.oracles.rules import gram_matrix, pairwise_squared_distances
 from tests.oracles.saddle import Array
 
-from holdfast._core.rng import stream
-from holdfast._linalg import columns as columns_module
-from holdfast._linalg.columns import SAMPLE_RUNS, SAMPLE_WIDTH, DenseColumns
-from holdfast._linalg.gram import Gram, coordinate_median, pivoted_gram, squared_distances, squared_norms
-from holdfast._linalg.sources import as_columns
-from holdfast._linalg.threads import one_blas_thread
-from holdfast.errors import NoUsableRowError
+from steadfed._core.rng import stream
+from steadfed._linalg import columns as columns_module
+from steadfed._linalg.columns import SAMPLE_RUNS, SAMPLE_WIDTH, DenseColumns
+from steadfed._linalg.gram import Gram, coordinate_median, pivoted_gram, squared_distances, squared_norms
+from steadfed._linalg.sources import as_columns
+from steadfed._linalg.threads import one_blas_thread
+from steadfed.errors import NoUsableRowError
 
 pytestmark = pytest.mark.portable
 

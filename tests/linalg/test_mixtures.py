@@ -16,13 +16,13 @@ from tests.oracles.coordinatewise import trimmed_mean
 from tests.oracles.rules import coordinate_median, gram_matrix, pairwise_squared_distances
 from tests.oracles.saddle import Array
 
-from holdfast._core.rng import stream
-from holdfast._linalg.columns import Columns, DenseColumns, Range
-from holdfast._linalg.gram import gram_with_points, pivoted_gram, squared_distances
-from holdfast._linalg.mixtures import MixedColumns, averages
-from holdfast._linalg.sources import as_columns
-from holdfast._linalg.threads import one_blas_thread
-from holdfast.aggregators import RULES
+from steadfed._core.rng import stream
+from steadfed._linalg.columns import Columns, DenseColumns, Range
+from steadfed._linalg.gram import gram_with_points, pivoted_gram, squared_distances
+from steadfed._linalg.mixtures import MixedColumns, averages
+from steadfed._linalg.sources import as_columns
+from steadfed._linalg.threads import one_blas_thread
+from steadfed.aggregators import RULES
 
 Rows = NDArray[Any]
 ROUNDING = {np.float32: 2e-6, np.float64: 1e-13}

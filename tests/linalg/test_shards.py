@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from tests.linalg import ranks
 from torch.multiprocessing.spawn import spawn
 
-from holdfast._linalg.shards import ShardedColumns
-from holdfast.errors import InputError
+from steadfed._linalg.shards import ShardedColumns
+from steadfed.errors import InputError
 
 Results = list[dict[str, NDArray[np.float64]]]
 

@@ -7,12 +7,12 @@ import pytest
 from tests.oracles.rules import pairwise_squared_distances
 from tests.oracles.saddle import Array
 
-from holdfast._core.rng import stream
-from holdfast._linalg.gram import pivoted_gram, squared_distances
-from holdfast._linalg.sketch import sketched_gram
-from holdfast._linalg.sources import as_columns
-from holdfast._linalg.threads import one_blas_thread
-from holdfast.aggregators import Rage
+from steadfed._core.rng import stream
+from steadfed._linalg.gram import pivoted_gram, squared_distances
+from steadfed._linalg.sketch import sketched_gram
+from steadfed._linalg.sources import as_columns
+from steadfed._linalg.threads import one_blas_thread
+from steadfed.aggregators import Rage
 
 KEYS = 250
 """Sketches drawn; the signs are keyed by the rows, so each sketch is of rows that differ in their last digits."""
@@ -107,7 +107,7 @@ def test_a_small_cohort_is_never_sketched() -> None:
 
 
 def test_large_numbers_that_cancel_in_a_bucket_bring_back_the_exact_matrix() -> None:
-    from holdfast._linalg import sketch
+    from steadfed._linalg import sketch
 
     rows = stream(0, "cancel").standard_normal((20, 30_000)).astype(np.float32)
     with one_blas_thread():

@@ -8,9 +8,9 @@ from tests.oracles.clouds import CLOUDS
 from tests.oracles.filtering import top_eigenpair
 from tests.oracles.saddle import Array
 
-from holdfast._core.rng import stream
-from holdfast._linalg.columns import Matrix, Vector
-from holdfast._linalg.spectrum import (
+from steadfed._core.rng import stream
+from steadfed._linalg.columns import Matrix, Vector
+from steadfed._linalg.spectrum import (
     BOUND_SLACK,
     DENSE_UP_TO,
     eigen_directions,
@@ -19,7 +19,7 @@ from holdfast._linalg.spectrum import (
     scatter_is_below,
     scatter_matrix,
 )
-from holdfast.aggregators._rage.filtering import State, confirmed, run_filter
+from steadfed.aggregators._rage.filtering import State, confirmed, run_filter
 
 pytestmark = pytest.mark.portable
 

@@ -6,11 +6,11 @@ import threading
 
 import pytest
 
-from holdfast._linalg.threads import _controller, in_order, num_workers, one_blas_thread
+from steadfed._linalg.threads import _controller, in_order, num_workers, one_blas_thread
 
 
 def blas_threads() -> set[int]:
-    """Return the limits of the BLAS libraries that holdfast controls; another package may have loaded more."""
+    """Return the limits of the BLAS libraries that steadfed controls; another package may have loaded more."""
     return {library.num_threads for library in _controller().lib_controllers if library.user_api == "blas"}
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from holdfast.data._base import Dataset
-from holdfast.models import HalfSquares
+from steadfed.data._base import Dataset
+from steadfed.models import HalfSquares
 
 LOSS = HalfSquares()
 NUMBER = 3

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from holdfast._core.rng import stream
-from holdfast.data._base import Dataset
+from steadfed._core.rng import stream
+from steadfed.data._base import Dataset
 
 
 def points(*shape: int, num_classes: int = 3, num_points: int = 24, dtype: torch.dtype = torch.float32) -> Dataset:

@@ -11,11 +11,11 @@ import torch
 from tests.models.points import dataset as data_set, numbers, points
 from tests.oracles.gradients import measured
 
-from holdfast._core.rng import stream
-from holdfast.errors import DataError, ParameterError
-from holdfast.models import LogisticRegression, Quadratic
-from holdfast.models._convex import LogisticProblem, logistic_constants, quadratic_constants
-from holdfast.partitions import DirichletPartition, IidPartition, Shares, UnequalPartition
+from steadfed._core.rng import stream
+from steadfed.errors import DataError, ParameterError
+from steadfed.models import LogisticRegression, Quadratic
+from steadfed.models._convex import LogisticProblem, logistic_constants, quadratic_constants
+from steadfed.partitions import DirichletPartition, IidPartition, Shares, UnequalPartition
 
 pytestmark = pytest.mark.portable
 
@@ -110,10 +110,10 @@ def test_problems_without_a_minimiser_or_with_other_data_are_refused() -> None:
 
 
 def test_the_optimum_of_a9a_is_the_known_one() -> None:
-    folder = os.environ.get("HOLDFAST_DATA")
+    folder = os.environ.get("STEADFED_DATA")
     files = sorted(Path(folder).glob("a9a/a9a*")) if folder else []
     if not files:
-        pytest.skip("$HOLDFAST_DATA is not set or has no a9a")
+        pytest.skip("$STEADFED_DATA is not set or has no a9a")
     from sklearn.datasets import load_svmlight_file
 
     matrix, signs = load_svmlight_file(str(files[0]), n_features=123)

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-import holdfast
-from holdfast._core.rng import stream
-from holdfast.models._elementwise import sigmoid
-from holdfast.models._losses import Logistic
+import steadfed
+from steadfed._core.rng import stream
+from steadfed.models._elementwise import sigmoid
+from steadfed.models._losses import Logistic
 
 pytestmark = pytest.mark.portable
 
@@ -114,7 +114,7 @@ ROUNDED_BY_PLACE = {
 
 
 def test_no_source_calls_a_function_whose_bits_depend_on_the_place() -> None:
-    package = Path(holdfast.__file__).parent
+    package = Path(steadfed.__file__).parent
     found = [
         f"{path.relative_to(package)}:{node.lineno}: {ast.unparse(node)}"
         for path in sorted(package.rglob("*.py"))

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from holdfast.errors import DataError
-from holdfast.models._layout import Layout
+from steadfed.errors import DataError
+from steadfed.models._layout import Layout
 
 
 def module() -> nn.Module:

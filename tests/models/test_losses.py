@@ -8,8 +8,8 @@ import pytest
 import torch
 from tests.models.points import numbers, points, texts
 
-from holdfast.errors import DataError
-from holdfast.models import LOSSES, CrossEntropy, HalfNorm, HalfSquares, Logistic
+from steadfed.errors import DataError
+from steadfed.models import LOSSES, CrossEntropy, HalfNorm, HalfSquares, Logistic
 
 
 def test_the_logistic_loss_is_its_formula_and_does_not_overflow() -> None:

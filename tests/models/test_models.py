@@ -11,9 +11,9 @@ import torch
 from tests.models.points import numbers, points, texts
 from torch import nn
 
-from holdfast.data._base import Dataset
-from holdfast.errors import DataError, ParameterError, UnknownNameError
-from holdfast.models import (
+from steadfed.data._base import Dataset
+from steadfed.errors import DataError, ParameterError, UnknownNameError
+from steadfed.models import (
     MODELS,
     Architecture,
     ConvolutionalNetwork,
@@ -27,10 +27,10 @@ from holdfast.models import (
     ResidualNetwork,
     SoftmaxRegression,
 )
-from holdfast.models._layout import Layout
-from holdfast.partitions._base import Shares
-from holdfast.simulation._engines.loop import LoopEngine
-from holdfast.simulation._local import Chunk, ClientData, LocalSteps, TrainingTask
+from steadfed.models._layout import Layout
+from steadfed.partitions._base import Shares
+from steadfed.simulation._engines.loop import LoopEngine
+from steadfed.simulation._local import Chunk, ClientData, LocalSteps, TrainingTask
 
 VARIANTS: list[tuple[Architecture, Dataset]] = [
     (LogisticRegression(), points(4, num_classes=2)),

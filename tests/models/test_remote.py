@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.models.points import points
 
-from holdfast.errors import DataError, ParameterError
-from holdfast.models import MODELS, RemoteModel
+from steadfed.errors import DataError, ParameterError
+from steadfed.models import MODELS, RemoteModel
 
 MODEL = RemoteModel(dim=1_234, fingerprint="0f" * 32)
 

@@ -8,13 +8,13 @@ import torch
 from tests.models.points import dataset as data_set, points, texts
 from tests.oracles.gradients import hessian, measured
 
-from holdfast._core.rng import stream
-from holdfast.errors import DataError, ParameterError
-from holdfast.models import LogisticRegression, SoftmaxRegression
-from holdfast.models._convex import logistic_constants
-from holdfast.models._layout import Layout
-from holdfast.models._softmax import SoftmaxProblem, softmax_constants
-from holdfast.partitions import DirichletPartition, IidPartition, Shares
+from steadfed._core.rng import stream
+from steadfed.errors import DataError, ParameterError
+from steadfed.models import LogisticRegression, SoftmaxRegression
+from steadfed.models._convex import logistic_constants
+from steadfed.models._layout import Layout
+from steadfed.models._softmax import SoftmaxProblem, softmax_constants
+from steadfed.partitions import DirichletPartition, IidPartition, Shares
 
 pytestmark = pytest.mark.portable
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PACKAGE = "src/holdfast"
+PACKAGE = "src/steadfed"
 PER_MODULE = 5
 """How many mutants of a module are played unless something else is asked for."""
 

@@ -17,11 +17,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from holdfast.data import Dataset
-from holdfast.models._losses import Loss
-from holdfast.partitions import Shares
-from holdfast.simulation import RunConfig
-from holdfast.simulation._batches import batches
+from steadfed.data import Dataset
+from steadfed.models._losses import Loss
+from steadfed.partitions import Shares
+from steadfed.simulation import RunConfig
+from steadfed.simulation._batches import batches
 
 Attacked = Callable[[Tensor], Tensor]
 """What a Byzantine client makes of its own accumulated gradient."""

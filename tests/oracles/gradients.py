@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.func import functional_call
 
-from holdfast.data._base import Dataset
-from holdfast.models import Architecture
-from holdfast.models._layout import Layout
-from holdfast.partitions import Shares
+from steadfed.data._base import Dataset
+from steadfed.models import Architecture
+from steadfed.models._layout import Layout
+from steadfed.partitions import Shares
 
 
 def point_gradients(

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from holdfast.simulation._batches import batches
-from holdfast.simulation._local import Chunk, TrainingTask
+from steadfed.simulation._batches import batches
+from steadfed.simulation._local import Chunk, TrainingTask
 
 
 def local_steps(task: TrainingTask, chunk: Chunk, row: Tensor, buffers: Tensor | None = None) -> tuple[Tensor, Tensor]:

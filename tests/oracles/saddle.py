@@ -12,7 +12,7 @@ import cvxpy
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import HoldfastError
+from steadfed.errors import SteadfedError
 
 Array = NDArray[np.float64]
 
@@ -25,7 +25,7 @@ TOLERANCES = (1e-10, 1e-9, 1e-8)
 """What the solver is asked for, one after the other, until what it returns is proved to be good enough."""
 
 
-class OracleFailedError(HoldfastError):
+class OracleFailedError(SteadfedError):
     """The oracle could not prove its own answer, so nothing may be compared with it."""
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from holdfast._core.rng import stream
-from holdfast.data._base import Dataset
+from steadfed._core.rng import stream
+from steadfed.data._base import Dataset
 
 
 def labelled(

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from tests.partitions.points import labelled, numbers, tokens
 
-from holdfast._core.rng import stream
-from holdfast.partitions import (
+from steadfed._core.rng import stream
+from steadfed.partitions import (
     DirichletPartition,
     ExtremePartition,
     IidPartition,
@@ -19,7 +19,7 @@ from holdfast.partitions import (
     UnequalPartition,
     heterogeneity,
 )
-from holdfast.partitions._dealing import apportion, ranks, with_at_least
+from steadfed.partitions._dealing import apportion, ranks, with_at_least
 
 
 def test_distances_are_those_of_a_literal_loop() -> None:

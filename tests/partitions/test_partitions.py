@@ -10,10 +10,10 @@ import pytest
 import tomli_w
 from tests.partitions.points import labelled, numbers, tokens
 
-from holdfast._core.rng import stream
-from holdfast.data._base import Dataset
-from holdfast.errors import DataError, ParameterError, UnknownNameError
-from holdfast.partitions import (
+from steadfed._core.rng import stream
+from steadfed.data._base import Dataset
+from steadfed.errors import DataError, ParameterError, UnknownNameError
+from steadfed.partitions import (
     PARTITIONS,
     DirichletPartition,
     ExtremePartition,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.partitions.points import labelled
 
-from holdfast.errors import DataError, ParameterError
-from holdfast.partitions import PARTITIONS, RemotePartition
+from steadfed.errors import DataError, ParameterError
+from steadfed.partitions import PARTITIONS, RemotePartition
 
 
 def test_nothing_is_dealt_out_to_them() -> None:

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from holdfast.aggregators import Rage
-from holdfast.attacks import FixedMembers, SignFlip
-from holdfast.partitions import IidPartition
-from holdfast.runs._files import seal_config
-from holdfast.server._folder import RunFolder
-from holdfast.server._record import RoundRecord
-from holdfast.simulation import RunConfig
+from steadfed.aggregators import Rage
+from steadfed.attacks import FixedMembers, SignFlip
+from steadfed.partitions import IidPartition
+from steadfed.runs._files import seal_config
+from steadfed.server._folder import RunFolder
+from steadfed.server._record import RoundRecord
+from steadfed.simulation import RunConfig
 
 
 def config(**changes: Any) -> RunConfig:
@@ -30,7 +30,7 @@ def config(**changes: Any) -> RunConfig:
 
 def folder(path: Path, records: Iterable[RoundRecord] = (), **changes: Any) -> RunFolder:
     """Write a run with these records; the data have no checksum that could be found."""
-    text = seal_config(config(**changes), {"holdfast": "0.1.0", "torch": "2.0", "data_sha256": "0" * 64})
+    text = seal_config(config(**changes), {"steadfed": "0.1.0", "torch": "2.0", "data_sha256": "0" * 64})
     made = RunFolder.create(path, text)
     lines = "".join(record.to_line() for record in records)
     (path / "rounds.jsonl").write_text(lines)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from holdfast.reports.panels import (
+from steadfed.reports.panels import (
     Bars,
     Code,
     Column,
@@ -157,7 +157,7 @@ def panels() -> tuple[Panel, ...]:
             unit=Unit.PERCENT,
             written=True,
         ),
-        Code(key="again", title="Again", text=f"holdfast run config.toml\n# {NASTY[1]}"),
+        Code(key="again", title="Again", text=f"steadfed run config.toml\n# {NASTY[1]}"),
     )
 
 
@@ -176,5 +176,5 @@ def nasty_report() -> Report:
             Section(key="second", title="Clients", panels=everything[4:8]),
             Section(key="third", title="The rest", panels=everything[8:]),
         ),
-        made_with={"holdfast": "0.1.0", NASTY[0]: NASTY[1]},
+        made_with={"steadfed": "0.1.0", NASTY[0]: NASTY[1]},
     )

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from tests.sweeps.runs.grids import BASE, result
 
-from holdfast.errors import CorruptRunError
-from holdfast.reports._comparison_tables import ranking_table
-from holdfast.reports._comparisons import comparison_report
-from holdfast.reports.panels import HeatMap, Lines, Panel, Report, Table, Text
-from holdfast.sweeps.runs._ranking import ranking
-from holdfast.sweeps.runs._results import CellState, Result, write_results
+from steadfed.errors import CorruptRunError
+from steadfed.reports._comparison_tables import ranking_table
+from steadfed.reports._comparisons import comparison_report
+from steadfed.reports.panels import HeatMap, Lines, Panel, Report, Table, Text
+from steadfed.sweeps.runs._ranking import ranking
+from steadfed.sweeps.runs._results import CellState, Result, write_results
 
 GRID = f"""
 title = "Mine"

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from tests.reports.made import folder, four
 
-from holdfast.attacks import FixedMembers
-from holdfast.data import DATASETS
-from holdfast.partitions import IidPartition
-from holdfast.reports._sections.partition import partition
-from holdfast.reports._thinning import PanelLimits
-from holdfast.reports.panels import Bars
-from holdfast.server._history import RunHistory
+from steadfed.attacks import FixedMembers
+from steadfed.data import DATASETS
+from steadfed.partitions import IidPartition
+from steadfed.reports._sections.partition import partition
+from steadfed.reports._thinning import PanelLimits
+from steadfed.reports.panels import Bars
+from steadfed.server._history import RunHistory
 
 
 def history(path: Path, **changes: Any) -> RunHistory:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from tests.reports.made import folder, four
 
-import holdfast
-from holdfast.errors import CorruptRunError
-from holdfast.reports._report import gather
+import steadfed
+from steadfed.errors import CorruptRunError
+from steadfed.reports._report import gather
 
 
 @pytest.fixture
@@ -23,10 +23,10 @@ def runs(tmp_path: Path) -> Path:
 def test_a_page_is_written_where_the_runs_are_or_where_it_is_wanted(runs: Path, tmp_path: Path) -> None:
     pytest.importorskip("jinja2")
     pytest.importorskip("plotly")
-    page = holdfast.report(runs, guarantee=False)
+    page = steadfed.report(runs, guarantee=False)
     assert page == runs / "report.html"
     assert "The runs side by side" in page.read_text(encoding="utf-8")
-    assert holdfast.report(runs / "one", out=tmp_path / "page.html", guarantee=False) == tmp_path / "page.html"
+    assert steadfed.report(runs / "one", out=tmp_path / "page.html", guarantee=False) == tmp_path / "page.html"
 
 
 def test_whoever_waits_is_told_which_run_is_read(runs: Path) -> None:
@@ -37,4 +37,4 @@ def test_whoever_waits_is_told_which_run_is_read(runs: Path) -> None:
 
 def test_a_folder_without_runs_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CorruptRunError, match="there is no run in"):
-        holdfast.report(tmp_path)
+        steadfed.report(tmp_path)

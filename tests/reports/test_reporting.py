@@ -12,17 +12,17 @@ import pytest
 from tests import deployments
 from tests.reports.made import folder, four
 
-from holdfast.aggregators import Mean, Rage
-from holdfast.attacks import FractionMembers, SignFlip
-from holdfast.errors import ParameterError
-from holdfast.partitions import DirichletPartition
-from holdfast.reports._render.csv import write_tables
-from holdfast.reports._render.image import picture_of, write_pictures
-from holdfast.reports._reporting import report_of
-from holdfast.reports.panels import Bars, HeatMap, Lines, Report, Table, Text
-from holdfast.runs import Run
-from holdfast.server._history import RunHistory
-from holdfast.simulation import RunConfig
+from steadfed.aggregators import Mean, Rage
+from steadfed.attacks import FractionMembers, SignFlip
+from steadfed.errors import ParameterError
+from steadfed.partitions import DirichletPartition
+from steadfed.reports._render.csv import write_tables
+from steadfed.reports._render.image import picture_of, write_pictures
+from steadfed.reports._reporting import report_of
+from steadfed.reports.panels import Bars, HeatMap, Lines, Report, Table, Text
+from steadfed.runs import Run
+from steadfed.server._history import RunHistory
+from steadfed.simulation import RunConfig
 
 NAME = "<script>alert(1)</script>&$x$"
 """A client that would like to be more than a name."""

@@ -10,24 +10,24 @@ import pytest
 from tests import deployments
 from tests.reports.made import folder, four
 
-from holdfast.aggregators import Mean, Rage
-from holdfast.attacks import SignFlip, Sleeper
-from holdfast.reports._sections.certificate import broken_rounds, certificate
-from holdfast.reports._sections.clients import chosen_clients, clients
-from holdfast.reports._sections.configuration import configuration
-from holdfast.reports._sections.filtering import filtering
-from holdfast.reports._sections.guarantee import guarantee
-from holdfast.reports._sections.learning import learning
-from holdfast.reports._sections.partition import partition
-from holdfast.reports._sections.phrases import client_names, run_names
-from holdfast.reports._sections.reproduce import reproduce
-from holdfast.reports._sections.timing import timing
-from holdfast.reports._sections.verdict import headlines, side_by_side, verdict
-from holdfast.reports._thinning import PanelLimits
-from holdfast.reports.panels import Bars, Code, HeatMap, Lines, Panel, Section, Series, Table, Text, Tone
-from holdfast.server._history import RunHistory
-from holdfast.server._record import RoundRecord
-from holdfast.simulation import Evaluation
+from steadfed.aggregators import Mean, Rage
+from steadfed.attacks import SignFlip, Sleeper
+from steadfed.reports._sections.certificate import broken_rounds, certificate
+from steadfed.reports._sections.clients import chosen_clients, clients
+from steadfed.reports._sections.configuration import configuration
+from steadfed.reports._sections.filtering import filtering
+from steadfed.reports._sections.guarantee import guarantee
+from steadfed.reports._sections.learning import learning
+from steadfed.reports._sections.partition import partition
+from steadfed.reports._sections.phrases import client_names, run_names
+from steadfed.reports._sections.reproduce import reproduce
+from steadfed.reports._sections.timing import timing
+from steadfed.reports._sections.verdict import headlines, side_by_side, verdict
+from steadfed.reports._thinning import PanelLimits
+from steadfed.reports.panels import Bars, Code, HeatMap, Lines, Panel, Section, Series, Table, Text, Tone
+from steadfed.server._history import RunHistory
+from steadfed.server._record import RoundRecord
+from steadfed.simulation import Evaluation
 
 Kind = TypeVar("Kind", bound=Panel)
 
@@ -242,7 +242,7 @@ def test_times_are_stacked_by_part(history: RunHistory) -> None:
 
 def test_commands_reproduce_a_simulation_and_not_a_deployment(history: RunHistory, deployed: RunHistory) -> None:
     code = panel_of(reproduce([history]), "commands", Code)
-    assert f"holdfast run {history.path}/config.toml" in code.text
+    assert f"steadfed run {history.path}/config.toml" in code.text
     section = reproduce([deployed])
     assert not any(panel.key == "commands" for panel in section.panels)
     assert "cannot be run again" in words(section)

@@ -8,9 +8,9 @@ import pytest
 from tests import deployments
 from tests.reports.made import config, folder, four
 
-from holdfast.attacks import Honest, SignFlip, Sleeper
-from holdfast.reports._settings import attack_start, attack_start_of, config_of, problems_of
-from holdfast.server._history import RunHistory
+from steadfed.attacks import Honest, SignFlip, Sleeper
+from steadfed.reports._settings import attack_start, attack_start_of, config_of, problems_of
+from steadfed.server._history import RunHistory
 
 
 def test_another_configuration_is_built_again(tmp_path: Path) -> None:

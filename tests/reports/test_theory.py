@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from tests.certification.small import convex, played
 
-from holdfast.aggregators import Median
-from holdfast.certification import Certification, certify
-from holdfast.errors import ParameterError
-from holdfast.reports._render.image import write_picture
-from holdfast.reports._sections.theory import bound_panel, filter_panel
-from holdfast.reports.panels import Lines
-from holdfast.runs import Run
+from steadfed.aggregators import Median
+from steadfed.certification import Certification, certify
+from steadfed.errors import ParameterError
+from steadfed.reports._render.image import write_picture
+from steadfed.reports._sections.theory import bound_panel, filter_panel
+from steadfed.reports.panels import Lines
+from steadfed.runs import Run
 
 pytest.importorskip("matplotlib")
 

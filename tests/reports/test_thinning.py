@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from holdfast._core.rng import stream
-from holdfast.reports._thinning import Bins, grid_largest, grid_means, kept_places
+from steadfed._core.rng import stream
+from steadfed.reports._thinning import Bins, grid_largest, grid_means, kept_places
 
 
 @pytest.mark.parametrize("number", [0, 1, 5, 99, 100, 101, 10_000])

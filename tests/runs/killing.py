@@ -1,4 +1,4 @@
-"""Commands of holdfast as processes that are killed: forked from one that has loaded torch, so that they start at once.
+"""Commands of steadfed as processes that are killed: forked from one that has loaded torch, so that they start at once.
 
 Every line of input is a JSON list: a run's folder, after how many rounds in it to kill (null for never), how many
 seconds later, then the arguments. Answered by the exit code, which is -9 for a process that was killed.
@@ -16,15 +16,15 @@ from pathlib import Path
 
 import sklearn.datasets  # noqa: F401  loaded once for all
 
-import holdfast.runs._run  # noqa: F401  loaded once for all
-from holdfast._cli import main
+import steadfed.runs._run  # noqa: F401  loaded once for all
+from steadfed._cli import main
 
 
 def play(folder: Path, rounds: int | None, seconds: float, arguments: list[str]) -> int:
     """Fork a process that runs a command, and kill it."""
     process = os.fork()
     if process == 0:
-        sys.argv = ["holdfast", *arguments]
+        sys.argv = ["steadfed", *arguments]
         os.dup2(2, 1)
         main()
         os._exit(0)

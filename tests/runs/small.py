@@ -8,12 +8,12 @@ from typing import Any
 
 from tests.simulation.small import classes, config as small_config
 
-from holdfast.aggregators import CenteredClipping
-from holdfast.attacks import FractionMembers, Mimic
-from holdfast.models import ImportedModel
-from holdfast.runs import Run
-from holdfast.server._folder import RunFolder
-from holdfast.simulation import ClientOptions, RunConfig, ServerOptions
+from steadfed.aggregators import CenteredClipping
+from steadfed.attacks import FractionMembers, Mimic
+from steadfed.models import ImportedModel
+from steadfed.runs import Run
+from steadfed.server._folder import RunFolder
+from steadfed.simulation import ClientOptions, RunConfig, ServerOptions
 
 ROUNDS = 5
 

@@ -7,10 +7,10 @@ import os
 import pytest
 from benchmarks.convex import MINIMUM, RUNS, TARGET, config_of
 
-from holdfast.simulation import Federation
+from steadfed.simulation import Federation
 
 
-@pytest.mark.skipif("HOLDFAST_DATA" not in os.environ, reason="HOLDFAST_DATA does not say where a9a is")
+@pytest.mark.skipif("STEADFED_DATA" not in os.environ, reason="STEADFED_DATA does not say where a9a is")
 def test_full_batch_runs_on_a9a_reach_the_known_minimum() -> None:
     config = config_of(*RUNS["mean, H = 1, server momentum 0.9"])
     with Federation(config) as federation:

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from tests.simulation.small import classes, config, numbers
 
-from holdfast.aggregators import FlTrust, Mean, Rage
-from holdfast.attacks import FixedMembers, FractionMembers, SignFlip
-from holdfast.errors import ParameterError
-from holdfast.models import Quadratic
-from holdfast.partitions import ExtremePartition, IidPartition, UnequalPartition
-from holdfast.runs._check import CheckReport, check
-from holdfast.simulation import ClientOptions, Evaluation, RunConfig, ServerOptions
-from holdfast.simulation._cohorts import ListedCohorts, RoundRobinCohorts
+from steadfed.aggregators import FlTrust, Mean, Rage
+from steadfed.attacks import FixedMembers, FractionMembers, SignFlip
+from steadfed.errors import ParameterError
+from steadfed.models import Quadratic
+from steadfed.partitions import ExtremePartition, IidPartition, UnequalPartition
+from steadfed.runs._check import CheckReport, check
+from steadfed.simulation import ClientOptions, Evaluation, RunConfig, ServerOptions
+from steadfed.simulation._cohorts import ListedCohorts, RoundRobinCohorts
 
 
 def looked_at(**changes: Any) -> CheckReport:

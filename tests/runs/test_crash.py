@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from holdfast._core.durable import sole_holder
-from holdfast._core.rng import stream
-from holdfast.server._comparison import same_results
-from holdfast.server._folder import RunFolder
+from steadfed._core.durable import sole_holder
+from steadfed._core.rng import stream
+from steadfed.server._comparison import same_results
+from steadfed.server._folder import RunFolder
 
 ROOT = Path(__file__).parents[2]
 KILLS, ROUNDS, LONGEST_DELAY = 20, 60, 0.05
@@ -39,7 +39,7 @@ server = {{ momentum = 0.5 }}
 
 
 class Killer:
-    """Runs commands of holdfast and kills them."""
+    """Runs commands of steadfed and kills them."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process

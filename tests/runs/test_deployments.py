@@ -8,9 +8,9 @@ import pytest
 from tests.certification.small import convex as simulated
 from tests.deployments import configured, deployment, remote_config
 
-from holdfast.errors import CorruptRunError, MissingDataError, RunError
-from holdfast.runs import Run, config_of, is_deployment
-from holdfast.server._folder import RunFolder
+from steadfed.errors import CorruptRunError, MissingDataError, RunError
+from steadfed.runs import Run, config_of, is_deployment
+from steadfed.server._folder import RunFolder
 
 
 def test_the_configuration_comes_back_and_its_seal_is_whole(tmp_path: Path) -> None:

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from tests.simulation.test_tables import everything
 
-from holdfast.aggregators import Krum, NearestNeighborMixing, Rage
-from holdfast.attacks import SignFlip, Sleeper
-from holdfast.errors import ParameterError, UnknownNameError
-from holdfast.runs import config_from_toml, config_to_toml, read_config, template
-from holdfast.runs._files import parse_assignment, provenance
-from holdfast.simulation import ClientOptions, RunConfig
-from holdfast.simulation._tables import NAMED
+from steadfed.aggregators import Krum, NearestNeighborMixing, Rage
+from steadfed.attacks import SignFlip, Sleeper
+from steadfed.errors import ParameterError, UnknownNameError
+from steadfed.runs import config_from_toml, config_to_toml, read_config, template
+from steadfed.runs._files import parse_assignment, provenance
+from steadfed.simulation import ClientOptions, RunConfig
+from steadfed.simulation._tables import NAMED
 
 OPTION_TABLES = {"[client]", "[server]", "[evaluation]"}
 CHANGED = RunConfig(
@@ -150,7 +150,7 @@ def test_values_are_toml_or_else_text() -> None:
 
 
 def test_files_that_cannot_be_read_say_so(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match=r"cannot read the configuration .*nowhere.*holdfast init"):
+    with pytest.raises(ParameterError, match=r"cannot read the configuration .*nowhere.*steadfed init"):
         read_config(tmp_path / "nowhere.toml")
     with pytest.raises(ParameterError, match="cannot read"):
         read_config(tmp_path)

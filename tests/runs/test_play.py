@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tests.simulation.small import classes, config
 
-from holdfast import resume, run
-from holdfast.runs import Run
+from steadfed import resume, run
+from steadfed.runs import Run
 
 
 def test_a_run_is_carried_out_to_its_end(tmp_path: Path) -> None:

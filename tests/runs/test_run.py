@@ -13,14 +13,14 @@ from safetensors.torch import load_file
 from tests.runs.small import ROUNDS, interrupted_run, remembering, whole_run
 from tests.simulation.small import classes, played
 
-from holdfast.data import LogisticPoints
-from holdfast.errors import CorruptRunError, MissingDataError, ParameterError, RunError
-from holdfast.models import SoftmaxRegression
-from holdfast.runs import Run
-from holdfast.runs._files import part_of_configuration
-from holdfast.server._comparison import same_results
-from holdfast.server._folder import RunFolder
-from holdfast.simulation import Evaluation, Federation, RunConfig
+from steadfed.data import LogisticPoints
+from steadfed.errors import CorruptRunError, MissingDataError, ParameterError, RunError
+from steadfed.models import SoftmaxRegression
+from steadfed.runs import Run
+from steadfed.runs._files import part_of_configuration
+from steadfed.server._comparison import same_results
+from steadfed.server._folder import RunFolder
+from steadfed.simulation import Evaluation, Federation, RunConfig
 
 
 @pytest.fixture(scope="module")
@@ -245,7 +245,7 @@ def test_a_configuration_that_was_cut_off_or_changed_is_an_error_although_it_cou
         with pytest.raises(CorruptRunError, match=r"the config.toml of .*run' is (cut off|not what a run writes)"):
             Run.resume(folder.path, dataset=classes())
     path.write_text(text.replace("lr = ", "lr = 1"))
-    with pytest.raises(CorruptRunError, match=r"was changed after the run had started.*holdfast run .*config.toml"):
+    with pytest.raises(CorruptRunError, match=r"was changed after the run had started.*steadfed run .*config.toml"):
         Run.resume(folder.path, dataset=classes())
     path.write_text(text)
     assert Run.resume(folder.path, dataset=classes()).notes == []

@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 from torch import Tensor
 
-from holdfast.server._buffers import median_buffers, median_counters, variance_columns
+from steadfed.server._buffers import median_buffers, median_counters, variance_columns
 
 
 def medians(rows: list[list[float]] | Tensor, before: list[float], variances: list[bool] | None = None) -> list[float]:

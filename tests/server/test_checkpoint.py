@@ -8,9 +8,9 @@ import torch
 from hypothesis import given, strategies as st
 from torch import Tensor
 
-from holdfast.errors import CorruptRunError, ParameterError
-from holdfast.server._checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from holdfast.server._tensors import from_bytes, to_bytes
+from steadfed.errors import CorruptRunError, ParameterError
+from steadfed.server._checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from steadfed.server._tensors import from_bytes, to_bytes
 
 
 def tensors() -> dict[str, Tensor]:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tests.server.toy import toy_run
 
-from holdfast.server._comparison import same_results
-from holdfast.server._folder import RunFolder
+from steadfed.server._comparison import same_results
+from steadfed.server._folder import RunFolder
 
 
 @pytest.fixture(scope="module")

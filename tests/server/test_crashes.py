@@ -13,11 +13,11 @@ import pytest
 import torch
 from tests.server.toy import go_on, in_child, kill_at_line, toy_round, toy_run, write_round
 
-from holdfast.errors import RunError
-from holdfast.server._checkpoint import Checkpoint
-from holdfast.server._comparison import same_results
-from holdfast.server._folder import RunFolder
-from holdfast.server._record import RoundRecord
+from steadfed.errors import RunError
+from steadfed.server._checkpoint import Checkpoint
+from steadfed.server._comparison import same_results
+from steadfed.server._folder import RunFolder
+from steadfed.server._record import RoundRecord
 
 ROUNDS = 4
 
@@ -220,7 +220,7 @@ def test_a_limit_on_the_size_of_files_ends_in_a_run_that_can_go_on(tmp_path: Pat
     assert state is not None
     if size >= 100:  # below, there is not even room for the lock
         assert f"{folder.num_rounds()} rounds are safe on disk, with the state after {state.round}" in said
-        assert "holdfast resume" in said
+        assert "steadfed resume" in said
     assert not list(folder.path.rglob("*.unfinished"))
     assert (folder.path / "rounds.jsonl").read_bytes().endswith(b"\n"), "the torn line was cut off"
     go_on(folder, 20)

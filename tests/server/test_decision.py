@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from holdfast._core.rng import stream
-from holdfast.aggregators import (
+from steadfed._core.rng import stream
+from steadfed.aggregators import (
     Aggregation,
     Aggregator,
     Krum,
@@ -19,8 +19,8 @@ from holdfast.aggregators import (
     ServerView,
     SmallestSpread,
 )
-from holdfast.server._decision import Skipped, decide, decision_fields
-from holdfast.server._record import RoundRecord
+from steadfed.server._decision import Skipped, decide, decision_fields
+from steadfed.server._record import RoundRecord
 
 NAMES = tuple("abcdefghij")
 

@@ -12,9 +12,9 @@ import torch
 from safetensors.torch import load_file
 from tests.server.toy import go_on, in_child, toy_record, toy_run
 
-from holdfast.errors import CorruptRunError, ParameterError, RunError
-from holdfast.server._checkpoint import Checkpoint
-from holdfast.server._folder import RunFolder
+from steadfed.errors import CorruptRunError, ParameterError, RunError
+from steadfed.server._checkpoint import Checkpoint
+from steadfed.server._folder import RunFolder
 
 
 def test_a_run_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_checkpoints_are_ordered_by_number_not_by_name(tmp_path: Path) -> None:
 
 def test_a_folder_with_a_run_is_not_overwritten(tmp_path: Path) -> None:
     folder = toy_run(tmp_path / "run", 1)
-    with pytest.raises(RunError, match=r"holds a run already.*holdfast resume.*another folder"):
+    with pytest.raises(RunError, match=r"holds a run already.*steadfed resume.*another folder"):
         RunFolder.create(folder.path, "other = true\n")
     (folder.path / "config.toml").unlink()
     with pytest.raises(RunError, match=r"holds a run already.*rounds\.jsonl"):
@@ -84,8 +84,8 @@ def test_a_place_where_no_folder_can_be_is_refused(tmp_path: Path, place: str) -
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux has a folder where even root cannot write")
 def test_a_place_that_cannot_be_written_is_refused() -> None:
-    with pytest.raises(RunError, match="cannot make the folder '/proc/holdfast'"):
-        RunFolder.create("/proc/holdfast", "")
+    with pytest.raises(RunError, match="cannot make the folder '/proc/steadfed'"):
+        RunFolder.create("/proc/steadfed", "")
 
 
 def test_a_symbolic_link_to_a_folder_is_as_good_as_the_folder(tmp_path: Path) -> None:
@@ -252,5 +252,5 @@ def test_a_long_run_is_read_line_by_line(tmp_path: Path) -> None:
 
 
 def test_run_folders_are_read_without_torch() -> None:
-    code = "import sys, holdfast.server._comparison, holdfast.server._history; sys.exit('torch' in sys.modules)"
+    code = "import sys, steadfed.server._comparison, steadfed.server._history; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0  # noqa: S603

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from holdfast.errors import CorruptRunError
-from holdfast.server._record import RoundRecord
+from steadfed.errors import CorruptRunError
+from steadfed.server._record import RoundRecord
 
 
 def record() -> RoundRecord:

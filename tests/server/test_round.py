@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from holdfast.aggregators import Aggregation, Aggregator, FlTrust, Mean, Rage, Zeno
-from holdfast.server._buffers import variance_columns
-from holdfast.server._decision import Skipped
-from holdfast.server._round import Received, Server, round_record
-from holdfast.server._state import ServerState
+from steadfed.aggregators import Aggregation, Aggregator, FlTrust, Mean, Rage, Zeno
+from steadfed.server._buffers import variance_columns
+from steadfed.server._decision import Skipped
+from steadfed.server._round import Received, Server, round_record
+from steadfed.server._state import ServerState
 
 ROWS = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
 VARIANCES = variance_columns([("running_mean", 1)])

@@ -8,10 +8,10 @@ import pytest
 import torch
 from tests.server.toy import toy_run
 
-from holdfast.errors import CorruptRunError, ParameterError, RunError
-from holdfast.server._folder import RunFolder
-from holdfast.server._snapshots import Snapshot, drop_beyond, numbers
-from holdfast.server._tensors import to_bytes
+from steadfed.errors import CorruptRunError, ParameterError, RunError
+from steadfed.server._folder import RunFolder
+from steadfed.server._snapshots import Snapshot, drop_beyond, numbers
+from steadfed.server._tensors import to_bytes
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_a_damaged_snapshot_is_an_error_that_names_it_and_says_what_to_do(
     file = folder.path / "snapshots" / "000004.safetensors"
     file.unlink()
     file.mkdir() if content is None else file.write_bytes(content)
-    with pytest.raises(CorruptRunError, match=rf"000004\.safetensors is damaged: .*{complaint}.*holdfast run .*toml"):
+    with pytest.raises(CorruptRunError, match=rf"000004\.safetensors is damaged: .*{complaint}.*steadfed run .*toml"):
         folder.snapshot(4)
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from holdfast.errors import CorruptRunError
-from holdfast.server._checkpoint import Checkpoint
-from holdfast.server._state import ServerState
+from steadfed.errors import CorruptRunError
+from steadfed.server._checkpoint import Checkpoint
+from steadfed.server._state import ServerState
 
 
 def state(*, velocity: bool = True) -> ServerState:

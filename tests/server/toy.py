@@ -15,12 +15,12 @@ from typing import Any
 
 import torch
 
-from holdfast.server._checkpoint import Checkpoint
-from holdfast.server._folder import RunFolder
-from holdfast.server._record import RoundRecord
-from holdfast.server._snapshots import Snapshot
+from steadfed.server._checkpoint import Checkpoint
+from steadfed.server._folder import RunFolder
+from steadfed.server._record import RoundRecord
+from steadfed.server._snapshots import Snapshot
 
-WATCHED = ("server/_folder.py", "server/_checkpoint.py", "server/_snapshots.py", "holdfast/_core/durable.py")
+WATCHED = ("server/_folder.py", "server/_checkpoint.py", "server/_snapshots.py", "steadfed/_core/durable.py")
 """The files between whose lines a child is killed."""
 
 

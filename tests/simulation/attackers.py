@@ -6,8 +6,8 @@ from typing import ClassVar, final
 
 import torch
 
-from holdfast.attacks import AdversaryView, Attack, Forged, Knowledge
-from holdfast.attacks._base import same_for_all, sent_by_all
+from steadfed.attacks import AdversaryView, Attack, Forged, Knowledge
+from steadfed.attacks._base import same_for_all, sent_by_all
 
 
 @final

@@ -8,14 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from holdfast._core.rng import stream
-from holdfast.aggregators import Mean
-from holdfast.data import Dataset
-from holdfast.models import SoftmaxRegression
-from holdfast.partitions import IidPartition
-from holdfast.server._record import RoundRecord
-from holdfast.server._state import ServerState
-from holdfast.simulation import Federation, RunConfig
+from steadfed._core.rng import stream
+from steadfed.aggregators import Mean
+from steadfed.data import Dataset
+from steadfed.models import SoftmaxRegression
+from steadfed.partitions import IidPartition
+from steadfed.server._record import RoundRecord
+from steadfed.server._state import ServerState
+from steadfed.simulation import Federation, RunConfig
 
 Played = tuple[list[ServerState], list[RoundRecord]]
 """The states, the first before any round, and the records."""

@@ -14,8 +14,8 @@ import torch
 from tests.simulation.attackers import Copycat, Counter
 from tests.simulation.small import bits, classes, config, played
 
-from holdfast._linalg.columns import Columns
-from holdfast.aggregators import (
+from steadfed._linalg.columns import Columns
+from steadfed.aggregators import (
     Aggregation,
     Aggregator,
     CenteredClipping,
@@ -28,7 +28,7 @@ from holdfast.aggregators import (
     ServerView,
     Zeno,
 )
-from holdfast.attacks import (
+from steadfed.attacks import (
     ATTACKS,
     Alternating,
     Attack,
@@ -46,9 +46,9 @@ from holdfast.attacks import (
     Sleeper,
     Zero,
 )
-from holdfast.data import Dataset
-from holdfast.simulation import ClientOptions, Federation, RunConfig, ServerOptions
-from holdfast.simulation._cohorts import ListedCohorts
+from steadfed.data import Dataset
+from steadfed.simulation import ClientOptions, Federation, RunConfig, ServerOptions
+from steadfed.simulation._cohorts import ListedCohorts
 
 EVERYBODY = ListedCohorts(rounds=(tuple(range(12)),))
 

@@ -10,13 +10,13 @@ import torch
 from tests.oracles.algorithm1 import algorithm_1
 from tests.simulation.small import classes, config, played
 
-from holdfast.aggregators import Aggregator, Mean, Rage
-from holdfast.attacks import FractionMembers, SignFlip
-from holdfast.data import LogisticPoints, QuadraticPoints
-from holdfast.models import Architecture, LogisticRegression, MultilayerPerceptron, Quadratic, SoftmaxRegression
-from holdfast.models._convex import LogisticProblem, quadratic_constants
-from holdfast.partitions import IidPartition, NaturalPartition, UnequalPartition
-from holdfast.simulation import Federation, RunConfig
+from steadfed.aggregators import Aggregator, Mean, Rage
+from steadfed.attacks import FractionMembers, SignFlip
+from steadfed.data import LogisticPoints, QuadraticPoints
+from steadfed.models import Architecture, LogisticRegression, MultilayerPerceptron, Quadratic, SoftmaxRegression
+from steadfed.models._convex import LogisticProblem, quadratic_constants
+from steadfed.partitions import IidPartition, NaturalPartition, UnequalPartition
+from steadfed.simulation import Federation, RunConfig
 
 
 def assert_equal_to_the_paper(what: RunConfig, **attack: Any) -> None:

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from holdfast._core.rng import stream_keys, stream_words
-from holdfast.simulation import _batches as module
-from holdfast.simulation._batches import batches
+from steadfed._core.rng import stream_keys, stream_words
+from steadfed.simulation import _batches as module
+from steadfed.simulation._batches import batches
 
 Indices = NDArray[np.int64]
 

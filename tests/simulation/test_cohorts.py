@@ -9,11 +9,11 @@ import pytest
 from scipy.stats import chisquare
 from tests.simulation.small import classes, config, played
 
-from holdfast._core.rng import shuffled_places
-from holdfast.attacks import ChangingMembers, FixedMembers, FractionMembers, Membership
-from holdfast.errors import ParameterError
-from holdfast.simulation import Federation
-from holdfast.simulation._cohorts import Cohorts, ListedCohorts, RoundRobinCohorts, UniformCohorts
+from steadfed._core.rng import shuffled_places
+from steadfed.attacks import ChangingMembers, FixedMembers, FractionMembers, Membership
+from steadfed.errors import ParameterError
+from steadfed.simulation import Federation
+from steadfed.simulation._cohorts import Cohorts, ListedCohorts, RoundRobinCohorts, UniformCohorts
 
 
 def test_uniform_cohorts_draw_every_client_equally_often() -> None:

@@ -10,12 +10,12 @@ import torch
 from tests.simulation.attackers import Copycat
 from tests.simulation.small import classes, config, numbers
 
-from holdfast.aggregators import FlTrust, Krum, Zeno
-from holdfast.attacks import ClassFlip, FractionMembers, LabelFlip, Optimal, SignFlip, Sleeper
-from holdfast.errors import CohortTooSmallError, ParameterError
-from holdfast.models import Quadratic
-from holdfast.simulation import ClientOptions, Evaluation, Federation, RunConfig, ServerOptions
-from holdfast.simulation._schedules import ExponentialSchedule
+from steadfed.aggregators import FlTrust, Krum, Zeno
+from steadfed.attacks import ClassFlip, FractionMembers, LabelFlip, Optimal, SignFlip, Sleeper
+from steadfed.errors import CohortTooSmallError, ParameterError
+from steadfed.models import Quadratic
+from steadfed.simulation import ClientOptions, Evaluation, Federation, RunConfig, ServerOptions
+from steadfed.simulation._schedules import ExponentialSchedule
 
 
 def test_total_steps_are_rounds_times_local_steps() -> None:

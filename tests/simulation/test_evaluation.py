@@ -8,9 +8,9 @@ import torch
 from tests.simulation.small import classes, config, played
 from torch.nn.functional import cross_entropy
 
-from holdfast.models import MultilayerPerceptron
-from holdfast.simulation import Evaluation, Federation, ServerOptions
-from holdfast.simulation._evaluation import take_evenly
+from steadfed.models import MultilayerPerceptron
+from steadfed.simulation import Evaluation, Federation, ServerOptions
+from steadfed.simulation._evaluation import take_evenly
 
 
 def test_losses_and_accuracies_are_those_of_the_model_after_the_round() -> None:

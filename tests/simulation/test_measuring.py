@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from tests.simulation.small import bits, classes, config, numbers, played
 from torch import Tensor
 
-from holdfast._core.rng import stream
-from holdfast.aggregators import Mean, Rage
-from holdfast.aggregators._rage.certificate import Certificate
-from holdfast.attacks import ALittleIsEnough, FixedMembers, FractionMembers, Honest, SignFlip
-from holdfast.models import Quadratic
-from holdfast.partitions import IidPartition
-from holdfast.simulation import Evaluation, Federation, _federation as federation
-from holdfast.simulation._cohorts import ListedCohorts
-from holdfast.simulation._measuring import honest_error_bound, honest_figures, is_measured
+from steadfed._core.rng import stream
+from steadfed.aggregators import Mean, Rage
+from steadfed.aggregators._rage.certificate import Certificate
+from steadfed.attacks import ALittleIsEnough, FixedMembers, FractionMembers, Honest, SignFlip
+from steadfed.models import Quadratic
+from steadfed.partitions import IidPartition
+from steadfed.simulation import Evaluation, Federation, _federation as federation
+from steadfed.simulation._cohorts import ListedCohorts
+from steadfed.simulation._measuring import honest_error_bound, honest_figures, is_measured
 
 ALL = Evaluation(measured_rounds=1_000)
 

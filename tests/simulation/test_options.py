@@ -11,13 +11,13 @@ from tests.simulation.small import bits, classes, config, played, same_bits
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from holdfast._core.rng import stream
-from holdfast.aggregators import Mean, Rage
-from holdfast.attacks import FixedMembers, NotANumber, SignFlip
-from holdfast.models import ImportedModel, MultilayerPerceptron
-from holdfast.simulation import ClientOptions, Federation, RunConfig, ServerOptions
-from holdfast.simulation._batches import batches
-from holdfast.simulation._cohorts import ListedCohorts, RoundRobinCohorts
+from steadfed._core.rng import stream
+from steadfed.aggregators import Mean, Rage
+from steadfed.attacks import FixedMembers, NotANumber, SignFlip
+from steadfed.models import ImportedModel, MultilayerPerceptron
+from steadfed.simulation import ClientOptions, Federation, RunConfig, ServerOptions
+from steadfed.simulation._batches import batches
+from steadfed.simulation._cohorts import ListedCohorts, RoundRobinCohorts
 
 NORMALISED = ImportedModel(factory="tests.simulation.modules:normalised")
 DROPPING = ImportedModel(factory="tests.simulation.modules:dropping")

@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from tests.simulation.small import config
 
-from holdfast._core.rng import stream
-from holdfast.aggregators import Mean
-from holdfast.attacks import ChangingMembers, SignFlip
-from holdfast.data import Dataset
-from holdfast.models import LogisticRegression
-from holdfast.partitions import IidPartition
-from holdfast.simulation import Evaluation, Federation
+from steadfed._core.rng import stream
+from steadfed.aggregators import Mean
+from steadfed.attacks import ChangingMembers, SignFlip
+from steadfed.data import Dataset
+from steadfed.models import LogisticRegression
+from steadfed.partitions import IidPartition
+from steadfed.simulation import Evaluation, Federation
 
 MILLION = 1_000_000
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from tests.simulation.small import config, played
 
-from holdfast.errors import ParameterError
-from holdfast.simulation._schedules import (
+from steadfed.errors import ParameterError
+from steadfed.simulation._schedules import (
     ConstantSchedule,
     CosineSchedule,
     ExponentialSchedule,

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import tomli_w
 
-from holdfast.errors import ParameterError, UnknownNameError
-from holdfast.simulation import RunConfig, config_from_table, config_table
-from holdfast.simulation._tables import NAMED
+from steadfed.errors import ParameterError, UnknownNameError
+from steadfed.simulation import RunConfig, config_from_table, config_table
+from steadfed.simulation._tables import NAMED
 
 
 def everything() -> Iterator[tuple[str, str]]:

@@ -14,12 +14,12 @@ import pytest
 import torch
 from tests.simulation.small import classes, config, played, same_bits
 
-from holdfast._linalg import threads
-from holdfast.aggregators import Rage
-from holdfast.attacks import FractionMembers, LabelFlip
-from holdfast.data import LogisticPoints
-from holdfast.errors import ParameterError, RunError
-from holdfast.models import (
+from steadfed._linalg import threads
+from steadfed.aggregators import Rage
+from steadfed.attacks import FractionMembers, LabelFlip
+from steadfed.data import LogisticPoints
+from steadfed.errors import ParameterError, RunError
+from steadfed.models import (
     Architecture,
     ConvolutionalNetwork,
     ImportedModel,
@@ -27,9 +27,9 @@ from holdfast.models import (
     MultilayerPerceptron,
     SoftmaxRegression,
 )
-from holdfast.partitions import IidPartition, UnequalPartition
-from holdfast.simulation import ClientOptions, Federation
-from holdfast.simulation._worker_pool import WorkerPool, _shared, _work
+from steadfed.partitions import IidPartition, UnequalPartition
+from steadfed.simulation import ClientOptions, Federation
+from steadfed.simulation._worker_pool import WorkerPool, _shared, _work
 
 FAILING = ImportedModel(factory="tests.simulation.modules:Failing")
 DROPPING = ImportedModel(factory="tests.simulation.modules:dropping")

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.reports._comparisons import comparison_report
-from holdfast.sweeps._store import append_rows
-from holdfast.sweeps.matrices import GauntletGrid, GauntletRecord, ranking, read_records, run
-from holdfast.sweeps.runs._cells import CellPlanner
-from holdfast.sweeps.runs._grid import read_grid
-from holdfast.sweeps.runs._results import CellState, read_results
+from steadfed.reports._comparisons import comparison_report
+from steadfed.sweeps._store import append_rows
+from steadfed.sweeps.matrices import GauntletGrid, GauntletRecord, ranking, read_records, run
+from steadfed.sweeps.runs._cells import CellPlanner
+from steadfed.sweeps.runs._grid import read_grid
+from steadfed.sweeps.runs._results import CellState, read_results
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 COMPARISONS = [path.name for path in sorted(RESULTS.glob("compare-*"))]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import ParameterError
-from holdfast.sweeps._pool import Failure, ThisProcess, WorkerProcesses
+from steadfed.errors import ParameterError
+from steadfed.sweeps._pool import Failure, ThisProcess, WorkerProcesses
 
 
 def double(task: int) -> int:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import ParameterError, RunError
-from holdfast.sweeps._store import append_rows, key_of, open_lines, read_rows, sole_writer
+from steadfed.errors import ParameterError, RunError
+from steadfed.sweeps._store import append_rows, key_of, open_lines, read_rows, sole_writer
 
 
 def test_the_identity_of_a_trial_is_that_of_the_results_on_disk() -> None:

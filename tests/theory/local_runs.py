@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast._core.rng import stream
-from holdfast.theory.sharp import Vector
+from steadfed._core.rng import stream
+from steadfed.theory.sharp import Vector
 
 Matrix = NDArray[np.float64]
 Gradients = Callable[[Matrix], Matrix]

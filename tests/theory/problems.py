@@ -10,7 +10,7 @@ import pytest
 from benchmarks.theory.cases import Case
 from numpy.typing import NDArray
 
-from holdfast.attacks import ATTACKS
+from steadfed.attacks import ATTACKS
 
 Vector = NDArray[np.float64]
 Mode = Literal["auto", "known", "exact"]

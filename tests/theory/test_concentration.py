@@ -10,8 +10,8 @@ import torch
 from scipy.stats import binom
 from tests.theory.local_runs import Clients, Matrix, alike_curvatures, walk
 
-from holdfast.aggregators import Rage
-from holdfast.theory import paper, sharp
+from steadfed.aggregators import Rage
+from steadfed.theory import paper, sharp
 
 K, LIARS, SLACK, DIM = 40, 4, 0.1, 5
 SPARE = 4

@@ -13,10 +13,10 @@ import pytest
 from benchmarks.theory.cases import Case
 from tests.theory.problems import LABELS, QUADRATIC, SEARCHING, Mode
 
-from holdfast.aggregators import Mean
-from holdfast.aggregators._rage.constants import filter_constant
-from holdfast.attacks import ATTACKS
-from holdfast.simulation import Evaluation, Federation
+from steadfed.aggregators import Mean
+from steadfed.aggregators._rage.constants import filter_constant
+from steadfed.attacks import ATTACKS
+from steadfed.simulation import Evaluation, Federation
 
 CASE = replace(QUADRATIC, local_steps=2, rounds=3)
 

@@ -18,7 +18,7 @@ from tests.theory.problems import (
     skip_what_has_no_labels,
 )
 
-from holdfast.aggregators import Mean
+from steadfed.aggregators import Mean
 
 
 def check(case: Case) -> float:

@@ -12,10 +12,10 @@ import torch
 from tests.theory.local_runs import Clients, Matrix, Walk, alike_curvatures, rough, walk
 from tests.theory.problems import LOCAL_STEPS, mean_and_error
 
-from holdfast.aggregators import Rage
-from holdfast.aggregators._rage.constants import filter_constant
-from holdfast.attacks import ATTACKS, AdversaryView, Attack
-from holdfast.theory import paper, sharp
+from steadfed.aggregators import Rage
+from steadfed.aggregators._rage.constants import filter_constant
+from steadfed.attacks import ATTACKS, AdversaryView, Attack
+from steadfed.theory import paper, sharp
 
 ALIKE = alike_curvatures(num_clients=20, dim=5, apart=0.5, noise=4.0)
 ROUGH = rough(num_clients=20, dim=5, apart=0.5, noise=0.001, frequency=1e4)

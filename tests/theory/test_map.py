@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.theory import paper, sharp
+from steadfed.theory import paper, sharp
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "theory" / "map.md").read_text(encoding="utf-8")
@@ -24,7 +24,7 @@ ROWS = [
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_of_the_map_exist(name: str) -> None:
     module, _, attribute = name.rpartition(".")
-    assert callable(getattr(importlib.import_module(f"holdfast.{module}"), attribute))
+    assert callable(getattr(importlib.import_module(f"steadfed.{module}"), attribute))
 
 
 @pytest.mark.parametrize("name", TESTS)

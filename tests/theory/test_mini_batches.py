@@ -19,7 +19,7 @@ from tests.theory.problems import (
     skip_what_has_no_labels,
 )
 
-from holdfast.aggregators import Mean
+from steadfed.aggregators import Mean
 
 STANDARD_ERRORS = 3.0
 """The mean over runs may be so far above the true mean by bad luck."""

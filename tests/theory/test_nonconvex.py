@@ -13,16 +13,16 @@ from benchmarks.theory.engine import written_federation
 from tests.theory.problems import LABELS, LOCAL_STEPS, SEARCHING, Vector, assert_below, mean_and_error
 from torch import Tensor, nn
 
-from holdfast.aggregators import Aggregator, Mean, Rage
-from holdfast.attacks import ATTACKS, FractionMembers
-from holdfast.data import Dataset
-from holdfast.data._synthetic import LogisticPoints, QuadraticPoints
-from holdfast.models import Architecture, MultilayerPerceptron
-from holdfast.models._losses import Loss
-from holdfast.partitions import NaturalPartition
-from holdfast.simulation import Federation, RunConfig
-from holdfast.theory import Guarantee, Problem, Protocol, guarantees
-from holdfast.theory.estimate import Objective, Point, curvature, gradient_statistics, segment
+from steadfed.aggregators import Aggregator, Mean, Rage
+from steadfed.attacks import ATTACKS, FractionMembers
+from steadfed.data import Dataset
+from steadfed.data._synthetic import LogisticPoints, QuadraticPoints
+from steadfed.models import Architecture, MultilayerPerceptron
+from steadfed.models._losses import Loss
+from steadfed.partitions import NaturalPartition
+from steadfed.simulation import Federation, RunConfig
+from steadfed.theory import Guarantee, Problem, Protocol, guarantees
+from steadfed.theory.estimate import Objective, Point, curvature, gradient_statistics, segment
 
 
 @final

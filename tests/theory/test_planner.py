@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy.stats import binom
 
-from holdfast.errors import ParameterError
-from holdfast.theory import Problem, Protocol, paper
-from holdfast.theory._statements import expected, likely, papers
-from holdfast.theory.planner import (
+from steadfed.errors import ParameterError
+from steadfed.theory import Problem, Protocol, paper
+from steadfed.theory._statements import expected, likely, papers
+from steadfed.theory.planner import (
     Answer,
     Theorem,
     batch_size_for,
@@ -24,7 +24,7 @@ from holdfast.theory.planner import (
     rounds_for,
     sampled_cohort,
 )
-from holdfast.theory.sampling import fraction_excess_probability, run_excess_probability
+from steadfed.theory.sampling import fraction_excess_probability, run_excess_probability
 
 pytestmark = pytest.mark.portable
 

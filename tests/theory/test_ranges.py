@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast._core.ranges import (
+from steadfed._core.ranges import (
     check_cohort,
     check_curvatures,
     check_not_negative,
@@ -18,7 +18,7 @@ from holdfast._core.ranges import (
     check_synchronised,
     check_whole,
 )
-from holdfast.errors import ParameterError
+from steadfed.errors import ParameterError
 
 
 def test_what_is_allowed_comes_back_as_a_plain_number() -> None:

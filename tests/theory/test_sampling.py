@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from holdfast._core.rng import stream
-from holdfast.errors import ParameterError
-from holdfast.theory.sampling import (
+from steadfed._core.rng import stream
+from steadfed.errors import ParameterError
+from steadfed.theory.sampling import (
     excess_probability,
     fraction_excess_probability,
     log_excess_probability,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, strategies as st
 
-from holdfast.theory._search import first_holding, first_of_all, last_holding
+from steadfed.theory._search import first_holding, first_of_all, last_holding
 
 
 @given(st.integers(0, 2**53), st.integers(0, 2**53))

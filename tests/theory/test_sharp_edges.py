@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast.errors import ParameterError
-from holdfast.theory import Problem, Protocol, guarantees, sharp
-from holdfast.theory._statements import expected, papers
+from steadfed.errors import ParameterError
+from steadfed.theory import Problem, Protocol, guarantees, sharp
+from steadfed.theory._statements import expected, papers
 
 pytestmark = pytest.mark.portable
 

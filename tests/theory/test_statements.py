@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast.aggregators._rage.constants import filter_constant
-from holdfast.theory import Guarantee, Problem, Protocol, guarantees, paper, sharp
-from holdfast.theory._statements import expected, likely, papers
+from steadfed.aggregators._rage.constants import filter_constant
+from steadfed.theory import Guarantee, Problem, Protocol, guarantees, paper, sharp
+from steadfed.theory._statements import expected, likely, papers
 
 K = 120
 FRACTIONS = ((0.0, 0.025), (0.0, 0.2), (0.05, 0.05), (0.125, 0.025), (0.2, 0.05), (0.225, 0.025))

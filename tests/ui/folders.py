@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from holdfast._core.rng import stream
-from holdfast.server._folder import RunFolder
-from holdfast.server._record import RoundRecord
+from steadfed._core.rng import stream
+from steadfed.server._folder import RunFolder
+from steadfed.server._record import RoundRecord
 
 CONFIG = """
 rounds = {rounds}

@@ -1,4 +1,4 @@
-"""`holdfast ui` as a process."""
+"""`steadfed ui` as a process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.cli.commands import PROGRAM
 
 @contextmanager
 def served(folder: Path, *options: str, port: int = 0) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Run `holdfast ui` on a port, or a free one; yield the process and its address."""
+    """Run `steadfed ui` on a port, or a free one; yield the process and its address."""
     command = [*PROGRAM, "ui", str(folder), "--port", str(port), *options]
     with subprocess.Popen(  # noqa: S603  the project's own program
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -9,11 +9,11 @@ import pytest
 from tests.ui.folders import append, begun, played, record
 from tests.ui.visits import app_over, visit
 
-from holdfast._ui.assets import OWN, PLOTLY, SHARED
-from holdfast._ui.catalogue import id_of
-from holdfast._ui.views import MOST_COMPARED
-from holdfast.server._history import files
-from holdfast.server._history.files import LARGEST
+from steadfed._ui.assets import OWN, PLOTLY, SHARED
+from steadfed._ui.catalogue import id_of
+from steadfed._ui.views import MOST_COMPARED
+from steadfed.server._history import files
+from steadfed.server._history.files import LARGEST
 
 
 @pytest.mark.parametrize("path", ["/", "/run/whatever", "/compare?runs=a,b"])

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from tests.ui.folders import append, begun, played
 
-from holdfast._ui.catalogue import Catalogue, id_of
-from holdfast._ui.queries import Query
-from holdfast.errors import ParameterError, UnknownNameError
-from holdfast.server._history import RunState
+from steadfed._ui.catalogue import Catalogue, id_of
+from steadfed._ui.queries import Query
+from steadfed.errors import ParameterError, UnknownNameError
+from steadfed.server._history import RunState
 
 
 def catalogue(folder: Path) -> Catalogue:

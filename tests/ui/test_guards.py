@@ -10,7 +10,7 @@ import pytest
 from tests.ui.folders import begun
 from tests.ui.visits import app_over, visit
 
-from holdfast._ui.guards import HEADERS, AccessGuard, cookie_name, is_loopback, names_here
+from steadfed._ui.guards import HEADERS, AccessGuard, cookie_name, is_loopback, names_here
 
 TOKEN = "a-token-of-enough-letters"  # noqa: S105  of a test
 ADDRESSES = (

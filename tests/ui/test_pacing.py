@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from holdfast._ui.pacing import Paced
+from steadfed._ui.pacing import Paced
 
 
 def test_without_patience_it_is_made_whenever_somebody_asks() -> None:

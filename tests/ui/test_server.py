@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from tests.ui.servers import served
 
-from holdfast._ui.server import PageAddress, check_token, listen, serve
-from holdfast.errors import ParameterError
+from steadfed._ui.server import PageAddress, check_token, listen, serve
+from steadfed.errors import ParameterError
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])

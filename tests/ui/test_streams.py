@@ -13,9 +13,9 @@ import pytest
 from starlette.exceptions import HTTPException
 from tests.ui.folders import append, begun, played
 
-from holdfast._ui.catalogue import Catalogue, id_of
-from holdfast._ui.streams import Events, Listeners, list_changes, page_changes
-from holdfast._ui.views import Views
+from steadfed._ui.catalogue import Catalogue, id_of
+from steadfed._ui.streams import Events, Listeners, list_changes, page_changes
+from steadfed._ui.views import Views
 
 
 def heard(events: AsyncIterator[dict[str, Any]], deeds: list[Callable[[], object]]) -> list[dict[str, Any]]:

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from tests.ui.folders import append, played
 
-from holdfast._ui import views
-from holdfast._ui.catalogue import Catalogue, id_of
-from holdfast._ui.recent import Recent
-from holdfast._ui.showing import live_report
-from holdfast._ui.views import PageSnapshot, Views
-from holdfast.reports.panels import Report
-from holdfast.server._history import RunHistory
+from steadfed._ui import views
+from steadfed._ui.catalogue import Catalogue, id_of
+from steadfed._ui.recent import Recent
+from steadfed._ui.showing import live_report
+from steadfed._ui.views import PageSnapshot, Views
+from steadfed.reports.panels import Report
+from steadfed.server._history import RunHistory
 
 
 def watched(folder: Path) -> Views:

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from holdfast._ui.app import create_app
+from steadfed._ui.app import create_app
 
 
 def visit(app: Any, path: str, *, host: str = "127.0.0.1:8750", method: str = "GET", **headers: str) -> httpx.Response:

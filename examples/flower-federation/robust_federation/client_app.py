@@ -5,8 +5,8 @@ from __future__ import annotations
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
-from holdfast.flower.client import local_steps, receive, train_reply
 from robust_federation import task
+from steadfed.flower.client import local_steps, receive, train_reply
 
 
 def drill(message: Message, context: Context, call_next: ClientApp) -> Message:
@@ -14,7 +14,7 @@ def drill(message: Message, context: Context, call_next: ClientApp) -> Message:
     attack = str(context.node_config.get("attack", ""))
     if not attack:
         return call_next(message, context)
-    from holdfast.flower.redteam import byzantine
+    from steadfed.flower.redteam import byzantine
 
     return byzantine(attack)(message, context, call_next)
 

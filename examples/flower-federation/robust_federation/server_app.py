@@ -7,10 +7,10 @@ from flwr.app import ArrayRecord, Context, MetricRecord
 from flwr.serverapp import Grid, ServerApp
 from torch.nn import functional
 
-from holdfast.aggregators import RULES
-from holdfast.errors import find
-from holdfast.flower import HoldfastStrategy, RageStrategy, RobustStrategy
 from robust_federation import task
+from steadfed.aggregators import RULES
+from steadfed.errors import find
+from steadfed.flower import RageStrategy, ResilientStrategy, RobustStrategy
 
 app = ServerApp()
 
@@ -40,7 +40,7 @@ def main(grid: Grid, context: Context) -> None:
     print(f"test accuracy after every round: {result.evaluate_metrics_serverapp}")
 
 
-def strategy(context: Context) -> HoldfastStrategy:
+def strategy(context: Context) -> ResilientStrategy:
     """Return the strategy that the settings describe."""
     settings, liars = context.run_config, int(context.run_config["num-malicious-nodes"])
     common = {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from torch import nn
 
-from holdfast.data import DATASETS, Dataset
-from holdfast.flower.client import SeededBatches
-from holdfast.models import MODELS
-from holdfast.partitions import DirichletPartition, NaturalPartition, Partition
+from steadfed.data import DATASETS, Dataset
+from steadfed.flower.client import SeededBatches
+from steadfed.models import MODELS
+from steadfed.partitions import DirichletPartition, NaturalPartition, Partition
 
 
 def data(name: str) -> Dataset:

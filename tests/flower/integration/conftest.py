@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from tests.flower.integration.stage import PLAYS, STAGES
 from tests.shared import locked, session_folder
 
-from holdfast.deploy._processes import find_process, wait_until
-from holdfast.server._folder import RunFolder
-from holdfast.server._record import RoundRecord
+from steadfed.deploy._processes import find_process, wait_until
+from steadfed.server._folder import RunFolder
+from steadfed.server._record import RoundRecord
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]

@@ -24,8 +24,8 @@ from typing import Any
 from tests.flower.integration import drills
 from tests.flower.integration.app.drilled.numbers import LIAR
 
-from holdfast.deploy import LocalDeployment, SubmittedRun
-from holdfast.deploy._processes import POLL, find_process, wait_until
+from steadfed.deploy import LocalDeployment, SubmittedRun
+from steadfed.deploy._processes import POLL, find_process, wait_until
 
 APP = Path(__file__).parent / "app"
 PATIENCE = 1800.0

@@ -15,8 +15,8 @@ from tests.flower.integration.app.drilled.numbers import LIAR
 from tests.flower.integration.conftest import Played
 from tests.flower.integration.drills import FAULTS, USUAL
 
-from holdfast.runs import Run
-from holdfast.server._record import Client, RoundRecord
+from steadfed.runs import Run
+from steadfed.server._record import Client, RoundRecord
 
 pytestmark = pytest.mark.federation
 AGREEMENT = 1e-5

@@ -13,8 +13,8 @@ from tests.flower.integration.app.drilled.numbers import LIAR, initial, trained
 from tests.flower.integration.conftest import Played
 from tests.flower.integration.drills import EVERYTHING, FAULTS, OVERWEIGHT, USUAL
 
-from holdfast.flower.redteam._malformed import MALFORMED
-from holdfast.server._record import RoundRecord
+from steadfed.flower.redteam._malformed import MALFORMED
+from steadfed.server._record import RoundRecord
 
 pytestmark = pytest.mark.federation
 

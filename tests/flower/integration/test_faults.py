@@ -11,8 +11,8 @@ from tests.flower.integration.app.drilled.numbers import LIAR
 from tests.flower.integration.conftest import Played
 from tests.flower.integration.test_drills import TOLERANCE, Arrays, check_shapes, flat, replies
 
-from holdfast.flower._faults import Fault
-from holdfast.server._record import RoundRecord
+from steadfed.flower._faults import Fault
+from steadfed.server._record import RoundRecord
 
 pytestmark = pytest.mark.federation
 

@@ -10,10 +10,10 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, 
 from flwr.clientapp import ClientApp
 from torch import Tensor, nn
 
-from holdfast._core.rng import stream
-from holdfast.flower._layout import ModelLayout
-from holdfast.flower.client import SeededBatches, evaluate_reply, local_steps, receive, train_reply
-from holdfast.flower.redteam._mods import Mod
+from steadfed._core.rng import stream
+from steadfed.flower._layout import ModelLayout
+from steadfed.flower.client import SeededBatches, evaluate_reply, local_steps, receive, train_reply
+from steadfed.flower.redteam._mods import Mod
 
 CONFIG: dict[str, Any] = {"round": 3, "local-steps": 4, "lr": 0.1, "batch-size": 8, "seed": 1}
 

@@ -7,13 +7,13 @@ import pytest
 from flwr.app import Array, ArrayRecord, MetricRecord, RecordDict
 from flwr.supercore.inflatable.inflatable_object import InflatableObject, get_all_nested_objects
 
-from holdfast._core.rng import stream
-from holdfast.attacks import ATTACKS
-from holdfast.errors import ParameterError, ReplyError
-from holdfast.flower._layout import ModelLayout
-from holdfast.flower._replies.validator import ReplyValidator
-from holdfast.flower.redteam import _malformed as module
-from holdfast.flower.redteam._malformed import MALFORMED
+from steadfed._core.rng import stream
+from steadfed.attacks import ATTACKS
+from steadfed.errors import ParameterError, ReplyError
+from steadfed.flower._layout import ModelLayout
+from steadfed.flower._replies.validator import ReplyValidator
+from steadfed.flower.redteam import _malformed as module
+from steadfed.flower.redteam._malformed import MALFORMED
 
 HIDDEN = {"chunk-bomb"}
 """What cannot be put together in a test."""

@@ -23,12 +23,12 @@ from tests.flower.redteam.clients import (
 from tests.simulation.engines.tasks import mlp, poisoned_task
 from torch import Tensor
 
-from holdfast.aggregators import Mean, ServerView
-from holdfast.attacks import ATTACKS, Attack, DataAttack, Forged, Knowledge, LabelFlip
-from holdfast.attacks._base import sent_by_all
-from holdfast.attacks._view import AdversaryView
-from holdfast.errors import ParameterError, UnknownNameError
-from holdfast.flower.redteam import (
+from steadfed.aggregators import Mean, ServerView
+from steadfed.attacks import ATTACKS, Attack, DataAttack, Forged, Knowledge, LabelFlip
+from steadfed.attacks._base import sent_by_all
+from steadfed.attacks._view import AdversaryView
+from steadfed.errors import ParameterError, UnknownNameError
+from steadfed.flower.redteam import (
     BEHAVIOURS,
     MALFORMED,
     SilentClientError,
@@ -39,8 +39,8 @@ from holdfast.flower.redteam import (
     poisoned_labels,
     stalling,
 )
-from holdfast.flower.redteam._mods import MEMORY, malformed
-from holdfast.simulation._adversary import Adversary, AttackContext
+from steadfed.flower.redteam._mods import MEMORY, malformed
+from steadfed.simulation._adversary import Adversary, AttackContext
 
 OWN = frozenset({Knowledge.OWN})
 EVERY = {name: ATTACKS.example(name) for name in ATTACKS}

@@ -7,13 +7,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from holdfast._core.rng import stream
-from holdfast.aggregators import Krum, Median, ServerView
-from holdfast.attacks import ATTACKS, EVERYTHING, DataAttack
-from holdfast.errors import ParameterError
-from holdfast.flower._settings import Tampering
-from holdfast.flower.redteam import Omniscient
-from holdfast.simulation._adversary import Adversary, AttackContext
+from steadfed._core.rng import stream
+from steadfed.aggregators import Krum, Median, ServerView
+from steadfed.attacks import ATTACKS, EVERYTHING, DataAttack
+from steadfed.errors import ParameterError
+from steadfed.flower._settings import Tampering
+from steadfed.flower.redteam import Omniscient
+from steadfed.simulation._adversary import Adversary, AttackContext
 
 EVERY = {name: ATTACKS.example(name) for name in ATTACKS}
 CLIENTS = ["a", "b", "c", "d", "e", "f", "g", "h"]

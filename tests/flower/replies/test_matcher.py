@@ -7,9 +7,9 @@ from flwr.app import Error, Message
 from flwr.common.constant import ErrorCode
 from tests.flower.federations import LR, one_round
 
-from holdfast.flower import Fault, RageStrategy
-from holdfast.flower._replies.matcher import DETAIL, escape_detail
-from holdfast.server._record import RoundRecord
+from steadfed.flower import Fault, RageStrategy
+from steadfed.flower._replies.matcher import DETAIL, escape_detail
+from steadfed.server._record import RoundRecord
 
 
 @pytest.mark.parametrize(

@@ -34,14 +34,14 @@ from tests.flower.federations import (
 )
 from tests.flower.grids import Clock, ScriptedGrid
 
-from holdfast.aggregators import Mean, Median, Rage
-from holdfast.errors import ReplyError
-from holdfast.flower._faults import Fault
-from holdfast.flower._layout import ModelLayout
-from holdfast.flower._nodes import Member, NodeDirectory
-from holdfast.flower._replies.matcher import DETAIL, ReplyMatcher
-from holdfast.flower._replies.stream import Unreadable
-from holdfast.flower._strategy import RageStrategy, RobustStrategy
+from steadfed.aggregators import Mean, Median, Rage
+from steadfed.errors import ReplyError
+from steadfed.flower._faults import Fault
+from steadfed.flower._layout import ModelLayout
+from steadfed.flower._nodes import Member, NodeDirectory
+from steadfed.flower._replies.matcher import DETAIL, ReplyMatcher
+from steadfed.flower._replies.stream import Unreadable
+from steadfed.flower._strategy import RageStrategy, RobustStrategy
 
 pytestmark = pytest.mark.usefixtures("clock")
 

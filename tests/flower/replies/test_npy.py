@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from flwr.app import Array
 
-from holdfast.errors import ReplyError
-from holdfast.flower._faults import Fault
-from holdfast.flower._layout import ArraySpec, Kind, NDArray
-from holdfast.flower._replies.npy import MOST_HEADER, describe_error, read_array, short_repr
+from steadfed.errors import ReplyError
+from steadfed.flower._faults import Fault
+from steadfed.flower._layout import ArraySpec, Kind, NDArray
+from steadfed.flower._replies.npy import MOST_HEADER, describe_error, read_array, short_repr
 
 VALUES = np.arange(6, dtype=np.float32).reshape(2, 3)
 

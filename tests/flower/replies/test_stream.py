@@ -19,9 +19,9 @@ from flwr.superlink.grid import http_grid
 from tests.flower.grids import Clock, Node, Reply, ScriptedGrid, identify
 from tests.flower.superlinks import SuperLink, Upload
 
-from holdfast.flower._faults import Fault
-from holdfast.flower._replies import stream as reply_stream
-from holdfast.flower._replies.stream import Unreadable, replies_to
+from steadfed.flower._faults import Fault
+from steadfed.flower._replies import stream as reply_stream
+from steadfed.flower._replies.stream import Unreadable, replies_to
 
 LIMIT = 10_000
 

@@ -11,10 +11,10 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 from hypothesis import example, given, strategies as st
 from hypothesis.extra import numpy as hnp
 
-from holdfast.errors import DtypeError, ReplyError, ShapeError
-from holdfast.flower._faults import Fault
-from holdfast.flower._layout import ModelLayout, NDArray
-from holdfast.flower._replies.validator import ReplyValidator
+from steadfed.errors import DtypeError, ReplyError, ShapeError
+from steadfed.flower._faults import Fault
+from steadfed.flower._layout import ModelLayout, NDArray
+from steadfed.flower._replies.validator import ReplyValidator
 
 
 def model(**changes: NDArray) -> dict[str, Array]:

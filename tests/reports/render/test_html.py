@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 from tests.reports.nasty import NASTY, nasty_report, panels
 
-from holdfast.errors import RunError
-from holdfast.reports._render.html import DRAWING, asset, embed, plotly_script, render, write_page
-from holdfast.reports._render.plotly import panel_json
-from holdfast.reports.panels import HeatMap, Report, Section
+from steadfed.errors import RunError
+from steadfed.reports._render.html import DRAWING, asset, embed, plotly_script, render, write_page
+from steadfed.reports._render.plotly import panel_json
+from steadfed.reports.panels import HeatMap, Report, Section
 
 SCRIPTS = (*DRAWING, "page.js")
 WORDS = Report(title="t", subtitle="", sections=(Section(key="s", title="s", panels=panels()[:1]),))
@@ -152,8 +152,8 @@ def test_what_is_not_installed_is_named_with_the_command_that_gets_it(monkeypatc
         return None if name == "plotly" else usual(name, package)
 
     monkeypatch.setattr(importlib.util, "find_spec", without_plotly)
-    with pytest.raises(RunError, match=r"plotly is not installed.*pip install 'holdfast\[report\]'"):
+    with pytest.raises(RunError, match=r"plotly is not installed.*pip install 'steadfed\[report\]'"):
         render(nasty_report())
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(RunError, match=r"jinja2 is not installed.*pip install 'holdfast\[report\]'"):
+    with pytest.raises(RunError, match=r"jinja2 is not installed.*pip install 'steadfed\[report\]'"):
         render(WORDS)

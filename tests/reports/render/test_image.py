@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from holdfast.reports._render.image import PALETTE, picture_of
-from holdfast.reports.panels import HeatMap, Lines, Panel, Series
+from steadfed.reports._render.image import PALETTE, picture_of
+from steadfed.reports.panels import HeatMap, Lines, Panel, Series
 
 pytest.importorskip("matplotlib")
 

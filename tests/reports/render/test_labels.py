@@ -7,8 +7,8 @@ import html
 from hypothesis import given, strategies as st
 from tests.reports.nasty import NASTY
 
-from holdfast._core.wording import harmless
-from holdfast.reports._render.labels import hover, label
+from steadfed._core.wording import harmless
+from steadfed.reports._render.labels import hover, label
 
 ANY = st.text(st.characters(codec=None))
 

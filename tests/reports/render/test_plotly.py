@@ -10,8 +10,8 @@ from typing import Any, final
 import pytest
 from tests.reports.nasty import NASTY, ROUNDS, bars, curves, heat_map, panels, table, traffic
 
-from holdfast.reports._render.plotly import EMPTY, panel_json
-from holdfast.reports.panels import Bars, Column, HeatMap, Lines, Panel, Series, Table, Unit
+from steadfed.reports._render.plotly import EMPTY, panel_json
+from steadfed.reports.panels import Bars, Column, HeatMap, Lines, Panel, Series, Table, Unit
 
 
 def lines(*y: float | None, log_y: bool = False) -> Lines:

@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 from tests.reports.nasty import NASTY
 
-from holdfast.reports._render.terminal import show
-from holdfast.reports.panels import Bars, Code, Column, Panel, Table, Text, Tone, Unit, facts_table
+from steadfed.reports._render.terminal import show
+from steadfed.reports.panels import Bars, Code, Column, Panel, Table, Text, Tone, Unit, facts_table
 
 
 def printed(*panels: Panel, width: int = 80) -> str:
@@ -71,11 +71,11 @@ def test_what_comes_from_clients_is_plain_text() -> None:
 
 
 def test_lines_to_copy_are_not_wrapped() -> None:
-    command = "holdfast report " + "x" * 200
+    command = "steadfed report " + "x" * 200
     assert f"  {command}\n" in printed(Code(key="c", title="How", text=command))
 
 
 def test_what_a_terminal_cannot_draw_is_refused() -> None:
     bars = Bars(key="b", title="t", categories=(), parts={}, x_title="x", y_title="y")
-    with pytest.raises(TypeError, match="`holdfast report` draws it"):
+    with pytest.raises(TypeError, match="`steadfed report` draws it"):
         printed(bars)

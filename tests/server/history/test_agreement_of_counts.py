@@ -20,20 +20,20 @@ import pytest
 from tests.cli.commands import run
 from tests.deployments import configured
 
-from holdfast._cli.progress import verdict
-from holdfast._ui.catalogue import Catalogue, id_of
-from holdfast._ui.views import Views
-from holdfast.aggregators import Krum
-from holdfast.attacks import ALittleIsEnough, FixedMembers
-from holdfast.certification import certify
-from holdfast.exports._figures import ExportedRun
-from holdfast.partitions import IidPartition
-from holdfast.runs import Run
-from holdfast.server._folder import RunFolder
-from holdfast.server._history import Rounds, RunSummaries, summary_of
-from holdfast.server._record import Client, DroppedReply, RoundRecord
-from holdfast.simulation import ClientOptions, RunConfig
-from holdfast.sweeps.runs._figures import figures_of
+from steadfed._cli.progress import verdict
+from steadfed._ui.catalogue import Catalogue, id_of
+from steadfed._ui.views import Views
+from steadfed.aggregators import Krum
+from steadfed.attacks import ALittleIsEnough, FixedMembers
+from steadfed.certification import certify
+from steadfed.exports._figures import ExportedRun
+from steadfed.partitions import IidPartition
+from steadfed.runs import Run
+from steadfed.server._folder import RunFolder
+from steadfed.server._history import Rounds, RunSummaries, summary_of
+from steadfed.server._record import Client, DroppedReply, RoundRecord
+from steadfed.simulation import ClientOptions, RunConfig
+from steadfed.sweeps.runs._figures import figures_of
 
 pytest.importorskip("plotly")
 
@@ -170,7 +170,7 @@ def in_summary(summary: Mapping[str, Any]) -> Counts:
 
 
 def in_show(folder: RunFolder) -> Counts:
-    """Return what `holdfast show` prints."""
+    """Return what `steadfed show` prints."""
     text = " ".join(run("show", str(folder.path)).replace("│", " ").split())
     found = {
         **found_in(text, r"complete, (?P<rounds>\d+) rounds"),
@@ -186,7 +186,7 @@ def in_show(folder: RunFolder) -> Counts:
 
 
 def in_show_json(folder: RunFolder) -> Iterator[tuple[str, Counts]]:
-    """Yield what `holdfast show --json` says in its different places."""
+    """Yield what `steadfed show --json` says in its different places."""
     shown = json.loads(run("show", str(folder.path), "--json"))
     yield "show --json, summary", in_summary(shown["summary"])
     yield "show --json, clients", of_clients(shown["clients"])
@@ -203,7 +203,7 @@ def of_clients(lines: list[dict[str, Any]]) -> Counts:
 
 
 def in_audit(folder: RunFolder) -> Counts:
-    """Return what `holdfast audit --json` counts up to."""
+    """Return what `steadfed audit --json` counts up to."""
     events = [json.loads(line) for line in run("audit", str(folder.path), "--json").splitlines()]
     found = Counter(event["what"] for event in events)
     skipped = {event["round"] for event in events if event["what"] == "skipped"}
@@ -213,7 +213,7 @@ def in_audit(folder: RunFolder) -> Counts:
 
 
 def in_tables(folder: RunFolder, place: Path) -> Counts:
-    """Return what the tables of `holdfast report --format csv` add up to."""
+    """Return what the tables of `steadfed report --format csv` add up to."""
     run("report", str(folder.path), "--format", "csv", "--out", str(place), "--no-guarantee")
     with (place / "suspicion.csv").open(newline="") as file:
         suspects = list(csv.DictReader(file))
@@ -250,8 +250,8 @@ def in_page(folder: RunFolder) -> Iterator[tuple[str, Counts]]:
 
 def in_report(folder: RunFolder) -> Iterator[tuple[str, Counts]]:
     """Yield what a report says: the words of its verdict, and its table of suspicion."""
-    from holdfast.reports._report import gather
-    from holdfast.reports.panels import Table, Text
+    from steadfed.reports._report import gather
+    from steadfed.reports.panels import Table, Text
 
     panels = {panel.key: panel for part in gather([folder.path], guarantee=False).sections for panel in part.panels}
     words, table = panels["verdict-1"], panels["suspicion"]
@@ -290,7 +290,7 @@ def in_exports(folder: RunFolder) -> Counts:
 
 
 def in_comparison(folder: RunFolder) -> Counts:
-    """Return what `holdfast compare` makes of the run."""
+    """Return what `steadfed compare` makes of the run."""
     figures = figures_of(folder.records())
     return {
         "skipped": figures.skipped,
@@ -301,7 +301,7 @@ def in_comparison(folder: RunFolder) -> Counts:
 
 
 def in_certificate(folder: RunFolder, *, deployed: bool) -> Counts:
-    """Return what `holdfast certify` looks at."""
+    """Return what `steadfed certify` looks at."""
     found = certify(folder.path)
     counts = {"rounds": found.played, "skipped": found.skipped, "judged": sum(each.received for each in found.facts)}
     return counts if deployed else {**counts, "byzantine": sum(each.known_byzantine for each in found.facts)}
@@ -323,12 +323,12 @@ def in_server_app(folder: RunFolder) -> Counts:
     pytest.importorskip("flwr")
     from flwr.app import MetricRecord
 
-    from holdfast.flower._reports import with_counts
+    from steadfed.flower._reports import with_counts
 
     totals: Counter[str] = Counter()
     for record in folder.records():
         told = with_counts(MetricRecord(), record)
-        totals.update({name: int(str(told[f"holdfast-{name}"])) for name in ("asked", "kept", "removed", "skipped")})
+        totals.update({name: int(str(told[f"steadfed-{name}"])) for name in ("asked", "kept", "removed", "skipped")})
     return totals
 
 

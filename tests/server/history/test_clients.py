@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from tests.deployments import AWAY, BROKEN, LIAR, NASTY, deployment
 
-from holdfast._core.rng import stream
-from holdfast.server._history import ClientSummary, Rounds, suspects
-from holdfast.server._history.clients import mid_ranks
-from holdfast.server._history.suspicion import wilson_lower_bound
-from holdfast.server._record import Client, DroppedReply, RoundRecord
+from steadfed._core.rng import stream
+from steadfed.server._history import ClientSummary, Rounds, suspects
+from steadfed.server._history.clients import mid_ranks
+from steadfed.server._history.suspicion import wilson_lower_bound
+from steadfed.server._record import Client, DroppedReply, RoundRecord
 
 
 def client_table(records: Iterable[RoundRecord]) -> list[ClientSummary]:

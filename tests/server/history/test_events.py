@@ -7,8 +7,8 @@ import json
 import pytest
 from tests.deployments import AWAY, BROKEN, LIAR, NAMES, NASTY, SKIPPED, deployment
 
-from holdfast.server._history import Event, Fate, RoundOutcome, events_of
-from holdfast.server._record import DroppedReply, RoundRecord
+from steadfed.server._history import Event, Fate, RoundOutcome, events_of
+from steadfed.server._record import DroppedReply, RoundRecord
 
 
 @pytest.fixture(scope="module")

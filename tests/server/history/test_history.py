@@ -11,10 +11,10 @@ import pytest
 from tests import deployments
 from tests.reports.made import folder, four
 
-from holdfast.errors import CorruptRunError, ParameterError, UnknownNameError
-from holdfast.server._history import Fate, Rounds, RunHistory, RunState, open_run, suspects, tally_of
-from holdfast.server._history.rounds import NUMBERS, TABLES
-from holdfast.server._record import RoundRecord
+from steadfed.errors import CorruptRunError, ParameterError, UnknownNameError
+from steadfed.server._history import Fate, Rounds, RunHistory, RunState, open_run, suspects, tally_of
+from steadfed.server._history.rounds import NUMBERS, TABLES
+from steadfed.server._record import RoundRecord
 
 
 def test_a_history_has_the_figures_and_what_became_of_every_client(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_a_long_run_costs_only_its_new_lines(tmp_path: Path, monkeypatch: pytest
 def test_reading_the_rounds_does_not_load_torch(tmp_path: Path) -> None:
     folder(tmp_path / "run", [four(0)])
     code = (
-        "import sys; from holdfast.server._history import RunSummaries, open_run; "
+        "import sys; from steadfed.server._history import RunSummaries, open_run; "
         f"assert open_run({str(tmp_path / 'run')!r}).clients; RunSummaries().summarize({str(tmp_path / 'run')!r}); "
         "sys.exit('torch' in sys.modules)"
     )

@@ -9,8 +9,8 @@ import pytest
 from tests import deployments
 from tests.reports.made import folder, four
 
-from holdfast.server._history import Rounds, RunState, RunSummaries, open_run, summary_of
-from holdfast.server._history.files import is_running
+from steadfed.server._history import Rounds, RunState, RunSummaries, open_run, summary_of
+from steadfed.server._history.files import is_running
 
 
 def test_a_summary_tells_how_far_a_run_is_and_how_well_it_does(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.server._history import Rounds, summary_of
-from holdfast.server._record import RoundRecord
+from steadfed.server._history import Rounds, summary_of
+from steadfed.server._record import RoundRecord
 
 
 def summarised(records: list[RoundRecord]) -> dict[str, Any]:

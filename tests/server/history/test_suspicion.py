@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from holdfast.server._history.suspicion import CONFIDENCE, wilson_lower_bound
+from steadfed.server._history.suspicion import CONFIDENCE, wilson_lower_bound
 
 
 @pytest.mark.parametrize(("hits", "trials"), [(1, 1), (1, 7), (5, 9), (50, 60), (400, 400)])

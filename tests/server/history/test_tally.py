@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.server._history import Tally, tally_of
-from holdfast.server._record import DroppedReply, RoundRecord
+from steadfed.server._history import Tally, tally_of
+from steadfed.server._record import DroppedReply, RoundRecord
 
 
 def record(**facts: Any) -> RoundRecord:

@@ -9,13 +9,13 @@ import torch
 from tests.oracles.local_steps import local_steps
 from torch import Tensor, nn
 
-from holdfast._core.rng import stream
-from holdfast.attacks._labels import DataAttack, LabelFlip
-from holdfast.models._layout import Layout
-from holdfast.models._losses import CrossEntropy, HalfSquares, Logistic, Loss
-from holdfast.partitions._base import Shares
-from holdfast.simulation._engines.base import Engine
-from holdfast.simulation._local import Chunk, ClientData, LocalSteps, TrainingTask
+from steadfed._core.rng import stream
+from steadfed.attacks._labels import DataAttack, LabelFlip
+from steadfed.models._layout import Layout
+from steadfed.models._losses import CrossEntropy, HalfSquares, Logistic, Loss
+from steadfed.partitions._base import Shares
+from steadfed.simulation._engines.base import Engine
+from steadfed.simulation._local import Chunk, ClientData, LocalSteps, TrainingTask
 
 SIZES = (20, 20, 7, 33, 20, 12, 7, 20)
 """Points of each client: some have fewer than a batch, some equally many."""

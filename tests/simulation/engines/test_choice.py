@@ -20,12 +20,12 @@ from tests.simulation.engines.tasks import (
 )
 from torch import Tensor, nn
 
-from holdfast.errors import ParameterError, UnknownNameError
-from holdfast.simulation._engines.base import EngineRefusalError
-from holdfast.simulation._engines.choice import choose
-from holdfast.simulation._engines.loop import LoopEngine, may_draw
-from holdfast.simulation._engines.vmapped import VmapEngine
-from holdfast.simulation._local import TrainingTask
+from steadfed.errors import ParameterError, UnknownNameError
+from steadfed.simulation._engines.base import EngineRefusalError
+from steadfed.simulation._engines.choice import choose
+from steadfed.simulation._engines.loop import LoopEngine, may_draw
+from steadfed.simulation._engines.vmapped import VmapEngine
+from steadfed.simulation._local import TrainingTask
 
 
 class Branching(nn.Module):

@@ -26,12 +26,12 @@ from tests.simulation.engines.tasks import (
 )
 from torch import nn
 
-from holdfast.models._losses import HalfSquares, Logistic
-from holdfast.simulation._engines.base import Engine
-from holdfast.simulation._engines.loop import LoopEngine
-from holdfast.simulation._engines.stacked import StackedEngine
-from holdfast.simulation._engines.vmapped import VmapEngine
-from holdfast.simulation._local import Chunk, TrainingTask
+from steadfed.models._losses import HalfSquares, Logistic
+from steadfed.simulation._engines.base import Engine
+from steadfed.simulation._engines.loop import LoopEngine
+from steadfed.simulation._engines.stacked import StackedEngine
+from steadfed.simulation._engines.vmapped import VmapEngine
+from steadfed.simulation._local import Chunk, TrainingTask
 
 Maker = Callable[..., TrainingTask]
 STEPS: dict[str, dict[str, Any]] = {

@@ -22,13 +22,13 @@ from tests.simulation.engines.tasks import (
 )
 from torch import Tensor, nn
 
-from holdfast.data._base import Dataset
-from holdfast.models._losses import Logistic, Loss
-from holdfast.simulation._engines import first_layer
-from holdfast.simulation._engines.base import EngineRefusalError
-from holdfast.simulation._engines.first_layer import Grams, pays
-from holdfast.simulation._engines.stacked import StackedEngine
-from holdfast.simulation._local import TrainingTask
+from steadfed.data._base import Dataset
+from steadfed.models._losses import Logistic, Loss
+from steadfed.simulation._engines import first_layer
+from steadfed.simulation._engines.base import EngineRefusalError
+from steadfed.simulation._engines.first_layer import Grams, pays
+from steadfed.simulation._engines.stacked import StackedEngine
+from steadfed.simulation._local import TrainingTask
 
 
 def sample_space_everywhere(sizes: np.ndarray, *_: object) -> np.ndarray:

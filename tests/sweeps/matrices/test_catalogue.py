@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.aggregators import RULES
-from holdfast.attacks import ATTACKS
-from holdfast.sweeps.matrices import GRIDS
-from holdfast.sweeps.matrices._catalogue import (
+from steadfed.aggregators import RULES
+from steadfed.attacks import ATTACKS
+from steadfed.sweeps.matrices import GRIDS
+from steadfed.sweeps.matrices._catalogue import (
     ATTACK_LABELS,
     LEFT_OUT,
     RULE_LABELS,

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import ParameterError, RunError, UnknownNameError
-from holdfast.sweeps.matrices import (
+from steadfed.errors import ParameterError, RunError, UnknownNameError
+from steadfed.sweeps.matrices import (
     GauntletGrid,
     GauntletRecord,
     _gauntlet as gauntlet,
@@ -21,7 +21,7 @@ from holdfast.sweeps.matrices import (
     read_records,
     run,
 )
-from holdfast.sweeps.matrices._gauntlet import CellRules, try_cell
+from steadfed.sweeps.matrices._gauntlet import CellRules, try_cell
 
 SMALL = GauntletGrid(
     rules=("rage", "median", "bulyan"),

@@ -10,10 +10,10 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from holdfast.aggregators import Mean
-from holdfast.attacks import Cluster, Honest, Silence
-from holdfast.errors import ParameterError, UnknownNameError
-from holdfast.sweeps.matrices._populations import MODELS, check_model, population, scene, under_attack
+from steadfed.aggregators import Mean
+from steadfed.attacks import Cluster, Honest, Silence
+from steadfed.errors import ParameterError, UnknownNameError
+from steadfed.sweeps.matrices._populations import MODELS, check_model, population, scene, under_attack
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar, final
 
-from holdfast.sweeps._pool import Failure, Pool, ThisProcess
-from holdfast.sweeps.runs._figures import Figures
-from holdfast.sweeps.runs._results import CellState, Result
-from holdfast.sweeps.runs._task import CellTask
+from steadfed.sweeps._pool import Failure, Pool, ThisProcess
+from steadfed.sweeps.runs._figures import Figures
+from steadfed.sweeps.runs._results import CellState, Result
+from steadfed.sweeps.runs._task import CellTask
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 from tests.sweeps.runs.grids import BASE, SMALL
 
-from holdfast.errors import HoldfastError
-from holdfast.sweeps.runs._cells import CellPlanner, ComparisonCell
-from holdfast.sweeps.runs._grid import parse_grid
-from holdfast.theory.sampling import excess_probability
+from steadfed.errors import SteadfedError
+from steadfed.sweeps.runs._cells import CellPlanner, ComparisonCell
+from steadfed.sweeps.runs._grid import parse_grid
+from steadfed.theory.sampling import excess_probability
 
 
 def cells(grid: str, *, head: str = "reference = false") -> list[ComparisonCell]:
@@ -93,10 +93,10 @@ def test_one_name_for_two_runs_is_refused() -> None:
     text = (
         f'{BASE}\n[[grid]]\nrule = {{ label = "x", name = "krum" }}\n[[grid]]\nrule = {{ label = "x", name = "rage" }}'
     )
-    with pytest.raises(HoldfastError, match="two different runs would be called"):
+    with pytest.raises(SteadfedError, match="two different runs would be called"):
         CellPlanner(parse_grid(text)).cells()
 
 
 def test_a_combination_that_means_nothing_is_named() -> None:
-    with pytest.raises(HoldfastError, match=r"the combination rule = 'fltrust'.*trusted_points"):
+    with pytest.raises(SteadfedError, match=r"the combination rule = 'fltrust'.*trusted_points"):
         cells('rule = "fltrust"')

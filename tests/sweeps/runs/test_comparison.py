@@ -13,14 +13,14 @@ import pytest
 from tests.cli.commands import ONE_THREAD, PROGRAM
 from tests.sweeps.runs.grids import BASE, SMALL, Witness
 
-from holdfast._core.durable import sole_holder
-from holdfast.errors import CorruptRunError, RunError
-from holdfast.server._folder import RunFolder
-from holdfast.sweeps._pool import WorkerProcesses
-from holdfast.sweeps.runs._comparison import Comparison
-from holdfast.sweeps.runs._figures import read_figures
-from holdfast.sweeps.runs._grid import parse_grid
-from holdfast.sweeps.runs._results import CellState, read_results
+from steadfed._core.durable import sole_holder
+from steadfed.errors import CorruptRunError, RunError
+from steadfed.server._folder import RunFolder
+from steadfed.sweeps._pool import WorkerProcesses
+from steadfed.sweeps.runs._comparison import Comparison
+from steadfed.sweeps.runs._figures import read_figures
+from steadfed.sweeps.runs._grid import parse_grid
+from steadfed.sweeps.runs._results import CellState, read_results
 
 KILLER = """
 import os, signal, torch

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from tests.sweeps.runs.grids import BASE
 
-from holdfast.errors import HoldfastError
-from holdfast.sweeps.runs._grid import parse_grid, read_grid, shipped_grids
+from steadfed.errors import SteadfedError
+from steadfed.sweeps.runs._grid import parse_grid, read_grid, shipped_grids
 
 
 def grid(text: str) -> str:
@@ -43,7 +43,7 @@ def grid(text: str) -> str:
     ],
 )
 def test_what_is_wrong_is_named_with_the_key_the_value_and_what_is_allowed(text: str, wanted: list[str]) -> None:
-    with pytest.raises(HoldfastError) as caught:
+    with pytest.raises(SteadfedError) as caught:
         parse_grid(text)
     for part in wanted:
         assert part in str(caught.value)
@@ -51,7 +51,7 @@ def test_what_is_wrong_is_named_with_the_key_the_value_and_what_is_allowed(text:
 
 def test_a_file_that_does_not_exist_is_refused_with_the_shipped_names() -> None:
     with pytest.raises(
-        HoldfastError, match=r"cannot read the grid 'quik'.*did you mean 'quick'.*bucketing, paper, quick"
+        SteadfedError, match=r"cannot read the grid 'quik'.*did you mean 'quick'.*bucketing, paper, quick"
     ):
         read_grid("quik")
 

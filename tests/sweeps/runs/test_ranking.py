@@ -5,10 +5,10 @@ import math
 import pytest
 from tests.sweeps.runs.grids import result
 
-from holdfast.sweeps._ranking import DuelVerdict, estimate, on_common_seeds, worst_cases
-from holdfast.sweeps.runs._commentary import commentary
-from holdfast.sweeps.runs._ranking import duels, ranking
-from holdfast.sweeps.runs._results import CellState
+from steadfed.sweeps._ranking import DuelVerdict, estimate, on_common_seeds, worst_cases
+from steadfed.sweeps.runs._commentary import commentary
+from steadfed.sweeps.runs._ranking import duels, ranking
+from steadfed.sweeps.runs._results import CellState
 
 
 def test_the_interval_is_students() -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from tests.sweeps.runs.grids import BASE, Witness
 
-from holdfast.errors import RunError
-from holdfast.sweeps._ray import RayCluster
-from holdfast.sweeps.runs._comparison import Comparison
-from holdfast.sweeps.runs._grid import parse_grid
-from holdfast.sweeps.runs._results import CellState, read_results
+from steadfed.errors import RunError
+from steadfed.sweeps._ray import RayCluster
+from steadfed.sweeps.runs._comparison import Comparison
+from steadfed.sweeps.runs._grid import parse_grid
+from steadfed.sweeps.runs._results import CellState, read_results
 
 pytest.importorskip("ray", reason="Ray is not installed")
 

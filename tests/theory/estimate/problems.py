@@ -7,9 +7,9 @@ import torch
 from tests.models.points import numbers, points, texts
 from torch import Tensor
 
-from holdfast._core.rng import stream
-from holdfast.data._base import Dataset
-from holdfast.models import (
+from steadfed._core.rng import stream
+from steadfed.data._base import Dataset
+from steadfed.models import (
     Architecture,
     ConvolutionalNetwork,
     GatedRecurrent,
@@ -19,8 +19,8 @@ from holdfast.models import (
     Quadratic,
     SoftmaxRegression,
 )
-from holdfast.partitions import Shares
-from holdfast.theory.estimate import Objective
+from steadfed.partitions import Shares
+from steadfed.theory.estimate import Objective
 
 SIZES = np.array([7, 1, 2, 7, 3, 4])
 """Clients of different sizes, two of them of one size; 24 points."""

@@ -6,8 +6,8 @@ import pytest
 import torch
 from tests.theory.estimate.problems import model_row, objective
 
-from holdfast.errors import ParameterError
-from holdfast.theory.estimate import Point, along, curvature, gradient_statistics
+from steadfed.errors import ParameterError
+from steadfed.theory.estimate import Point, along, curvature, gradient_statistics
 
 X = model_row("logistic")
 POINTS = [Point(f"round {number}", scale * X) for number, scale in enumerate((8.0, 0.0, 4.0))]

@@ -11,11 +11,11 @@ from tests.models.points import numbers
 from tests.oracles.gradients import hessian
 from tests.theory.estimate.problems import PROBLEMS, SHARES, buffers_row, model_row, objective
 
-from holdfast._core.rng import stream
-from holdfast.errors import ParameterError
-from holdfast.models import Quadratic
-from holdfast.models._convex import LogisticProblem
-from holdfast.theory.estimate import Objective, Point, along, curvature, exact_constants, relative_gap, segment
+from steadfed._core.rng import stream
+from steadfed.errors import ParameterError
+from steadfed.models import Quadratic
+from steadfed.models._convex import LogisticProblem
+from steadfed.theory.estimate import Objective, Point, along, curvature, exact_constants, relative_gap, segment
 
 pytestmark = pytest.mark.portable
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.theory.estimate.problems import PROBLEMS, SHARES
 
-from holdfast.models import LogisticRegression, SoftmaxRegression
-from holdfast.theory.estimate import exact_constants, exact_smoothness
+from steadfed.models import LogisticRegression, SoftmaxRegression
+from steadfed.theory.estimate import exact_constants, exact_smoothness
 
 pytestmark = pytest.mark.portable
 

@@ -9,13 +9,13 @@ from tests.models.points import numbers
 from tests.oracles.gradients import client_statistics, point_gradients
 from tests.theory.estimate.problems import PROBLEMS, SHARES, SIZES, buffers_row, model_row, objective
 
-from holdfast._core.rng import stream
-from holdfast.errors import ParameterError
-from holdfast.models import Quadratic
-from holdfast.models._convex import LogisticProblem, quadratic_constants
-from holdfast.partitions import Shares
-from holdfast.theory.estimate import Objective, gradient_statistics
-from holdfast.theory.estimate._gradients import Clients, Samples
+from steadfed._core.rng import stream
+from steadfed.errors import ParameterError
+from steadfed.models import Quadratic
+from steadfed.models._convex import LogisticProblem, quadratic_constants
+from steadfed.partitions import Shares
+from steadfed.theory.estimate import Objective, gradient_statistics
+from steadfed.theory.estimate._gradients import Clients, Samples
 
 
 @pytest.mark.parametrize("name", sorted(PROBLEMS))

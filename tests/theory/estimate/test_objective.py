@@ -8,12 +8,12 @@ import torch
 from tests.oracles.gradients import client_statistics, point_gradients
 from tests.theory.estimate.problems import PROBLEMS, SHARES, buffers_row, model_row, objective
 
-from holdfast._core.rng import stream
-from holdfast.data._base import Dataset
-from holdfast.errors import DataError, ParameterError
-from holdfast.models import Quadratic, ResidualNetwork
-from holdfast.partitions import Shares
-from holdfast.theory.estimate import Objective, gradient_statistics
+from steadfed._core.rng import stream
+from steadfed.data._base import Dataset
+from steadfed.errors import DataError, ParameterError
+from steadfed.models import Quadratic, ResidualNetwork
+from steadfed.partitions import Shares
+from steadfed.theory.estimate import Objective, gradient_statistics
 
 NAMES = sorted(PROBLEMS)
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from holdfast._core.rng import stream
-from holdfast.errors import InputError, NoUsableRowError, ShapeError
-from holdfast.theory.estimate import honest_spread
+from steadfed._core.rng import stream
+from steadfed.errors import InputError, NoUsableRowError, ShapeError
+from steadfed.theory.estimate import honest_spread
 
 
 @pytest.mark.parametrize(("num_rows", "dim"), [(2, 1), (5, 3), (40, 200), (300, 7)])

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast.errors import ParameterError
-from holdfast.theory import paper, sharp
+from steadfed.errors import ParameterError
+from steadfed.theory import paper, sharp
 
 STEPS = (1, 2, 3, 5, 20, 100)
 SCENES = [  # H, σ²/b, κ², Υ², L, μ

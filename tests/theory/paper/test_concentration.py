@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast.aggregators._rage.constants import filter_constant
-from holdfast.errors import HoldfastError, ParameterError
-from holdfast.theory import paper
+from steadfed.aggregators._rage.constants import filter_constant
+from steadfed.errors import ParameterError, SteadfedError
+from steadfed.theory import paper
 
 STEPS = (1, 2, 3, 5, 20, 100)
 
@@ -192,5 +192,5 @@ def test_bad_values_are_refused_with_what_is_allowed(name: str, argument: str, v
 
 
 def test_an_unknown_mode_is_refused_with_the_nearest_one() -> None:
-    with pytest.raises(HoldfastError, match="known"):
+    with pytest.raises(SteadfedError, match="known"):
         paper.filter_error(sigma0=1.0, byzantine_fraction=0.1, slack=0.1, cohort_size=10, mode="knwon")

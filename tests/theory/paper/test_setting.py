@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast._core.rng import stream
-from holdfast.errors import ParameterError
-from holdfast.theory import paper
+from steadfed._core.rng import stream
+from steadfed.errors import ParameterError
+from steadfed.theory import paper
 
 LABEL = re.compile(r"Paper: .*(thm:|lem:|claim:|fact:|eq\. |reduced_variance|sec:)", re.DOTALL)
 FUNCTIONS = [name for name in paper.__all__ if inspect.isfunction(getattr(paper, name))]

@@ -21,7 +21,7 @@ def drill(message: Message, context: Context, call_next: ClientAppCallable) -> M
     last = int(context.node_config["num-partitions"]) - 1
     if not behaviour or int(context.node_config["partition-id"]) != last:
         return call_next(message, context)
-    from holdfast.flower.redteam import byzantine
+    from steadfed.flower.redteam import byzantine
 
     return byzantine(behaviour, **json.loads(str(config["parameters"])))(message, context, call_next)
 

@@ -36,7 +36,7 @@ def drill(message: Message, context: Context, call_next: Any) -> Message:
     if not lie:
         reply: Message = call_next(message, context)
         return reply
-    from holdfast.flower.redteam import byzantine
+    from steadfed.flower.redteam import byzantine
 
     return byzantine(lie)(message, context, call_next)
 
@@ -69,7 +69,7 @@ def _received(message: Message) -> dict[str, Any]:
 
 
 def _digits(message: Message, node: int, rounds: int) -> Message:
-    from holdfast.flower.client import local_steps, receive, train_reply
+    from steadfed.flower.client import local_steps, receive, train_reply
 
     from .digits import model, share, twin
 

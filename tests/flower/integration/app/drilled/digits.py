@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from torch import nn
 
-from holdfast.aggregators import Rage
-from holdfast.attacks import FixedMembers, SignFlip
-from holdfast.data import Digits
-from holdfast.flower.client import SeededBatches
-from holdfast.models import SoftmaxRegression
-from holdfast.partitions import DirichletPartition
-from holdfast.simulation import RunConfig
-from holdfast.simulation._config import Evaluation
+from steadfed.aggregators import Rage
+from steadfed.attacks import FixedMembers, SignFlip
+from steadfed.data import Digits
+from steadfed.flower.client import SeededBatches
+from steadfed.models import SoftmaxRegression
+from steadfed.partitions import DirichletPartition
+from steadfed.simulation import RunConfig
+from steadfed.simulation._config import Evaluation
 
 from .numbers import LIAR
 

@@ -12,7 +12,7 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context
 from flwr.serverapp import Grid, ServerApp
 
-from holdfast.flower import RageStrategy
+from steadfed.flower import RageStrategy
 
 from .digits import model, twin
 from .numbers import LOCAL_STEPS, LR, initial

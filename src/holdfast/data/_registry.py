@@ -1,9 +1,0 @@
-"""Every data set by name."""
-
-from __future__ import annotations
-
-from holdfast._core.naming import Registry
-from holdfast.data._base import DataSource
-
-DATASETS = Registry("data set", DataSource)
-"""Every data set by name: `DATASETS.build("heart-disease").load()` reads it."""

@@ -1,6 +1,0 @@
-"""Runs for other people's tools: TensorBoard and MLflow."""
-
-from holdfast.exports._mlflow import to_mlflow
-from holdfast.exports._tensorboard import to_tensorboard
-
-__all__ = ["to_mlflow", "to_tensorboard"]

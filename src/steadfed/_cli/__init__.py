@@ -1,0 +1,26 @@
+"""The command line. Commands import what they need when they run, so that `steadfed --help` does not load torch."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+from steadfed._cli.app import app
+from steadfed.errors import SteadfedError
+
+
+def main() -> None:
+    """Run the command line; an error that steadfed raises on purpose is one line on stderr and exit code 2.
+
+    Letters that the terminal cannot show become question marks. Import paths in a configuration may name modules in the
+    current folder; it comes last, so that it hides nothing.
+    """
+    sys.path.append("")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    try:
+        app()
+    except SteadfedError as error:
+        sys.stderr.write(f"steadfed: {error}\n")
+        sys.exit(2)

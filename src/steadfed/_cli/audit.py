@@ -1,0 +1,132 @@
+"""`steadfed audit`: the log of a run, one line per event; and who is suspicious after all rounds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from steadfed._core.wording import harmless, plural
+from steadfed.errors import ParameterError, nearest
+
+if TYPE_CHECKING:
+    from steadfed.server._history import ClientSummary, Event, RunHistory
+
+_STYLES = {
+    "skipped": "yellow",
+    "assumption violated": "bold red",
+    "malformed": "red",
+    "unusable": "red",
+    "removed": "magenta",
+}
+"""The colour of what happened; others have none."""
+_LONGEST = 40
+"""Letters of the name of a client."""
+
+
+def audit(
+    path: Annotated[
+        Path,
+        typer.Argument(metavar="RUN", help="The folder of a run: of a deployment or simulated, complete or running."),
+    ],
+    client: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Only what happened to this client, by the name or number in the records."),
+    ] = None,
+    table: Annotated[
+        bool,
+        typer.Option("--table", help="Instead of events, one line per client: how suspicious it is after all rounds."),
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="JSON Lines: one object per event, or per client with --table.")
+    ] = False,
+) -> None:
+    """Say what happened to which client in which round, one line per event.
+
+    skipped: the round left the model as it was. assumption violated: the updates contradict what was assumed of the
+    clients. malformed: the reply was no model like the one sent, and the fault says why; it counts as a Byzantine
+    update. unusable: it was a model with NaN, Inf or numbers whose squares overflow. absent: nothing came (error,
+    silent, undelivered). removed: the rule gave the update weight 0, with the score that it had and the rule's
+    reason. unasked: a reply nobody had asked for, which is held against nobody. Rounds are counted from 0.
+
+    With --table, suspicion is the least plausible share of a client's judged replies that were malformed or got weight
+    0: Wilson's lower bound with 95 % confidence, so that one removal in one round is no conviction (0.27; ten of ten
+    give 0.79). The most suspicious come first. Absence does not count.
+
+    Names and details that clients sent are shown with control characters spelled out, long ones cut; --json has all.
+    Exit code 0, or 2 if there is no such run or client.
+    """
+    from steadfed.server._history import open_run
+
+    history = open_run(path)
+    chosen = _chosen_clients(history, client)
+    if table:
+        _show_table(history, chosen, as_json=as_json)
+    else:
+        _show_events(_chosen_events(path, client), as_json=as_json)
+
+
+def _chosen_clients(history: RunHistory, name: str | None) -> list[ClientSummary]:
+    """Return the lines of all clients, or of those with a name; a number and the same as text are two.
+
+    Raises:
+        ParameterError: nobody has it.
+    """
+    clients = history.clients
+    if name is None:
+        return clients
+    found = [line for line in clients if str(line.client) == name]
+    if not found:
+        known = [str(line.client) for line in history.rounds.clients]
+        raise ParameterError(f"no client {name!r} in {str(history.path)!r}{nearest(name, known)}; {_few(known)}")
+    return found
+
+
+def _few(names: list[str], most: int = 10) -> str:
+    listed = ", ".join(repr(name) for name in names[:most])
+    return f"it has {listed}{', …' if len(names) > most else ''}" if names else "it has none yet"
+
+
+def _chosen_events(path: Path, name: str | None) -> Iterator[Event]:
+    from steadfed.server._folder import RunFolder
+    from steadfed.server._history import events_of
+
+    for event in events_of(RunFolder.open(path).records()):
+        if name is None or (event.client is not None and str(event.client) == name):
+            yield event
+
+
+def _show_table(history: RunHistory, clients: list[ClientSummary], *, as_json: bool) -> None:
+    from steadfed.reports._render import terminal
+    from steadfed.reports._sections.clients import suspicion_table
+
+    if as_json:
+        for line in clients:
+            typer.echo(json.dumps(line.as_dict(), allow_nan=False))
+    else:
+        terminal.show(replace(suspicion_table(history, clients), shown=0))
+
+
+def _show_events(events: Iterable[Event], *, as_json: bool) -> None:
+    console, count = Console(), 0
+    for event in events:
+        count += 1
+        if as_json:
+            typer.echo(json.dumps(event.as_dict(), allow_nan=False))
+        else:
+            console.print(_line(event), soft_wrap=True)
+    if not as_json:
+        Console(stderr=True).print(plural(count, "event") if count else "nothing happened", highlight=False)
+
+
+def _line(event: Event) -> Text:
+    """Return an event as a line of plain text with colours."""
+    whom = Text(harmless(event.client, limit=_LONGEST)) if event.client is not None else Text("the round")
+    what = Text(event.what.word, style=_STYLES.get(event.what.word, ""))
+    return Text("  ").join([Text(f"round {event.round}"), whom, what, Text(harmless(event.why, limit=200))])

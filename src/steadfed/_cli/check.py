@@ -1,0 +1,35 @@
+"""`steadfed check`: what a configuration means before it runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from steadfed._cli.folders import default_jobs
+from steadfed._cli.run import Jobs, Settings
+
+
+def check(
+    config: Annotated[Path, typer.Argument(help="A TOML file; `steadfed init` writes one to start from.")],
+    set_: Settings = None,
+    jobs: Jobs = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with code 1 if there is a warning.")] = False,
+) -> None:
+    """Show what a configuration resolves to, the memory it will need, and what it cannot guarantee. Runs nothing.
+
+    Loads the data. Exit code 0, or 2 if the configuration cannot run.
+    """
+    from steadfed.reports._render import terminal
+    from steadfed.reports.panels import Text, Tone, facts_table
+    from steadfed.runs import read_config
+    from steadfed.runs._check import check as look
+
+    chosen = read_config(config, set_ or [])
+    report = look(chosen, jobs=jobs or default_jobs(chosen.device))
+    terminal.show(facts_table("check", str(config), report.facts))
+    for warning in report.warnings:
+        terminal.show(Text(key="warning", title="", paragraphs=(f"warning: {warning}",), tone=Tone.WARNING))
+    if strict and report.warnings:
+        raise typer.Exit(1)

@@ -1,0 +1,338 @@
+"""`steadfed federation`: a SuperLink and SuperNodes of Flower on this machine, in one command."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import islice
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from steadfed._cli.folders import reserve_folder
+from steadfed._cli.progress import Lane, watcher
+from steadfed._cli.show import show
+from steadfed._core.wording import plural
+from steadfed.errors import ParameterError, SteadfedError
+
+if TYPE_CHECKING:
+    from steadfed.deploy import RunStatus, SubmittedRun
+    from steadfed.deploy._deployment import NodeStatus
+    from steadfed.reports.panels import Value
+    from steadfed.server._record import RoundRecord
+
+app = typer.Typer(
+    help="Start, use and stop a Flower federation on this machine: a SuperLink and SuperNodes on loopback. "
+    "Needs the extra `flower` of steadfed.",
+    no_args_is_help=True,
+)
+FOLDER = Path(".steadfed-federation")
+Folder = Annotated[
+    Path, typer.Option("--folder", help="The folder of the federation: state, keys, database, logs. Commands share it.")
+]
+LAST_LINES = 25
+"""How much of its log a failed run shows."""
+
+
+@app.command("up")
+def up(
+    nodes: Annotated[int, typer.Option("--nodes", "-n", min=1, help="How many SuperNodes, numbered from 0.")] = 4,
+    byzantine: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NODE=ATTACK",
+            help="Make a node Byzantine, as a drill: 4=sign-flip, 3=all-nan, 2=stall. An attack that needs only its "
+            "own update, a malformed reply, crash, exit or stall; a wrong name is answered with all. The app must "
+            "look at `attack` in its node config, as examples/flower-federation does; repeatable.",
+        ),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NODE.KEY=VALUE",
+            help="Set a value in the node config of a node: 2.name=Zurich, 0.delay=1.5. Every node has "
+            "partition-id, num-partitions and name (its number); repeatable.",
+        ),
+    ] = None,
+    secure: Annotated[
+        bool,
+        typer.Option(
+            "--secure/--insecure",
+            help="TLS, and only nodes with registered keys are let in; or neither. Keys and certificates are made.",
+        ),
+    ] = True,
+    port: Annotated[
+        int | None, typer.Option(help="Port of the SuperLink; nodes get the next ones. Free ones if left out.")
+    ] = None,
+    host: Annotated[
+        list[str] | None,
+        typer.Option(help="A name or address, besides loopback, that the server certificate is good for; repeatable."),
+    ] = None,
+    days: Annotated[int, typer.Option(help="How long new certificates are valid.")] = 365,
+    timeout: Annotated[float, typer.Option(min=1.0, help="Seconds that a process may take to start.")] = 90.0,
+    folder: Folder = FOLDER,
+) -> None:
+    """Start a SuperLink and SuperNodes on loopback, and return when all nodes are online.
+
+    They run on until `steadfed federation down`. A folder whose federation was taken down is used again, with the same
+    keys, node ids and database. nodes.json in the folder says which node id belongs to which name.
+
+    Exit code 0, or 2 if something could not be started: then nothing is left running.
+    """
+    from steadfed.deploy import LocalDeployment
+
+    configs = _node_configs(byzantine or [], set_ or [])
+    _say(f"Starting a SuperLink and {plural(nodes, 'node')} …")
+    with _interruptible():
+        deployment = LocalDeployment.up(
+            folder,
+            nodes=nodes,
+            secure=secure,
+            node_configs=configs,
+            port=port,
+            hosts=host or [],
+            days=days,
+            timeout=timeout,
+            detached=True,
+        )
+    mode = "TLS and node keys" if secure else "no TLS, no keys: anybody on this machine may join"
+    _say(f"{plural(nodes, 'node')} online at 127.0.0.1:{deployment.superlink.state.port} ({mode}). Next:")
+    where = "" if folder == FOLDER else f" --folder {shlex.quote(str(folder))}"
+    for verb in ("run APP", "status", "down"):
+        _say(f"  steadfed federation {verb}{where}")
+
+
+@app.command("run")
+def run(
+    application: Annotated[Path, typer.Argument(metavar="APP", help="The folder of a Flower app.")],
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Change a setting of the app (tool.flwr.app.config in its pyproject.toml); repeatable.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="The folder of the run, for apps with the setting run-folder; runs/APP-1 (or -2, …) if left out. One "
+            "that holds an unfinished run is continued."
+        ),
+    ] = None,
+    timeout: Annotated[float | None, typer.Option(min=1.0, help="Stop the run after so many seconds.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing but the folder of the run.")] = False,
+    folder: Folder = FOLDER,
+) -> None:
+    """Run a Flower app on the federation and show its rounds as they come.
+
+    An app with the settings run-folder and nodes learns where its run is and who the nodes are; its rounds are shown
+    on stderr, and what came of it at the end. Of other apps the log is shown. Ctrl-C stops the run.
+
+    Exit code 0, or 1 if the run failed, or 2 if it could not start, was stopped by --timeout or the SuperLink stayed
+    away, or 130 if it was stopped by Ctrl-C.
+    """
+    from steadfed.deploy import LocalDeployment
+    from steadfed.deploy._submission import app_config
+
+    deployment = LocalDeployment.attach(folder)
+    known, settings = app_config(application), _settings(set_ or [])
+    if out is not None and "run-folder" not in known:
+        raise ParameterError(
+            f"the app {str(application)!r} has no setting run-folder, so --out {str(out)!r} means nothing to it"
+        )
+    place = _run_folder(application, known, settings, out)
+    if "nodes" in known:
+        settings.setdefault("nodes", str(deployment.folder.roster))
+    with _interruptible(), _removed_if_empty(place):
+        submitted = deployment.submit(application, settings)
+        _say(f"run {submitted.run_id}: {place or application}", quiet=quiet)
+        status = _watch(submitted, place, _rounds({**known, **settings}), timeout, quiet=quiet)
+        _report(submitted, status, place, quiet=quiet)
+
+
+@app.command("status")
+def status(folder: Folder = FOLDER) -> None:
+    """Show which processes run, which nodes are online, and the runs that the SuperLink knows.
+
+    Exit code 0 if the SuperLink runs and every node is online, 1 if not, 2 if there is no federation in the folder.
+    """
+    from steadfed.deploy import LocalDeployment
+    from steadfed.reports._render import terminal
+    from steadfed.reports.panels import Column, Table
+
+    found = LocalDeployment.attach(folder).status()
+    console = Console()
+    mode = "TLS and node keys" if found.secure else "no TLS"
+    link = f"process {found.superlink}" if found.superlink else "does not run"
+    console.print(f"SuperLink: 127.0.0.1:{found.port}, {mode}, {link}", highlight=False)
+    if found.note:
+        console.print(found.note, highlight=False, markup=False)
+    titles = ("node", "name", "state", "process", "node id", "other settings")
+    rows = tuple(_status_row(index, node) for index, node in enumerate(found.nodes))
+    terminal.show(Table(key="nodes", title="", columns=tuple(Column(title=title) for title in titles), rows=rows))
+    for run_id, state in found.runs.items():
+        console.print(f"run {run_id}: {state}", highlight=False)
+    if not found.healthy:
+        raise typer.Exit(1)
+
+
+def _status_row(index: int, node: NodeStatus) -> tuple[Value, ...]:
+    state = "online" if node.online else "starting or cut off" if node.pid else "does not run"
+    usual = {"partition-id", "num-partitions", "name"}
+    others = ", ".join(f"{key}={value}" for key, value in node.config.items() if key not in usual)
+    return index, str(node.client), state, node.pid or None, str(node.node_id) if node.node_id else None, others
+
+
+@app.command("down")
+def down(
+    folder: Folder = FOLDER,
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Delete the folder too: keys, node ids, database and logs are gone.")
+    ] = False,
+) -> None:
+    """Stop everything that was started in the folder, by force if need be; a second time nothing happens.
+
+    Also after a crash of the machine. Runs and the folder are kept, so `steadfed federation up` goes on with them.
+
+    Exit code 0, or 2 if there is no federation in the folder.
+    """
+    from steadfed.deploy import LocalDeployment
+
+    deployment = LocalDeployment.attach(folder)
+    running = sum(service.is_running for service in deployment.services)
+    deployment.down()
+    _say(f"stopped {plural(running, 'process', 'processes')}" if running else "nothing was running")
+    if delete:
+        shutil.rmtree(deployment.folder.path)
+        _say(f"deleted {folder}")
+
+
+def _node_configs(byzantine: list[str], settings: list[str]) -> dict[int, dict[str, Any]]:
+    """Return what the nodes are told besides the usual; an attack that no node can do alone is refused."""
+    configs: dict[int, dict[str, Any]] = {}
+    for text in byzantine:
+        from steadfed.flower.redteam import byzantine as check_attack
+
+        node, _, attack = text.partition("=")
+        if not node.isdecimal() or not attack:
+            raise ParameterError(f"--byzantine takes NODE=ATTACK, such as 4=sign-flip, got {text!r}")
+        if int(node) in configs:
+            raise ParameterError(
+                f"--byzantine names node {node} twice; a node has one attack (the second was {attack!r})"
+            )
+        check_attack(attack)
+        configs[int(node)] = {"attack": attack}
+    for text in settings:
+        node, _, rest = text.partition(".")
+        key, equals, value = rest.partition("=")
+        if not node.isdecimal() or not key or not equals:
+            raise ParameterError(f"--set takes NODE.KEY=VALUE, such as 2.name=Zurich, got {text!r}")
+        configs.setdefault(int(node), {})[key] = _settings([f"{key}={value}"])[key]
+    return configs
+
+
+def _settings(texts: list[str]) -> dict[str, Any]:
+    from steadfed.runs._files import parse_assignment
+
+    return dict(parse_assignment(text) for text in texts)
+
+
+def _run_folder(application: Path, known: dict[str, Any], settings: dict[str, Any], out: Path | None) -> Path | None:
+    """Return where the run will lie, as the app is told; None if it has no such setting."""
+    if "run-folder" not in known:
+        return None
+    if out is None and settings.get("run-folder"):
+        out = Path(settings["run-folder"])
+    place = out if out is not None else reserve_folder(application.resolve().name)
+    settings["run-folder"] = str(place.absolute())
+    return place
+
+
+def _watch(
+    submitted: SubmittedRun, place: Path | None, rounds: int, timeout: float | None, *, quiet: bool
+) -> RunStatus:
+    """Follow a run to its end; stop it if somebody wishes so, or the time is over."""
+
+    def show_new_rounds() -> None:
+        for record in _records(place, lane.done):
+            shown.add_round("", record)
+
+    try:
+        lane = Lane(rounds, len(list(_records(place, 0))))
+        with watcher({"": lane}, quiet=quiet or place is None) as shown:
+            return submitted.wait(timeout, look=show_new_rounds)
+    except (KeyboardInterrupt, SteadfedError):
+        submitted.stop()
+        raise
+
+
+@contextmanager
+def _removed_if_empty(place: Path | None) -> Iterator[None]:
+    """Keep the folder that was made for a run, unless nothing came of it."""
+    try:
+        yield
+    finally:
+        if place is not None:
+            with suppress(OSError):  # it holds something
+                place.rmdir()
+
+
+def _rounds(settings: dict[str, Any]) -> int:
+    """Return how many rounds the settings of any app speak of, to show how far it is."""
+    rounds = settings.get("rounds")
+    return rounds if isinstance(rounds, int) and rounds > 0 else 1
+
+
+def _records(place: Path | None, done: int) -> Iterator[RoundRecord]:
+    """Yield the rounds of a run that are written down, but for those that were done before."""
+    from steadfed.server._folder import RunFolder
+
+    if place is not None and (place / "rounds.jsonl").is_file():
+        yield from islice(RunFolder(place).records(), done, None)
+
+
+def _report(submitted: SubmittedRun, status: RunStatus, place: Path | None, *, quiet: bool) -> None:
+    """Show what came of a run; of one that failed, the end of its log."""
+    if not status.completed:
+        lines = submitted.output().splitlines()[-LAST_LINES:]
+        why = f": {status.details}" if status.details else ""
+        _say("\n".join([*lines, f"run {submitted.run_id} {status.status}{why}; its log is {submitted.log}"]))
+        raise typer.Exit(1)
+    if place is None:
+        _say(submitted.output().strip(), quiet=quiet)
+    elif (place / "config.toml").is_file():
+        if quiet:
+            typer.echo(str(place))
+        else:
+            show([place])
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Treat SIGTERM as Ctrl-C, and end with the exit code that says so."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    except KeyboardInterrupt:
+        _say("stopped")
+        raise typer.Exit(130) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _say(text: str, *, quiet: bool = False) -> None:
+    if not quiet:
+        Console(stderr=True).print(text, highlight=False, markup=False, soft_wrap=True)

@@ -1,0 +1,250 @@
+"""How far runs and sweeps are: a bar in a terminal, lines elsewhere, nothing if nobody wants to know; on stderr."""
+
+from __future__ import annotations
+
+import os
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Self, final
+
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.table import Column
+from rich.text import Text
+
+from steadfed._core.wording import NOTHING, clock, duration, number, percent, plural
+
+if TYPE_CHECKING:
+    from steadfed.server._record import RoundRecord
+
+WIDE = 100
+"""Columns of a terminal from which words are written out."""
+STOPPING = "stopping after this round; once more stops at once, and nothing is lost"
+MOST_LINES = 20
+"""How many lines a run prints about where there is no terminal, unless it takes long."""
+LONGEST_SILENCE = 60.0
+"""After so many seconds a line is printed anyway."""
+
+
+@final
+class Lane:
+    """One run, or one sweep of many cells, as it is seen from outside."""
+
+    def __init__(self, total: int, done: int = 0, *, noun: str = "round") -> None:
+        """Begin where the run begins; `noun` is what is counted."""
+        self.total, self.done, self.noun = total, done, noun
+        self.loss: float | None = None
+        self.accuracy: float | None = None
+        self.verdict = ""
+        self.evaluated = False
+        """Whether the last round looked at the model."""
+        self._began = self._before = time.monotonic()
+        self._pace: float | None = None
+
+    def count(self, done: int, total: int) -> None:
+        """Take note of how many are done, of how many there are to be now."""
+        now, steps = time.monotonic(), max(1, done - self.done)
+        seconds, self._before = (now - self._before) / steps, now
+        self._pace = seconds if self._pace is None else 0.9 * self._pace + 0.1 * seconds
+        self.done, self.total, self.evaluated = done, total, True
+
+    def add_round(self, record: RoundRecord) -> None:
+        """Take note of a round."""
+        self.count(record.round + 1, self.total)
+        loss = record.train_loss if record.train_loss is not None else record.test_loss
+        self.evaluated = loss is not None
+        self.loss = self.loss if loss is None else loss
+        self.accuracy = self.accuracy if record.test_accuracy is None else record.test_accuracy
+        self.verdict = verdict(record)
+
+    def facts(self) -> list[str]:
+        """Return loss, accuracy and what the rule did in the last round."""
+        shown = [f"loss {number(self.loss)}"] if self.loss is not None else []
+        shown += [f"accuracy {percent(self.accuracy)}"] if self.accuracy is not None else []
+        return [*shown, self.verdict] if self.verdict else shown
+
+    def time_left(self) -> float | None:
+        """Return how many seconds the rest will take at the pace of the last rounds."""
+        return None if self._pace is None else self._pace * (self.total - self.done)
+
+    def clock(self) -> str:
+        """Return the time left; after the last round, and before the first, the time passed."""
+        left = self.time_left()
+        if left is None or self.done == self.total:
+            return clock(self._before - self._began if self.done == self.total else time.monotonic() - self._began)
+        return f"{clock(left)} left"
+
+
+def verdict(record: RoundRecord) -> str:
+    """Return whom the rule removed in a round, as far as a line has room for it."""
+    from steadfed.server._history import Tally
+
+    tally = Tally.of(record)
+    if tally.skipped:
+        return "skipped"
+    caught = f" ({tally.byzantine_removed}/{tally.byzantine} Byzantine)" if tally.byzantine else ""
+    return f"removed {tally.removed}{caught}"
+
+
+class Watcher(AbstractContextManager["Watcher"]):
+    """Shows rounds as they come; a context manager."""
+
+    def __init__(self, lanes: Mapping[str, Lane]) -> None:
+        """Watch these runs, by their names."""
+        self.lanes = lanes
+
+    @property
+    def complete(self) -> bool:
+        """Whether every round of every run was seen."""
+        return all(lane.done >= lane.total for lane in self.lanes.values())
+
+    def add_round(self, name: str, record: RoundRecord) -> None:
+        """Show a round."""
+        self.lanes[name].add_round(record)
+        self.show(name)
+
+    def count(self, name: str, done: int, total: int, verdict: str = "") -> None:
+        """Show how many are done."""
+        self.lanes[name].count(done, total)
+        self.lanes[name].verdict = verdict
+        self.show(name)
+
+    @abstractmethod
+    def show(self, name: str) -> None:
+        """Show where a run is after a round."""
+
+    @abstractmethod
+    def note(self, text: str) -> None:
+        """Show what is worth telling."""
+
+    @abstractmethod
+    def announce_stop(self) -> None:
+        """Say that a signal was heard; called by its handler, in the middle of anything."""
+
+
+@final
+class ProgressLines(Watcher):
+    """Prints a line now and then: at most one a second and about twenty in all, and at least one a minute."""
+
+    def __init__(self, lanes: Mapping[str, Lane], console: Console) -> None:
+        """Print to the console."""
+        super().__init__(lanes)
+        self._console = console
+        self._last = {name: (-1.0, lane.done) for name, lane in lanes.items()}
+
+    def show(self, name: str) -> None:
+        """Print a line, if it is time."""
+        lane, (before, round_before) = self.lanes[name], self._last[name]
+        now = time.monotonic()
+        ends = before < 0 or lane.done == lane.total
+        steps = (lane.done - round_before) * MOST_LINES >= lane.total
+        if ends or (lane.evaluated and now - before >= 1.0 and steps) or now - before >= LONGEST_SILENCE:
+            self._last[name] = (now, lane.done)
+            width = len(f"{lane.total:,}")
+            head = (
+                f"{name + '  ' if len(self.lanes) > 1 else ''}{lane.done:>{width},} of {plural(lane.total, lane.noun)}"
+            )
+            left = [f"{duration(lane.time_left() or 0.0)} left"] if lane.done < lane.total else []
+            self._print("  ".join([head, *lane.facts(), *left]))
+
+    def note(self, text: str) -> None:
+        """Print the note."""
+        self._print(f"note: {text}")
+
+    def announce_stop(self) -> None:
+        """Write past all buffers: the signal may have come in the middle of a print."""
+        if not self._console.quiet:
+            os.write(2, f"{STOPPING}\n".encode())
+
+    def __exit__(self, *_: object) -> None:
+        """Leave the lines as they are."""
+
+    def _print(self, text: str) -> None:
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+@final
+class ProgressBars(Watcher):
+    """Draws a bar for every run."""
+
+    def __init__(self, lanes: Mapping[str, Lane], console: Console) -> None:
+        """Draw on the console, which is a terminal."""
+        super().__init__(lanes)
+        wide, several = console.width >= WIDE, len(lanes) > 1
+        learning = all(lane.noun == "round" for lane in lanes.values())
+        cells: list[ProgressColumn] = [
+            *([TextColumn("[bold]{task.description}")] if several else []),
+            BarColumn(bar_width=24 if wide else 8),
+            _Cell(lambda lane: f"{lane.done}/{lane.total}" + ("" if learning else f" {lane.noun}s")),
+            *([_Cell(lambda lane: f"loss {_digits(lane.loss)}")] if learning and (wide or not several) else []),
+            *([_Cell(lambda lane: f"{'accuracy' if wide else 'acc.'} {percent(lane.accuracy)}")] if learning else []),
+            _Cell(lambda lane: lane.verdict if wide else lane.verdict.replace("Byzantine", "Byz."), 28 if wide else 23),
+            _Cell(Lane.clock),
+        ]
+        self._progress = _Drawing(*cells, console=console)
+        self._tasks = {
+            name: self._progress.add_task(name, total=lane.total, completed=lane.done, lane=lane)
+            for name, lane in lanes.items()
+        }
+
+    def __enter__(self) -> Self:
+        """Draw from now on."""
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave the bars as they are."""
+        self._progress.warning = ""
+        self._progress.stop()
+
+    def show(self, name: str) -> None:
+        """Move the bar."""
+        lane = self.lanes[name]
+        self._progress.update(self._tasks[name], completed=lane.done, total=lane.total)
+
+    def note(self, text: str) -> None:
+        """Print the note above the bars."""
+        self._progress.console.print(f"note: {text}", style="yellow", highlight=False, markup=False)
+
+    def announce_stop(self) -> None:
+        """Let the next drawing say so."""
+        self._progress.warning = STOPPING
+
+
+@final
+class _Drawing(Progress):
+    """The bars, and a warning below them; drawn several times a second, so that they hear of signals."""
+
+    warning = ""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """Draw the bars and the warning."""
+        yield from super().get_renderables()
+        if self.warning:
+            yield Text(self.warning, style="yellow")
+
+
+@final
+class _Cell(ProgressColumn):
+    """A part of the line of a run."""
+
+    def __init__(self, content: Callable[[Lane], str], width: int | None = None) -> None:
+        super().__init__(Column(no_wrap=True, min_width=width))
+        self._content = content
+
+    def render(self, task: Task) -> Text:
+        """Return what the run says now."""
+        return Text(self._content(task.fields["lane"]))
+
+
+def _digits(loss: float | None) -> str:
+    """Return a loss with three digits after the point, so that it does not jump about."""
+    return NOTHING if loss is None else f"{loss:.3f}" if abs(loss) < 1e3 else f"{loss:.1e}"
+
+
+def watcher(lanes: Mapping[str, Lane], *, quiet: bool = False) -> Watcher:
+    """Return who shows these runs: bars if stderr is a terminal, lines if not."""
+    console = Console(stderr=True, quiet=quiet)
+    return ProgressBars(lanes, console) if console.is_terminal and not quiet else ProgressLines(lanes, console)

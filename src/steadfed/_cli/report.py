@@ -1,0 +1,91 @@
+"""`steadfed report`: what happened, as a page that one rather looks at than reads; or as pictures and tables."""
+
+from __future__ import annotations
+
+import time
+import webbrowser
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from steadfed._core.wording import harmless
+from steadfed.errors import ParameterError
+from steadfed.reports._report import Format, check_installed, gather, usual_place, write
+
+SILENCE = 10.0
+"""Seconds after which a line says what is being done, where there is no terminal."""
+
+
+def report(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN…",
+            help="The folder of a run, complete or not; of several, such as runs/demo-1; or of a comparison.",
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE|DIR",
+            help="The page, or the folder of pictures or tables; in the folder of the run if left out, in the current "
+            "one if several are given.",
+        ),
+    ] = None,
+    format_: Annotated[
+        Format,
+        typer.Option(
+            "--format", help="html: one page. png, svg: a picture of every plot. csv: all the numbers of each."
+        ),
+    ] = Format.HTML,
+    guarantee: Annotated[
+        bool,
+        typer.Option(
+            "--guarantee/--no-guarantee",
+            help="Whether to say which theorems apply and what they guarantee; it takes some seconds a run to measure.",
+        ),
+    ] = True,
+    open_: Annotated[bool, typer.Option("--open", help="Show the page in a browser.")] = False,
+) -> None:
+    """Write a report of a run, or of several side by side, and print where it is.
+
+    The page is one file that needs no network: did it learn, who was trusted, who was removed and why, how many
+    of them were false positives, what is proved, how to do it again. Empty, interrupted and damaged runs have a report,
+    too; it says what is missing.
+
+    Exit code 0, or 2 if there is no run, or the report cannot be written.
+    """
+    if open_ and format_ is not Format.HTML:
+        raise ParameterError(f"--open shows the page, got --format {format_.value}; leave one of them out")
+    check_installed(format_)
+    place = out if out is not None else usual_place(paths, format_)
+    with _status() as notify:
+        found = gather(paths, guarantee=guarantee, whole=format_ is Format.CSV, notify=notify)
+        written = write(found, format_, place)
+    for path in written:
+        typer.echo(path)
+    if open_:
+        webbrowser.open(written[0].resolve().as_uri())
+
+
+@contextmanager
+def _status() -> Iterator[Callable[[str], None]]:
+    """Yield what says what is being done: in a line that changes in a terminal, in lines now and then elsewhere."""
+    console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+    said = time.monotonic()
+
+    def line(text: str) -> None:
+        nonlocal said
+        if time.monotonic() - said >= SILENCE:
+            said = time.monotonic()
+            console.print(harmless(text))
+
+    if not console.is_terminal:
+        yield line
+        return
+    with console.status("looking at the runs") as status:
+        yield lambda text: status.update(harmless(text))

@@ -1,0 +1,72 @@
+"""Objects of the user's own code, named by import path."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from steadfed.errors import ParameterError, nearest
+
+
+def import_object(path: str, what: str) -> Any:
+    """Return the object at "package.module:attribute"; attributes of attributes are joined with dots.
+
+    Importing runs the module's code, as `import` does; modules are found as Python finds them, and in the
+    current folder.
+
+    >>> import_object("math:floor", "a function")(2.5)
+    2
+    >>> import_object("math:flor", "a function")
+    Traceback (most recent call last):
+        ...
+    steadfed.errors.ParameterError: cannot import a function 'math:flor': math has no 'flor', did you mean 'floor'?
+
+    Args:
+        path: where the object is.
+        what: what it should be, with its article; said in messages.
+
+    Raises:
+        ParameterError: the path is no path, the module is missing or fails to load, or it lacks the attribute.
+    """
+    module_name, colon, attribute = path.partition(":")
+    if not colon or not all(part.isidentifier() for part in [*module_name.split("."), *attribute.split(".")]):
+        raise ParameterError(f"the import path of {what} is written 'package.module:attribute', got {path!r}")
+    failure = f"cannot import {what} {path!r}"
+    value, owner = _module(module_name, failure), module_name
+    for part in attribute.split("."):
+        try:
+            value, owner = getattr(value, part), f"{owner}.{part}"
+        except AttributeError:
+            raise ParameterError(f"{failure}: {owner} has no {part!r}{nearest(part, dir(value))}") from None
+    return value
+
+
+def _module(name: str, failure: str) -> Any:
+    """Import a module; whatever its code raises is told in one line and kept as the cause."""
+    try:
+        with _current_folder():
+            return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        hint = "" if error.name and name.startswith(error.name) else f" (imported by {name})"
+        raise ParameterError(
+            f"{failure}: there is no module {error.name!r}{hint}; is it installed, or its folder in PYTHONPATH?"
+        ) from error
+    except Exception as error:
+        raise ParameterError(f"{failure}: importing {name} failed with {type(error).__name__}: {error}") from error
+
+
+@contextmanager
+def _current_folder() -> Iterator[None]:
+    """Let modules be found in the current folder too, as they are by `python -m`."""
+    folder = str(Path.cwd())
+    known = folder in sys.path or "" in sys.path
+    sys.path.extend([] if known else [folder])
+    try:
+        yield
+    finally:
+        if not known and folder in sys.path:
+            sys.path.remove(folder)

@@ -1,0 +1,91 @@
+"""Value objects: small, frozen, keyword-only, validated; the object IS its configuration."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from steadfed.errors import ParameterError, nearest
+
+
+def whole_number(value: Any) -> Any:
+    """Return any kind of integer (numpy's among them) as an int; booleans and everything else are refused."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise ValueError("input should be a whole number")
+    return operator.index(value)
+
+
+def real_number(value: Any) -> Any:
+    """Return any kind of real number (numpy's among them) as a float; booleans, strings and others are refused."""
+    if isinstance(value, (bool, str, bytes)) or not hasattr(value, "__float__"):
+        raise ValueError("input should be a real number")
+    return float(value)
+
+
+def dotted_table(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return a nested table as a flat one, with dotted names.
+
+    >>> dotted_table({"lr": 0.1, "rule": {"name": "krum"}})
+    {'lr': 0.1, 'rule.name': 'krum'}
+    """
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        flat |= dotted_table(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return flat
+
+
+class ValueObject(BaseModel):
+    """Base of everything that is configured: compared by value, shown as the code that builds it.
+
+    Unknown keys are refused with the nearest known one, wrong values with the value and what is allowed.
+    """
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        frozen=True, extra="forbid", strict=False, allow_inf_nan=False, use_attribute_docstrings=True
+    )
+
+    def __init__(self, **parameters: Any) -> None:
+        """Validate the parameters; a `ParameterError` names every one that is wrong."""
+        try:
+            super().__init__(**parameters)
+        except ValidationError as error:
+            raise ParameterError(self._explain(error)) from None
+
+    def __repr_args__(self) -> Any:
+        """Show only what differs from the defaults, so that the repr is the code a person would write."""
+        fields = type(self).model_fields
+        return [(name, value) for name, value in super().__repr_args__() if fields[str(name)].default != value]
+
+    def __str__(self) -> str:
+        """Return the code that builds the object."""
+        return repr(self)
+
+    @classmethod
+    def _explain(cls, error: ValidationError) -> str:
+        """Return every problem once: a value that fits none of several kinds is told what each of them wants."""
+        wanted: dict[str, list[str]] = {}
+        got: dict[str, str] = {}
+        problems = []
+        for detail in error.errors():
+            key = ".".join(str(part) for part in detail["loc"] if _is_name(part))
+            text = detail["msg"].removeprefix("Value error, ")
+            if detail["type"] == "extra_forbidden":
+                known = sorted(cls.model_fields)
+                problems.append(f"no parameter {key!r}{nearest(key, known)}; known: {', '.join(known) or 'none'}")
+            elif key:
+                inside = isinstance(detail.get("ctx", {}).get("error"), ParameterError)  # has shown its value already
+                wanted.setdefault(key, []).append(text if inside else f"{text[:1].lower()}{text[1:]}")
+                got.setdefault(key, "" if inside else f", got {detail['input']!r}")
+            else:
+                problems.append(text)
+        for key, texts in wanted.items():
+            problems.append(f"{key}: {' or '.join(dict.fromkeys(texts))}{got[key]}")
+        return f"{cls.__name__}: " + "; ".join(problems)
+
+
+def _is_name(part: object) -> bool:
+    """Tell a field or an index from what pydantic calls one of several kinds, such as literal['full']."""
+    return isinstance(part, int) or str(part).isidentifier()

@@ -1,0 +1,228 @@
+"""What every aggregator is: a pure map from the K x d matrix of updates to an `Aggregation`."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from fractions import Fraction
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import BeforeValidator, Field, model_validator
+from torch import Tensor
+
+from steadfed._core.values import ValueObject, real_number, whole_number
+from steadfed._linalg.columns import Columns, Vector
+from steadfed._linalg.gram import Gram
+from steadfed._linalg.sources import as_columns
+from steadfed._linalg.threads import one_blas_thread
+from steadfed.aggregators._evidence import Aggregation, Stop
+from steadfed.aggregators._view import Need, ServerView
+from steadfed.errors import CohortTooSmallError
+
+Updates = Tensor | NDArray[np.floating] | Sequence[Tensor] | Sequence[NDArray[np.floating]] | Columns
+"""What may be aggregated: one row per client. Also a numpy memmap, and `ShardedColumns` over several processes."""
+
+ONE_BOUND = "0 <= byzantine_fraction < 0.5, or num_byzantine >= 0"
+
+
+class Claim(Enum):
+    """What a rule may keep under changes of its input; the value is a phrase for people."""
+
+    PERMUTATION = "reordering clients only reorders the verdicts"
+    TRANSLATION = "a common shift of all rows shifts the update"
+    SCALING = "a common positive factor scales the update"
+    ROTATION = "a rotation of all rows rotates the update"
+    HULL = "in every coordinate the update lies within the usable rows"
+    IDEMPOTENCE = "equal rows give that row"
+    LINEARITY = "the update is the weighted sum of the rows"
+
+
+class Aggregator(ValueObject, ABC):
+    """A robust rule. Final subclasses are configured by their fields and called with the updates.
+
+    Pure and deterministic: the same matrix gives the same result, the input is neither changed nor aliased, and
+    nothing is remembered. A bad row (NaN, Inf, or so large that its square overflows) is removed and reported; it
+    never raises and never reaches the update.
+    """
+
+    citation: ClassVar[str]
+    """Where the rule is defined."""
+    needs: ClassVar[frozenset[Need]] = frozenset()
+    """What the rule cannot do without besides the rows."""
+
+    @torch.no_grad()
+    def __call__(self, updates: Updates, view: ServerView | None = None) -> Aggregation:
+        """Aggregate the rows of `updates`, float32 or float64, into one update with the evidence for it.
+
+        Args:
+            updates: one row per client.
+            view: what the server knows besides, for rules that need it or remember something.
+
+        Raises:
+            ShapeError: not a K x d matrix with K >= 1 and d >= 1, or rows of different length.
+            DtypeError: neither float32 nor float64.
+            CohortTooSmallError: fewer rows than the rule needs.
+            NoUsableRowError: no row is finite with a finite squared norm.
+            MissingKnowledgeError: the rule needs something that the view does not hold.
+            TooManySubsetsError: the rule searches subsets, and these rows have too many.
+        """
+        columns = as_columns(updates)
+        view = view or ServerView()
+        assumed = self.assumed_of(columns.num_rows, view.cohort_size)
+        self._check_rows(columns.num_rows, assumed)
+        with one_blas_thread():
+            return self.aggregate(columns, assumed, view)
+
+    @abstractmethod
+    def assumed_byzantine(self, cohort_size: int) -> int:
+        """Return how many of `cohort_size` rows the rule assumes to be Byzantine."""
+
+    def assumed_of(self, num_rows: int, cohort_size: int | None) -> int:
+        """Return how many of the rows that arrived are assumed Byzantine, if so many clients were asked for one.
+
+        A bound that was given as a fraction is about those who were asked: all the Byzantine ones may have answered.
+        """
+        *_, innermost = self.chain()
+        told = isinstance(innermost, LooselyBoundedAggregator) and innermost.byzantine_fraction is not None
+        return self.assumed_byzantine(max(num_rows, cohort_size or 0) if told else num_rows)
+
+    @abstractmethod
+    def smallest_cohort(self, num_byzantine: int) -> int:
+        """Return how many rows the rule needs to stand `num_byzantine` Byzantine ones."""
+
+    @abstractmethod
+    def aggregate(self, columns: Columns, num_byzantine: int, view: ServerView) -> Aggregation:
+        """Aggregate a source of columns of which `num_byzantine` rows are assumed Byzantine.
+
+        Called by `__call__` after the checks, and by a wrapper, which knows better how many of the rows it hands over
+        may be bad.
+        """
+
+    def breaks(self) -> frozenset[Claim]:
+        """Return what most rules keep and this one, by its definition and with these parameters, does not."""
+        return frozenset()
+
+    def claims(self) -> frozenset[Claim]:
+        """Return what the rule keeps, and every rule inside it."""
+        return frozenset(Claim).difference(*(rule.breaks() for rule in self.chain()))
+
+    def all_needs(self) -> frozenset[Need]:
+        """Return what the rule, or a rule inside it, cannot do without."""
+        return frozenset().union(*(rule.needs for rule in self.chain()))
+
+    def chain(self) -> Iterator[Aggregator]:
+        """Yield the rule and the rules inside it, outermost first."""
+        yield self
+        for name in type(self).model_fields:
+            inner = getattr(self, name)
+            if isinstance(inner, Aggregator):
+                yield from inner.chain()
+
+    def check_cohort(self, cohort_size: int) -> None:
+        """Raise `CohortTooSmallError` if the rule needs more than `cohort_size` rows."""
+        self._check_rows(cohort_size, self.assumed_byzantine(cohort_size))
+
+    def _check_rows(self, num_rows: int, assumed: int) -> None:
+        needed = self.smallest_cohort(assumed)
+        if num_rows < needed:
+            raise CohortTooSmallError(
+                f"{self!r} assumes {assumed} Byzantine of {num_rows} rows, and needs at least {needed} rows for "
+                f"that; aggregate more rows or assume fewer Byzantine clients"
+            )
+
+
+class LooselyBoundedAggregator(Aggregator, ABC):
+    """A rule that may be told the assumed bound, as a fraction of the rows received or as a number, not both."""
+
+    byzantine_fraction: Annotated[float, Field(ge=0.0, lt=0.5), BeforeValidator(real_number)] | None = None
+    """ε, the assumed share of Byzantine rows; f = ⌈ε K⌉."""
+    num_byzantine: Annotated[int, Field(ge=0), BeforeValidator(whole_number)] | None = None
+    """f, the assumed number of Byzantine rows."""
+
+    @abstractmethod
+    def default_byzantine(self, cohort_size: int) -> int:
+        """Return how many Byzantine rows are assumed when nothing was said."""
+
+    @model_validator(mode="after")
+    def _at_most_one_bound(self) -> LooselyBoundedAggregator:
+        if self.byzantine_fraction is not None and self.num_byzantine is not None:
+            raise ValueError(f"give one of byzantine_fraction and num_byzantine, got both: {ONE_BOUND}")
+        return self
+
+    def assumed_byzantine(self, cohort_size: int) -> int:
+        """Return f = ⌈ε K⌉, with ε read as the simple fraction that was meant.
+
+        ⌈0.1 · 30⌉ is 3 and ⌈(5/12) · 12⌉ is 5, although in binary both products lie a little above. What was meant is
+        the nearest fraction with a denominator of at most a million.
+        """
+        if self.num_byzantine is not None:
+            return self.num_byzantine
+        if self.byzantine_fraction is not None:
+            return math.ceil(Fraction(self.byzantine_fraction).limit_denominator(10**6) * cohort_size)
+        return self.default_byzantine(cohort_size)
+
+    def smallest_cohort(self, num_byzantine: int) -> int:
+        """Return 2f + 1, an honest majority, for rules that need no more."""
+        return 2 * num_byzantine + 1
+
+
+class MinorityAggregator(LooselyBoundedAggregator, ABC):
+    """A rule that stands any minority: told nothing, it assumes that fewer than half of the rows are Byzantine."""
+
+    def default_byzantine(self, cohort_size: int) -> int:
+        """Return the largest number below half of the rows."""
+        return (cohort_size - 1) // 2
+
+
+class BoundedAggregator(LooselyBoundedAggregator, ABC):
+    """A rule that must be told the bound: exactly one of `byzantine_fraction` and `num_byzantine`."""
+
+    @model_validator(mode="after")
+    def _a_bound(self) -> BoundedAggregator:
+        if self.byzantine_fraction is None and self.num_byzantine is None:
+            raise ValueError(f"give exactly one of byzantine_fraction and num_byzantine, got neither: {ONE_BOUND}")
+        return self
+
+    def default_byzantine(self, cohort_size: int) -> int:
+        """Return 0; never used, as a bound was given."""
+        del cohort_size
+        return 0
+
+
+def usable_bound(num_byzantine: int, usable: NDArray[np.bool_]) -> int:
+    """Return how many Byzantine rows may be left among the usable ones: every unusable row counts as one of them."""
+    return max(0, num_byzantine - int((~usable).sum()))
+
+
+def scatter_usable(values: Vector, usable: NDArray[np.bool_], elsewhere: float) -> Tensor:
+    """Return values of the usable rows in their places among all K rows."""
+    everywhere = np.full(len(usable), elsewhere)
+    everywhere[usable] = values
+    return torch.from_numpy(everywhere)
+
+
+def aggregation_of(
+    columns: Columns, gram: Gram, weights: Vector, *, scores: Vector, stop: Stop, num_byzantine: int, **evidence: Any
+) -> Aggregation:
+    """Return the aggregation of a rule that gave weights and scores to the usable rows of a Gram matrix."""
+    share = columns.agree(scatter_usable(weights, gram.usable, 0.0).numpy())
+    return Aggregation(
+        update=columns.combine(share),
+        weights=torch.from_numpy(share),
+        kept=torch.from_numpy(share > 0.0),
+        usable=torch.from_numpy(gram.usable),
+        scores=scatter_usable(scores, gram.usable, np.inf),
+        stop=stop_or_too_many(stop, num_byzantine, gram.usable),
+        num_byzantine=num_byzantine,
+        **evidence,
+    )
+
+
+def stop_or_too_many(stop: Stop, num_byzantine: int, usable: NDArray[np.bool_]) -> Stop:
+    """Return `stop`, unless more rows were unusable than are assumed Byzantine."""
+    return Stop.TOO_MANY_UNUSABLE if int((~usable).sum()) > num_byzantine else stop

@@ -1,0 +1,54 @@
+"""The plain average: not robust, the yardstick of everything else."""
+
+from __future__ import annotations
+
+from typing import ClassVar, final
+
+import numpy as np
+import torch
+
+from steadfed._linalg.columns import Columns
+from steadfed._linalg.gram import squared_norms, usable_rows
+from steadfed.aggregators._base import LooselyBoundedAggregator, stop_or_too_many
+from steadfed.aggregators._evidence import Aggregation, Stop
+from steadfed.aggregators._registry import RULES
+from steadfed.aggregators._view import ServerView
+
+
+@RULES.register("mean")
+@final
+class Mean(LooselyBoundedAggregator):
+    """The average of the usable rows (McMahan et al. 2017, FederatedAveraging with uniform weights).
+
+    One Byzantine row can move it anywhere; it assumes there is none unless told a bound, which then only says how many
+    rows may be unusable.
+
+    >>> import torch
+    >>> Mean()(torch.tensor([[1.0], [2.0], [6.0]])).update
+    tensor([3.])
+    """
+
+    citation: ClassVar[str] = "McMahan et al. 2017, FederatedAveraging"
+
+    def default_byzantine(self, cohort_size: int) -> int:
+        """Return 0."""
+        return 0
+
+    def smallest_cohort(self, num_byzantine: int) -> int:
+        """Return 1."""
+        return 1
+
+    def aggregate(self, columns: Columns, num_byzantine: int, view: ServerView) -> Aggregation:
+        """Average the usable rows; the score of a row is its squared norm."""
+        norms = squared_norms(columns)
+        usable = usable_rows(columns, norms)
+        weights = usable / usable.sum()
+        return Aggregation(
+            update=columns.combine(weights),
+            weights=torch.from_numpy(weights),
+            kept=torch.from_numpy(usable),
+            usable=torch.from_numpy(usable),
+            scores=torch.from_numpy(np.where(usable, norms, np.inf)),
+            stop=stop_or_too_many(Stop.COMBINED, num_byzantine, usable),
+            num_byzantine=num_byzantine,
+        )

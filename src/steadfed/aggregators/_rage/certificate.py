@@ -1,0 +1,229 @@
+r"""The certificate: what is proved about one update, from what the filter saw.
+
+The assumption is that some n − f of the n usable rows (the set S) have a covariance with λ_max ≤ σ₀². The rest (B) may
+be anything. Let D be the weight the filter took in all and D_S the part of it taken from S, which nobody knows. Then
+
+    ‖update − mean(S)‖ ≤ √( λ (f − D + D_S) / (n − f − D_S) ) + σ₀ √( D_S / (n − f − D_S) )            (1)
+
+with λ the measured spread of the kept rows. The first term is how far the Byzantine weight that is left can pull the
+mean without showing in λ; the second is how far the mean of S moves when D_S of its weight is gone. The bound grows
+with D_S, so an upper bound U ≥ D_S suffices. Each step took weight in proportion to c_i τ_i, hence
+
+    U ← U + min(1, ((n − f) σ₀² + excess) / scatter + (f − D + U) / mass) · removed                     (2)
+
+follows the filter step by step (the last fraction is absent for Algorithm 2, whose columns of W are best responses).
+The proofs are in docs/theory/filter.md. Nothing here assumes that the filter's threshold was right: (1) and (2) hold
+for any weights, so a wrong σ₀ given to the filter cannot make the certificate wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from steadfed._linalg.sources import as_columns
+from steadfed.aggregators._rage.constants import filter_constant, resilience
+from steadfed.aggregators._rage.filtering import Step
+from steadfed.errors import ParameterError, ShapeError
+
+ROUNDING = 1e-6
+"""Slack in comparisons of weights."""
+LARGEST_SIGMA0 = 1e140
+SLACK = 1e-5
+"""Relative slack in comparisons of measured spreads with an assumed one; float32 rows are known to about 1e-6."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Certificate:
+    """What is proved about one update under the assumption, and whether the data contradict the assumption."""
+
+    mode: str
+    num_rows: int
+    """n, the usable rows."""
+    num_byzantine: int
+    """f, the rows among them that may be Byzantine."""
+    sigma0: float
+    """The σ₀ given to the filter, or the estimate √spread; the default of every method."""
+    spread: float
+    """λ_max of the covariance of the kept rows (weighted as in the update): the largest variance that remains."""
+    removed: float
+    """D, the weight taken in all, out of n."""
+    steps: tuple[Step, ...]
+    """The filter steps that led to the update."""
+    probe: tuple[Step, ...]
+    """The longest run of steps made on these rows, on which contradictions to the assumption are looked for."""
+    probe_scatter: float
+    """The scatter left at the end of the probe."""
+    coefficients: Float[Tensor, " K"]
+    """The direction of the largest remaining spread, as Σ_i coefficients_i · row_i; empty if read from evidence."""
+    too_many_unusable: bool
+    """Whether more rows were unusable than Byzantine ones were assumed: the assumption is then false for every σ₀."""
+    threshold_met: bool
+    """Whether the filter reached its threshold, on which the bound known before any data rests."""
+    proved: bool = True
+    """False when the Gram matrix was sketched: the statements then hold up to the error of the sketch."""
+
+    def error_bound(self, sigma0: float | None = None) -> float:
+        """Return the proved bound on ‖update − mean of the assumed honest rows‖ if their spread is `sigma0`.
+
+        Infinite when nothing can be said: the assumption contradicts the data, or so much weight was taken that all of
+        it could have been honest.
+        """
+        sigma = self._sigma(sigma0)
+        if not self.is_consistent(sigma):
+            return math.inf
+        lost = self._honest_weight_lost(sigma)
+        bad = max(0.0, self.num_byzantine - self.removed + lost)
+        honest = self.num_rows - self.num_byzantine - lost
+        if honest <= 0.0:
+            return math.inf
+        bound = math.sqrt(self.spread * bad / honest) + sigma * math.sqrt(lost / honest)
+        if self.mode == "exact" and sigma <= self.sigma0:
+            return min(bound, self.worst_case())
+        return bound
+
+    def worst_case(self) -> float:
+        """Return C · σ₀ √ε for the σ₀ given to the filter: the bound known before any data, if the honest spread is σ₀.
+
+        Infinite for `auto`, and when the filter did not reach its threshold.
+        """
+        epsilon = self.num_byzantine / self.num_rows
+        if self.mode == "auto" or not self.threshold_met:
+            return math.inf
+        return filter_constant(self.mode, epsilon) * self.sigma0 * math.sqrt(epsilon)
+
+    def is_consistent(self, sigma0: float | None = None) -> bool:
+        """Tell whether "at most f Byzantine rows, honest spread at most `sigma0`" is consistent with the data.
+
+        It is not when more weight than f must have been taken from Byzantine rows, or when no Byzantine weight can be
+        left and the spread is still larger than assumed. A contradiction is a proof; consistency is not.
+        """
+        sigma = self._sigma(sigma0)
+        if self.too_many_unusable:
+            return False
+        scatters = [step.scatter - step.excess for step in self.probe] + [self.probe_scatter]
+        lost = 0.0
+        allowed = (self.num_rows - self.num_byzantine) * sigma**2 * (1.0 + SLACK)
+        for scatter, (taken, lost) in zip(scatters, self._follow(self.probe, sigma), strict=True):
+            left = self.num_byzantine - taken + lost
+            # Even a millionth of Byzantine weight can carry any scatter, so here only true zero counts as none.
+            if left < -ROUNDING or (left <= 1e-15 * self.num_rows and scatter > allowed):
+                return False
+        # Algorithm 2 drops a row once it has lost half its weight: at most f rows of B and 2 U of S.
+        dropped = sum(step.dropped for step in self.probe)
+        return dropped <= self.num_byzantine + 2.0 * lost + ROUNDING
+
+    def smallest_sigma0(self) -> float:
+        """Return the smallest σ₀ that the data do not contradict, to a relative precision of 1e-9; infinite if none."""
+        if self.too_many_unusable:
+            return math.inf
+        high = math.sqrt(max([self.probe_scatter, *(step.scatter for step in self.probe)]))
+        low = 0.0
+        if self.is_consistent(0.0):
+            return 0.0
+        while high - low > 1e-9 * high:
+            middle = (low + high) / 2.0
+            low, high = (low, middle) if self.is_consistent(middle) else (middle, high)
+        return high
+
+    def direction(self, updates: Any) -> Float[Tensor, " d"]:
+        """Return the unit direction of the largest remaining spread, given the rows again; zero if there is none."""
+        columns = as_columns(updates)
+        if columns.num_rows != len(self.coefficients):
+            raise ShapeError(f"the certificate is about {len(self.coefficients)} rows, got {columns.num_rows}")
+        vector = columns.combine(self.coefficients.numpy())
+        norm = float(np.sqrt(columns.total(np.array([float(vector.double().square().sum())]))[0]))
+        return vector / norm if norm > 0 else vector
+
+    def evidence(self) -> dict[str, Any]:
+        """Return the statements as plain numbers, ready for JSON."""
+        bound, worst, smallest = self.error_bound(), self.worst_case(), self.smallest_sigma0()
+        return {
+            "mode": self.mode,
+            "num_rows": self.num_rows,
+            "num_byzantine": self.num_byzantine,
+            "sigma0": self.sigma0,
+            "smallest_sigma0": smallest if math.isfinite(smallest) else None,
+            "error_bound": bound if math.isfinite(bound) else None,
+            "worst_case": worst if math.isfinite(worst) else None,
+            "consistent": self.is_consistent(),
+            "spread": self.spread,
+            "weight_removed": self.removed,
+            "proved": self.proved,
+            "too_many_unusable": self.too_many_unusable,
+            "threshold_met": self.threshold_met,
+            "steps": [astuple(step) for step in self.steps],
+            "probe": [astuple(step) for step in self.probe],
+            "probe_scatter": self.probe_scatter,
+        }
+
+    @classmethod
+    def from_evidence(cls, evidence: Mapping[str, Any]) -> Certificate:
+        """Return the certificate that evidence is about, so that it can be asked about any σ₀ long after the round.
+
+        Only `direction` is lost.
+
+        Raises:
+            ParameterError: something is missing or is not what `evidence` writes.
+        """
+        try:
+            return cls(
+                mode=str(evidence["mode"]),
+                num_rows=int(evidence["num_rows"]),
+                num_byzantine=int(evidence["num_byzantine"]),
+                sigma0=float(evidence["sigma0"]),
+                spread=float(evidence["spread"]),
+                removed=float(evidence["weight_removed"]),
+                steps=tuple(Step(*step) for step in evidence["steps"]),
+                probe=tuple(Step(*step) for step in evidence["probe"]),
+                probe_scatter=float(evidence["probe_scatter"]),
+                coefficients=torch.empty(0, dtype=torch.float64),
+                too_many_unusable=bool(evidence["too_many_unusable"]),
+                threshold_met=bool(evidence["threshold_met"]),
+                proved=bool(evidence["proved"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise ParameterError(
+                f"not the evidence of a certificate: {type(error).__name__} {error}; expected what `evidence()` returns"
+            ) from None
+
+    def _sigma(self, sigma0: float | None) -> float:
+        if sigma0 is None:
+            return self.sigma0
+        try:
+            sigma = float(sigma0)
+        except (TypeError, ValueError):
+            sigma = math.nan
+        if not 0.0 <= sigma < LARGEST_SIGMA0:
+            raise ParameterError(f"sigma0 must be a number from 0 to {LARGEST_SIGMA0:g}, got {sigma0!r}")
+        return sigma
+
+    def _honest_weight_lost(self, sigma: float) -> float:
+        """Return U, an upper bound of the weight that the rows of S have lost."""
+        _, lost = self._follow(self.steps, sigma)[-1]
+        # Algorithm 2 drops a row once it has lost half its weight, so at most 2 U rows of S are gone.
+        return min(self.removed, 2.0 * lost if self.mode == "exact" else lost)
+
+    def _follow(self, steps: tuple[Step, ...], sigma: float) -> list[tuple[float, float]]:
+        """Return (D, U) before every step and after the last one: recursion (2)."""
+        n, f = self.num_rows, self.num_byzantine
+        promised = (n - f) * sigma**2
+        taken = lost = 0.0
+        trail = [(taken, lost)]
+        for step in steps:
+            if self.mode == "exact":
+                responds = n - f - 2.0 * lost >= resilience(f / n) * n - ROUNDING  # the mean of S ∩ A is a column of W
+                pull = 0.0 if responds else 1.0
+            else:
+                pull = max(0.0, f - taken + lost) / step.mass
+            share = (promised + step.excess) / step.scatter + pull if step.scatter > 0.0 else 1.0
+            taken, lost = taken + step.removed, lost + min(1.0, share) * step.removed
+            trail.append((taken, min(lost, taken)))
+        return trail

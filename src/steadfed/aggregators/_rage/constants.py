@@ -1,0 +1,102 @@
+r"""The proved constants of the filter: error ≤ C · σ₀ √ε for every admissible adversary.
+
+ε = f / n is the assumed share of Byzantine rows, α = 1 − ε. Derivations: docs/theory/filter.md.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+
+from steadfed._linalg.spectrum import BOUND_SLACK, DENSE_UP_TO
+from steadfed.errors import find
+
+EXACT_LIMIT = 1.0 - (math.sqrt(57.0) - 5.0) / 4.0
+"""ε up to which the proof for Algorithm 2 holds (0.3625): beyond it t ≤ 1/2. The paper states 1/4."""
+
+REUSE = 0.5
+"""Without a threshold that is known to be right, mode "auto" steps only along directions with at least this share of
+λ_max; otherwise it could spend its steps on directions in which only honest rows spread."""
+KAPPA = 3.0
+"""κ of mode "auto" unless it is set."""
+
+
+def theta(epsilon: float) -> float:
+    """Return θ(ε) = (1 − ε) / (1/2 − ε), the threshold factor of mode "known".
+
+    It is the smallest for which every step is proved to take no more weight from honest rows than from bad ones: the
+    honest share of a step is at most α / θ + ε = 1/2.
+    """
+    return (1.0 - epsilon) / (0.5 - epsilon)
+
+
+def resilience(epsilon: float) -> float:
+    """Return t = α (2 + α) / (4 − α): Algorithm 2 keeps at least t·n of the honest rows; its cap is 1 / (t·n)."""
+    alpha = 1.0 - epsilon
+    return alpha * (2.0 + alpha) / (4.0 - alpha)
+
+
+@lru_cache(maxsize=1024)
+def known_constant(epsilon: float, factor: float | None = None) -> float:
+    r"""Return C such that the weighted-mean filter with threshold factor · n σ₀² errs by at most C σ₀ √ε.
+
+    With x = (weight taken from Byzantine rows) / n and r the largest ratio of honest to Byzantine weight taken,
+
+        C √ε = max_{0 ≤ x ≤ ε}  √( θ (ε − x) / ((1 − x − r x)(α − r x)) ) + √( r x / (α − r x) ) .
+    """
+    if epsilon == 0.0:
+        return 0.0
+    alpha, factor = 1.0 - epsilon, factor or theta(epsilon)
+    share = alpha / factor + epsilon
+    ratio = share / (1.0 - share)
+    x = np.linspace(0.0, epsilon, 20_001)
+    left = alpha - ratio * x
+    if left.min() <= 0.0:
+        return math.inf
+    kept = np.sqrt(factor * (epsilon - x) / ((1.0 - x - ratio * x) * left))
+    lost = np.sqrt(ratio * x / left)
+    return float((kept + lost).max() / math.sqrt(epsilon))
+
+
+def exact_constant(epsilon: float) -> float:
+    r"""Return C_a = √8 / ((1 − s₂) √((t + ε) t)) + √(2 / (3 − ε)), s₂ = √(1/t − 1), for Algorithm 2."""
+    t = resilience(epsilon)
+    if t <= 0.5:
+        return math.inf
+    second = math.sqrt(1.0 / t - 1.0)
+    return math.sqrt(8.0) / ((1.0 - second) * math.sqrt((t + epsilon) * t)) + math.sqrt(2.0 / (3.0 - epsilon))
+
+
+def auto_constant(epsilon: float, *, kappa: float = KAPPA, num_rows: int = DENSE_UP_TO) -> float:
+    r"""Return C such that mode "auto" errs by at most C σ₀ √ε: Theorem 2 of docs/theory/filter.md.
+
+    C = max(C₁, C₂), C₁ = √((2κ/(1 − 2ε) + 1)/(1 − 2ε)), C₂ = C_known + 2 √(1 − ε)/(1 − 2ε). Above 128 rows κ is divided
+    by 0.495/1.01 in C₁ and C₂ by √0.495; the bound then rests on Ritz values being within 1 % (section 5.2 there).
+
+    >>> round(auto_constant(0.25), 2), round(auto_constant(0.25, num_rows=1000), 2)
+    (6.16, 8.75)
+    """
+    if epsilon >= 0.5:
+        return math.inf
+    left, exact = 1.0 - 2.0 * epsilon, num_rows <= DENSE_UP_TO
+    reuse = 1.0 if exact else REUSE / (1.0 + BOUND_SLACK)
+    kappa = kappa if exact else (1.0 + BOUND_SLACK) * kappa / reuse
+    before = math.sqrt((2.0 * kappa / left + 1.0) / left)
+    after = (known_constant(epsilon) + 2.0 * math.sqrt(1.0 - epsilon) / left) / math.sqrt(reuse)
+    return max(before, after)
+
+
+def filter_constant(mode: str, epsilon: float, *, kappa: float = KAPPA, num_rows: int = DENSE_UP_TO) -> float:
+    """Return C of a mode: its error is at most C σ₀ √ε if the assumption holds; infinite beyond what is proved.
+
+    >>> [round(filter_constant(mode, 0.2), 2) for mode in ("known", "auto", "exact")]
+    [2.39, 5.37, 11.16]
+    """
+    constants = {
+        "auto": lambda: auto_constant(epsilon, kappa=kappa, num_rows=num_rows),
+        "known": lambda: known_constant(epsilon) if epsilon < 0.5 else math.inf,
+        "exact": lambda: exact_constant(epsilon),
+    }
+    return float(find("mode", mode, constants)())

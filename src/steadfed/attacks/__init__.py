@@ -1,0 +1,60 @@
+"""Adversaries: each a map from what it may know to one forged row per Byzantine client."""
+
+from steadfed.attacks._adaptive import (
+    BelowThreshold as BelowThreshold,
+    Decoys as Decoys,
+    HillClimb as HillClimb,
+    Optimal as Optimal,
+)
+from steadfed.attacks._base import Aim as Aim, Attack as Attack, DirectedAttack as DirectedAttack, Forged as Forged
+from steadfed.attacks._crafted import (
+    ALittleIsEnough as ALittleIsEnough,
+    Duplicates as Duplicates,
+    InnerProductManipulation as InnerProductManipulation,
+    Mimic as Mimic,
+    MinMax as MinMax,
+    MinSum as MinSum,
+)
+from steadfed.attacks._fang import FangKrum as FangKrum, FangTrimmedMean as FangTrimmedMean
+from steadfed.attacks._geometry import (
+    Cluster as Cluster,
+    CovarianceShift as CovarianceShift,
+    Spread as Spread,
+    Staircase as Staircase,
+)
+from steadfed.attacks._hidra import Hidra as Hidra
+from steadfed.attacks._labels import (
+    ClassFlip as ClassFlip,
+    DataAttack as DataAttack,
+    LabelFlip as LabelFlip,
+    LabelNoise as LabelNoise,
+)
+from steadfed.attacks._membership import (
+    MEMBERSHIPS as MEMBERSHIPS,
+    ChangingMembers as ChangingMembers,
+    FixedMembers as FixedMembers,
+    FractionMembers as FractionMembers,
+    Membership as Membership,
+)
+from steadfed.attacks._registry import ATTACKS as ATTACKS
+from steadfed.attacks._simple import (
+    Gaussian as Gaussian,
+    Honest as Honest,
+    Infinite as Infinite,
+    NotANumber as NotANumber,
+    Ones as Ones,
+    RandomGradient as RandomGradient,
+    ReversedGradient as ReversedGradient,
+    Scaling as Scaling,
+    Shift as Shift,
+    SignFlip as SignFlip,
+    Silence as Silence,
+    Zero as Zero,
+)
+from steadfed.attacks._timing import (
+    Alternating as Alternating,
+    Sleeper as Sleeper,
+    TimedAttack as TimedAttack,
+    acting_attack as acting_attack,
+)
+from steadfed.attacks._view import EVERYTHING as EVERYTHING, AdversaryView as AdversaryView, Knowledge as Knowledge

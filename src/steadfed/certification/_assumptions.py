@@ -1,0 +1,197 @@
+"""Judging the theorems' assumptions: what was run, the constants, who was in the cohorts, how honest updates spread."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from steadfed._core.wording import plural
+from steadfed.aggregators._rage.certificate import Certificate
+from steadfed.certification._constants import SYMBOLS
+from steadfed.certification._path import ModelPath
+from steadfed.certification._plan import Plan
+from steadfed.certification._rounds import ROUNDING, RoundFacts
+from steadfed.certification._verdicts import Outcome, Verdict, on_assumption, outcome_of
+from steadfed.server._history import Fate, Tally, fate_of_fault
+from steadfed.server._record import RoundRecord
+from steadfed.theory._statements.shared import EXPECTED
+
+AWAY = "the points are with the clients, so it cannot be measured here"
+COHORTS = "Byzantine updates in a cohort"
+_DOUBLE = 1e-18
+"""By which part of ‖∇F‖² rounding may move squared distances of gradients."""
+
+
+def judge_algorithm(outside: Mapping[str, str], skipped: int) -> Verdict:
+    """Judge whether the run was Algorithm 1 with RAGE and nothing else."""
+    reasons = [f"{name}: {because}" for name, because in outside.items()]
+    reasons += [skipped_text(skipped)] if skipped else []
+    because = "; ".join(reasons) or "nothing in the configuration goes beyond it"
+    return on_assumption("Algorithm 1 with RAGE", outcome_of(held=not reasons), because)
+
+
+def skipped_text(skipped: int) -> str:
+    """Say how many rounds were skipped."""
+    return f"{plural(skipped, 'round')} changed nothing, as updates could not be aggregated"
+
+
+def judge_absent_constants(given: Mapping[str, float]) -> Iterator[Verdict]:
+    """Say that nothing can be measured where the points are not here."""
+    for name in ("gradient_variance", "dissimilarity", "smoothness", "strong_convexity"):
+        told = f"{given[name]:.4g} was given; " if name in given else ""
+        yield on_assumption(SYMBOLS[name], Outcome.UNKNOWN, f"{told}{AWAY}")
+
+
+def judge_constants(plan: Plan, path: ModelPath) -> Iterator[Verdict]:
+    """Judge the constants that a plan reckons with by what was measured along the run."""
+    for name in ("gradient_variance", "dissimilarity", "smoothness"):
+        constant = next(each for each in plan.constants if each.name == name)
+        values = {place.round: getattr(place, name) for place in path.places if getattr(place, name) is not None}
+        symbol = SYMBOLS[name]
+        sampled = name == "gradient_variance" and any(place.variance_error for place in path.places)
+        if constant.everywhere and sampled:
+            because = (
+                f"{constant.value:.4g} is proved for all x; samples of points give up to {max(values.values()):.4g}"
+            )
+            yield on_assumption(symbol, Outcome.HELD, because)
+        elif constant.everywhere:
+            steep = max((place.gradient for place in path.places), default=0.0)
+            yield _judge_bound(symbol, constant.value, values, rounding=_DOUBLE * steep)
+        elif not values:
+            yield on_assumption(symbol, Outcome.UNKNOWN, "the run kept no models; set evaluation.measured_rounds")
+        else:
+            yield _judge_start(symbol, values)
+
+
+def _judge_bound(symbol: str, limit: float, values: dict[int, float], *, rounding: float) -> Verdict:
+    """Judge a constant that is proved for all x."""
+    if not values:
+        return on_assumption(symbol, Outcome.HELD, f"{limit:.4g} is proved for all x")
+    top = max(values.values())
+    broken = top > limit * (1.0 + ROUNDING) + rounding
+    because = f"at most {top:.4g} at {plural(len(values), 'model')} of the run; {limit:.4g} is proved for all x"
+    return on_assumption(symbol, outcome_of(held=not broken), because, contradiction=broken)
+
+
+def _judge_start(symbol: str, values: dict[int, float]) -> Verdict:
+    """Judge a constant that a plan could only measure at the start."""
+    where, top = max(values.items(), key=lambda item: item[1])
+    first = values[min(values)]
+    kept = top <= first * (1.0 + ROUNDING)
+    grown = f"{top / first:.3g} times" if first else "more than"
+    because = (
+        f"largest at the start, {first:.4g}, of {plural(len(values), 'model')} looked at"
+        if kept
+        else f"{top:.4g} in round {where}, {grown} the {first:.4g} at the start, with which a plan reckons"
+    )
+    return on_assumption(f"{symbol} as at the start", outcome_of(held=kept), because)
+
+
+def judge_cohorts(plan: Plan, rounds: Sequence[RoundFacts]) -> Verdict:
+    """Judge the assumed number of Byzantine updates, where it is known who was Byzantine."""
+    if not rounds:
+        return on_assumption(COHORTS, Outcome.UNKNOWN, "no round was run")
+    most = max(each.known_byzantine for each in rounds)
+    worst = max(each.known_byzantine / each.received for each in rounds)
+    broken = [each for each in rounds if not each.assumption_held]
+    share = f"at most {most} ({100 * worst:.1f} % of the updates)"
+    if not broken:
+        aside = plan.protocol.tolerated
+        left = "" if aside == plan.protocol.assumed_byzantine else f", of which {aside} are left for Byzantine ones"
+        because = f"{share} in {len(rounds)} rounds; the rule assumes {plan.protocol.assumed_byzantine}{left}"
+        return on_assumption(COHORTS, Outcome.HELD, because)
+    because = (
+        f"{share}; more than the rule assumed in {len(broken)} of {len(rounds)} rounds, first in round "
+        f"{broken[0].round} with {broken[0].known_byzantine} instead of {broken[0].assumed}"
+    )
+    return on_assumption(COHORTS, Outcome.FAILED, because)
+
+
+def judge_spreads(plan: Plan, rounds: Sequence[RoundFacts]) -> Iterator[Verdict]:
+    """Judge the honest spread against each theorem's; a theorem in expectation speaks of the mean."""
+    squares = [each.spread for each in rounds if each.spread is not None]
+    for guarantee in plan.guarantees:
+        name = f"σ₀ of {guarantee.source}, {guarantee.reading}"
+        if not math.isfinite(guarantee.sigma0):
+            continue
+        if not squares:
+            yield on_assumption(name, Outcome.UNKNOWN, "no round was measured; set evaluation.measured_rounds")
+            continue
+        average = guarantee.reading == EXPECTED
+        found = math.sqrt(float(np.mean(squares)) if average else max(squares))
+        kept = found <= guarantee.sigma0 * (1.0 + ROUNDING)
+        what = "on average (root mean square)" if average else "at most"
+        because = (
+            f"{found:.4g} {what} in {len(squares)} measured rounds; the theorem reckons with {guarantee.sigma0:.4g}"
+        )
+        if not kept:
+            because += "; the best subset of the updates, of which it speaks, may still keep to it"
+        yield on_assumption(name, outcome_of(held=kept), because)
+
+
+def judge_unseen_cohorts(records: Sequence[RoundRecord], sigma0: float | None = None) -> Verdict:
+    """Judge the assumed number of Byzantine updates of a deployment, whose server does not know who was Byzantine.
+
+    Malformed replies and contradictions to the assumption disprove it; nothing proves it.
+    """
+    rounds = [record for record in records if record.received or _malformed_rows(record)]
+    if not rounds:
+        return on_assumption(COHORTS, Outcome.UNKNOWN, "no round with a reply was run")
+    most = max(_malformed_rows(record) for record in rounds)
+    broken = [(record.round, why) for record in rounds if (why := _disproof(record, sigma0))]
+    seen = f"at most {most} malformed replies in a round"
+    if broken:
+        number, why = broken[0]
+        because = f"{seen}; disproved in {len(broken)} of {len(rounds)} rounds, first in round {number}: {why}"
+        return on_assumption(COHORTS, Outcome.FAILED, because)
+    assumed = [record.num_byzantine for record in rounds if record.num_byzantine is not None]
+    told = f"; the rule assumes {max(assumed)}" if assumed else ""
+    because = f"{seen}{told}, which no round disproves; how many well-formed updates were Byzantine is not known"
+    return on_assumption(COHORTS, Outcome.UNKNOWN, because)
+
+
+def judge_arrivals(records: Sequence[RoundRecord]) -> Verdict:
+    """Judge whether every client that was asked replied, as in Algorithm 1."""
+    name = "all K updates arrive"
+    if not records:
+        return on_assumption(name, Outcome.UNKNOWN, "no round was run")
+    tallies = [Tally.of(record) for record in records]
+    asked, missing = sum(tally.asked for tally in tallies), sum(tally.absent for tally in tallies)
+    if not missing:
+        return on_assumption(name, Outcome.HELD, f"{asked:,} of {asked:,} replies in {len(records)} rounds")
+    causes = Counter(
+        drop.fault for record in records for drop in record.drops if fate_of_fault(drop.fault) is Fate.ABSENT
+    )
+    listed = ", ".join(f"{fault} {count:,}×" for fault, count in causes.most_common())
+    rounds = sum(bool(tally.absent) for tally in tallies)
+    because = f"{missing:,} of {asked:,} replies missing, in {rounds} of {len(records)} rounds"
+    return on_assumption(name, Outcome.FAILED, because + (f" ({listed})" if listed else ""))
+
+
+def _malformed_rows(record: RoundRecord) -> int:
+    """Return how many replies of a round were no models, or models without usable numbers."""
+    tally = Tally.of(record)
+    return tally.malformed + tally.unusable
+
+
+def _disproof(record: RoundRecord, sigma0: float | None) -> str:
+    """Return why a round cannot have kept to the assumed number of Byzantine updates; nothing if it may have."""
+    bad = _malformed_rows(record)
+    if record.num_byzantine is not None and bad > record.num_byzantine:
+        return f"{bad} malformed replies, {record.num_byzantine} assumed"
+    if record.assumption_violated:
+        return record.reason or "the rule found its assumption violated"
+    if not record.certificate or _fits(record.certificate, sigma0):
+        return ""
+    return "the updates cannot have so few Byzantine ones and honest ones that spread no more than σ₀"
+
+
+def _fits(proof: Mapping[str, Any], sigma0: float | None) -> bool:
+    """Tell whether the updates of a certificate may have kept to its assumption, at its own σ₀ or at the given one."""
+    if sigma0 is None:
+        return bool(proof.get("consistent", True))
+    return Certificate.from_evidence(proof).is_consistent(sigma0)

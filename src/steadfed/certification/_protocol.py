@@ -1,0 +1,116 @@
+"""A run as the theorems see it: its protocol as numbers, and what in its configuration they do not cover."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from steadfed.aggregators import RULES, Rage
+from steadfed.aggregators._rage.rule import SKETCH_FROM
+from steadfed.runs._deployments import has_own_steps
+from steadfed.server._folder import RunFolder
+from steadfed.simulation import RunConfig
+from steadfed.simulation._cohorts import ListedCohorts, UniformCohorts
+from steadfed.simulation._engines.loop import draws
+from steadfed.simulation._schedules import ConstantSchedule
+from steadfed.simulation._setting import Setting
+from steadfed.theory import Protocol, sampling
+
+
+def protocol_of(setting: Setting) -> Protocol:
+    """Return Algorithm 1 as a run carries it out, with nothing set aside; for another rule, as if it were RAGE."""
+    most = int(setting.client_shares.sizes.max())
+    return protocol_from(setting.config, num_clients=setting.num_clients, num_points=most)
+
+
+def protocol_from(config: RunConfig, *, num_clients: int, num_points: int | None) -> Protocol:
+    """Return the same from a configuration, the number of clients and the most points that one holds, if known."""
+    cohort, rule = config.cohort_size, config.rule
+    full = config.batch_size == "full" or (num_points is not None and config.batch_size >= num_points)
+    given = {"mode": rule.mode, "sigma0": rule.sigma0, "kappa": rule.kappa} if isinstance(rule, Rage) else {}
+    return Protocol(
+        num_clients=num_clients,
+        cohort_size=cohort,
+        num_byzantine=int(config.byzantine.members(0, num_clients, config.seed).sum()),
+        assumed_byzantine=min(rule.assumed_byzantine(cohort), (cohort - 1) // 2),
+        local_steps=config.local_steps,
+        batch_size="full" if full else config.batch_size,
+        num_points=num_points,
+        lr=config.lr,
+        rounds=config.rounds,
+        uniform=isinstance(config.cohorts, UniformCohorts),
+        **given,
+    )
+
+
+def with_slack(protocol: Protocol, *, slack: float | None, failure: float) -> tuple[Protocol, str]:
+    """Return the protocol with updates set aside for unlucky honest ones, and how many and why, as a sentence.
+
+    Half of the allowed failure probability is that of cohorts with too many Byzantine clients, half that of batches.
+    Unless `slack` is given, of the f updates that the rule distrusts as many are set aside as the cohorts do not need:
+    f minus the smallest f′ that all of them keep to but with probability `failure`/2.
+    """
+    half = failure / 2.0
+    if slack is not None:
+        chosen = protocol.with_changes(slack=slack, failure=half)
+        return chosen, f"ε′ = {slack:g} was given: {chosen.set_aside} of the f = {chosen.assumed_byzantine} updates"
+    if protocol.batch_size == "full":
+        return protocol.with_changes(failure=half), "Full batches: no update need be set aside for honest clients"
+    needed = min(protocol.num_byzantine, protocol.cohort_size)
+    if protocol.uniform:
+        needed = sampling.tolerated_for(**protocol.population, rounds=protocol.rounds, failure=half)
+    aside = max(0, protocol.assumed_byzantine - needed)
+    chosen = protocol.with_changes(slack=aside / protocol.cohort_size, failure=half)
+    sure = f"with probability {1.0 - half:.4g}" if protocol.uniform else "even in the worst case"
+    said = f"None of {protocol.rounds:,} cohorts has more than {needed} Byzantine updates {sure}"
+    if not aside:
+        return chosen, f"{said}; the rule distrusts f = {chosen.assumed_byzantine}, so none can be set aside: ε′ = 0"
+    return chosen, f"{said}, so {aside} of the f = {chosen.assumed_byzantine} distrusted updates are set aside: ε′K"
+
+
+def outside(setting: Setting) -> dict[str, str]:
+    """Return what a run does beyond Algorithm 1, and why the theorems do not cover it."""
+    config = setting.config
+    found = outside_by_choice(config)
+    if draws(config.model.build(setting.dataset, config.seed)):
+        found["dropout"] = "steps are taken with parts dropped at random, F has them all"
+    if setting.layout.buffer_dim:
+        found["buffers"] = f"{setting.layout.buffer_dim} running statistics change F from round to round"
+    return found
+
+
+def outside_by_deployment(folder: RunFolder) -> dict[str, str]:
+    """Return what a deployment leaves to its clients."""
+    own = has_own_steps(folder)
+    return {"step size": "the clients choose their own optimiser and step size; η = 1 stands in"} if own else {}
+
+
+def outside_by_choice(config: RunConfig) -> dict[str, str]:
+    """Return what a configuration chooses beyond Algorithm 1, whatever the data and the model are."""
+    found = dict([*_rule(config), *_options(config)])
+    if isinstance(config.cohorts, ListedCohorts) and min(map(len, config.cohorts.rounds)) < config.cohort_size:
+        found["cohorts"] = f"some listed cohorts have fewer than K = {config.cohort_size}"
+    return found
+
+
+def _rule(config: RunConfig) -> Iterator[tuple[str, str]]:
+    rule = config.rule
+    if not isinstance(rule, Rage):
+        yield "rule", f"nothing is proved for {RULES.name(rule)}; the numbers are those that RAGE would have"
+    elif rule.sketch is not None and config.cohort_size >= SKETCH_FROM:
+        yield "sketch", f"with {rule.sketch} buckets a certificate holds up to the error of the sketch only"
+
+
+def _options(config: RunConfig) -> Iterator[tuple[str, str]]:
+    client = config.client
+    if client.momentum:
+        yield "client momentum", f"β = {client.momentum:g}; the theorems are about plain SGD"
+    if config.server.momentum:
+        yield "server momentum", f"β = {config.server.momentum:g}; the theorems are about x − η ĝ"
+    if client.weight_decay:
+        yield "weight decay", f"{client.weight_decay:g} is not part of F; the model's l2 would be"
+    if client.clip is not None:
+        yield "clipping", f"gradients are cut to {client.clip:g}, so they are biased"
+    if client.erasure_rate:
+        yield "erasures", f"{client.erasure_rate:g} of the updates are lost, so a cohort has fewer than K"
+    if not isinstance(config.schedule, ConstantSchedule):
+        yield "schedule", f"{config.schedule!r}; the theorems have one step size"

@@ -1,0 +1,102 @@
+"""Replies become rows of the K × d matrix as they come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import final
+
+import torch
+from flwr.app import Message, RecordDict
+from jaxtyping import Float
+from torch import Tensor
+
+from steadfed.errors import ReplyError
+from steadfed.flower._faults import Fault
+from steadfed.flower._layout import NDArray
+from steadfed.flower._metrics import scalars_of
+from steadfed.flower._replies.matcher import ReplyMatcher
+from steadfed.flower._replies.stream import Unreadable
+from steadfed.flower._replies.validator import ReplyValidator
+from steadfed.server._round import Received
+
+
+@final
+class ReplyMatrix:
+    """Fills the matrix, one reply at a time; a reply's own memory can be freed as soon as it was taken.
+
+    Rows stand in the order of the cohort, so the outcome does not depend on who was quick. Nothing that a reply holds
+    raises: what is wrong with it is noted in `matcher.drops`.
+
+    Args:
+        start: x, what the clients of the round start from.
+        lr: η, what updates are divided by.
+        matcher: who was asked.
+        validator: what a model looks like.
+        keep_metrics: whether the metrics are kept as they came.
+    """
+
+    def __init__(
+        self,
+        start: Float[Tensor, " d"],
+        lr: float,
+        matcher: ReplyMatcher,
+        validator: ReplyValidator,
+        *,
+        keep_metrics: bool = False,
+    ) -> None:
+        self.lr, self.matcher = lr, matcher
+        self._start, self._validator, self._keep_metrics = start, validator, keep_metrics
+        self._matrix = torch.empty(0)
+        self._buffers: dict[int, Mapping[str, NDArray]] = {}
+        self._malformed: set[int] = set()
+        self.reports: list[dict[str, float]] = []
+        """What each client whose reply was a model says of itself: finite numbers."""
+        self.metric_records: list[RecordDict] = []
+        """The same as they came, if they are to be kept."""
+
+    def take(self, replies: Iterable[Message | Unreadable]) -> None:
+        """Read replies into the matrix; each is let go of before the next one is asked for."""
+        for reply in replies:
+            self._take(reply)
+            if isinstance(reply, Message) and reply.has_content():
+                reply.content = RecordDict()  # or a list of replies, or the last one, would hold everything twice
+
+    def _take(self, reply: Message | Unreadable) -> None:
+        place = self.matcher.place(reply)
+        if place is None:
+            return
+        row = self._row(place)
+        try:
+            content = self.matcher.content(place, reply)
+            self._buffers[place] = self._validator.admit(content, row.numpy())
+        except ReplyError as error:
+            self.matcher.drop(place, error)
+            if not Fault(error.fault).erases:
+                self._malformed.add(place)
+                row.fill_(torch.nan)
+            return
+        torch.sub(self._start, row, out=row).div_(self.lr)
+        self.reports.append(scalars_of(content))
+        if self._keep_metrics:
+            self.metric_records.append(RecordDict(dict(content.metric_records)))
+
+    def _row(self, place: int) -> Float[Tensor, " d"]:
+        if not self._matrix.numel():
+            self._matrix = torch.empty((len(self.matcher.asked), len(self._start)), dtype=self._start.dtype)
+        return self._matrix[place]
+
+    def received(self) -> Received:
+        """Note who was silent, and return the rows without gaps; they are moved up in place.
+
+        The row of a reply that is no model is NaN throughout, and it has no buffers.
+        """
+        self.matcher.close()
+        places = sorted({*self._buffers, *self._malformed})
+        for target, place in enumerate(places):
+            if target != place:
+                self._matrix[target] = self._matrix[place]
+        return Received(
+            self._matrix[: len(places)],
+            tuple(self.matcher.asked[place].name for place in places),
+            *self._validator.layout.stack_buffers([self._buffers[place] for place in sorted(self._buffers)]),
+        )

@@ -1,0 +1,80 @@
+"""What clients say about themselves, made into one figure each; nothing of it moves the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from logging import INFO, WARNING
+
+from flwr.app import MetricRecord, RecordDict
+from flwr.supercore import log
+
+from steadfed.flower._metrics import common_metrics
+from steadfed.server._history import Tally
+from steadfed.server._record import RoundRecord
+
+MetricsFn = Callable[[list[RecordDict], str], MetricRecord]
+"""FedAvg's kind of function: the clients' records and the key of the weights in, one record out."""
+
+
+def common_record(
+    reports: Sequence[dict[str, float]], contents: list[RecordDict], combine: MetricsFn | None, weighted_by: str
+) -> MetricRecord:
+    """Return the median of every number that a majority of the clients reports, or what the user's function says.
+
+    That function is the user's own code on the clients' words, so whatever it raises is logged, and the medians stand.
+    """
+    medians = MetricRecord(dict(common_metrics(reports)))
+    if combine is None or not contents:
+        return medians
+    try:
+        found = _record(combine(contents, weighted_by))
+        figures(found, "")  # or its numbers could not be written down
+    except Exception as error:  # noqa: BLE001  the words of one client must not end the run
+        log(WARNING, "the function for metrics failed, medians are used: %s: %s", type(error).__name__, error)
+        return medians
+    return found
+
+
+def _record(found: MetricRecord) -> MetricRecord:
+    """Return what a user's function returned, if it is a record."""
+    if not isinstance(found, MetricRecord):
+        raise TypeError(f"it must return a MetricRecord, got {type(found).__name__}")
+    return found
+
+
+def figures(record: MetricRecord, prefix: str) -> dict[str, float]:
+    """Return the single numbers of a record, under names that say where they come from."""
+    return {f"{prefix}{key}": float(value) for key, value in record.items() if isinstance(value, (int, float))}
+
+
+def with_counts(metrics: MetricRecord, record: RoundRecord) -> MetricRecord:
+    """Return the metrics together with what became of the replies."""
+    tally = Tally.of(record, deployed=True).counts()
+    counts = {f"steadfed-{name}": tally[name] for name in ("asked", "kept", "removed", "skipped")}
+    return MetricRecord({**metrics, **counts, "steadfed-dropped": len(record.drops)})
+
+
+SCORES = {
+    "train_loss": ("train_loss", "train-loss"),
+    "train_accuracy": ("train_accuracy", "train-accuracy"),
+    "test_loss": ("test_loss", "test-loss", "loss", "eval_loss", "eval-loss"),
+    "test_accuracy": ("test_accuracy", "test-accuracy", "accuracy", "eval_acc", "eval-acc", "acc"),
+}
+"""Under which names the server's own evaluation gives what a record of a round has fields for."""
+
+
+def scores_of(metrics: MetricRecord | None) -> dict[str, float]:
+    """Return the losses and accuracies of the server's own evaluation, by the names of a `RoundRecord`."""
+    found = {} if metrics is None else figures(metrics, "")
+    return {score: found[key] for score, keys in SCORES.items() for key in reversed(keys) if key in found}
+
+
+def log_round(record: RoundRecord) -> None:
+    """Log what became of the replies."""
+    tally = Tally.of(record, deployed=True)
+    counts = f"{tally.kept} kept, {tally.removed} removed, {tally.absent} missing"
+    log(INFO, "aggregate_train: %s of %s asked", counts, tally.asked)
+    for drop in record.drops:
+        log(WARNING, "\t> %r: %s: %r", drop.client, drop.fault, drop.detail)
+    if record.skipped:
+        log(WARNING, "\t> the model stays as it is: %s", record.reason)

@@ -1,0 +1,131 @@
+"""The run folder of a deployment: the same as the simulator's, so everything that reads a run reads this one too."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import flwr
+import torch
+from torch import nn
+
+from steadfed import __version__
+from steadfed.data._remote import RemoteData
+from steadfed.errors import RunError
+from steadfed.flower._layout import ModelLayout
+from steadfed.models._layout import Layout
+from steadfed.runs import config_of
+from steadfed.runs._deployments import OWN_STEPS, has_own_steps
+from steadfed.runs._files import seal_config
+from steadfed.runs._writer import RunWriter
+from steadfed.server._folder import RunFolder
+from steadfed.server._history.files import DEPLOYED
+from steadfed.server._record import RoundRecord
+from steadfed.server._snapshots import Snapshot
+from steadfed.server._state import ServerState
+from steadfed.simulation import RunConfig
+
+_FREE = ("partition", "cohort_size", "evaluation")
+"""What may be different when a run goes on: how many nodes there are is not the server's choice."""
+
+
+def open_run_folder(
+    config: RunConfig, layout: ModelLayout, path: str | os.PathLike[str], *, own_steps: bool = False
+) -> RunWriter:
+    """Make the folder of a run, or open it if there is one.
+
+    Args:
+        config: what is written down.
+        layout: what the model looks like.
+        path: the folder.
+        own_steps: whether the clients choose their step sizes themselves.
+
+    Raises:
+        RunError: it holds a run of another configuration, or of another model.
+    """
+    if not run_exists(path):
+        folder = RunFolder.create(path, seal_config(config, _provenance(config, own_steps=own_steps)))
+        return RunWriter(config, folder, to_snapshot=_snapshots(config, layout))
+    folder = RunFolder.open(path)
+    found = config_of(folder)
+    _compare(found, config, folder)
+    if has_own_steps(folder) != own_steps:
+        raise RunError(
+            f"{str(folder.path)!r} holds a run in which lr was {'not ' if has_own_steps(folder) else ''}sent"
+        )
+    return RunWriter(found, folder, to_snapshot=_snapshots(found, layout))
+
+
+def run_exists(path: str | os.PathLike[str] | None) -> bool:
+    """Return whether there is a run to go on with, whose number of clients is known."""
+    return path is not None and (Path(path) / "config.toml").exists()
+
+
+def resume_run(writer: RunWriter, initial: ServerState) -> tuple[ServerState, list[RoundRecord]]:
+    """Return where to go on and the rounds before it; what was written after it is forgotten.
+
+    Raises:
+        RunError: the checkpoint is of another model than the initial one.
+    """
+    checkpoint = writer.rewind()
+    if checkpoint is None:
+        return initial, []
+    state = ServerState.from_checkpoint(checkpoint)
+    if _shapes_and_dtypes(state) != _shapes_and_dtypes(initial):
+        raise RunError(
+            f"the checkpoint after {checkpoint.round} rounds in {str(writer.folder.path)!r} is not of the model that "
+            f"the server app starts with; a run continues only with the model it was started with"
+        )
+    return state, list(writer.folder.records())
+
+
+def _shapes_and_dtypes(state: ServerState) -> tuple[object, ...]:
+    """Return by what two states are of the same model."""
+    rows = [(each.shape, each.dtype) for each in (state.model, state.buffers)]
+    return (*rows, {name: (each.shape, each.dtype) for name, each in state.counters.items()})
+
+
+def _snapshots(config: RunConfig, layout: ModelLayout) -> Callable[[ServerState], Snapshot]:
+    """Return what keeps a model as the simulator would: in the layout of the configuration's own model."""
+
+    @cache
+    def module() -> nn.Module:
+        return config.model.build(config.data.load(), config.seed)
+
+    def to_snapshot(state: ServerState) -> Snapshot:
+        dtype = state.model.dtype
+        own = module().to(dtype)
+        own.load_state_dict(layout.arrays_of(state).to_torch_state_dict())
+        places = Layout.of(own)
+        model, buffers = places.parameters_of(own, dtype), places.buffers_of(own, dtype)
+        return Snapshot(round=state.round, model=model, buffers=buffers)
+
+    return to_snapshot
+
+
+def _provenance(config: RunConfig, *, own_steps: bool) -> dict[str, str]:
+    """Return what a result depends on besides the configuration; points that only clients have cannot be named."""
+    remote = isinstance(config.data, RemoteData)
+    return {
+        **({OWN_STEPS: "chosen by the clients"} if own_steps else {}),
+        "steadfed": __version__,
+        "torch": torch.__version__,
+        DEPLOYED: flwr.__version__,
+        "data_sha256": "remote" if remote else config.data.load().checksum,
+    }
+
+
+def _compare(found: RunConfig, config: RunConfig, folder: RunFolder) -> None:
+    """Refuse to go on with a run of another configuration."""
+    changed = [
+        f"{name} was {getattr(found, name)!r}, is {getattr(config, name)!r}"
+        for name in RunConfig.model_fields
+        if name not in _FREE and getattr(found, name) != getattr(config, name)
+    ]
+    if changed:
+        raise RunError(
+            f"{str(folder.path)!r} holds a run of another configuration: {'; '.join(changed)}; continue it with the "
+            f"same one, or choose another folder"
+        )

@@ -1,0 +1,396 @@
+"""Flower strategies around any rule of steadfed: no reply ends the run, poisons the model or changes its shape."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from functools import partial
+from logging import INFO
+from typing import Literal, final
+
+import torch
+from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import Result, Strategy
+from flwr.supercore import log
+from torch import Tensor
+
+from steadfed._core.ranges import check_whole
+from steadfed.aggregators import Aggregator, Rage, ServerView
+from steadfed.errors import ParameterError, ReplyError
+from steadfed.flower._client_config import ClientConfig
+from steadfed.flower._layout import BUFFERS, ModelLayout
+from steadfed.flower._loop import Evaluated, Loop
+from steadfed.flower._metrics import scalars_of
+from steadfed.flower._nodes import Member, NodeDirectory, NodeNames, NodeWaiter, cohort_of, evaluators_of
+from steadfed.flower._replies.matcher import ReplyMatcher, escape_detail, secret
+from steadfed.flower._replies.matrix import ReplyMatrix
+from steadfed.flower._replies.stream import Unreadable
+from steadfed.flower._replies.validator import ReplyValidator
+from steadfed.flower._reports import MetricsFn, common_record, figures, log_round, scores_of, with_counts
+from steadfed.flower._run_folder import open_run_folder, resume_run, run_exists
+from steadfed.flower._settings import Tampering, check_seconds, check_settings, require_known
+from steadfed.runs._writer import RunWriter
+from steadfed.server._record import RoundRecord, finite_or_none
+from steadfed.server._round import Server, round_record
+from steadfed.server._state import ServerState
+from steadfed.server._timer import Timer
+from steadfed.simulation import RunConfig
+from steadfed.simulation._cohorts import Cohorts, UniformCohorts
+from steadfed.simulation._config import ServerOptions
+from steadfed.simulation._schedules import ConstantSchedule, Schedule
+
+
+@dataclass(kw_only=True, eq=False)
+class ResilientStrategy(Strategy, ABC):
+    """What `RobustStrategy` and `RageStrategy` share; FedAvg's keywords mean what they mean there.
+
+    Each round: exactly K nodes, drawn by name from a seeded stream, get the model; what comes back is read into one
+    K × d matrix of updates (x − x_r)/η; the rule makes one update ĝ of it, every client with the same say; x ← x − η ĝ.
+    Buffers (running means and variances, counters) go another way: the median over the replies. A reply that is no
+    model like the one sent counts as Byzantine and is recorded with the reason; one that does not come is an erasure.
+    If those that are left are too few for what is assumed, the model stays as it is and the record says why.
+    """
+
+    fraction_train: float = 1.0
+    """Share of the nodes online that train; `min_train_nodes` if those are more. 0 for no training."""
+    fraction_evaluate: float = 1.0
+    """Share of the nodes online that evaluate; 0 for none."""
+    min_train_nodes: int = 2
+    min_evaluate_nodes: int = 2
+    min_available_nodes: int = 2
+    """How many nodes must be online for a round to begin."""
+    num_train_nodes: int | None = None
+    """K, exactly so many nodes train, in place of a share; fewer only if there are no more."""
+    weighted_by_key: str = "num-examples"
+    """Handed to the two functions below; nobody's word is weighted by it."""
+    arrayrecord_key: str = "arrays"
+    configrecord_key: str = "config"
+    train_metrics_aggr_fn: MetricsFn | None = None
+    """Makes one MetricRecord of the clients' (arrays left out); the median over the clients if left out."""
+    evaluate_metrics_aggr_fn: MetricsFn | None = None
+    lr: float | None = None
+    """η, sent to the clients; None if they choose it themselves (then an update is x − x_r, and the step is 1)."""
+    local_steps: int = 1
+    """H, sent to the clients."""
+    batch_size: int | Literal["full"] = 32
+    """b, sent to the clients."""
+    schedule: Schedule = field(default_factory=ConstantSchedule)
+    """How η changes over the rounds."""
+    server_momentum: float = 0.0
+    """β of the server: v ← β v + ĝ and x ← x − η v."""
+    seed: int = 0
+    """The root of everything random."""
+    cohorts: Cohorts = field(default_factory=UniformCohorts)
+    """How a cohort is chosen among the nodes, sorted by name."""
+    nodes: NodeNames = None
+    """Names of nodes by node id, or a JSON file with them; only these are asked. All, by id, if left out."""
+    run_folder: str | os.PathLike[str] | None = None
+    """Where the run is written down, and continued from if it was interrupted; nowhere if left out."""
+    twin: RunConfig | None = None
+    """A simulation of the same federation, if the operator knows the data and the model: for `steadfed certify`."""
+    convert_dtypes: bool = False
+    """Whether floats of another precision are converted; otherwise they are no model."""
+    buffers: Sequence[str] = BUFFERS
+    """Patterns for names of arrays that are no parameters; whatever holds no floats is none anyway."""
+    wait_for_nodes: float = 600.0
+    """Longest wait for nodes to come online, in seconds."""
+    trusted_update_fn: Callable[[int, ArrayRecord], ArrayRecord] | None = None
+    """Trains the model on data the server trusts, for rules that need such an update."""
+    trusted_loss_fn: Callable[[ArrayRecord], float] | None = None
+    """The loss on data the server trusts, for rules that need it."""
+    tampering: Tampering | None = None
+    """For drills only: an adversary that sees every update."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be."""
+        check_settings(vars(self), self.the_rule())
+        self._client_config = ClientConfig.of(
+            lr=self.lr,
+            rule=self.the_rule(),
+            local_steps=self.local_steps,
+            batch_size=self.batch_size,
+            schedule=self.schedule,
+            seed=self.seed,
+            cohorts=self.cohorts,
+            server=ServerOptions(momentum=self.server_momentum),
+        )
+        self.records: list[RoundRecord] = []
+        """The rounds so far, those before an interruption included."""
+        self.ttl: float | None = None
+        """How long messages stay valid, in seconds; Flower's own default if None."""
+        self._directory = NodeDirectory.of(self.nodes)
+        self._waiter = NodeWaiter(self._directory, patience=self.wait_for_nodes)
+        self._layout: ModelLayout | None = None
+        self._state: ServerState | None = None
+        self._before: ServerState | None = None
+        self._round: ReplyMatrix | None = None
+        self._evaluators = ReplyMatcher([], [], self._directory)
+        self._timer = Timer()
+
+    @abstractmethod
+    def the_rule(self) -> Aggregator:
+        """Return the rule that aggregates."""
+
+    @property
+    def layout(self) -> ModelLayout:
+        """How the model lies in a row; known from the first round on."""
+        return require_known(self._layout)
+
+    @property
+    def state(self) -> ServerState:
+        """The state after the last round."""
+        return require_known(self._state)
+
+    def _adopt(self, arrays: ArrayRecord, round: int) -> ServerState:
+        """Take the arrays as the model that a round starts from; the first ones say what a model looks like."""
+        if self._layout is None:
+            self._layout = ModelLayout.of(arrays, self.buffers)
+        sent = self._layout.state_of(arrays, round)
+        if self._state is not None:
+            sent = replace(sent, velocity=self._state.velocity, rule_memory=self._state.rule_memory)
+        self._state = sent
+        return sent
+
+    def _online(self, grid: Grid) -> list[Member]:
+        """Return the nodes online, after waiting for as many as a round needs."""
+        wanted = self.num_train_nodes or self.min_train_nodes
+        return self._waiter.wait_for_nodes(grid, least=self.min_available_nodes, wanted=wanted)
+
+    def _cohort_size(self, online: int) -> int:
+        """Return K for so many nodes online."""
+        return self.num_train_nodes or max(int(online * self.fraction_train), self.min_train_nodes)
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Choose K nodes and write to each: the model, H, η, b."""
+        self._timer, self._round, number = Timer(), None, server_round - 1
+        self._before = self._adopt(arrays, number)
+        if self.fraction_train == 0.0:
+            return []
+        asked: list[Member] = []
+        with self._timer.part("sampling"):
+            members = self._online(grid)
+            if len(members) >= self.min_available_nodes:
+                size = self._cohort_size(len(members))
+                asked = cohort_of(members, self.cohorts, round=number, size=size, seed=self.seed)
+        log(INFO, "configure_train: asking %s of %s nodes", len(asked), len(members))
+        messages = self._messages(asked, arrays, self._client_config.config(number, config), MessageType.TRAIN)
+        self._round = ReplyMatrix(
+            self._before.model,
+            self._client_config.lr_of(number),
+            ReplyMatcher(asked, messages, self._directory),
+            ReplyValidator(self.layout, arrays_key=self.arrayrecord_key, convert_dtypes=self.convert_dtypes),
+            keep_metrics=self.train_metrics_aggr_fn is not None,
+        )
+        return messages
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message | Unreadable]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Make one step of the replies, which are emptied as they are read; None in place of a model that stays."""
+        training, self._round = self._round, None
+        if training is None:
+            return None, None
+        with self._timer.part("waiting"):
+            training.take(replies)
+        with self._timer.part("aggregation"):
+            record = self._conclude(training, self.state)
+        metrics = common_record(
+            training.reports, training.metric_records, self.train_metrics_aggr_fn, self.weighted_by_key
+        )
+        more = {"metrics": finite_or_none(figures(metrics, "train/")), "seconds": self._timer.rounded()}
+        self.records.append(record.model_copy(update=more))
+        log_round(record)
+        return None if record.skipped else self.layout.arrays_of(self.state), with_counts(metrics, record)
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Choose nodes and write to each: the model."""
+        self._evaluators = ReplyMatcher([], [], self._directory)
+        if self.fraction_evaluate == 0.0:
+            return []
+        members = self._directory.members(grid.get_node_ids())
+        size = max(int(len(members) * self.fraction_evaluate), self.min_evaluate_nodes)
+        asked = evaluators_of(members, round=server_round - 1, size=size, seed=self.seed)
+        settings = ConfigRecord({**config, "server-round": server_round})
+        messages = self._messages(asked, arrays, settings, MessageType.EVALUATE)
+        self._evaluators = ReplyMatcher(asked, messages, self._directory)
+        return messages
+
+    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message | Unreadable]) -> MetricRecord | None:
+        """Return the median of what the nodes report; it decides nothing."""
+        contents: list[RecordDict] = []
+        for reply in replies:
+            place = self._evaluators.place(reply)
+            if place is None:
+                continue
+            try:
+                contents.append(RecordDict(dict(self._evaluators.content(place, reply).metric_records)))
+            except ReplyError as error:
+                log(
+                    INFO, "\t> no evaluation from %r: %s", self._evaluators.asked[place].name, escape_detail(str(error))
+                )
+        if not contents:
+            return None
+        reports = [scalars_of(content) for content in contents]
+        return common_record(reports, contents, self.evaluate_metrics_aggr_fn, self.weighted_by_key)
+
+    def summary(self) -> None:
+        """Log what the strategy is."""
+        how = "no learning rate is sent" if self.lr is None else f"η = {self.lr:g}"
+        log(INFO, "\t├──> Rule: %r", self.the_rule())
+        log(INFO, "\t├──> Clients: H = %s, %s, batch size %s", self.local_steps, how, self.batch_size)
+        log(INFO, "\t└──> Run folder: %s", self.run_folder or "none, so the run cannot be continued")
+
+    def start(  # noqa: PLR0917  Flower's signature
+        self,
+        grid: Grid,
+        initial_arrays: ArrayRecord,
+        num_rounds: int = 3,
+        timeout: float | None = 3600,
+        train_config: ConfigRecord | None = None,
+        evaluate_config: ConfigRecord | None = None,
+        evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
+    ) -> Result:
+        """Run the rounds; or those that are left, if the run folder holds a run that was interrupted.
+
+        Replies are read one at a time as they come, so that the matrix is all that is held of them. The arguments are
+        those of Flower's `Strategy.start`; a reply that takes longer than `timeout` seconds is an erasure.
+
+        Raises:
+            ParameterError: a number is out of its range, or the arrays are no model that can be trained.
+            RunError: the folder holds a run of another configuration, or another process works in it.
+        """
+        if timeout is not None:
+            check_seconds("timeout", timeout)
+        self._client_config = self._client_config.with_rounds(check_whole("num_rounds", num_rounds))
+        self.ttl, self._layout, self._state = timeout, None, None
+        self.records.clear()
+        log(INFO, "Starting %s: %s rounds", type(self).__name__, num_rounds)
+        self.summary()
+        state = self._adopt(initial_arrays, 0)
+        writer = self._open_run(grid)
+        with nullcontext() if writer is None else writer.folder.locked():
+            if writer is not None:
+                state, self.records[:] = resume_run(writer, state)
+            self._state, arrays = state, self.layout.arrays_of(state)
+            if state.round:
+                log(INFO, "continuing after round %s of %s", state.round, num_rounds)
+            configs = train_config or ConfigRecord(), evaluate_config or ConfigRecord()
+            loop = Loop(self, grid, self.layout, timeout, *configs, evaluate_fn)
+            rounds = range(state.round + 1, num_rounds + 1)
+            result = loop.run(arrays, rounds, partial(self._close_round, writer))
+            if writer is not None:
+                model = {name: torch.from_numpy(array.numpy()) for name, array in require_known(result.arrays).items()}
+                writer.finish(self.state, model, deployed=True)
+        return result
+
+    def _open_run(self, grid: Grid) -> RunWriter | None:
+        """Return what writes the run down; None if it is written nowhere."""
+        if self.run_folder is None:
+            return None
+        online = 1 if run_exists(self.run_folder) else len(self._online(grid))
+        named = self._directory.names
+        num_clients = max(1, online if named is None else len(named))
+        size = max(1, min(self._cohort_size(online), num_clients))
+        settings = self._client_config
+        config = settings.to_run_config(self.layout, num_clients=num_clients, cohort_size=size, twin=self.twin)
+        return open_run_folder(config, self.layout, self.run_folder, own_steps=not settings.sends_lr)
+
+    def _close_round(self, writer: RunWriter | None, server_round: int, found: Evaluated) -> None:
+        """Complete the record of a round by what was found out after it, and write it down."""
+        if not self.records or self.records[-1].round != server_round - 1:
+            return  # nobody was to train
+        last, by_clients, by_server = self.records[-1], found.by_clients, found.by_server
+        metrics = {
+            **last.metrics,
+            **({} if by_clients is None else figures(by_clients, "evaluate/")),
+            **({} if by_server is None else figures(by_server, "server/")),
+        }
+        more = {**scores_of(by_server), "metrics": metrics, "seconds": {**last.seconds, **found.seconds}}
+        self.records[-1] = last.model_copy(update=finite_or_none(more))
+        if writer is not None:
+            writer.write(require_known(self._before), self.records[-1], self.state)
+
+    def _messages(self, asked: list[Member], arrays: ArrayRecord, config: ConfigRecord, kind: str) -> list[Message]:
+        record = RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: config})
+        return [Message(record, member.node_id, kind, ttl=self.ttl, group_id=secret()) for member in asked]
+
+    def _conclude(self, training: ReplyMatrix, state: ServerState) -> RoundRecord:
+        """Take the server's step, and return the record of the round."""
+        server = Server(self.the_rule(), self.server_momentum, self.layout.variances)
+        received, asked = training.received(), [member.name for member in training.matcher.asked]
+        view = self._view(server, state, training.lr, len(asked))
+        if self.tampering is not None and received.clients:
+            self.tampering.tamper(received.updates, list(received.clients), server.rule, view)
+        outcome, following = server.conclude(state, received, view, lr=training.lr)
+        self._state = self.layout.representable(following)
+        return round_record(
+            outcome,
+            round=state.round,
+            local_steps=self.local_steps,
+            lr=training.lr,
+            cohort=asked,
+            received=received.clients,
+            model_bytes=self.layout.nbytes,
+            drops=tuple(training.matcher.drops),
+        )
+
+    def _view(self, server: Server, state: ServerState, lr: float, asked: int) -> ServerView:
+        """Return what the server tells its rule besides the rows."""
+
+        def row() -> Tensor:
+            arrays = require_known(self.trusted_update_fn)(state.round + 1, self.layout.arrays_of(state))
+            return (state.model - self.layout.parameters_of(arrays)) / lr
+
+        def loss(model: Tensor) -> float:
+            return float(require_known(self.trusted_loss_fn)(self.layout.arrays_of(replace(state, model=model))))
+
+        return server.view(state, asked=asked, trusted_row=row, trusted_loss=loss)
+
+
+@final
+@dataclass(kw_only=True, eq=False)
+class RobustStrategy(ResilientStrategy):
+    """A Flower strategy around any rule of steadfed.
+
+    >>> from steadfed.aggregators import Krum
+    >>> RobustStrategy(Krum(num_byzantine=2), num_train_nodes=10).the_rule()
+    Krum(num_byzantine=2)
+    """
+
+    rule: Aggregator = field(kw_only=False)
+    """How replies are aggregated."""
+
+    def the_rule(self) -> Aggregator:
+        """Return the rule."""
+        return self.rule
+
+
+@final
+@dataclass(kw_only=True, eq=False)
+class RageStrategy(ResilientStrategy):
+    """A Flower strategy around RAGE; give one of `num_malicious_nodes` and `byzantine_fraction`.
+
+    >>> RageStrategy(num_malicious_nodes=2).the_rule()
+    Rage(num_byzantine=2)
+    """
+
+    num_malicious_nodes: int | None = None
+    """How many of the nodes asked in a round may be Byzantine."""
+    byzantine_fraction: float | None = None
+    """Which share of the nodes asked in a round may be Byzantine."""
+
+    def the_rule(self) -> Aggregator:
+        """Return the filter."""
+        try:
+            return Rage(num_byzantine=self.num_malicious_nodes, byzantine_fraction=self.byzantine_fraction)
+        except ParameterError as error:
+            given = f"num_malicious_nodes={self.num_malicious_nodes!r}, byzantine_fraction={self.byzantine_fraction!r}"
+            raise ParameterError(f"{given}: {error}") from None

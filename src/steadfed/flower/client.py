@@ -1,0 +1,307 @@
+"""A client of a real federation in ten lines: any torch model, any batches, H steps of plain SGD.
+
+>>> import torch
+>>> from flwr.clientapp import ClientApp
+>>> from steadfed.flower.client import SeededBatches, local_steps, receive, train_reply
+>>> features, labels = torch.eye(4).repeat(5, 1), torch.arange(4).repeat(5)
+>>> app = ClientApp()
+>>> @app.train()
+... def train(message, context):
+...     model = torch.nn.Linear(4, 4)
+...     config = receive(message, model)
+...     batches = SeededBatches(features, labels, client=int(context.node_config["partition-id"]))
+...     loss = local_steps(model, batches.batches_for(config), config)
+...     return train_reply(message, model, num_examples=len(labels), metrics={"loss": loss})
+
+This is what happens to it in a round:
+
+>>> from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
+>>> from flwr.supercore.task_identity import TaskIdentity
+>>> TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1
+>>> config = ConfigRecord({"round": 0, "local-steps": 3, "lr": 0.1, "batch-size": 8, "seed": 0})
+>>> arrays = ArrayRecord(torch.nn.Linear(4, 4).state_dict())
+>>> message = Message(RecordDict({"arrays": arrays, "config": config}), dst_node_id=7, message_type="train")
+>>> reply = app(message, Context(1, 7, {"partition-id": 0}, RecordDict(), {}))
+>>> sorted(reply.content["arrays"]), sorted(reply.content["metrics"])
+(['bias', 'weight'], ['loss', 'num-examples'])
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Annotated, Any, final
+
+import numpy as np
+import torch
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from pydantic import BeforeValidator, Field
+from torch import Tensor, nn
+from torch.nn import functional
+
+from steadfed._core.values import ValueObject, real_number, whole_number
+from steadfed.errors import ParameterError
+
+Batch = tuple[Tensor, Tensor]
+"""Features and labels."""
+LossFunction = Callable[[Tensor, Tensor], Tensor]
+"""The mean loss of outputs and labels, a scalar that can be differentiated."""
+_MOST_DRAWS = 2**27
+"""Most entries, steps times points, of the table that batches are drawn with: half a gigabyte."""
+_LARGEST = 2**63 - 1
+
+
+@final
+class ClientLimits(ValueObject):
+    """What a client lets a server ask of it in one round.
+
+    >>> ClientLimits(steps=50)
+    ClientLimits(steps=50)
+    """
+
+    steps: Annotated[int, Field(ge=1), BeforeValidator(whole_number)] = 100_000
+    """Most local steps."""
+    lr: Annotated[float, Field(gt=0.0), BeforeValidator(real_number)] = 1000.0
+    """Largest step size."""
+
+
+_USUAL = ClientLimits()
+
+
+def receive(
+    message: Message, model: nn.Module, *, arrays_key: str = "arrays", config_key: str = "config"
+) -> dict[str, Any]:
+    """Load the server's arrays into the model and return the round's config.
+
+    Raises:
+        ParameterError: the message has no arrays or no config, or the arrays are not those of the model.
+    """
+    arrays, config = message.content.get(arrays_key), message.content.get(config_key)
+    if not isinstance(arrays, ArrayRecord) or not isinstance(config, ConfigRecord):
+        found = {key: type(record).__name__ for key, record in message.content.items()}
+        raise ParameterError(
+            f"a message must hold an ArrayRecord {arrays_key!r} and a ConfigRecord {config_key!r}, got {found}"
+        )
+    try:
+        model.load_state_dict(arrays.to_torch_state_dict(), strict=True)
+    except (RuntimeError, TypeError, ValueError, EOFError) as error:
+        raise ParameterError(
+            f"the server's arrays must be those of the model's state_dict: {' '.join(str(error).split())}"
+        ) from None
+    return dict(config)
+
+
+def local_steps(
+    model: nn.Module,
+    batches: Iterable[Batch],
+    config: Mapping[str, Any],
+    loss: LossFunction = functional.cross_entropy,
+    *,
+    l2: float = 0.0,
+    limits: ClientLimits = _USUAL,
+) -> float:
+    """Take H steps x ← x − η (g + l2 · x) and return the mean loss of the batches, each before its step.
+
+    H and η are "local-steps" and "lr" of the config. Batches that end before H are started again, so a `DataLoader`
+    shuffles anew; more than H are left. Nothing is kept from one round to the next. What needs no gradient, such as
+    frozen layers, stays as the server sent it.
+
+    **Deviations.** Modules that draw at random (dropout) draw from torch's own generator, not from a stream of the seed
+    as in the simulator.
+
+    Args:
+        model: holds x and is left holding x_r; it is switched to training.
+        batches: any iterable of features and labels; they are moved to where the model is.
+        config: of this round, as `receive` returns it. A server that leaves the step size to the clients sends no
+            "lr": pass `config | {"lr": 0.1}`.
+        loss: the mean over a batch, such as `torch.nn.functional.cross_entropy` or `CrossEntropy().mean`.
+        l2: λ of the objective, which has λ/2 · ‖x‖² besides the loss.
+        limits: what the server may ask for at most.
+
+    Raises:
+        ParameterError: a value of the config is missing or out of range, or there is no batch.
+
+    >>> model = nn.Linear(1, 1, bias=False)
+    >>> _ = nn.init.ones_(model.weight)
+    >>> config = {"local-steps": 2, "lr": 0.5}
+    >>> local_steps(model, [(torch.ones(1, 1), torch.zeros(1, 1))], config, lambda z, y: (z - y).square().mean() / 2)
+    0.3125
+    >>> model.weight.item()
+    0.25
+    """
+    steps, lr = _steps(config, limits), _lr(config, limits)
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if not parameters:
+        raise ParameterError("the model must have a parameter that requires a gradient, it has none")
+    model.train()
+    total = torch.zeros((), dtype=torch.float64)
+    for features, labels in _cycle(batches, steps):
+        value = loss(model(features.to(parameters[0].device)), labels.to(parameters[0].device))
+        gradients = torch.autograd.grad(value, parameters, materialize_grads=True)
+        with torch.no_grad():
+            for parameter, gradient in zip(parameters, gradients, strict=True):
+                if l2:
+                    parameter.mul_(1.0 - lr * l2)
+                parameter.add_(gradient, alpha=-lr)
+        total += value.detach().cpu()
+    return float(total) / steps
+
+
+def train_reply(
+    message: Message, model: nn.Module, *, num_examples: int, metrics: Mapping[str, float] | None = None
+) -> Message:
+    """Return the reply that Flower's own strategies take too: the model's state and its metrics.
+
+    Args:
+        message: what is replied to.
+        model: after its local steps.
+        num_examples: n_r, for strategies that weigh with it; steadfed's rules do not.
+        metrics: what else the server may be told, such as {"loss": 0.3}.
+    """
+    arrays = ArrayRecord(model.state_dict())
+    return Message(RecordDict({"arrays": arrays, "metrics": _record(num_examples, metrics or {})}), reply_to=message)
+
+
+def count_correct(outputs: Tensor, labels: Tensor) -> int:
+    """Count the labels that are the place of the largest output; a single output means class 1 if it is above 0.
+
+    >>> count_correct(torch.tensor([[0.1, 0.9], [0.8, 0.2]]), torch.tensor([1, 1]))
+    1
+    """
+    guesses = (outputs.squeeze(-1) > 0).long() if outputs.shape[-1] == 1 else outputs.argmax(-1)
+    return int((guesses == labels.reshape(guesses.shape)).sum())
+
+
+@torch.no_grad()
+def evaluate_reply(
+    message: Message,
+    model: nn.Module,
+    batches: Iterable[Batch],
+    loss: LossFunction = functional.cross_entropy,
+    num_correct: Callable[[Tensor, Tensor], int] | None = count_correct,
+) -> Message:
+    """Return the reply to a message that asks how good the model is: "loss", "accuracy" and "num-examples".
+
+    Both are means over all points. The model is switched to evaluation.
+
+    Args:
+        message: what is replied to.
+        model: with the server's arrays, see `receive`.
+        batches: every batch is looked at once.
+        loss: the mean over a batch.
+        num_correct: how many labels of a batch were guessed right; None if there is no right or wrong, and then no
+            accuracy is reported.
+
+    Raises:
+        ParameterError: there is no point.
+    """
+    model.eval()
+    device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+    points = guesses = right = 0
+    total = 0.0
+    for features, labels in batches:
+        outputs, wanted = model(features.to(device)), labels.to(device)
+        points += len(labels)
+        guesses += labels.numel()
+        total += float(loss(outputs, wanted)) * len(labels)
+        right += num_correct(outputs, wanted) if num_correct is not None else 0
+    if points == 0:
+        raise ParameterError("a model is evaluated on at least one point, the batches hold none")
+    accuracy = {"accuracy": right / guesses} if num_correct is not None else {}
+    return Message(RecordDict({"metrics": _record(points, {"loss": total / points} | accuracy)}), reply_to=message)
+
+
+@final
+class SeededBatches:
+    """The points of one client, and exactly the mini-batches that the simulator draws for it.
+
+    In every step min("batch-size", n) points are drawn without replacement from a stream of (seed, round, client); all
+    points if "batch-size" is 0. So a federation and a simulation of the same seed take the same steps.
+
+    Args:
+        features: n points.
+        labels: of the points.
+        client: the number of the client, 0 .. R − 1, as the simulator counts.
+
+    >>> batches = SeededBatches(torch.arange(5.0)[:, None], torch.arange(5), client=3)
+    >>> config = {"local-steps": 2, "batch-size": 2, "seed": 0, "round": 4}
+    >>> [labels.tolist() for _, labels in batches.batches_for(config)]
+    [[1, 2], [1, 4]]
+    """
+
+    def __init__(self, features: Tensor, labels: Tensor, *, client: int) -> None:
+        """Keep the points; raises `ParameterError` if there are none or the labels are not theirs."""
+        if len(features) != len(labels) or len(labels) == 0:
+            raise ParameterError(
+                f"a client has at least one point and as many labels, got {len(features)} and {len(labels)}"
+            )
+        self.features, self.labels = features, labels
+        self.client = _whole({"client": client}, "client", 0, _LARGEST)
+
+    def batches_for(self, config: Mapping[str, Any], *, limits: ClientLimits = _USUAL) -> Iterator[Batch]:
+        """Return the H batches of a round.
+
+        Raises:
+            ParameterError: a value of the config is missing or out of range.
+        """
+        steps, size = _steps(config, limits), _whole(config, "batch-size", 0, _LARGEST)
+        if size == 0:
+            return ((self.features, self.labels) for _ in range(steps))
+        return self._draw(steps, size, _whole(config, "seed", 0, _LARGEST), _whole(config, "round", 0, _LARGEST))
+
+    def _draw(self, steps: int, size: int, seed: int, round: int) -> Iterator[Batch]:
+        from steadfed.simulation._batches import batches as drawn
+
+        points = len(self.labels)
+        if steps * points > _MOST_DRAWS:
+            raise ParameterError(
+                f"'local-steps' times the client's {points} points must be at most {_MOST_DRAWS} for batches that are "
+                f"drawn, got {steps} steps; a 'batch-size' of 0 takes all points in every step"
+            )
+        clients, sizes = np.array([self.client]), np.array([points])
+        positions = drawn(seed, round, clients, sizes, steps=steps, batch_size=min(size, points))[0]
+        return ((self.features[step], self.labels[step]) for step in torch.from_numpy(positions))
+
+
+def _cycle(batches: Iterable[Batch], number: int) -> Iterator[Batch]:
+    """Yield so many batches, starting again as often as needed."""
+    given = 0
+    while given < number:
+        before = given
+        for batch in batches:
+            yield batch
+            given += 1
+            if given == number:
+                return
+        if given == before:
+            raise ParameterError(
+                f"'local-steps' asks for {number} batches, got {given}; pass at least one, and what can be gone "
+                "through again, such as a list or a DataLoader, if there are fewer than steps"
+            )
+
+
+def _record(num_examples: int, metrics: Mapping[str, float]) -> MetricRecord:
+    return MetricRecord({"num-examples": operator.index(num_examples), **metrics})
+
+
+def _steps(config: Mapping[str, Any], limits: ClientLimits) -> int:
+    return _whole(config, "local-steps", 1, limits.steps)
+
+
+def _whole(config: Mapping[str, Any], key: str, smallest: int, largest: int) -> int:
+    value = config.get(key)
+    if isinstance(value, bool) or not isinstance(value, int) or not smallest <= value <= largest:
+        raise ParameterError(f"{key!r} must be a whole number in {smallest} .. {largest}, got {_shown(config, key)}")
+    return value
+
+
+def _lr(config: Mapping[str, Any], limits: ClientLimits) -> float:
+    value = config.get("lr")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= limits.lr:
+        raise ParameterError(f"'lr' must be a number above 0 and at most {limits.lr}, got {_shown(config, 'lr')}")
+    return float(value)
+
+
+def _shown(config: Mapping[str, Any], key: str) -> str:
+    """Return the value, or that there is none."""
+    return repr(config[key]) if key in config else "nothing"

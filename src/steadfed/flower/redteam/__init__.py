@@ -1,0 +1,41 @@
+"""Byzantine clients and servers, for tests and drills.
+
+`Omniscient` is imported when it is asked for: it needs the simulator, which clients should not wait for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from steadfed._core.lazy import lazy_names
+from steadfed.flower.redteam._malformed import MALFORMED, Malformed
+from steadfed.flower.redteam._mods import (
+    BEHAVIOURS,
+    SilentClientError,
+    attacking,
+    byzantine,
+    crashing,
+    exiting,
+    poisoned_labels,
+    stalling,
+)
+
+if TYPE_CHECKING:
+    from steadfed.flower.redteam._omniscient import Omniscient
+
+__all__ = [
+    "BEHAVIOURS",
+    "MALFORMED",
+    "Malformed",
+    "Omniscient",
+    "SilentClientError",
+    "attacking",
+    "byzantine",
+    "crashing",
+    "exiting",
+    "poisoned_labels",
+    "stalling",
+]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(__name__, {"_omniscient": ("Omniscient",)}, always=__all__)

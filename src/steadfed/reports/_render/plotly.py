@@ -1,0 +1,378 @@
+"""Panels as plain JSON: tables and texts as they are, plots as what Plotly draws.
+
+    panel ──► panel_json ──► page/plots.js ──► what people see
+
+Colours are left to the page, which knows whether it is light or dark: a trace names the place of its colour in the
+palette (`meta.colour`). Nothing here imports Plotly; figures are the dictionaries that its schema describes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from functools import singledispatch
+from itertools import pairwise
+from typing import Any
+
+from steadfed._core.wording import harmless, prose
+from steadfed.reports._render.labels import hover, label
+from steadfed.reports.panels import Bars, Code, HeatMap, Lines, Panel, Series, Style, Table, Text, Unit, Value
+
+FLAG = "◆"
+"""What stands before the name of a truly Byzantine client."""
+EMPTY = "Nothing to draw: there is no finite value here."
+_DIGITS = 6
+"""Significant digits of what is drawn; a screen shows fewer."""
+_EXACT = 2**53
+"""Up to here a browser knows every whole number."""
+_LARGEST = 1e300
+"""Beyond this a browser cannot compute the ends of an axis; such values are left out like infinite ones."""
+_DASHES = {Style.LINE: "solid", Style.DASHED: "dash", Style.DOTTED: "dot", Style.POINTS: "solid"}
+_HEIGHT, _NAMED = 310, 12
+"""Of curves and bars, in pixels: the height, and what the name of a curve adds."""
+_ROW, _ABOVE, _BELOW, _SLANTED, _LOWEST, _HIGHEST = 18, 52, 50, 110, 200, 900
+"""Of heat maps, in pixels: a row, the scale above the rows, names below that are upright, or not; lowest, highest."""
+_NAME = 18
+"""Letters of the name of a row or a bar; the whole name is shown by the pointer."""
+_UPRIGHT = {6: 16, 13: 6}
+"""Letters of names that stand side by side, and how many of such names do."""
+_WORDS, _LINE = 16, 110
+"""So many words are all shown on an axis, and so many letters stand side by side in the window of a desktop."""
+_DECADES = 8
+"""Powers of ten that an axis names at most."""
+_FORMATS = {
+    Unit.NUMBER: ("%{{{0}:.4~g}}", {"exponentformat": "power"}),
+    Unit.TEXT: ("%{{{0}}}", {}),
+    Unit.PERCENT: ("%{{{0}:.1%}}", {"tickformat": ".0~%"}),
+    Unit.BYTES: ("%{{{0}:.3~s}}B", {"tickformat": "~s", "ticksuffix": "B"}),
+    Unit.SECONDS: ("%{{{0}:.3~g}} s", {"ticksuffix": " s"}),
+}
+"""How Plotly writes numbers: by the pointer, and on an axis."""
+
+
+def panel_json(panel: Panel) -> dict[str, Any]:
+    """Return a panel as what `json.dumps` takes and the page draws.
+
+    Every text in it may be shown: control characters are spelled out, and what goes into a plot is escaped for Plotly.
+
+    >>> panel_json(Text(key="verdict", title="Verdict", paragraphs=("It learned.",)))["paragraphs"]
+    ['It learned.']
+    """
+    head = {"key": panel.key, "title": harmless(panel.title), "caption": prose(panel.caption)}
+    return {**head, **_body(panel)}
+
+
+@singledispatch
+def _body(panel: Panel) -> dict[str, Any]:
+    raise TypeError(f"no way to draw a {type(panel).__name__}")
+
+
+@_body.register
+def _(panel: Text) -> dict[str, Any]:
+    return {"kind": "text", "tone": panel.tone.value, "paragraphs": [prose(each) for each in panel.paragraphs]}
+
+
+@_body.register
+def _(panel: Code) -> dict[str, Any]:
+    return {"kind": "code", "language": harmless(panel.language), "text": prose(panel.text)}
+
+
+@_body.register
+def _(panel: Table) -> dict[str, Any]:
+    columns = [{"title": harmless(c.title), "unit": c.unit.value, "hint": harmless(c.hint)} for c in panel.columns]
+    return {
+        "kind": "table",
+        "columns": columns,
+        "rows": [[_cell(value) for value in row] for row in panel.rows],
+        "flagged": list(panel.flagged),
+        "shown": panel.shown,
+    }
+
+
+@_body.register
+def _(panel: Lines) -> dict[str, Any]:
+    drawn = [_curve(series, panel) for series in panel.series]
+    if not any(value is not None for trace in drawn for value in trace["y"]):
+        return {"kind": "lines", "empty": EMPTY}
+    counted = panel.x_unit is Unit.NUMBER
+    plain = {"exponentformat": "none", "separatethousands": True} if counted else {}
+    layout = {
+        "xaxis": {
+            **_axis(panel.x_title, panel.x_unit),
+            "zeroline": False,
+            "automargin": False,
+            "tickangle": 0,
+            **plain,
+        },
+        "margin": {"b": 50, "l": 68},  # known, so that the margins of both axes do not chase each other
+        "yaxis": {
+            **_axis(panel.y_title, panel.unit),
+            "automargin": False,
+            **(_decades(drawn) if panel.log_y else _level(drawn, panel.unit)),
+        },
+        "hovermode": "x unified" if counted else "closest",
+        "showlegend": len(drawn) > 1,
+        **_marks(panel),
+    }
+    if counted:
+        layout["xaxis"]["unifiedhovertitle"] = {"text": f"{label(panel.x_title)} %{{x}}"}
+    return {
+        "kind": "lines",
+        "height": _HEIGHT + _NAMED * min(len(drawn), 12),
+        "figure": {"data": drawn, "layout": layout},
+    }
+
+
+@_body.register
+def _(panel: HeatMap) -> dict[str, Any]:
+    values = [[number(value) for value in row] for row in panel.values]
+    if not any(value is not None for row in values for value in row):
+        return {"kind": "heat-map", "empty": EMPTY}
+    rows, columns = _names(panel.rows, panel.flagged), _names(panel.columns)
+    trace = {
+        "type": "heatmap",
+        "x": columns,
+        "y": rows,
+        "z": values,
+        "colorbar": _FORMATS[panel.unit][1],
+        "hovertemplate": f"%{{y}}<br>{label(panel.column_title)} %{{x}}<br>%{{text}}<extra></extra>",
+        "xgap": 1 if len(columns) <= 100 else 0,
+        "ygap": 1,
+        **_ends(panel, values),
+    }
+    below = _categories(panel.column_title, columns)
+    frame = _ABOVE + (_SLANTED if _needs_slant(columns) else _BELOW)
+    layout = {
+        "xaxis": below,
+        "yaxis": {"type": "category", "title": {"text": label(panel.row_title)}, "showgrid": False},
+        "margin": {"t": _ABOVE, "b": _BELOW},
+    }
+    orders = panel.orders or {"": tuple(range(len(rows)))}
+    return {
+        "kind": "heat-map",
+        "height": max(_LOWEST, min(_HIGHEST, frame + _ROW * len(rows))),
+        "figure": {"data": [trace], "layout": layout},
+        "good_is_high": panel.good_is_high,
+        "written": panel.written,
+        "value": {"title": label(panel.value_title), "unit": panel.unit.value},
+        "orders": [
+            {"name": harmless(name), "rows": [rows[place] for place in places]} for name, places in orders.items()
+        ],
+        "flagged": [rows[place] for place in panel.flagged],
+        **_hover_texts(panel),
+    }
+
+
+@_body.register
+def _(panel: Bars) -> dict[str, Any]:
+    values = {name: [number(value) for value in part] for name, part in panel.parts.items()}
+    if not any(value is not None for part in values.values() for value in part):
+        return {"kind": "bars", "empty": EMPTY}
+    categories = _names(panel.categories, panel.flagged)
+    whole = [hover(name, limit=200) for name in panel.categories]
+    template = f"%{{customdata}}<br>%{{fullData.name}}: {_FORMATS[panel.unit][0].format('y')}<extra></extra>"
+    data = [
+        {
+            "type": "bar",
+            "name": label(name, limit=40),
+            "x": categories,
+            "y": part,
+            "customdata": whole,
+            "hovertemplate": template,
+            "meta": {"colour": place},
+        }
+        for place, (name, part) in enumerate(values.items())
+    ]
+    below = _categories(panel.x_title, categories)
+    layout = {
+        "barmode": "stack",
+        "bargap": 0.15,
+        "xaxis": below,
+        "margin": {} if _needs_slant(categories) else {"b": _BELOW},
+        "yaxis": _axis(panel.y_title, panel.unit),
+        "showlegend": len(data) > 1,
+    }
+    return {"kind": "bars", "height": _HEIGHT, "figure": {"data": data, "layout": layout}}
+
+
+def number(value: float | None) -> float | None:
+    """Return a number as it is drawn; None if it cannot be: missing, not finite or beyond all screens.
+
+    >>> number(0.123456789), number(float("nan")), number(None)
+    (0.123457, None, None)
+    """
+    if value is None or not math.isfinite(value) or abs(value) > _LARGEST:
+        return None
+    return float(f"{value:.{_DIGITS}g}")
+
+
+def _cell(value: Value) -> Value:
+    """Return a cell of a table; whole numbers that a browser would round, such as the ids of nodes, become text."""
+    if value is None or isinstance(value, bool):
+        return value if value is None else str(value).lower()
+    if isinstance(value, str):
+        return harmless(value)
+    if isinstance(value, int):
+        return value if abs(value) < _EXACT else str(value)
+    return float(value) if math.isfinite(value) else None
+
+
+def _curve(series: Series, panel: Lines) -> dict[str, Any]:
+    y = with_gaps(series.y, log_y=panel.log_y)
+    points = "markers" if series.style is Style.POINTS else "lines+markers" if has_lone_point(y) else "lines"
+    said = "%{fullData.name}: " + _FORMATS[panel.unit][0].format("y")
+    if panel.x_unit is not Unit.NUMBER:
+        said += f"<br>{label(panel.x_title)}: {_FORMATS[panel.x_unit][0].format('x')}"
+    return {
+        "type": "scatter",
+        "mode": points,
+        "name": label(series.name, limit=48),
+        "x": [float(value) if math.isfinite(value) else None for value in series.x],
+        "y": y,
+        "line": {"dash": _DASHES[series.style], "width": 2},
+        "marker": {"size": 5},
+        "meta": {"colour": series.colour},
+        "hovertemplate": f"{said}<extra></extra>",
+    }
+
+
+def with_gaps(y: Sequence[float | None], *, log_y: bool) -> list[float | None]:
+    """Return the numbers of a curve as they are drawn; a logarithmic axis has no place for zero and less."""
+    return [None if value is not None and log_y and value <= 0 else number(value) for value in y]
+
+
+def has_lone_point(y: Sequence[float | None]) -> bool:
+    """Tell whether some point has no neighbour that a line could join it to."""
+    padded = [None, *y, None]
+    joined = [left is not None and right is not None for left, right in pairwise(padded)]
+    alone = (not before and not after for before, after in pairwise(joined))
+    return any(value is not None and single for value, single in zip(y, alone, strict=True))
+
+
+def _axis(title: str, unit: Unit) -> dict[str, Any]:
+    return {"title": {"text": label(title)}, **_FORMATS[unit][1]}
+
+
+def _decades(drawn: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return a logarithmic axis: powers of ten, each or some of them; twice and five times those if there are few."""
+    sizes = [math.log10(value) for trace in drawn for value in trace["y"] if value is not None]
+    decades = max(sizes) - min(sizes)
+    if decades > 1.5:
+        return {"type": "log", "dtick": math.ceil(decades / _DECADES)}
+    if decades < 0.5:
+        return {"type": "log"}  # Plotly then names values at even distances
+    powers = range(math.floor(min(sizes)), math.ceil(max(sizes)) + 1)
+    return {"type": "log", "tickvals": [float(f"{digit}e{power}") for power in powers for digit in (1, 2, 5)]}
+
+
+def _level(drawn: list[dict[str, Any]], unit: Unit) -> dict[str, Any]:
+    """Return the ends of an axis for curves that are one level line; others need none.
+
+    Plotly draws such a line in the middle, of -100 % to 100 % for 0 and of 0 % to 200 % for 1.
+    """
+    values = {value for trace in drawn for value in trace["y"] if value is not None}
+    whole = unit is Unit.PERCENT and 0 <= min(values) == max(values) <= 1
+    return {"range": [-0.03, 1.03]} if whole or values == {0.0} else {}
+
+
+def _categories(title: str, names: Sequence[str]) -> dict[str, Any]:
+    """Return an axis of names: few words are all shown, slanted if need be; of numbers of rounds some are left out."""
+    axis = {"type": "category", "title": {"text": label(title)}, "showgrid": False}
+    if _few_words(names):
+        return {**axis, "tickmode": "linear", "dtick": 1, "tickangle": "auto"}
+    many = _side_by_side(names)
+    return axis if many is None else {**axis, "nticks": many, "tickangle": 0, "automargin": False}
+
+
+def _needs_slant(names: Sequence[str]) -> bool:
+    """Tell whether names along an axis have no room upright, in the window of a desktop."""
+    if _few_words(names):
+        return len(names) * (max(map(len, names), default=0) + 2) > _LINE
+    return _side_by_side(names) is None
+
+
+def _few_words(names: Sequence[str]) -> bool:
+    return len(names) <= _WORDS and not are_numbers(names)
+
+
+def _side_by_side(names: Sequence[str]) -> int | None:
+    """Return how many of such names stand side by side upright; None if they are too long for that."""
+    longest = max(map(len, names), default=0)
+    return next((number for letters, number in _UPRIGHT.items() if longest <= letters), None)
+
+
+def are_numbers(names: Sequence[str]) -> bool:
+    """Tell whether names are numbers or spans of them, such as rounds, so that those left out can be guessed.
+
+    >>> are_numbers(["0–4", "5–9"]), are_numbers(["ipm-0.1", "ipm-100"])
+    (True, False)
+    """
+    return all(name.strip("0123456789–-., ") == "" for name in names)
+
+
+def _marks(panel: Lines) -> dict[str, Any]:
+    """Return a dotted line and a word for every mark."""
+    lines = [
+        {"type": "line", "x0": mark.at, "x1": mark.at, "y0": 0, "y1": 1, "yref": "paper", "line": {"dash": "dot"}}
+        for mark in panel.marks
+    ]
+    words = [
+        {
+            "x": mark.at,
+            "y": 1 - 0.08 * (place % 3),
+            "yref": "paper",
+            "yanchor": "top",
+            "xanchor": "left",
+            "text": label(mark.text, limit=40),
+            "showarrow": False,
+        }
+        for place, mark in enumerate(panel.marks)
+    ]
+    return {"shapes": lines, "annotations": words}
+
+
+def _names(texts: Iterable[str], flagged: Iterable[int] = ()) -> list[str]:
+    """Return names for an axis, short and each once: a space without width after it tells a name from its equals."""
+    marked, taken, found = set(flagged), set[str](), []
+    for place, short in enumerate(shorten_names(list(texts))):
+        name = f"<b>{FLAG} {label(short)}</b>" if place in marked else label(short)
+        while name in taken:
+            name += "\u200b"
+        taken.add(name)
+        found.append(name)
+    return found
+
+
+def shorten_names(texts: Sequence[str]) -> list[str]:
+    """Return texts cut in their middles, as their ends often tell them apart; less if they would look the same.
+
+    >>> shorten_names(["dirichlet alpha=1.0", "dirichlet alpha=0.1"])
+    ['dirichle…alpha=1.0', 'dirichle…alpha=0.1']
+    """
+    whole = [harmless(text, limit=400) for text in texts]
+    for limit in (_NAME, 2 * _NAME):
+        half = limit // 2
+        cut = [text if len(text) <= limit else f"{text[: half - 1]}…{text[-half:]}" for text in whole]
+        if len(set(cut)) == len(set(whole)):
+            break
+    return cut
+
+
+def _ends(panel: HeatMap, values: list[list[float | None]]) -> dict[str, float]:
+    """Return the ends of the scale of colours, apart from each other."""
+    known = [value for row in values for value in row if value is not None]
+    low = min(known) if panel.low is None else panel.low
+    high = max(known) if panel.high is None else panel.high
+    return {"zmin": low, "zmax": high if high > low else low + 1.0}
+
+
+def _hover_texts(panel: HeatMap) -> dict[str, Any]:
+    """Return what the pointer says of every cell, each text once, and the place of every cell's text among them."""
+    places: dict[str, int] = {}
+    found = []
+    for row, name in enumerate(panel.rows):
+        whole = f"{hover(name, limit=200)}<br>" if len(name) > _NAME else ""
+        texts = panel.hover[row] if panel.hover else [""] * len(panel.columns)
+        known = {text: whole + hover(text) for text in set(texts)}
+        found.append([places.setdefault(known[text], len(places)) for text in texts])
+    return {"texts": list(places), "said": found}

@@ -1,0 +1,134 @@
+"""How well the rule told clients apart: precision and recall, false alarms, and the spread that it acts on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from steadfed.reports._sections.learning import attack_marks, curve, positive_only
+from steadfed.reports._sections.phrases import per_run, run_names, setting_words
+from steadfed.reports._thinning import REPORT, Numbers, PanelLimits
+from steadfed.reports.panels import Lines, Panel, Section, Series, Style, Text, Unit
+from steadfed.server._history import RunHistory
+
+_WIDEST = 50
+"""How many rounds are looked at together, at most."""
+
+
+def filtering(histories: Sequence[RunHistory], limits: PanelLimits = REPORT) -> Section:
+    """Return the curves of all runs, as far as they know who was Byzantine and what the rule measured."""
+    width = window_of(max((history.rounds_played for history in histories), default=0))
+    plots = (_precision(histories, limits, width), _false_alarms(histories, limits, width))
+    panels: list[Panel] = [plot for plot in plots if plot.series]
+    alone = len(histories) == 1
+    panels += per_run(histories, lambda history: _spread(history, limits, alone=alone))
+    if not panels:
+        panels = [Text(key="no-filter", title="Nothing to draw", paragraphs=("No updates have been judged yet.",))]
+    return Section(
+        key="filtering",
+        title="How well were clients told apart?",
+        intro="What the rule removed, and what it measured before it did.",
+        panels=tuple(panels),
+    )
+
+
+def window_of(rounds: int) -> int:
+    """Return how many rounds a moving window holds: a tenth of them, at least 1 and at most 50.
+
+    >>> window_of(8), window_of(200), window_of(10_000)
+    (1, 20, 50)
+    """
+    return max(1, min(_WIDEST, rounds // 10))
+
+
+def moving_share(part: Numbers, whole: Numbers, window: int) -> Numbers:
+    """Return what share one count is of another in each round and those before it in its window; NaN where of none.
+
+    >>> moving_share(np.array([1.0, 0.0, 2.0]), np.array([2.0, 0.0, 2.0]), window=2)
+    array([0.5, 0.5, 1. ])
+    """
+    sums = [np.cumsum(each) for each in (part, whole)]
+    few, all_ = (each - np.concatenate([np.zeros(min(window, len(each))), each[:-window]]) for each in sums)
+    share = np.full(len(part), np.nan)
+    np.divide(few, all_, out=share, where=all_ > 0)
+    return share
+
+
+def _precision(histories: Sequence[RunHistory], limits: PanelLimits, width: int) -> Lines:
+    """Return precision and recall of the runs that know who was Byzantine, and had somebody who was."""
+    series: list[Series] = []
+    for place, (history, run) in enumerate(zip(histories, run_names(histories), strict=True)):
+        if history.tally.byzantine:
+            before, caught = "" if len(histories) == 1 else f"{run}: ", history["byzantine_removed"]
+            precision = moving_share(caught, history["removed"], width)
+            recall = moving_share(caught, history["byzantine"], width)
+            series += curve(f"{before}precision", precision, limits, colour=place)
+            series += curve(f"{before}recall", recall, limits, colour=place, style=Style.DASHED)
+    return Lines(
+        key="precision-recall",
+        title="Precision and recall of the removals",
+        caption="Precision: which share of the removed updates was Byzantine; undefined where nothing was removed. "
+        f"Recall: which share of the Byzantine updates was removed. {_window_text(width)}",
+        series=tuple(series),
+        y_title="share",
+        unit=Unit.PERCENT,
+        marks=attack_marks(histories),
+    )
+
+
+def _false_alarms(histories: Sequence[RunHistory], limits: PanelLimits, width: int) -> Lines:
+    """Return which share of the honest updates was removed; of all, where nobody knows who is honest."""
+    series: list[Series] = []
+    for place, (history, run) in enumerate(zip(histories, run_names(histories), strict=True)):
+        removed, judged = ("removed", "judged") if history.deployed else ("honest_removed", "honest")
+        whose = "all updates" if history.deployed else "honest updates"
+        name = whose if len(histories) == 1 else f"{run}: {whose}"
+        series += curve(name, moving_share(history[removed], history[judged], width), limits, colour=place)
+    blind = any(history.deployed for history in histories)
+    said = (
+        "Which share of the updates got no weight; who is honest is not known in a deployment."
+        if blind
+        else "The price of distrust: which share of the honest updates got no weight."
+    )
+    return Lines(
+        key="false-alarms",
+        title="Removed updates" if blind else "Honest updates that were removed",
+        caption=f"{said} {_window_text(width)}",
+        series=tuple(series),
+        y_title="share removed",
+        unit=Unit.PERCENT,
+        marks=attack_marks(histories),
+    )
+
+
+def _window_text(width: int) -> str:
+    return "" if width == 1 else f"Each point is about the last {width} rounds."
+
+
+def _spread(history: RunHistory, limits: PanelLimits, *, alone: bool) -> Iterator[Panel]:
+    """Yield λ_max before and after filtering against the threshold; or say that the rule does not measure it."""
+    before, after, threshold = (positive_only(history[name]) for name in ("spread_before", "spread", "threshold"))
+    title = "Spread of the updates, before and after"
+    if not np.isfinite(history["spread"]).any():
+        rule = setting_words(history, "rule")
+        why = f"The rule {rule} does not measure how far updates spread, so there is nothing to compare."
+        if alone and history.rounds_played:
+            yield Text(key="spread", title=title, paragraphs=(why,))
+        return
+    old = not np.isfinite(history["spread_before"]).any()
+    yield Lines(
+        key="spread",
+        title=title,
+        caption="λ_max, the largest variance of the updates in any direction. The rule takes weight from clients until "
+        "it is below the threshold. Logarithmic scale."
+        + (" The records do not have the spread before filtering." if old else ""),
+        series=(
+            *curve("before filtering", before, limits, colour=4),
+            *curve("after filtering", after, limits, colour=0),
+            *curve("threshold", threshold, limits, colour=7, style=Style.DASHED),
+        ),
+        y_title="λ_max",
+        log_y=True,
+        marks=attack_marks([history]),
+    )

@@ -1,0 +1,54 @@
+"""One round: what became of every client's reply, and why."""
+
+from __future__ import annotations
+
+from steadfed._core.wording import harmless, plural
+from steadfed.reports.panels import Column, Table, Unit, Value
+from steadfed.server._history import Event, Tally, events_of
+from steadfed.server._record import Client, RoundRecord
+
+_LONGEST = 300
+"""Letters of a reason."""
+
+
+def round_table(record: RoundRecord) -> Table:
+    """Return what happened to every client of one round, and to those who replied unasked."""
+    weights, scores = record.by_client(record.weights), record.by_client(record.scores)
+    happened: dict[Client | None, list[Event]] = {}
+    for event in events_of([record]):
+        happened.setdefault(event.client, []).append(event)
+    rows: list[tuple[Value, ...]] = []
+    for client in dict.fromkeys([*record.cohort, *(client for client in happened if client is not None)]):
+        told = happened.get(client, [])
+        share = weights.get(client)
+        rows.append(
+            (
+                str(client),
+                None if share is None else share * len(record.received),
+                scores.get(client),
+                ", ".join(dict.fromkeys(event.what.word for event in told)) or ("" if record.skipped else "kept"),
+                harmless("; ".join(dict.fromkeys(event.why for event in told)), limit=_LONGEST),
+            )
+        )
+    said = [event.why for event in happened.get(None, [])] or ([record.reason] if record.reason else [])
+    return Table(
+        key="round",
+        title=f"Round {record.round}{_outcome(record)}",
+        caption=harmless("; ".join(said), limit=_LONGEST),
+        columns=(
+            Column(title="client"),
+            Column(title="weight", unit=Unit.NUMBER, hint="1 is an equal share"),
+            Column(title="score", unit=Unit.NUMBER, hint="as the rule measures suspicion"),
+            Column(title="what"),
+            Column(title="why"),
+        ),
+        rows=tuple(rows),
+    )
+
+
+def _outcome(record: RoundRecord) -> str:
+    tally = Tally.of(record)
+    if tally.skipped:
+        return ": skipped, the model is left as it was"
+    kept = f": {tally.kept} of {plural(tally.judged, 'update')} kept"
+    return f"{kept}; assumption violated" if tally.assumption_violated else kept

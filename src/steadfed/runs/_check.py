@@ -1,0 +1,215 @@
+"""Looking at a configuration before it runs: what it resolves to, what it needs, what it cannot guarantee."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steadfed._linalg.threads import one_torch_thread
+from steadfed.aggregators import RULES
+from steadfed.attacks import ATTACKS, Honest
+from steadfed.data import Dataset
+from steadfed.partitions import heterogeneity
+from steadfed.simulation import RunConfig
+from steadfed.simulation._cohorts import UniformCohorts
+from steadfed.simulation._setting import Setting, dtype_of
+from steadfed.theory.sampling import excess_probability, run_excess_probability
+
+_MOST_ROUNDS_CHECKED = 1_000
+"""In how many rounds at most Byzantine clients are counted one by one."""
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """What came of looking."""
+
+    facts: list[tuple[str, str]]
+    """What the configuration resolves to: headings and sentences."""
+    warnings: list[str]
+    """What the user may not have meant, or may not rely on."""
+
+
+def check(config: RunConfig, *, dataset: Dataset | None = None, jobs: int = 1) -> CheckReport:
+    """Load the data, deal them out, build the model, and say what would run.
+
+    Raises:
+        SteadfedError: the configuration cannot run at all.
+    """
+    with one_torch_thread():
+        setting = Setting.of(config, dataset if dataset is not None else config.data.load())
+    byzantine = _byzantine_counts(setting)
+    facts = [*_data_facts(setting), *_round_facts(setting, byzantine), *_memory_facts(setting, jobs)]
+    return CheckReport(
+        facts, [*_byzantine_warnings(setting, byzantine), *_data_warnings(setting), *_memory_warnings(setting)]
+    )
+
+
+@dataclass(frozen=True)
+class _ByzantineCounts:
+    """The Byzantine clients, and how often more of them than the rule assumes meet in a cohort."""
+
+    number: int
+    mean: float = 0.0
+    """How many a cohort has on average."""
+    most: int = 0
+    """How many it has at most."""
+    chance: float | None = None
+    """For cohorts drawn uniformly: the probability of too many in one round."""
+    run_chance: float | None = None
+    """For cohorts drawn uniformly: the probability of too many in any round."""
+    excess: int = 0
+    """For other cohorts: how many of those looked at have too many."""
+    rounds_checked: int = 0
+
+
+def _data_facts(setting: Setting) -> Iterator[tuple[str, str]]:
+    data = setting.dataset
+    classes = f", {data.num_classes} classes" if data.num_classes else ""
+    yield "data", f"{data.name}: {len(data.labels):,} training and {len(data.test_labels):,} test points{classes}"
+    sizes = setting.client_shares.sizes
+    yield (
+        "clients",
+        f"R = {setting.num_clients:,}, with {sizes.min():,} to {sizes.max():,} points (median {np.median(sizes):,.0f})",
+    )
+    mixed = heterogeneity(data, setting.client_shares)
+    if mixed.mean_distance is not None:
+        yield (
+            "heterogeneity",
+            (
+                f"label distributions lie {mixed.mean_distance:.3f} from the common one on average (total variation); "
+                f"an IID split of these sizes would lie {mixed.iid_distance:.3f} away"
+            ),
+        )
+    yield "model", f"{setting.config.model!r}, d = {setting.layout.dim:,} parameters, {setting.config.dtype}"
+    yield "engine", f"{setting.engine.name}: {setting.engine_choice}"
+
+
+def _round_facts(setting: Setting, byzantine: _ByzantineCounts) -> Iterator[tuple[str, str]]:
+    config = setting.config
+    yield "rounds", f"{config.rounds:,} of H = {config.local_steps} local steps: T = {config.total_steps:,}"
+    assumed = config.rule.assumed_byzantine(config.cohort_size)
+    yield "rule", f"{RULES.name(config.rule)}; assumes at most {assumed} Byzantine of K = {config.cohort_size} updates"
+    yield "adversary", f"{ATTACKS.name(config.attack)} by {byzantine.number:,} of {setting.num_clients:,} clients"
+    if byzantine.number:
+        average = f"{byzantine.mean:.1f} on average, at most {byzantine.most}"
+        often = f"more than assumed in {byzantine.excess} of {byzantine.rounds_checked} rounds"
+        if byzantine.chance is not None:
+            often = f"more than the assumed {assumed} in a round with probability {byzantine.chance:.3g}"
+        yield "Byzantine in a cohort", f"{average}; {often}"
+
+
+def _byzantine_warnings(setting: Setting, byzantine: _ByzantineCounts) -> Iterator[str]:
+    config = setting.config
+    clients, cohort = setting.num_clients, config.cohort_size
+    if byzantine.number and isinstance(config.attack, Honest):
+        yield f"{byzantine.number} clients are Byzantine and attack.name is 'none': they behave like honest ones"
+    if not byzantine.number and not isinstance(config.attack, Honest):
+        yield f"attack.name is {ATTACKS.name(config.attack)!r} and no client is Byzantine: nobody attacks"
+    if byzantine.number > cohort / 4:
+        yield (
+            f"ε = {byzantine.number / clients:.3g} > K/4R = {cohort / (4 * clients):.3g}: in the worst cohort more "
+            f"than a quarter of the updates are Byzantine, which the paper's theorems exclude"
+        )
+    if byzantine.run_chance is not None and byzantine.run_chance > 0.01:
+        yield (
+            f"with probability {byzantine.run_chance:.2g} some of the {config.rounds} rounds has more than the "
+            f"{config.rule.assumed_byzantine(cohort)} Byzantine updates that the rule assumes; assume more or sample a "
+            f"larger cohort"
+        )
+    if byzantine.excess:
+        yield (
+            f"{byzantine.excess} of {byzantine.rounds_checked} rounds have more Byzantine updates than the rule "
+            f"assumes; assume more"
+        )
+
+
+def _data_warnings(setting: Setting) -> Iterator[str]:
+    config = setting.config
+    sizes = setting.client_shares.sizes
+    if config.batch_size != "full" and (few := int((sizes < config.batch_size).sum())):
+        yield f"{few} clients hold fewer than batch_size = {config.batch_size} points and use all in every step"
+    if len(setting.dataset.test_labels) == 0:
+        yield "there are no test points; only training loss is recorded"
+    if config.checkpoint_every > 1:
+        yield f"a crash loses up to {config.checkpoint_every} rounds, which resuming computes again"
+
+
+def _memory_facts(setting: Setting, jobs: int) -> Iterator[tuple[str, str]]:
+    parts = _memory(setting)
+    listed = ", ".join(f"{name} {_size(number)}" for name, number in parts.items() if number)
+    yield (
+        "memory",
+        f"about {_size(sum(parts.values()))}: {listed}; shared by {jobs} {'process' if jobs == 1 else 'processes'}",
+    )
+    state = (2 if setting.config.server.momentum else 1) * setting.layout.dim * dtype_of(setting.config).itemsize
+    checkpoints = f"{_size(state + parts['client momentum'])} per checkpoint, of which two are kept"
+    yield "disk", "; ".join([checkpoints, *_snapshots(setting)])
+
+
+def _snapshots(setting: Setting) -> Iterator[str]:
+    """Say how many models are kept for good, if any."""
+    if number := min(setting.config.evaluation.measured_rounds, setting.config.rounds):
+        row = (setting.layout.dim + setting.layout.buffer_dim) * dtype_of(setting.config).itemsize
+        yield f"{number + 1} snapshots of {_size(row)} each"
+
+
+def _memory_warnings(setting: Setting) -> Iterator[str]:
+    needed = sum(_memory(setting).values())
+    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > 0.8 * there:
+        yield f"the run needs about {_size(needed)} of memory, and this machine has {_size(there)}"
+
+
+def _memory(setting: Setting) -> dict[str, int]:
+    """Return bytes of what grows with the configuration."""
+    config, layout, data = setting.config, setting.layout, setting.engine.task.data
+    width = dtype_of(config).itemsize
+    return {
+        "data": sum(tensor.nbytes for tensor in (data.features, data.labels, setting.test.features)),
+        "index of clients": data.shares.order.nbytes + data.shares.offsets.nbytes,
+        "matrix of updates": config.cohort_size * layout.dim * width,
+        "client momentum": data.shares.num_clients * layout.dim * width if config.client.momentum else 0,
+    }
+
+
+def _byzantine_counts(setting: Setting) -> _ByzantineCounts:
+    config, clients = setting.config, setting.num_clients
+    number = int(config.byzantine.members(0, clients, config.seed).sum())
+    if not number:
+        return _ByzantineCounts(0)
+    if not isinstance(config.cohorts, UniformCohorts):
+        counts, bounds = _counts(setting)
+        return _ByzantineCounts(
+            number, counts.mean(), counts.max(), excess=int((counts > bounds).sum()), rounds_checked=len(counts)
+        )
+    cohort, assumed = config.cohort_size, config.rule.assumed_byzantine(config.cohort_size)
+    law = {"num_clients": clients, "num_byzantine": number, "cohort_size": cohort, "tolerated": assumed}
+    chances = excess_probability(**law), run_excess_probability(**law, rounds=config.rounds)
+    return _ByzantineCounts(number, cohort * number / clients, min(cohort, number), *chances)
+
+
+def _counts(setting: Setting) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return how many Byzantine clients each cohort has that is not left to chance, and how many the rule assumes."""
+    config, counts, bounds = setting.config, [], []
+    for number in range(min(config.rounds, _MOST_ROUNDS_CHECKED)):
+        cohort = config.cohorts.cohort(number, setting.num_clients, config.cohort_size, config.seed)
+        counts.append(int(config.byzantine.among(cohort, number, setting.num_clients, config.seed).sum()))
+        bounds.append(config.rule.assumed_byzantine(len(cohort)))
+    return np.array(counts), np.array(bounds)
+
+
+def _size(number: float) -> str:
+    """Return a number of bytes for people.
+
+    >>> _size(1536), _size(3 * 2**30)
+    ('1.5 KiB', '3.0 GiB')
+    """
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if number < 1024:
+            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
+        number /= 1024
+    return f"{number:.1f} TiB"

@@ -1,0 +1,41 @@
+"""One history of a run: what became of whom in which round, and everything that is counted.
+
+    RunFolder ──► RunHistory ──► columns by name, Fate of every client, Tally, ClientSummary, summary
+    (1,000 folders ──► RunSummaries ──► a RunSummary each, without reading what need not be read)
+
+Whoever says how many updates were removed reads it here. Nothing here loads torch.
+"""
+
+from __future__ import annotations
+
+from steadfed.server._history.clients import ClientSummary, suspects
+from steadfed.server._history.entries import Entries
+from steadfed.server._history.events import Event, RoundOutcome, events_of
+from steadfed.server._history.fate import Fate, fate_of_fault, fates_of
+from steadfed.server._history.files import RunState
+from steadfed.server._history.history import RunHistory, open_run
+from steadfed.server._history.listing import RunSummaries, RunSummary
+from steadfed.server._history.rounds import Rounds
+from steadfed.server._history.summary import summary_of
+from steadfed.server._history.tally import Tally, tally_of
+
+__all__ = [
+    "ClientSummary",
+    "Entries",
+    "Event",
+    "Fate",
+    "RoundOutcome",
+    "Rounds",
+    "RunHistory",
+    "RunState",
+    "RunSummaries",
+    "RunSummary",
+    "Tally",
+    "events_of",
+    "fate_of_fault",
+    "fates_of",
+    "open_run",
+    "summary_of",
+    "suspects",
+    "tally_of",
+]

@@ -1,0 +1,191 @@
+"""The files of a run, read by somebody who trusts nothing in them and waits for nobody; nothing here loads torch."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from steadfed.errors import CorruptRunError
+
+if sys.platform != "win32":
+    import fcntl
+
+CONFIG, ROUNDS, SUMMARY, LOCK = "config.toml", "rounds.jsonl", "summary.json", "lock"
+"""The files of a run: see `steadfed.server._folder`."""
+PROVENANCE = "provenance"
+"""The table of a run's configuration that says what it was made with; it is not part of the configuration."""
+DEPLOYED = "flwr"
+"""The key of it with the version of Flower: the configuration of a deployment has it, no other."""
+LARGEST = 4 << 20
+"""Bytes of a configuration or a summary; what is larger, no run has written."""
+LONGEST = 64 << 20
+"""Bytes of a round; a line that is longer is damage."""
+WHOLE = 2**63
+"""Beyond this TOML has no whole numbers, although Python reads some."""
+_DEEPEST = 32
+"""Tables in tables of a configuration."""
+_CHAIN = re.compile(
+    rf"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){{{_DEEPEST}}}""",
+)
+"""A key of so many parts that Python's parser takes the square of their number to read it."""
+
+
+class RunState(StrEnum):
+    """How far a run is."""
+
+    EMPTY = "not begun"
+    """There is a configuration, and no round."""
+    RUNNING = "running"
+    """A process holds its lock."""
+    INTERRUPTED = "interrupted"
+    """Rounds are missing, and no process runs them."""
+    COMPLETE = "complete"
+    DAMAGED = "damaged"
+    """Its configuration or a line of its rounds cannot be read."""
+
+
+def raw_table(text: str) -> dict[str, Any]:
+    """Return the table of a configuration without building anything from it.
+
+    >>> raw_table("rounds = 5")
+    {'rounds': 5}
+    >>> raw_table("a" + ".a" * 100_000 + " = 1")
+    Traceback (most recent call last):
+    ...
+    steadfed.errors.CorruptRunError: it has tables in tables that no run writes
+
+    Raises:
+        CorruptRunError: it is none that a run writes, or would take for ever to parse.
+    """
+    if _CHAIN.search(text):
+        raise CorruptRunError("it has tables in tables that no run writes")
+    try:
+        table = tomllib.loads(text)
+    except ValueError as error:
+        raise CorruptRunError(f"not valid TOML: {error}") from None
+    except RecursionError:
+        raise CorruptRunError("it has tables in tables that no run writes") from None
+    if not _is_plain(table, _DEEPEST):
+        raise CorruptRunError("it has tables in tables, or whole numbers, that no run writes")
+    return table
+
+
+def _is_plain(value: Any, depth: int) -> bool:
+    """Tell whether tables are not too deep to be walked through, and whole numbers not too large to be written."""
+    if isinstance(value, Mapping | list):
+        inside = value.values() if isinstance(value, Mapping) else value
+        return depth > 0 and all(_is_plain(each, depth - 1) for each in inside)
+    return not isinstance(value, int) or abs(value) < WHOLE
+
+
+def small_text(path: Path) -> str | None:
+    """Return what a file holds; None if it cannot be read, is no text, or is larger than a run writes."""
+    try:
+        with path.open("rb") as file:
+            found = file.read(LARGEST + 1)
+        return found.decode() if len(found) <= LARGEST else None
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def new_lines(path: Path, offset: int, before: int) -> Iterator[bytes]:
+    """Yield the lines of a file after its first bytes, without one at the end that is still being written.
+
+    Args:
+        path: the file.
+        offset: how many bytes to pass over.
+        before: how many lines these are.
+
+    Raises:
+        CorruptRunError: a line is longer than any round.
+    """
+    with path.open("rb") as file:
+        file.seek(offset)
+        while (line := file.readline(LONGEST)).endswith(b"\n"):
+            before += 1
+            yield line
+    if len(line) == LONGEST:
+        raise CorruptRunError(f"line {before + 1} of {path} is longer than {LONGEST >> 20} MB, which no round is")
+
+
+def is_deployed(table: Mapping[str, Any]) -> bool:
+    """Tell whether a server app wrote the configuration."""
+    provenance = table.get(PROVENANCE)
+    return isinstance(provenance, Mapping) and DEPLOYED in provenance
+
+
+def in_words(value: Any) -> str:
+    """Return a named object of a configuration as a person would write it.
+
+    >>> in_words({"name": "nnm", "rule": {"name": "krum", "num_byzantine": 4}})
+    'nnm(rule=krum(num_byzantine=4))'
+    """
+    if not isinstance(value, Mapping):
+        return str(value)
+    listed = ", ".join(f"{key}={in_words(each)}" for key, each in value.items() if key != "name")
+    name = str(value.get("name", "?"))
+    return f"{name}({listed})" if listed else name
+
+
+def is_running(path: Path) -> bool:
+    """Tell whether a process runs the run in a folder, without standing in the way of one that is about to.
+
+    The lock is only tried if the process that held it last is alive, and then as a reader.
+    """
+    lock = path / LOCK
+    try:
+        with lock.open("rb") as file:
+            holder = int(file.read(32))
+        if not _alive(holder):
+            return False
+        descriptor = os.open(lock, os.O_RDONLY)
+    except (OSError, ValueError):
+        return False
+    try:
+        if sys.platform != "win32":
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def state_of(path: Path, *, played: int, planned: int | None, damaged: bool) -> RunState:
+    """Return how far the run in a folder is."""
+    if damaged:
+        return RunState.DAMAGED
+    if (path / SUMMARY).is_file() and (planned is None or played >= planned):
+        return RunState.COMPLETE
+    if is_running(path):
+        return RunState.RUNNING
+    return RunState.INTERRUPTED if played else RunState.EMPTY
+
+
+def stamp_of(path: Path) -> tuple[int, int] | None:
+    """Return when a file was changed and how long it is; None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
+def _alive(process: int) -> bool:
+    if sys.platform == "win32":  # there this would end it
+        return False
+    try:
+        os.kill(process, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return True

@@ -1,0 +1,31 @@
+"""What came of a run, in a few numbers: the content of summary.json."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from steadfed.server._history.rounds import EVALUATED, Rounds
+
+
+def summary_of(rounds: Rounds) -> dict[str, Any]:
+    """Return the last losses and accuracies, the best accuracy, the `Tally` and how long each part took.
+
+    "last" is of the last round with an evaluation; a loss that was not finite there is None.
+    """
+    looks, peak = rounds.evaluated, rounds.last_and_best("test_accuracy")
+    return {
+        "rounds": len(rounds),
+        "last": {name: _finite_or_none(rounds[name][looks[-1]]) for name in EVALUATED} if len(looks) else {},
+        "best": {"test_accuracy": peak and peak[1], "round": peak and peak[2]},
+        "tally": rounds.tally.as_dict(),
+        "seconds": {
+            part: round(float(np.nansum(rounds[f"seconds.{part}"])), 3) for part in rounds.names_below("seconds")
+        },
+    }
+
+
+def _finite_or_none(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None

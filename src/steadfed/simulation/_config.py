@@ -1,0 +1,146 @@
+"""A run before it runs: every choice in one value object."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, InstanceOf, model_validator
+
+from steadfed._core.values import ValueObject, real_number, whole_number
+from steadfed.aggregators import Aggregator, Rage
+from steadfed.attacks import Attack, FractionMembers, Honest, Knowledge, Membership
+from steadfed.data import DataSource, Digits
+from steadfed.models import Architecture, MultilayerPerceptron
+from steadfed.partitions import DirichletPartition, Partition
+from steadfed.simulation._cohorts import Cohorts, UniformCohorts
+from steadfed.simulation._local import LocalSteps, Number, Share
+from steadfed.simulation._measuring import is_measured
+from steadfed.simulation._schedules import ConstantSchedule, Schedule
+
+
+class ClientOptions(ValueObject):
+    """What honest clients do beyond the paper; all off by default."""
+
+    momentum: Share = 0.0
+    """β of the clients: m ← β m + g. A client keeps its m from one of its rounds to the next."""
+    weight_decay: Annotated[float, Field(ge=0.0), BeforeValidator(real_number)] = 0.0
+    """Added to every gradient, times the parameters; not part of the objective, unlike the model's l2."""
+    clip: Annotated[float, Field(gt=0.0), BeforeValidator(real_number)] | None = None
+    """Longest gradient that an honest client steps along; longer ones are shortened to it."""
+    erasure_rate: Share = 0.0
+    """How likely a sampled client is to send nothing; the cohort is then smaller."""
+
+
+class ServerOptions(ValueObject):
+    """What the server does and has beyond the paper; all off by default."""
+
+    momentum: Share = 0.0
+    """β of the server: v ← β v + ĝ and x ← x − η v."""
+    trusted_points: Annotated[int, Field(ge=0), BeforeValidator(whole_number)] = 0
+    """How many training points the server keeps for itself, for rules that need an update or a loss it trusts."""
+
+
+class Evaluation(ValueObject):
+    """When and on how many points the model is looked at."""
+
+    every: Number = 1
+    """After every so many rounds, and always after the last."""
+    train_points: Annotated[int, Field(ge=0), BeforeValidator(whole_number)] | Literal["all"] = 2_000
+    """On at most so many of the clients' points, evenly spread; "all" for every one."""
+    test_points: Annotated[int, Field(ge=0), BeforeValidator(whole_number)] | Literal["all"] = "all"
+    """On at most so many of the test points."""
+    measured_rounds: Annotated[int, Field(ge=0), BeforeValidator(whole_number)] = 10
+    """In so many rounds, evenly spread and the first among them, what the theorems speak of is measured, and the model
+    the round starts from is kept, for `steadfed certify`; 0 for none."""
+
+
+class RunConfig(ValueObject):
+    """Algorithm 1 with everything it leaves open: who holds which data, which model, which rule, who is Byzantine.
+
+    >>> RunConfig(rounds=10, local_steps=5).total_steps
+    50
+    >>> RunConfig(total_steps=50, local_steps=5) == RunConfig(rounds=10, local_steps=5)
+    True
+    """
+
+    seed: Annotated[int, Field(ge=0), BeforeValidator(whole_number)] = 0
+    """The root of everything random."""
+    rounds: Number = 100
+    """T/H, how often the clients and the server synchronise; or give total_steps, T, a multiple of local_steps."""
+    cohort_size: Number = 40
+    """K, how many clients take part in a round."""
+    local_steps: Number = 5
+    """H, how many steps of SGD a client takes in a round."""
+    batch_size: Number | Literal["full"] = 32
+    """b, how many of its points a client draws for a step, without replacement; all if it has fewer, or "full"."""
+    lr: Annotated[float, Field(gt=0.0), BeforeValidator(real_number)] = 0.1
+    """η, the step size."""
+    data: InstanceOf[DataSource] = Digits()
+    """The points."""
+    partition: InstanceOf[Partition] = DirichletPartition(num_clients=100, alpha=0.5)
+    """Who holds which of them."""
+    model: InstanceOf[Architecture] = MultilayerPerceptron(hidden=(64,))
+    """What is trained."""
+    rule: InstanceOf[Aggregator] = Rage(byzantine_fraction=0.25)
+    """How the server aggregates; it knows the assumed bound, never who is Byzantine."""
+    byzantine: InstanceOf[Membership] = FractionMembers(fraction=0.0)
+    """Who is Byzantine."""
+    attack: InstanceOf[Attack] = Honest()
+    """What the Byzantine clients do."""
+    adversary_knows: tuple[Literal["own", "honest", "rule"], ...] = ("own", "honest", "rule")
+    """What the adversary may look at: its own clients' honest updates, those of the others, the server's rule."""
+    cohorts: InstanceOf[Cohorts] = UniformCohorts()
+    """How a cohort is chosen."""
+    schedule: InstanceOf[Schedule] = ConstantSchedule()
+    """How the step size changes over the rounds."""
+    client: ClientOptions = ClientOptions()
+    server: ServerOptions = ServerOptions()
+    evaluation: Evaluation = Evaluation()
+    dtype: Literal["float32", "float64"] = "float32"
+    """Of the model, the data and the updates."""
+    device: str = "cpu"
+    """Where the clients' steps and the aggregation are computed: cpu, cuda, cuda:1, …"""
+    engine: Literal["auto", "stacked", "vmap", "loop"] = "auto"
+    """How the local steps are computed; auto chooses by the model."""
+    checkpoint_every: Number = 1
+    """A checkpoint after every so many rounds; a crash loses the rounds after the last, which are computed again."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _rounds_from_total_steps(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping) or "total_steps" not in values:
+            return values
+        rest = {key: value for key, value in values.items() if key != "total_steps"}
+        steps, total = rest.get("local_steps", cls.model_fields["local_steps"].default), values["total_steps"]
+        if "rounds" in rest:
+            raise ValueError(f"give one of rounds and total_steps, got {rest['rounds']!r} and {total!r}")
+        try:
+            rounds, left = divmod(whole_number(total), whole_number(steps))
+        except (ValueError, ZeroDivisionError):
+            rounds, left = 0, 0
+        if rounds < 1 or left:
+            raise ValueError(f"total_steps must be a positive multiple of local_steps = {steps!r}, got {total!r}")
+        return {**rest, "rounds": rounds}
+
+    @property
+    def total_steps(self) -> int:
+        """T, how many local steps are taken in all."""
+        return self.rounds * self.local_steps
+
+    def local(self) -> LocalSteps:
+        """Return what a client does in a round."""
+        options = self.client.model_dump(exclude={"erasure_rate"})
+        return LocalSteps(steps=self.local_steps, batch_size=self.batch_size, **options)
+
+    def granted(self) -> frozenset[Knowledge]:
+        """Return what the adversary may know."""
+        return frozenset(Knowledge[word.upper()] for word in self.adversary_knows)
+
+    def lr_of(self, round: int) -> float:
+        """Return η of a round."""
+        return self.lr * self.schedule.factor(round, self.rounds)
+
+    def measures(self, round: int) -> bool:
+        """Return whether a round is measured, and the model it starts from is kept."""
+        return is_measured(round, self.rounds, self.evaluation.measured_rounds)

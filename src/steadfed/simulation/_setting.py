@@ -1,0 +1,187 @@
+"""What stays the same over all rounds: data, who holds them, the task, the engine, and who looks at the model."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from steadfed._core.rng import stream
+from steadfed.aggregators import Need
+from steadfed.attacks._labels import data_attack_of
+from steadfed.data import Dataset
+from steadfed.errors import ParameterError
+from steadfed.models._layout import Layout
+from steadfed.partitions import Shares
+from steadfed.simulation._config import RunConfig
+from steadfed.simulation._engines.base import Engine
+from steadfed.simulation._engines.choice import choose
+from steadfed.simulation._evaluation import Evaluator, take_evenly
+from steadfed.simulation._local import ClientData, TrainingTask
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """A configuration with its data loaded and dealt out, ready for rounds."""
+
+    config: RunConfig
+    dataset: Dataset
+    shares: Shares
+    """Who holds which points: the R clients and, if the server has points of its own, the server as the last."""
+    engine: Engine
+    engine_choice: str
+    """One line that says why this engine."""
+    train: Evaluator
+    test: Evaluator
+    trusted: Evaluator | None
+    """Looks at models on the server's own points."""
+
+    @classmethod
+    def of(cls, config: RunConfig, dataset: Dataset) -> Setting:
+        """Deal the points out, build the model and choose the engine; refuse what would fail in some round."""
+        check_device(config)
+        check_schedule(config)
+        check_trust(config)
+        check_attack(config, dataset)
+        shares, own = deal_out(config, dataset)
+        num_clients = shares.num_clients - (own is not None)
+        config.cohorts.check(num_clients, config.cohort_size)
+        config.rule.check_cohort(config.cohort_size)
+        config.byzantine.among(np.empty(0, dtype=np.int64), 0, num_clients, config.seed)  # names clients that exist
+        task = _task(config, dataset, shares)
+        engine, choice = choose(config.engine, task)
+        held = np.sort(shares.order[: shares.offsets[num_clients]])
+        return cls(
+            config=config,
+            dataset=dataset,
+            shares=shares,
+            engine=engine,
+            engine_choice=choice,
+            train=_evaluator(
+                task, task.data.features, task.data.labels, take_evenly(held, config.evaluation.train_points)
+            ),
+            test=_evaluator(
+                task,
+                _place(dataset.test_features, config),
+                _place(dataset.test_labels, config),
+                take_evenly(np.arange(len(dataset.test_labels)), config.evaluation.test_points),
+            ),
+            trusted=None if own is None else _evaluator(task, task.data.features, task.data.labels, own),
+        )
+
+    @property
+    def num_clients(self) -> int:
+        """R."""
+        return self.shares.num_clients - (self.trusted is not None)
+
+    @property
+    def client_shares(self) -> Shares:
+        """Who holds which points, without the server."""
+        offsets = self.shares.offsets[: self.num_clients + 1]
+        return Shares(self.shares.order[: offsets[-1]], offsets)
+
+    @property
+    def layout(self) -> Layout:
+        """Where each parameter lies in a row."""
+        return self.engine.task.layout
+
+
+def deal_out(config: RunConfig, dataset: Dataset) -> tuple[Shares, NDArray[np.int64] | None]:
+    """Return who holds which points, and which points are the server's own, if it keeps any."""
+    number = config.server.trusted_points
+    if number == 0:
+        return config.partition.split(dataset, config.seed), None
+    if number >= len(dataset.labels):
+        raise ParameterError(
+            f"server.trusted_points must be less than the {len(dataset.labels)} training points, got {number}"
+        )
+    order = stream(config.seed, "trusted").permutation(len(dataset.labels))
+    own, rest = np.sort(order[:number]), np.sort(order[number:])
+    shares = config.partition.split(dataset.take(rest), config.seed)
+    points = np.concatenate([rest[shares.order], own])
+    return Shares(points, np.append(shares.offsets, len(points))), own
+
+
+def check_trust(config: RunConfig) -> None:
+    """Raise `ParameterError` if the rule needs points that the server does not have."""
+    wanted = config.rule.all_needs() & {Need.TRUSTED_ROW, Need.TRUSTED_LOSS}
+    if wanted and config.server.trusted_points == 0:
+        needs = " and ".join(sorted(map(str, wanted)))
+        raise ParameterError(f"{config.rule!r} needs {needs}; set server.trusted_points to at least 1, got 0")
+
+
+def check_attack(config: RunConfig, dataset: Dataset) -> None:
+    """Raise `ParameterError` if the attack must know what is not granted, or changes labels that are no classes."""
+    missing = sorted(knowledge.name.lower() for knowledge in config.attack.all_needs() - config.granted())
+    if missing:
+        needed = sorted(knowledge.name.lower() for knowledge in config.attack.all_needs())
+        raise ParameterError(
+            f"{config.attack!r} must know {', '.join(map(repr, missing))}; adversary_knows must hold "
+            f"{', '.join(map(repr, needed))}, got {list(config.adversary_knows)}"
+        )
+    poison = data_attack_of(config.attack)
+    if poison is None:
+        return
+    if dataset.num_classes is None:
+        raise ParameterError(
+            f"{poison!r} changes classes, and the labels of {dataset.name} are no classes; choose another attack"
+        )
+    poison.corrupt(dataset.labels[:0], dataset.num_classes, stream(config.seed, "poison"))  # refuses unknown classes
+
+
+def check_device(config: RunConfig) -> None:
+    """Raise `ParameterError` if there is no such device, or one that does not compute, such as "meta"."""
+    try:
+        torch.zeros(1, device=config.device).item()
+    except Exception as error:  # noqa: BLE001  torch raises errors of many kinds for devices that it was not built for
+        why = str(error).partition("\n")[0].partition(". ")[0]
+        raise ParameterError(
+            f"device must be one that torch can use, such as cpu or cuda; got {config.device!r}: {why}"
+        ) from None
+
+
+def check_schedule(config: RunConfig) -> None:
+    """Raise `ParameterError` if the step size, which the server divides by, vanishes before the last round."""
+    last, least = config.lr_of(config.rounds - 1), torch.finfo(dtype_of(config)).tiny
+    if last < least:
+        raise ParameterError(
+            f"the step size of the last round must be at least {least:.3g} in {config.dtype}, got {last:.3g} "
+            f"with lr = {config.lr} and {config.schedule!r} after {config.rounds} rounds"
+        )
+
+
+def dtype_of(config: RunConfig) -> torch.dtype:
+    """Return the dtype of the model and the updates."""
+    return torch.float64 if config.dtype == "float64" else torch.float32
+
+
+def _place(tensor: Tensor, config: RunConfig) -> Tensor:
+    """Return a tensor on the run's device, floats in the run's dtype."""
+    return tensor.to(config.device, dtype_of(config) if tensor.is_floating_point() else tensor.dtype)
+
+
+def _task(config: RunConfig, dataset: Dataset, shares: Shares) -> TrainingTask:
+    module = config.model.build(dataset, config.seed).to(config.device, dtype_of(config))
+    data = ClientData(
+        features=_place(dataset.features, config),
+        labels=_place(dataset.labels, config),
+        num_classes=dataset.num_classes,
+        shares=shares,
+        order=torch.from_numpy(shares.order).to(config.device),
+        poison=data_attack_of(config.attack),
+        seed=config.seed,
+    )
+    return TrainingTask(
+        module, Layout.of(module), config.model.loss(), config.model.l2, config.local(), data, config.seed
+    )
+
+
+def _evaluator(task: TrainingTask, features: Tensor, labels: Tensor, points: NDArray[np.int64]) -> Evaluator:
+    if len(points) < len(labels):
+        places = torch.from_numpy(points).to(labels.device)
+        features, labels = features[places], labels[places]
+    return Evaluator(copy.deepcopy(task.module), task.layout, task.loss, task.l2, features, labels)

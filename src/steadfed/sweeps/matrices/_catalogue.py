@@ -1,0 +1,174 @@
+"""Who runs the gauntlet: every registered rule and attack that can, under labels; and who cannot, with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from steadfed._core.values import ValueObject
+from steadfed.aggregators import RULES, Aggregator
+from steadfed.attacks import (
+    ATTACKS,
+    ALittleIsEnough,
+    Attack,
+    BelowThreshold,
+    Cluster,
+    CovarianceShift,
+    DataAttack,
+    Decoys,
+    HillClimb,
+    InnerProductManipulation,
+    MinMax,
+    MinSum,
+    Optimal,
+    Spread,
+)
+from steadfed.errors import UnknownNameError, find, nearest
+from steadfed.sweeps.matrices._populations import SERVER_KNOWS
+
+LEFT_OUT: Mapping[str, str] = MappingProxyType(
+    {
+        "rsa": "its update is a sum of signs, whose length says nothing of that of the rows",
+        "slsgd": "its update is a share of a step, not an estimate of the mean of the rows",
+        "smea": "looks at all subsets: seconds for an update, and attacks that search need dozens of updates",
+    }
+)
+"""Rules that could take part and do not unless they are named, and why."""
+RULE_VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {"rage-known": {"name": "rage", "mode": "known"}, "rage-exact": {"name": "rage", "mode": "exact"}}
+)
+"""The modes of RAGE that are told the true σ₀, by their labels."""
+COMBINATIONS = (
+    "nnm+trimmed-mean",
+    "nnm+krum",
+    "nnm+geometric-median",
+    "nnm+rage",
+    "bucketing+krum",
+    "bucketing+geometric-median",
+    "arc+nnm+trimmed-mean",
+)
+"""Wrappers with rules inside that are of interest; one that is in none is tried around the rule of its own example."""
+ATTACK_VARIANTS: Mapping[str, Attack] = MappingProxyType(
+    {
+        "ipm-0.1": InnerProductManipulation(epsilon=0.1),
+        "ipm-100": InnerProductManipulation(epsilon=100.0),
+        "alie-1.5": ALittleIsEnough(z=1.5),
+        "min-max-std": MinMax(direction="std"),
+        "min-max-sign": MinMax(direction="sign"),
+        "min-sum-std": MinSum(direction="std"),
+        "min-sum-sign": MinSum(direction="sign"),
+        "far-cluster": Cluster(strength=1000.0),
+        "optimal-alie": Optimal(attack=ALittleIsEnough()),
+        "optimal-ipm": Optimal(attack=InnerProductManipulation()),
+        "optimal-cluster": Optimal(attack=Cluster(direction="random")),
+        "optimal-cluster-spread": Optimal(attack=Cluster(direction="spread")),
+        "optimal-cluster-mean": Optimal(attack=Cluster(direction="mean")),
+        "optimal-spread-2": Optimal(attack=Spread(num_directions=2)),
+        "optimal-spread-5": Optimal(attack=Spread(num_directions=5)),
+        "optimal-spread-10": Optimal(attack=Spread(num_directions=10)),
+        "optimal-covariance": Optimal(attack=CovarianceShift()),
+        "below-threshold": BelowThreshold(),
+        "decoys": Decoys(),
+        "hill-climb": HillClimb(num_trials=50),
+    }
+)
+"""Attacks with parameters under labels of their own; a label that is also a registered name goes before it."""
+
+
+def why_no_rule(name: str) -> str | None:
+    """Return why the registered rule of this name takes no part; None if it does.
+
+    >>> why_no_rule("clipping")
+    'cannot be built for a number of Byzantine clients alone: it also needs radius'
+    """
+    lacking = _required(RULES[name], "rule")
+    if lacking:
+        return f"cannot be built for a number of Byzantine clients alone: it also needs {', '.join(lacking)}"
+    unknown = RULES[name].needs - SERVER_KNOWS
+    if unknown:
+        return f"needs {', '.join(sorted(map(str, unknown)))}, which the server of a matrix does not have"
+    return LEFT_OUT.get(name)
+
+
+def why_no_attack(name: str) -> str | None:
+    """Return why the registered attack of this name takes no part by itself; None if it does.
+
+    >>> why_no_attack("label-flip")
+    'changes data, and a matrix has none'
+    """
+    if issubclass(ATTACKS[name], DataAttack):
+        return "changes data, and a matrix has none"
+    lacking = _required(ATTACKS[name])
+    return f"cannot be built from its name alone: it needs {', '.join(lacking)}" if lacking else None
+
+
+def _required(cls: type[ValueObject], *given: str) -> list[str]:
+    """Return the parameters without which the class cannot be built, but for those that are given."""
+    return [name for name, field in cls.model_fields.items() if field.is_required() and name not in given]
+
+
+def _rule_labels() -> tuple[str, ...]:
+    combined = {part for label in COMBINATIONS for part in label.split("+")}
+    labels = [*RULE_VARIANTS]
+    for name in RULES:
+        if why_no_rule(name) is None and "rule" not in RULES[name].model_fields:
+            labels.append(name)
+        elif why_no_rule(name) is None and name not in combined:
+            labels.append(RULES.name(RULES.example(name)))
+    return (*labels, *COMBINATIONS)
+
+
+RULE_LABELS = _rule_labels()
+"""The rules of the full table."""
+ATTACK_LABELS = tuple(dict.fromkeys([*(name for name in ATTACKS if why_no_attack(name) is None), *ATTACK_VARIANTS]))
+"""The attacks of the full table."""
+
+
+def with_bound(rule: Mapping[str, Any], num_byzantine: int) -> dict[str, Any]:
+    """Return the table of a rule whose innermost rule is told f, unless it takes none or has a bound already.
+
+    >>> with_bound({"name": "nnm+krum"}, 3)
+    {'name': 'nnm+krum', 'num_byzantine': 3}
+    >>> with_bound({"name": "bucketing", "size": 3, "rule": {"name": "rage"}}, 3)
+    {'name': 'bucketing', 'size': 3, 'rule': {'name': 'rage', 'num_byzantine': 3}}
+    """
+    inside = rule.get("rule")
+    if isinstance(inside, Mapping):
+        return {**rule, "rule": with_bound(inside, num_byzantine)}
+    cls = find("rule", str(rule.get("name")).rpartition("+")[2], RULES)
+    bounds = {"num_byzantine", "byzantine_fraction"}
+    if "num_byzantine" not in cls.model_fields or bounds & rule.keys():
+        return dict(rule)
+    return {**rule, "num_byzantine": num_byzantine}
+
+
+def rule_for(label: str, num_byzantine: int, sigma0: float) -> Aggregator:
+    """Return the rule for a cell, told the number of Byzantine clients; "rage-known" and "rage-exact" also the true σ₀.
+
+    >>> rule_for("nnm+krum", 3, 1.0)
+    NearestNeighborMixing(rule=Krum(num_byzantine=3))
+    """
+    table = {**RULE_VARIANTS[label], "sigma0": sigma0} if label in RULE_VARIANTS else {"name": label}
+    return RULES.from_table(with_bound(table, num_byzantine))
+
+
+def attack_for(label: str) -> Attack:
+    """Return the attack with this label, or the registered one of this name with its own parameters."""
+    return ATTACK_VARIANTS[label] if label in ATTACK_VARIANTS else ATTACKS.build(label)
+
+
+def check_labels(rules: tuple[str, ...], attacks: tuple[str, ...]) -> None:
+    """Raise an error of the tree for a label that means nothing here, or cannot be built from its name alone."""
+    for label in rules:
+        if label not in RULE_VARIANTS:
+            for part in label.split("+"):
+                find("rule", part, {**RULES, **RULE_VARIANTS})
+        rule_for(label, 1, 1.0)
+    known = {*ATTACK_VARIANTS, *(name for name, kind in ATTACKS.items() if not issubclass(kind, DataAttack))}
+    for label in attacks:
+        if label not in ATTACK_VARIANTS and not known.issuperset(label.split("+")):
+            raise UnknownNameError(
+                f"unknown attack {label!r} on a matrix{nearest(label, known)}; known: {', '.join(sorted(known))}"
+            )
+        attack_for(label)

@@ -1,0 +1,79 @@
+"""One line of the result: a rule on a cell. Written as JSON Lines, so that a run can be stopped and continued."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from steadfed.errors import ParameterError
+from steadfed.sweeps._ranking import TrialSetting
+from steadfed.sweeps._store import Row, key_of, read_rows
+from steadfed.sweeps.matrices._grid import GauntletCell
+
+
+@dataclass(frozen=True, kw_only=True)
+class GauntletRecord:
+    """What a rule made of a cell."""
+
+    rule: str
+    attack: str
+    model: str
+    cohort_size: int
+    dim: int
+    num_byzantine: int
+    seed: int
+    error: float | None = None
+    """‖update − honest mean‖ / (σ₀ √ε); None if the rule refused."""
+    honest_weight_lost: float | None = None
+    """Share of the honest rows' weight that was taken from them."""
+    byzantine_weight: float | None = None
+    """Share of the update that comes from forged rows."""
+    assumption_violated: bool | None = None
+    stop: str | None = None
+    refused: str | None = None
+    """Why the rule would not aggregate these rows."""
+    seconds: float | None = None
+    """Time of the aggregation; the only field that differs from run to run."""
+
+    @property
+    def key(self) -> str:
+        """The identity of the cell and the rule."""
+        return record_key(
+            self.rule, GauntletCell(**{field.name: getattr(self, field.name) for field in fields(GauntletCell)})
+        )
+
+    @property
+    def setting(self) -> TrialSetting:
+        """K, d, f and the model of honest rows."""
+        return tuple((key, getattr(self, key)) for key in ("cohort_size", "dim", "num_byzantine", "model"))
+
+    @property
+    def value(self) -> float | None:
+        """The error, negative: the larger the better."""
+        return None if self.error is None else -self.error
+
+    def row(self) -> Row:
+        """Return what there is of the record, as a line of the result."""
+        return {key: value for key, value in asdict(self).items() if value is not None}
+
+
+def record_key(rule: str, cell: GauntletCell) -> str:
+    """Return the identity of a rule's record on a cell."""
+    return key_of(rule, asdict(cell))
+
+
+def read_records(path: Path) -> list[GauntletRecord]:
+    """Return the records of a file, each cell and rule once; a last line that was torn by a crash is left out.
+
+    Raises:
+        ParameterError: the file cannot be read, or holds something else.
+    """
+    records = [_record(row, f"{path}:{number}") for number, row in enumerate(read_rows(path), 1)]
+    return list({record.key: record for record in records}.values())
+
+
+def _record(row: Row, where: str) -> GauntletRecord:
+    try:
+        return GauntletRecord(**row)
+    except TypeError as error:
+        raise ParameterError(f"{where} is no record of the gauntlet: {error}") from None

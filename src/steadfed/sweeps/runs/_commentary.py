@@ -1,0 +1,118 @@
+"""A critical reading of a comparison, in sentences: where one rule is best, where it is not, and what is only noise."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from steadfed.sweeps._ranking import NO_ATTACK, ORACLE, SUBJECT, Duel, DuelVerdict, Label, TrialSetting, worst_cases
+from steadfed.sweeps.runs._figures import Figures
+from steadfed.sweeps.runs._ranking import ComparisonRank, duels, in_words, ranking, varied_keys
+from steadfed.sweeps.runs._results import CellState, Result
+
+_SHOWN = 0.0005
+"""The smallest share that is more than 0.0 %."""
+
+
+def commentary(results: Iterable[Result], subject: str = SUBJECT) -> list[str]:
+    """Return what a critical reader would say, a sentence or two each."""
+    rows = list(results)
+    ranked = [each for each in ranking(rows) if each.rule != ORACLE and each.score is not None]
+    sentences = [*_completeness(rows), *_ranking(rows, ranked, subject)]
+    fought = duels(rows, subject)
+    keys = varied_keys(rows)
+    for verdict in (DuelVerdict.BEATEN, DuelVerdict.WITHIN_NOISE, DuelVerdict.BEST):
+        chosen = [each for each in fought if each.verdict is verdict]
+        sentences += [_sentence(each, subject, keys) for each in sorted(chosen, key=lambda duel: duel.difference.mean)]
+    return [*sentences, *_cost_without_attack(rows, subject), *_noise(rows)]
+
+
+def _completeness(rows: Sequence[Result]) -> list[str]:
+    counts = {state: sum(row.state is state for row in rows) for state in CellState}
+    if counts[CellState.FINISHED] == len(rows):
+        return []
+    parts = [f"{counts[state]} {state}" for state in CellState if counts[state]]
+    text = f"Not all is there: of {len(rows)} points {', '.join(parts)}. Only settings with every attack are ranked"
+    return [f"{text}, on the seeds that their rules have in common, where there are any."]
+
+
+def _ranking(rows: Sequence[Result], ranked: Sequence[ComparisonRank], subject: str) -> list[str]:
+    if not ranked or ranked[0].score is None:
+        if any(row.figures is not None and row.value is None for row in rows):
+            return ["These runs have no accuracy, as their data have no classes, so there is nothing to rank."]
+        return ["No rule has met every attack of a setting yet, so there is nothing to rank."]
+    best = ranked[0]
+    whole = best.num_settings == best.num_wanted
+    where = "all settings" if whole else f"the {best.num_settings} of {best.num_wanted} settings that it has whole,"
+    text = f"Over {where} {best.rule} has the best worst case, {best.score} on average."
+    own = next((each for each in ranked if each.rule == subject), None)
+    if own is None or own is best:
+        return [text]
+    place = ranked.index(own) + 1
+    return [f"{text} {subject} is number {place} of {len(ranked)} with {own.score}{_lacking(own)}."]
+
+
+def _lacking(own: ComparisonRank) -> str:
+    return "" if own.num_settings == own.num_wanted else f" over {own.num_settings} of {own.num_wanted} settings"
+
+
+def _sentence(duel: Duel[Result], subject: str, keys: frozenset[str]) -> str:
+    where = in_words(duel.setting, keys)
+    own, other = duel.own, duel.other
+    points = f"{100 * abs(duel.difference.mean):.1f} points"
+    faced = ", ".join(f"{each.rule} {each.value} (worst under {each.case.attack})" for each in (other, own))
+    if duel.verdict is DuelVerdict.BEATEN:
+        return f"{subject} is not best at {where}: {faced}; {points} less, more than the seeds explain."
+    if duel.verdict is DuelVerdict.BEST:
+        return f"{subject} is best at {where}: {faced}; {points} more than the next."
+    why = "one seed cannot tell" if duel.difference.half_width is None else "within the noise of the seeds"
+    return f"At {where} {subject} and the best other rule cannot be told apart ({why}): {faced}."
+
+
+def _cost_without_attack(rows: Sequence[Result], subject: str) -> list[str]:
+    """Say what the subject costs where nobody attacks, against the best rule on the same settings and seeds."""
+    unattacked = _without_attack(rows)
+    own = unattacked.pop(subject, {})
+    costs = {
+        rule: float(np.mean([theirs[place][0] - own[place][0] for place in own if place in theirs]))
+        for rule, theirs in unattacked.items()
+        if own.keys() & theirs.keys()
+    }
+    if not costs:
+        return []
+    best = max(costs, key=lambda rule: costs[rule])
+    met = [own[place] for place in own if place in unattacked[best]]
+    level = f"{100 * float(np.mean([accuracy for accuracy, _ in met])):.1f} %"
+    removed = float(np.mean([figures.honest_removed or 0.0 for _, figures in met]))
+    more = f", and removes {100 * removed:.1f} % of the honest updates there" if removed >= _SHOWN else ""
+    if costs[best] < _SHOWN:
+        return [f"Where nobody attacks {subject} costs nothing: {level}, no rule has 0.1 points more{more}."]
+    return [f"Where nobody attacks {subject} costs {100 * costs[best]:.1f} points against {best} ({level}){more}."]
+
+
+def _without_attack(rows: Iterable[Result]) -> dict[str, dict[tuple[TrialSetting, Label], tuple[float, Figures]]]:
+    """Return accuracies and figures without an attack: of every rule, by setting and seed."""
+    found: dict[str, dict[tuple[TrialSetting, Label], tuple[float, Figures]]] = defaultdict(dict)
+    for row in rows:
+        if row.attack == NO_ATTACK and row.rule != ORACLE and row.figures is not None and row.value is not None:
+            found[row.rule][row.setting, row.seed] = row.value, row.figures
+    return found
+
+
+def _noise(rows: Sequence[Result]) -> list[str]:
+    played = [row for row in rows if row.figures is not None and row.rule != ORACLE]
+    if not played:
+        return []
+    seeds = len({row.seed for row in played})
+    rules = len({row.rule for row in played})
+    widths = [each.value.half_width for each in worst_cases(played) if each.value.half_width is not None]
+    if not widths:
+        return ["All of this rests on one seed per cell: differences of a few points mean nothing."]
+    text = (
+        f"Intervals are Student's at 95 % over {seeds} seeds, ± {100 * float(np.median(widths)):.1f} points in the "
+        f"middle. The worst of several attacks is chosen afterwards, as is the best of {rules} rules: small "
+        f"differences flatter the winner."
+    )
+    return [text]

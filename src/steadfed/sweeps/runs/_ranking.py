@@ -1,0 +1,139 @@
+"""What the results of a comparison say: who stands where, and settings in words."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from steadfed.sweeps import _ranking as sweep
+from steadfed.sweeps._ranking import NO_ATTACK, ORACLE, Estimate, Label, TrialSetting, estimate, mean_of
+from steadfed.sweeps.runs._choices import FRACTION
+from steadfed.sweeps.runs._results import CellState, Result
+
+Case = sweep.Case[Result]
+WorstCase = sweep.WorstCase[Result]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class ComparisonRank:
+    """One rule over all settings in which there are Byzantine clients."""
+
+    rule: str
+    score: Estimate | None
+    """Mean over settings of the worst case over attacks; the interval is over seeds. None without a result."""
+    lowest: WorstCase | None
+    without_attack: float | None
+    """Mean accuracy where nobody attacks."""
+    precision: float | None
+    recall: float | None
+    honest_removed: float | None
+    seconds: float | None
+    """Mean time of a cell."""
+    num_settings: int
+    """In how many settings there is a result for every attack; the others do not count."""
+    num_wanted: int
+    refused: int
+    """Cells that the rule refused."""
+
+    @property
+    def coverage(self) -> str:
+        """In how many settings of how many there is a result for every attack."""
+        return f"{self.num_settings}/{self.num_wanted}" + (f" ({self.refused} refused)" if self.refused else "")
+
+
+def varied_keys(results: Iterable[Result]) -> frozenset[str]:
+    """Return the keys of settings that differ within the results."""
+    values: dict[str, set[Label | None]] = defaultdict(set)
+    rows = list(results)
+    keys = {key for row in rows for key in row.settings}
+    for row in rows:
+        for key in keys:
+            values[key].add(row.settings.get(key))
+    return frozenset(key for key, seen in values.items() if len(seen) > 1)
+
+
+def in_words(setting: TrialSetting, keys: Iterable[str] | None = None) -> str:
+    """Return a setting in words; only these keys, or all. What has a name needs no key.
+
+    >>> in_words((("byzantine_fraction", 0.2), ("heterogeneity", "dirichlet alpha=0.1"), ("local_steps", 5)))
+    'byzantine fraction 0.2, dirichlet alpha=0.1, local steps 5'
+    """
+    shown = [(key, value) for key, value in setting if keys is None or key in keys]
+    return ", ".join(_short(key, value) for key, value in shown) or "the one setting"
+
+
+def _short(key: str, value: Label) -> str:
+    return value if isinstance(value, str) else f"{key.replace('_', ' ').replace('.', ' ')} {value:.4g}"
+
+
+def has_byzantine(setting: TrialSetting) -> bool:
+    """Return whether there are Byzantine clients in a setting."""
+    return bool(dict(setting).get(FRACTION, 0.0))
+
+
+def duels(results: Iterable[Result], subject: str = sweep.SUBJECT) -> list[sweep.Duel[Result]]:
+    """Return the subject against the strongest other rule in every setting with Byzantine clients."""
+    return sweep.duels((row for row in results if has_byzantine(row.setting)), subject)
+
+
+def ranking(results: Iterable[Result]) -> list[ComparisonRank]:
+    """Return every rule on the seeds that rules have in common, the best first; rules that lack settings come last."""
+    everything = list(results)
+    rows = sweep.on_common_seeds(everything)
+    wanted = {row.setting for row in everything if has_byzantine(row.setting)} or {row.setting for row in everything}
+    worst = [each for each in sweep.worst_of(sweep.cases(rows)) if each.setting in wanted]
+    rules = dict.fromkeys(row.rule for row in everything)
+    found = [
+        _rank_rule(
+            rule, [row for row in rows if row.rule == rule], [each for each in worst if each.rule == rule], wanted
+        )
+        for rule in rules
+    ]
+    return sorted(found, key=lambda each: (-each.num_settings, -(each.score.mean if each.score else -1.0)))
+
+
+def _rank_rule(
+    rule: str, rows: Sequence[Result], worst: Sequence[WorstCase], wanted: set[TrialSetting]
+) -> ComparisonRank:
+    complete = [each for each in worst if each.complete]
+    hostile = [row for row in rows if row.attack != NO_ATTACK]
+    return ComparisonRank(
+        rule=rule,
+        score=_score(complete),
+        lowest=min(worst, key=lambda each: each.value.mean, default=None),
+        without_attack=mean_figure((row for row in rows if row.attack == NO_ATTACK), "accuracy"),
+        precision=mean_figure(hostile, "precision"),
+        recall=mean_figure(hostile, "recall"),
+        honest_removed=None if rule == ORACLE else mean_figure(rows, "honest_removed"),
+        seconds=mean_figure(rows, "seconds"),
+        num_settings=len(complete),
+        num_wanted=len(wanted),
+        refused=sum(row.state is CellState.REFUSED for row in rows),
+    )
+
+
+def _score(worst: Sequence[WorstCase]) -> Estimate | None:
+    """Return the mean over settings of the worst cases; the interval is over seeds that are there everywhere."""
+    if not worst:
+        return None
+    mean = float(np.mean([each.value.mean for each in worst]))
+    by_seed = [each.case.by_seed for each in worst]
+    common = sorted(set.intersection(*(set(each) for each in by_seed)), key=str)
+    over_seeds = estimate([float(np.mean([each[seed] for each in by_seed])) for seed in common] or [mean])
+    return Estimate(mean=mean, half_width=over_seeds.half_width, number=over_seeds.number)
+
+
+def has_figures(case: Case) -> bool:
+    """Return whether there are figures of a case, for any seed."""
+    return any(row.figures is not None for row in case.trials)
+
+
+def mean_figure(results: Iterable[Result], figure: str) -> float | None:
+    """Return the mean of accuracy, precision, recall, honest_removed or seconds; None if none has it."""
+    values: list[Any] = [getattr(row.figures, figure) for row in results if row.figures is not None]
+    return mean_of(values)

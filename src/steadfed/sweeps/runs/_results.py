@@ -1,0 +1,181 @@
+"""The results of a comparison: one row per point of the grid, in one Parquet file."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+from typing import Any, final
+
+from steadfed.errors import CorruptRunError, RunError
+from steadfed.runs import config_to_toml
+from steadfed.sweeps._ranking import Label, TrialSetting
+from steadfed.sweeps._store import with_present_names, write_file
+from steadfed.sweeps.runs._cells import ComparisonCell
+from steadfed.sweeps.runs._choices import ATTACK, RULE, SEED
+from steadfed.sweeps.runs._figures import Figures
+
+INSTALL = "pip install 'steadfed[compare]'"
+
+
+class CellState(StrEnum):
+    """What became of a cell."""
+
+    FINISHED = "finished"
+    FAILED = "failed"
+    REFUSED = "refused"
+    WAITING = "waiting"
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """A point of the grid and what came of it."""
+
+    settings: Mapping[str, Label]
+    state: CellState
+    reason: str | None
+    """Why there are no figures."""
+    figures: Figures | None
+    assumed: int
+    """f, how many Byzantine updates the rule assumes."""
+    num_byzantine: int
+    """B, how many of all clients are Byzantine."""
+    key: str
+    config: str
+    """The whole configuration as TOML."""
+
+    @cached_property
+    def setting(self) -> TrialSetting:
+        """What is not the rule, the attack or the seed."""
+        return tuple((key, value) for key, value in sorted(self.settings.items()) if key not in {RULE, ATTACK, SEED})
+
+    @property
+    def rule(self) -> str:
+        """The label of the rule."""
+        return str(self.settings[RULE])
+
+    @property
+    def attack(self) -> str:
+        """The label of the attack."""
+        return str(self.settings[ATTACK])
+
+    @property
+    def seed(self) -> Label:
+        """The seed of the run."""
+        return self.settings[SEED]
+
+    @property
+    def value(self) -> float | None:
+        """The accuracy; None if the run has none, or there is no run."""
+        return None if self.figures is None else self.figures.accuracy
+
+
+def result_before_play(cell: ComparisonCell) -> Result:
+    """Return what is known of a cell before it runs."""
+    return Result(
+        settings=cell.settings,
+        state=CellState.WAITING if cell.refused is None else CellState.REFUSED,
+        reason=cell.refused,
+        figures=None,
+        assumed=cell.config.rule.assumed_byzantine(cell.config.cohort_size),
+        num_byzantine=cell.num_byzantine,
+        key=cell.key,
+        config=config_to_toml(cell.config),
+    )
+
+
+def outcome_of(result: Result, figures: Figures | None, failure: str | None) -> Result:
+    """Return a result with what came of it, if it has run."""
+    if result.state is CellState.REFUSED or (figures is None and failure is None):
+        return result
+    if figures is not None:
+        return replace(result, state=CellState.FINISHED, figures=figures)
+    return replace(result, state=CellState.FAILED, reason=failure)
+
+
+_OWN = ("state", "reason", "assumed", "num_byzantine", "key", "config")
+_FIGURES = tuple(field.name for field in fields(Figures))
+
+
+def require_polars() -> Any:
+    """Return the library that reads and writes Parquet.
+
+    Raises:
+        RunError: it is not installed; the message says how to install it.
+    """
+    try:
+        import polars as pl
+    except ImportError:
+        raise RunError(f"polars is not installed, and a comparison needs it: {INSTALL}") from None
+    return pl
+
+
+def write_results(path: Path, results: Iterable[Result]) -> None:
+    """Replace the file by these results, as a whole.
+
+    Raises:
+        RunError: it cannot be written; what was there before is still there.
+    """
+    pl = require_polars()
+    rows = list(results)
+    keys = list(dict.fromkeys(key for row in rows for key in row.settings))
+    columns: dict[str, Any] = {key: _column(pl, [row.settings.get(key) for row in rows]) for key in keys}
+    kinds = {
+        **dict.fromkeys(_FIGURES, pl.Float64),
+        "curve": pl.List(pl.Float64),
+        "curve_rounds": pl.List(pl.Int64),
+        **dict.fromkeys(_OWN, pl.String),
+        **dict.fromkeys(("skipped", "assumption_violated", "assumed", "num_byzantine"), pl.Int64),
+    }
+    for name, kind in kinds.items():
+        places = [row.figures if name in _FIGURES else row for row in rows]
+        columns[name] = pl.Series(values=[getattr(place, name, None) for place in places], dtype=kind)
+    target = io.BytesIO()
+    pl.DataFrame(columns).write_parquet(target)
+    write_file(path, target.getvalue())
+
+
+def _column(pl: Any, values: Sequence[Label | None]) -> Any:
+    """Return labels as whole numbers, as numbers, or as words if any is one."""
+    there = [value for value in values if value is not None]
+    if all(isinstance(value, int) and not isinstance(value, bool) for value in there):
+        return pl.Series(values=values, dtype=pl.Int64)
+    if all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in there):
+        return pl.Series(values=[None if value is None else float(value) for value in values], dtype=pl.Float64)
+    return pl.Series(values=[None if value is None else str(value) for value in values], dtype=pl.String)
+
+
+def read_results(path: Path) -> list[Result]:
+    """Return the results in a file.
+
+    Raises:
+        CorruptRunError: it is not there, or not what a comparison writes.
+    """
+    pl = require_polars()
+    try:
+        rows = pl.read_parquet(path).to_dicts()
+        return [_result(with_present_names(row)) for row in rows]
+    except FileNotFoundError:
+        raise CorruptRunError(
+            f"there is no comparison in {str(path.parent)!r}: {path.name} is missing; `steadfed compare` makes one"
+        ) from None
+    except (OSError, KeyError, ValueError, TypeError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise CorruptRunError(
+            f"{path} is not what a comparison writes: {error}; run the same comparison again to have it written anew"
+        ) from None
+
+
+def _result(row: Mapping[str, Any]) -> Result:
+    own = {name: row[name] for name in _OWN}
+    figures = {name: row[name] for name in _FIGURES}
+    settings = {key: value for key, value in row.items() if key not in own and key not in figures and value is not None}
+    finished = row["state"] == CellState.FINISHED
+    return Result(
+        settings=settings,
+        figures=Figures(**figures) if finished else None,
+        **{**own, "state": CellState(row["state"])},
+    )

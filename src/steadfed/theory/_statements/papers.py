@@ -1,0 +1,131 @@
+"""The paper's Theorems 1 and 2 about one problem and one protocol."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from steadfed.theory import paper
+from steadfed.theory._guarantee import Condition, Guarantee, Vector
+from steadfed.theory._problem import Problem, Protocol
+from steadfed.theory._statements import shared
+
+
+def papers(problem: Problem, protocol: Protocol) -> Guarantee:
+    """Return what the paper's Theorem 1 (mini-batches) or 2 (full batches) guarantees, with explicit constants.
+
+    Paper: eq. convex_convergence_rate, nonconvex_convergence_rate, convex-GD_convergence_rate,
+    nonconvex-GD_convergence_rate.
+
+    **Deviations from the paper.** C of the filter instead of O(·), the cohort's fraction of Byzantine updates, pathwise
+    and at synchronisations only; docs/theory/deviations.md.
+    """
+    needed, worst_case = _conditions(problem, protocol)
+    sound = all(condition.passed for condition in needed) and math.isfinite(protocol.constant)
+    return Guarantee(
+        source="the paper",
+        theorem=f"{'Theorem 2' if _is_full(protocol) else 'Theorem 1'}, {shared.kind(problem)}",
+        quantity=shared.quantity(problem),
+        reading=shared.SURELY if _is_full(protocol) else shared.LIKELY,
+        conditions=(*needed, worst_case),
+        sigma0=_sigma0(problem, protocol) if sound else math.inf,
+        filter_error=math.sqrt(_filter_error(problem, protocol)) if sound else math.inf,
+        lr_limit=needed[0].limit,
+        floor=_floor(problem, protocol) if sound else math.inf,
+        floors=shared.floors_without(problem, protocol, _floor) if sound else {},
+        failures=_failures(protocol),
+        rests_on=shared.rests_on(protocol),
+        rounds=protocol.rounds,
+        curve=(lambda rounds: _bound(problem, protocol, rounds)) if sound else shared.nothing,
+    )
+
+
+def _is_full(protocol: Protocol) -> bool:
+    return protocol.batch_size == "full"
+
+
+def _conditions(problem: Problem, protocol: Protocol) -> tuple[tuple[Condition, ...], Condition]:
+    """Return what the formula rests on, and the worst case that uniform cohorts avoid with high probability."""
+    full, slack = _is_full(protocol), protocol.slack
+    limit = (paper.full_batch_lr if full else paper.minibatch_lr)(
+        local_steps=protocol.local_steps, smoothness=problem.smoothness
+    )
+    needed = [
+        Condition(name="step size", requirement=f"η ≤ 1/({5 if full else 8}HL)", value=protocol.lr, limit=limit),
+        Condition(name="distrusted updates", requirement="ε̃ = f/K ≤ 1/4", value=protocol.fraction, limit=0.25),
+    ]
+    if not full:
+        aside = Condition(name="updates set aside", requirement="ε′ > 0", value=slack, limit=0.0, relation=">")
+        needed.append(aside)
+    if protocol.sigma0 is not None and (full or slack > 0.0):
+        asked = f"σ₀ ≥ that of Theorem {4 if full else 3}"
+        least = _stated_sigma0(problem, protocol)
+        needed.append(
+            Condition(name="σ₀ of the rule", requirement=asked, value=protocol.sigma0, limit=least, relation="≥")
+        )
+    share = protocol.num_byzantine / protocol.num_clients
+    tolerated = protocol.cohort_size / (4.0 * protocol.num_clients) - (0.0 if full else slack)
+    return tuple(needed), Condition(
+        name="worst cohort", requirement=f"ε ≤ K/4R{'' if full else ' − ε′'}", value=share, limit=tolerated
+    )
+
+
+def _failures(protocol: Protocol) -> dict[str, float]:
+    failures = shared.cohort_failure(protocol, protocol.assumed_byzantine if _is_full(protocol) else protocol.tolerated)
+    if not _is_full(protocol) and 0.0 < protocol.slack and protocol.fraction <= 0.25:
+        failures[shared.SPREAD] = paper.failure_probability(
+            total_steps=protocol.rounds * protocol.local_steps,
+            local_steps=protocol.local_steps,
+            slack=protocol.slack,
+            byzantine_fraction=protocol.tolerated / protocol.cohort_size,
+            cohort_size=protocol.cohort_size,
+        )
+    return failures
+
+
+def _sigma0(problem: Problem, protocol: Protocol) -> float:
+    return _stated_sigma0(problem, protocol) if protocol.sigma0 is None else protocol.sigma0
+
+
+def _stated_sigma0(problem: Problem, protocol: Protocol) -> float:
+    """Return σ₀ as Theorem 3 or, for full batches, Theorem 4 of the paper has it."""
+    apart, steps = problem.dissimilarity, protocol.local_steps
+    if _is_full(protocol):
+        return math.sqrt(paper.full_batch_honest_spread(dissimilarity=apart, local_steps=steps))
+    spread = paper.honest_spread(
+        noise=protocol.noise(problem.gradient_variance),
+        dissimilarity=apart,
+        local_steps=steps,
+        slack=protocol.slack,
+        dim=problem.dim,
+        cohort_size=protocol.cohort_size,
+    )
+    return math.sqrt(spread)
+
+
+def _filter_error(problem: Problem, protocol: Protocol) -> float:
+    """Return Υ²."""
+    return protocol.constant**2 * protocol.fraction * _sigma0(problem, protocol) ** 2
+
+
+def _floor(problem: Problem, protocol: Protocol) -> float:
+    """Return the last term of the bound."""
+    error, strength = _filter_error(problem, protocol), problem.strong_convexity
+    apart, steps = problem.dissimilarity, protocol.local_steps
+    if _is_full(protocol):
+        gamma = paper.full_batch_floor(filter_error=error, dissimilarity=apart, local_steps=steps)
+        return gamma * (14.0 / strength**2 if strength else 24.0 / 5.0)
+    noise = protocol.noise(problem.gradient_variance)
+    gamma = paper.floor(filter_error=error, noise=noise, dissimilarity=apart, local_steps=steps)
+    return gamma * (13.0 / strength**2 if strength else 9.0 / 2.0)
+
+
+def _bound(problem: Problem, protocol: Protocol, rounds: Vector) -> Vector:
+    """Return the four displayed bounds for many T at once; tests compare them with the functions for one."""
+    steps, limit = rounds * protocol.local_steps, _floor(problem, protocol)
+    if problem.strong_convexity:
+        left = np.exp(steps * math.log1p(-problem.strong_convexity * protocol.lr / 2.0))
+        return left * problem.start + limit
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return np.where(steps > 0, 2.0 * problem.height / (protocol.lr * steps) + limit, np.inf)

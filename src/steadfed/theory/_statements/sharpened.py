@@ -1,0 +1,163 @@
+"""steadfed's theorems (docs/theory/convergence.md) about one problem and one protocol."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from steadfed.aggregators._rage.constants import EXACT_LIMIT
+from steadfed.theory import sharp
+from steadfed.theory._guarantee import Condition, Guarantee, Vector
+from steadfed.theory._problem import Problem, Protocol
+from steadfed.theory._statements import shared
+
+Error = Callable[[Problem, Protocol], float]
+
+
+def expected(problem: Problem, protocol: Protocol) -> Guarantee:
+    """Return what is proved in expectation over the batches, and surely for full batches: Lemma 4 (a)."""
+    noisy = protocol.noise(problem.gradient_variance) > 0.0
+    conditions = [*_conditions(problem, protocol)]
+    sigma0 = sharp.client_deviation(**_numbers(problem, protocol))
+    if noisy:
+        learns = float(protocol.mode == "auto")
+        conditions.append(Condition(name="the rule adapts", requirement="it learns σ₀, mode auto", value=learns))
+    else:
+        conditions += _sigma0_conditions(protocol, sigma0)
+    reading = shared.EXPECTED if noisy else shared.SURELY
+    failures = shared.cohort_failure(protocol, protocol.assumed_byzantine)
+    return _guarantee(
+        problem, protocol, tuple(conditions), _expected_error, sigma0=sigma0, reading=reading, failures=failures
+    )
+
+
+def likely(problem: Problem, protocol: Protocol) -> Guarantee:
+    """Return what is proved for every round at once with high probability: Lemma 4 (b).
+
+    Of the f updates that the rule distrusts, ⌈ε′K⌉ are set aside for honest clients with unlucky batches. How far the
+    others may lie follows from `protocol.failure`, spread evenly over the rounds.
+    """
+    chance = sharp.largest_outlier_probability(
+        num_honest=protocol.cohort_size - protocol.tolerated,
+        spare=protocol.set_aside,
+        failure=protocol.failure / protocol.rounds,
+    )
+
+    def deviation(problem: Problem, protocol: Protocol) -> float:
+        return sharp.likely_deviation(**_numbers(problem, protocol), outlier_probability=chance)
+
+    def error(problem: Problem, protocol: Protocol) -> float:
+        reach, pull = deviation(problem, protocol), protocol.constant * math.sqrt(protocol.fraction)
+        if protocol.mode == "auto":
+            return sharp.decoding_error(constant=protocol.constant, fraction=protocol.fraction, deviation=reach)
+        return pull * (protocol.sigma0 or reach) + reach
+
+    sigma0 = deviation(problem, protocol)
+    conditions = (*_conditions(problem, protocol), *_sigma0_conditions(protocol, sigma0))
+    failures = {**shared.cohort_failure(protocol, protocol.tolerated), shared.SPREAD: protocol.failure}
+    return _guarantee(problem, protocol, conditions, error, sigma0=sigma0, reading=shared.LIKELY, failures=failures)
+
+
+def _expected_error(problem: Problem, protocol: Protocol) -> float:
+    """Return s of Lemma 5 (a)."""
+    numbers = _numbers(problem, protocol)
+    deviation = sharp.client_deviation(**numbers)
+    mean = sharp.mean_deviation(**numbers, num_honest=max(1, protocol.cohort_size - protocol.assumed_byzantine))
+    if protocol.mode == "auto":
+        return sharp.decoding_error(
+            constant=protocol.constant, fraction=protocol.fraction, deviation=deviation, mean=mean
+        )
+    return protocol.constant * math.sqrt(protocol.fraction) * (protocol.sigma0 or deviation) + mean
+
+
+def _conditions(problem: Problem, protocol: Protocol) -> tuple[Condition, Condition]:
+    limit, reach = _lr_limit(problem, protocol), sharp.largest_reach(protocol.local_steps)
+    strong = problem.strong_convexity > 0.0
+    most = EXACT_LIMIT if protocol.mode == "exact" else 0.5
+    return (
+        Condition(
+            name="step size",
+            requirement="η ≤ 2/(L + μ)" if strong else f"η < {reach:.3g}/(HL)",
+            value=protocol.lr,
+            limit=limit,
+            relation="≤" if strong else "<",
+        ),
+        Condition(
+            name="distrusted updates",
+            requirement=f"ε̃ = f/K < {most:.4g}",
+            value=protocol.fraction,
+            limit=most,
+            relation="<",
+        ),
+    )
+
+
+def _lr_limit(problem: Problem, protocol: Protocol) -> float:
+    if problem.strong_convexity:
+        return 2.0 / (problem.smoothness + problem.strong_convexity)
+    reach = sharp.largest_reach(protocol.local_steps) * (1.0 - 1e-12)  # so that ηHL is below it after rounding, too
+    return reach / (problem.smoothness * protocol.local_steps)
+
+
+def _sigma0_conditions(protocol: Protocol, sigma0: float) -> tuple[Condition, ...]:
+    """Return that a σ₀ given to the rule is not too small."""
+    if protocol.sigma0 is None:
+        return ()
+    return (Condition(name="σ₀ of the rule", requirement="σ₀ ≥ τ", value=protocol.sigma0, limit=sigma0, relation="≥"),)
+
+
+def _numbers(problem: Problem, protocol: Protocol) -> dict[str, Any]:
+    """Return what the deviation of an honest update depends on; a step size beyond the limit is cut to it."""
+    return {
+        "local_steps": protocol.local_steps,
+        "lr": min(protocol.lr, _lr_limit(problem, protocol)),
+        "smoothness": problem.smoothness,
+        "strong_convexity": problem.strong_convexity,
+        "dissimilarity": problem.dissimilarity,
+        "noise": protocol.noise(problem.gradient_variance),
+    }
+
+
+def _guarantee(
+    problem: Problem,
+    protocol: Protocol,
+    conditions: tuple[Condition, ...],
+    error: Error,
+    *,
+    sigma0: float,
+    reading: str,
+    failures: Mapping[str, float],
+) -> Guarantee:
+    def floor(problem: Problem, protocol: Protocol) -> float:
+        level = sharp.distance_floor if problem.strong_convexity else sharp.gradient_floor
+        return level(error=error(problem, protocol), **_steps(problem, protocol))
+
+    def curve(rounds: Vector) -> Vector:
+        steps, reached = _steps(problem, protocol), error(problem, protocol)
+        if problem.strong_convexity:
+            return sharp.distance_bound(rounds, distance=problem.start, error=reached, **steps)
+        return sharp.gradient_bound(rounds, gap=problem.height, error=reached, **steps)
+
+    sound = all(condition.passed for condition in conditions) and math.isfinite(protocol.constant)
+    return Guarantee(
+        source="steadfed",
+        theorem=f"Theorem {1 if problem.strong_convexity else 2} of convergence.md, {shared.kind(problem)}",
+        quantity=shared.quantity(problem),
+        reading=reading,
+        conditions=conditions,
+        sigma0=sigma0,
+        filter_error=protocol.constant * math.sqrt(protocol.fraction) * (protocol.sigma0 or sigma0),
+        lr_limit=conditions[0].limit,
+        floor=floor(problem, protocol) if sound else math.inf,
+        floors=shared.floors_without(problem, protocol, floor) if sound else {},
+        failures=failures,
+        rests_on=shared.rests_on(protocol),
+        rounds=protocol.rounds,
+        curve=curve if sound else shared.nothing,
+    )
+
+
+def _steps(problem: Problem, protocol: Protocol) -> dict[str, Any]:
+    steps = {"lr": protocol.lr, "local_steps": protocol.local_steps, "smoothness": problem.smoothness}
+    return steps | ({"strong_convexity": problem.strong_convexity} if problem.strong_convexity else {})
