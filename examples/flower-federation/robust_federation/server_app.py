@@ -42,7 +42,7 @@ def main(grid: Grid, context: Context) -> None:
 
 def strategy(context: Context) -> ResilientStrategy:
     """Return the strategy that the settings describe."""
-    settings, liars = context.run_config, int(context.run_config["num-malicious-nodes"])
+    settings, malicious = context.run_config, int(context.run_config["num-malicious-nodes"])
     common = {
         "lr": float(settings["lr"]),
         "local_steps": int(settings["local-steps"]),
@@ -51,11 +51,11 @@ def strategy(context: Context) -> ResilientStrategy:
         "run_folder": settings["run-folder"] or None,
         "nodes": settings["nodes"] or None,
         "fraction_evaluate": 0.0,
-        "min_train_nodes": 2 * liars + 1,
-        "min_available_nodes": 2 * liars + 1,
+        "min_train_nodes": 2 * malicious + 1,
+        "min_available_nodes": 2 * malicious + 1,
     }
     if settings["rule"] == "rage":
-        return RageStrategy(num_malicious_nodes=liars, **common)
+        return RageStrategy(num_malicious_nodes=malicious, **common)
     name = str(settings["rule"])
     bounded = "num_byzantine" in find("rule", name.partition("+")[0], RULES).model_fields or "+" in name
-    return RobustStrategy(RULES.build(name, **({"num_byzantine": liars} if bounded else {})), **common)
+    return RobustStrategy(RULES.build(name, **({"num_byzantine": malicious} if bounded else {})), **common)

@@ -126,7 +126,7 @@ ATTACK_LABELS = tuple(dict.fromkeys([*(name for name in ATTACKS if why_no_attack
 
 
 def with_bound(rule: Mapping[str, Any], num_byzantine: int) -> dict[str, Any]:
-    """Return the table of a rule whose innermost rule is told f, unless it takes none or has a bound already.
+    """Return the table of a rule whose innermost rule is given f, unless it takes none or has a bound already.
 
     >>> with_bound({"name": "nnm+krum"}, 3)
     {'name': 'nnm+krum', 'num_byzantine': 3}
