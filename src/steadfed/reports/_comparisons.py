@@ -155,7 +155,7 @@ class _Comparison:
         if fought:
             counts = {verdict: sum(each.verdict is verdict for each in fought) for verdict in DuelVerdict}
             value = f"{counts[DuelVerdict.BEATEN]} of {len(fought)} settings"
-            note = f"best in {counts[DuelVerdict.BEST]}, cannot be told in {counts[DuelVerdict.WITHIN_NOISE]}"
+            note = f"best in {counts[DuelVerdict.BEST]}, within noise in {counts[DuelVerdict.WITHIN_NOISE]}"
             tone = Tone.WARNING if counts[DuelVerdict.BEATEN] else Tone.PLAIN
             yield Headline(title=f"{SUBJECT} beaten in", value=value, note=note, tone=tone)
         oracle = next((each for each in self.ranking if each.rule == ORACLE and each.score is not None), None)

@@ -271,7 +271,7 @@ def side_by_side(histories: Sequence[RunHistory]) -> Table:
             Column(title="attack", hint="unknown in a deployment"),
             Column(title="state", minor=True),
             Column(title="rounds", unit=Unit.NUMBER, hint="that were run"),
-            Column(title="of", unit=Unit.NUMBER, hint="rounds of the configuration"),
+            Column(title="planned", unit=Unit.NUMBER, hint="rounds of the configuration"),
             Column(title="loss", unit=Unit.NUMBER, hint="on test points, or training points, when last evaluated"),
             Column(title="test accuracy", unit=Unit.PERCENT, hint="when last evaluated"),
             Column(title="best", unit=Unit.PERCENT, hint="test accuracy of any round", minor=True),
