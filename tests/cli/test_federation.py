@@ -65,7 +65,7 @@ def test_a_run_needs_a_superlink_and_leaves_no_empty_folder(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     told = refused(capsys, monkeypatch, "federation", "run", str(EXAMPLE), "--folder", str(folder))
-    assert "does not run; start it with `steadfed federation up`" in told
+    assert "does not run; begin anew with `steadfed federation down`" in told
     assert list((tmp_path / "runs").iterdir()) == []
 
 

@@ -192,7 +192,8 @@ class LocalDeployment:
         """
         if not self.superlink.is_running:
             raise RunError(
-                f"the SuperLink in {str(self.folder.path)!r} does not run; start it with `steadfed federation up`"
+                f"the SuperLink in {str(self.folder.path)!r} does not run; begin anew with `steadfed federation down` and "
+                f"`steadfed federation up`: keys, certificates and names stay"
             )
         self.server_app.expect_another()
         return submit(self.flwr, Path(app), run_config or {})
@@ -281,8 +282,9 @@ class LocalDeployment:
         self._register(self.nodes)
         for node in self.nodes:
             node.start()
-        for service in self.services[1:]:
-            service.wait_until_ready(timeout)
+        self.superexec.wait_until_ready(timeout)
+        for node in self.nodes:
+            node.restart(timeout)
         online = self.online()
         missing = [node.name for node in self.nodes if node.node_id not in online]
         if missing:
@@ -348,8 +350,8 @@ def next_state(
 def _check_successor(folder: DeploymentFolder, before: DeploymentState, *, secure: bool) -> None:
     if before.processes():
         raise RunError(
-            f"a federation runs in {str(folder.path)!r} already: a SuperLink at port {before.superlink.port} and "
-            f"{len(before.nodes)} nodes; look with `steadfed federation status`, stop it with `steadfed federation "
+            f"processes of a federation run in {str(folder.path)!r} already (a SuperLink at port "
+            f"{before.superlink.port} and {len(before.nodes)} nodes were started); look with `steadfed federation status`, stop it with `steadfed federation "
             f"down`, or choose another folder with --folder"
         )
     if before.secure != secure:

@@ -26,6 +26,8 @@ TAIL = 15
 PAUSE = 3.0
 """Seconds between two attempts of a node to be let in."""
 NODE_ID = re.compile(r"SuperNode ID: (\d+)")
+REFUSED = "Failed to activate SuperNode"
+"""What a node says that the SuperLink does not let in, perhaps because it takes it for online still."""
 
 
 @final
@@ -193,13 +195,13 @@ class SuperNode(Service):
         return NodeState(process=self.state, config=self.config, registered=self.registered, node_id=self.node_id)
 
     def restart(self, timeout: float = 240.0) -> None:
-        """Start it again and wait until the SuperLink lets it in.
+        """Start it, if it does not run, and wait until the SuperLink lets it in.
 
-        A node with a key that was killed is refused until the SuperLink has noticed its end, which takes about a
-        minute; so it is started again and again.
+        A node with a key that was killed, or whose SuperLink was, is refused until the SuperLink has noticed its end,
+        which takes about a minute; so it is started again and again.
 
         Raises:
-            RunError: the time is over; the message has the end of its log.
+            RunError: the time is over, or it ended for another reason; the message has the end of its log.
         """
         deadline = time.monotonic() + timeout
         while True:
@@ -207,7 +209,7 @@ class SuperNode(Service):
             try:
                 return self.wait_until_ready(max(1.0, deadline - time.monotonic()))
             except RunError:
-                if time.monotonic() > deadline:
+                if REFUSED not in self.output() or time.monotonic() > deadline:
                     raise
                 time.sleep(PAUSE)
 
