@@ -192,8 +192,8 @@ class LocalDeployment:
         """
         if not self.superlink.is_running:
             raise RunError(
-                f"the SuperLink in {str(self.folder.path)!r} does not run; begin anew with `steadfed federation down` and "
-                f"`steadfed federation up`: keys, certificates and names stay"
+                f"the SuperLink in {str(self.folder.path)!r} does not run; begin anew with `steadfed federation down` "
+                f"and `steadfed federation up`: keys, certificates and names stay"
             )
         self.server_app.expect_another()
         return submit(self.flwr, Path(app), run_config or {})
@@ -351,8 +351,8 @@ def _check_successor(folder: DeploymentFolder, before: DeploymentState, *, secur
     if before.processes():
         raise RunError(
             f"processes of a federation run in {str(folder.path)!r} already (a SuperLink at port "
-            f"{before.superlink.port} and {len(before.nodes)} nodes were started); look with `steadfed federation status`, stop it with `steadfed federation "
-            f"down`, or choose another folder with --folder"
+            f"{before.superlink.port} and {len(before.nodes)} nodes were started); look with `steadfed federation "
+            f"status`, stop it with `steadfed federation down`, or choose another folder with --folder"
         )
     if before.secure != secure:
         mode = "with TLS and node keys" if before.secure else "without TLS"
