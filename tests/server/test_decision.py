@@ -21,6 +21,8 @@ from steadfed.aggregators import (
 )
 from steadfed.server._decision import Skipped, decide, decision_fields
 from steadfed.server._record import RoundRecord
+from steadfed.server._state import ServerState
+from steadfed.server._step import take_step
 
 NAMES = tuple("abcdefghij")
 
@@ -49,7 +51,7 @@ def test_nobody_there_is_no_update() -> None:
 def test_more_unusable_rows_than_assumed_liars_refute_the_assumption(rule: Aggregator, value: float) -> None:
     assert isinstance(decided(rule, rows(unusable=1, value=value)), Aggregation)
     found = reason(decided(rule, rows(unusable=2, value=value)))
-    assert found == "2 of 10 updates are unusable, more than the 1 clients assumed to be Byzantine"
+    assert found == "2 of 10 updates are unusable, more than the 1 client assumed to be Byzantine"
 
 
 def test_a_rule_inside_another_is_asked_for_its_assumption() -> None:
@@ -121,4 +123,60 @@ def test_a_record_has_all_of_the_evidence_it_has_a_field_for() -> None:
     assert fields["unusable"] == ("a", "b")
     assert set(fields["kept"]) <= set(NAMES[2:])
     assert fields["update_norm"] == pytest.approx(float(outcome.update.norm()))
-    assert decision_fields(Skipped("why", ("c",)), NAMES) == {"skipped": True, "reason": "why", "unusable": ("c",)}
+
+
+def test_a_skipped_round_remembers_what_was_assumed() -> None:
+    assert decision_fields(Skipped("why", ("c",), assumed=1), NAMES) == {
+        "skipped": True,
+        "reason": "why",
+        "unusable": ("c",),
+        "num_byzantine": 1,
+        "assumption_violated": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("skipped", "violated"),
+    [
+        (Skipped("why"), False),
+        (Skipped("why", ("a",)), False),
+        (Skipped("why", ("a", "b"), assumed=0), False),
+        (Skipped("why", ("a", "b"), assumed=2), False),
+        (Skipped("why", ("a", "b"), assumed=1), True),
+        (Skipped("why", assumed=1, contradicted=True), True),
+    ],
+)
+def test_more_unusable_updates_than_assumed_or_the_rule_itself_contradict_the_assumption(
+    skipped: Skipped, violated: bool
+) -> None:
+    assert skipped.assumption_violated is violated
+
+
+@pytest.mark.parametrize(
+    ("rule", "updates", "model"),
+    [
+        (Rage(num_byzantine=1), rows(unusable=2), None),
+        (Rage(num_byzantine=1), rows(2), None),
+        (Krum(num_byzantine=1), rows(unusable=10), None),
+        (Krum(num_byzantine=1), rows(), torch.full((4,), torch.inf)),
+    ],
+)
+def test_every_reason_to_skip_comes_with_the_assumption(
+    rule: Aggregator, updates: Tensor, model: Tensor | None
+) -> None:
+    outcome = decide(updates, NAMES[: len(updates)], rule, ServerView(cohort_size=10, model=model))
+    assert isinstance(outcome, Skipped)
+    assert outcome.assumed == 1
+
+
+def test_what_a_rule_found_violated_stays_so_if_its_update_is_not_taken() -> None:
+    updates = rows(unusable=1)
+    updates[1:] *= torch.tensor([10.0**power for power in range(9)]).unsqueeze(1)
+    rule = Rage(mode="known", num_byzantine=1, sigma0=1e-9)
+    outcome = decided(rule, updates)
+    assert isinstance(outcome, Aggregation)
+    assert outcome.assumption_violated
+    state = ServerState(0, torch.full((4,), 3e38), torch.zeros(0))
+    taken = take_step(state, outcome, lr=1e308, momentum=0.0)
+    assert isinstance(taken, Skipped)
+    assert (taken.assumed, taken.assumption_violated) == (1, True)

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from steadfed._core.wording import plural
 from steadfed._linalg.columns import DenseColumns
 from steadfed._linalg.gram import LARGEST_SQUARE, squared_norms
 from steadfed.aggregators import Aggregation, Aggregator, ServerView
@@ -27,6 +28,15 @@ class Skipped:
     """Why, as a sentence."""
     unusable: tuple[Client, ...] = ()
     """Whose updates hold NaN, Inf or numbers whose squares overflow."""
+    assumed: int | None = None
+    """How many of the updates were assumed Byzantine; None if there was no update."""
+    contradicted: bool = False
+    """Whether the rule itself found that the updates contradict the assumption."""
+
+    @property
+    def assumption_violated(self) -> bool:
+        """Whether the updates contradict what was assumed of the clients: more than that are unusable, for example."""
+        return self.contradicted or len(self.unusable) > (self.assumed or 0) > 0
 
 
 def decide(
@@ -39,14 +49,17 @@ def decide(
     """
     if not clients:
         return Skipped("no client sent an update")
+    assumed = rule.assumed_of(len(clients), view.cohort_size)
     if (diverged := divergence(view)) is not None:
-        return Skipped(diverged)
+        return Skipped(diverged, assumed=assumed)
     try:
         outcome = rule(rows, replace(view, clients=clients))
     except InputError as error:
-        return Skipped(str(error))
-    reason = distrust(outcome, rule, rule.assumed_of(len(clients), view.cohort_size))
-    return outcome if reason is None else Skipped(reason)
+        return Skipped(str(error), assumed=assumed)
+    reason = distrust(outcome, rule, assumed)
+    if reason is None:
+        return outcome
+    return Skipped(reason, assumed=assumed, contradicted=outcome.assumption_violated)
 
 
 def distrust(outcome: Aggregation, rule: Aggregator, assumed: int) -> str | None:
@@ -60,7 +73,8 @@ def distrust(outcome: Aggregation, rule: Aggregator, assumed: int) -> str | None
     usable = int(outcome.usable.sum())
     unusable = number - usable
     if unusable > assumed > 0:
-        return f"{unusable} of {number} updates are unusable, more than the {assumed} clients assumed to be Byzantine"
+        limit = plural(assumed, "client")
+        return f"{unusable} of {number} updates are unusable, more than the {limit} assumed to be Byzantine"
     needed = rule.smallest_cohort(max(0, assumed - unusable))
     if usable < needed:
         return f"{usable} of {number} updates are usable, and {rule!r} needs at least {needed}"
@@ -89,7 +103,13 @@ def decision_fields(outcome: Aggregation | Skipped, clients: Sequence[Client]) -
     Of the evidence it is all that a record has a field for; who was kept and whose row was unusable is said by name.
     """
     if isinstance(outcome, Skipped):
-        return {"skipped": True, "reason": outcome.reason, "unusable": outcome.unusable}
+        return {
+            "skipped": True,
+            "reason": outcome.reason,
+            "unusable": outcome.unusable,
+            "num_byzantine": outcome.assumed,
+            "assumption_violated": outcome.assumption_violated,
+        }
     return {
         **{name: value for name, value in outcome.evidence().items() if name in RoundRecord.model_fields},
         "unusable": tuple(compress(clients, (~outcome.usable).tolist())),

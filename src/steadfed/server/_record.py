@@ -79,7 +79,7 @@ class RoundRecord(ValueObject):
     reason: str | None = None
     """Why the rule stopped, as a sentence; or why the round changed nothing."""
     skipped: bool = False
-    """Whether the model was left as it was because the updates could not be aggregated."""
+    """Whether the model was left as it was; `reason` says why."""
     assumption_violated: bool = False
     """Whether the data contradict what was assumed of the clients."""
     num_byzantine: int | None = None

@@ -22,5 +22,9 @@ def take_step(state: ServerState, aggregation: Aggregation, *, lr: float, moment
         direction = velocity
     model = torch.sub(state.model, direction, alpha=lr)
     if not bool(torch.isfinite(model).all()):
-        return Skipped("the model would not be finite after this update")
+        return Skipped(
+            "the model would not be finite after this update",
+            assumed=aggregation.num_byzantine,
+            contradicted=aggregation.assumption_violated,
+        )
     return replace(state, round=state.round + 1, model=model, velocity=velocity, rule_memory=aggregation.memory)

@@ -73,7 +73,7 @@ def test_rounds_of_the_simulator_have_no_faults_but_the_same_events() -> None:
     broken, absent, unusable, removed = events_of([record])
     assert (broken.what, broken.why) == (
         RoundOutcome.ASSUMPTION_VIOLATED,
-        "too much is wrong (assumed: at most 1 Byzantine updates)",
+        "too much is wrong (assumed: at most 1 Byzantine update)",
     )
     assert (absent.client, absent.what, absent.why) == (4, Fate.ABSENT, "it sent nothing")
     assert (unusable.client, unusable.what) == (2, Fate.UNUSABLE)
@@ -89,3 +89,13 @@ def test_an_unasked_reply_does_not_hide_an_absence() -> None:
 def test_nothing_happened_where_all_are_kept() -> None:
     quiet = RoundRecord(round=0, step=1, lr=0.1, cohort=(1,), received=(1,), weights=(1.0,), kept=(1,))
     assert list(events_of([quiet])) == []
+
+
+def test_the_reason_of_a_skipped_round_is_told_once() -> None:
+    facts = {"skipped": True, "assumption_violated": True, "num_byzantine": 8, "reason": "10 are unusable"}
+    skipped, violated = events_of([RoundRecord(round=0, step=1, lr=0.1, cohort=(), **facts)])
+    assert (skipped.what, skipped.why) == (RoundOutcome.SKIPPED, "10 are unusable")
+    assert (violated.what, violated.why) == (
+        RoundOutcome.ASSUMPTION_VIOLATED,
+        "assumed: at most 8 Byzantine updates",
+    )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, final
 
+from steadfed._core.wording import plural
 from steadfed.server._history.fate import Fate, fate_of_drop, fate_of_fault, fates_of
 from steadfed.server._record import Client, RoundRecord
 
@@ -80,10 +81,10 @@ def _round_events(record: RoundRecord) -> Iterator[Event]:
     if record.skipped:
         yield Event(round=record.round, what=RoundOutcome.SKIPPED, why=reason or "the updates could not be aggregated")
     if record.assumption_violated:
-        assumed = (
-            "" if record.num_byzantine is None else f" (assumed: at most {record.num_byzantine} Byzantine updates)"
-        )
-        yield Event(round=record.round, what=RoundOutcome.ASSUMPTION_VIOLATED, why=f"{reason}{assumed}".strip())
+        number = record.num_byzantine
+        assumed = "" if number is None else f"assumed: at most {plural(number, 'Byzantine update')}"
+        why = assumed if record.skipped else f"{reason} ({assumed})" if assumed else reason
+        yield Event(round=record.round, what=RoundOutcome.ASSUMPTION_VIOLATED, why=why)
 
 
 def _drop_events(record: RoundRecord) -> Iterator[Event]:
