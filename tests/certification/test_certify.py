@@ -14,7 +14,7 @@ from tests.certification.small import convex, played
 from tests.simulation.small import classes
 
 from steadfed.aggregators import Median, Rage
-from steadfed.attacks import FixedMembers, Ones, Scaling, Silence
+from steadfed.attacks import FixedMembers, NotANumber, Ones, Scaling, Silence
 from steadfed.certification import Certification, Outcome, Plan, Subject, Verdict, certify
 from steadfed.certification._path import ModelPath
 from steadfed.data import Dataset
@@ -253,7 +253,20 @@ def test_skipped_rounds_take_the_guarantees_away(tmp_path: Path) -> None:
     found = certify(played(tmp_path / "run", config))
     assert found.skipped > 0
     assert found.applicable == ()
-    assert "rounds changed nothing" in named(found, Subject.ASSUMPTION, "Algorithm 1").because
+    because = named(found, Subject.ASSUMPTION, "Algorithm 1").because
+    assert "rounds changed nothing (round 0, Rage(num_byzantine=3) assumes 3 Byzantine of" in because
+    assert found.history.skips_text in because
+
+
+def test_more_byzantine_updates_than_assumed_break_the_assumption_in_a_skipped_round_too(tmp_path: Path) -> None:
+    liars = FixedMembers(clients=(0, 1, 2, 3, 4, 5))
+    found = certify(played(tmp_path / "run", convex(byzantine=liars, attack=NotANumber(), rounds=3)))
+    assert (found.skipped, found.history.tally.assumption_violated) == (3, 3)
+    cohorts = named(found, Subject.ASSUMPTION, "Byzantine updates")
+    assert cohorts.outcome is Outcome.FAILED
+    assert "more than the rule assumed in 3 of 3 rounds, first in round 0" in cohorts.because
+    assert "instead of 3" in cohorts.because
+    assert "3 of 3 cohorts had more than" in named(found, Subject.GUARANTEE, "expectation").because
 
 
 def test_other_data_are_refused(tmp_path: Path) -> None:
@@ -314,7 +327,7 @@ def test_a_model_that_is_not_finite_is_above_every_bound(own_convex_run: Path) -
 def test_missing_rows_take_the_guarantees_away(tmp_path: Path) -> None:
     found = certify(played(tmp_path / "run", convex(byzantine=FixedMembers(clients=(0, 1, 2)), attack=Silence())))
     assert found.applicable == ()
-    assert "rounds updates were missing" in named(found, Subject.GUARANTEE, "expectation").because
+    assert "rounds clients were absent" in named(found, Subject.GUARANTEE, "expectation").because
 
 
 def test_a_folder_that_lost_its_first_model_is_refused(own_convex_run: Path) -> None:

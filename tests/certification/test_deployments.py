@@ -7,20 +7,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from tests.certification.small import convex
 from tests.certification.test_certify import named, plan_of
 from tests.deployments import configured, deployment, played_round, remote_config
 
-from steadfed.aggregators import Median
+from steadfed.aggregators import Median, Rage
 from steadfed.certification import Outcome, PlanRequest, Subject, certify
 from steadfed.certification._assumptions import judge_arrivals, judge_unseen_cohorts
 from steadfed.errors import ParameterError, RunError
 from steadfed.partitions import IidPartition
 from steadfed.runs._deployments import OWN_STEPS
 from steadfed.server._folder import RunFolder
-from steadfed.server._history import Rounds, summary_of
+from steadfed.server._history import Rounds, Tally, summary_of
 from steadfed.server._record import DroppedReply, RoundRecord
+from steadfed.server._round import Received, Server, round_record
 from steadfed.server._snapshots import Snapshot
+from steadfed.server._state import ServerState
 from steadfed.simulation import RunConfig
 
 CONSTANTS = {
@@ -69,13 +72,14 @@ def as_deployment(path: Path, config: RunConfig, simulated: Path) -> Path:
 def test_a_deployment_is_judged_by_its_records(tmp_path: Path) -> None:
     found = certify(deployment(tmp_path / "run").path)
     assert (found.played, found.rounds, found.skipped, found.plan) == (5, 5, 1, None)
-    assert "1 round changed nothing" in named(found, Subject.ASSUMPTION, "Algorithm 1").because
+    because = named(found, Subject.ASSUMPTION, "Algorithm 1").because
+    assert "1 round changed nothing (round 2, nobody answered, so there is nothing to aggregate)" in because
     seen = named(found, Subject.ASSUMPTION, "Byzantine updates")
     assert seen.outcome is Outcome.UNKNOWN
-    assert "at most 1 malformed replies in a round; the rule assumes 2, which no round disproves" in seen.because
+    assert "at most 1 malformed reply in a round; the rule assumes 2, which no round disproves" in seen.because
     missing = named(found, Subject.ASSUMPTION, "all K updates")
     assert missing.outcome is Outcome.FAILED
-    assert "12 of 40 replies missing, in 5 of 5 rounds (silent 12×)" in missing.because
+    assert "12 of 40 clients absent, in 5 of 5 rounds (silent 12×)" in missing.because
     proved = named(found, Subject.FILTER, "error")
     assert proved.outcome is Outcome.UNKNOWN
     assert "4 of 4 rounds prove" in proved.because
@@ -131,8 +135,26 @@ def test_more_malformed_replies_than_assumed_disprove_the_assumption() -> None:
     )
     verdict = judge_unseen_cohorts([record])
     assert verdict.outcome is Outcome.FAILED
-    assert "disproved in 1 of 1 rounds, first in round 3: 2 malformed replies, 1 assumed" in verdict.because
+    assert "disproved in 1 of 1 round, first in round 3: 2 malformed replies, 1 assumed" in verdict.because
     assert not verdict.contradiction
+
+
+def test_malformed_replies_disprove_the_assumption_in_a_skipped_round_too() -> None:
+    names = tuple("abcdefgh")
+    updates = torch.ones(8, 3)
+    updates[:3] = torch.nan
+    server, state = Server(Rage(num_byzantine=1), 0.0, torch.zeros(0)), ServerState(0, torch.zeros(3), torch.zeros(0))
+    view = server.view(state, asked=8, trusted_row=lambda: torch.zeros(3), trusted_loss=lambda _: 0.0)
+    outcome, _ = server.conclude(state, Received(updates, names, torch.zeros(0, 0)), view, lr=0.1)
+    drops = tuple(DroppedReply(client=client, fault="shape") for client in names[:3])
+    record = round_record(
+        outcome, round=0, local_steps=1, lr=0.1, cohort=names, received=names, model_bytes=12, drops=drops
+    )
+    assert (record.skipped, record.num_byzantine, Tally.of(record).assumption_violated) == (True, 1, 1)
+    verdict = judge_unseen_cohorts([record])
+    assert verdict.outcome is Outcome.FAILED
+    assert "at most 3 malformed replies in a round; disproved in 1 of 1 round, first in round 0" in verdict.because
+    assert "3 malformed replies, 1 assumed" in verdict.because
 
 
 def test_a_broken_promise_disproves_it_too(tmp_path: Path) -> None:
@@ -145,8 +167,8 @@ def test_a_broken_promise_disproves_it_too(tmp_path: Path) -> None:
 
 def test_where_all_arrive_it_held() -> None:
     record = RoundRecord(round=0, step=1, lr=0.1, cohort=(1, 2), received=(1, 2))
-    assert judge_arrivals([record]).outcome is Outcome.HELD
-    assert judge_arrivals([]).outcome is judge_unseen_cohorts([]).outcome is Outcome.UNKNOWN
+    assert judge_arrivals(Rounds.of([record])).outcome is Outcome.HELD
+    assert judge_arrivals(Rounds()).outcome is judge_unseen_cohorts([]).outcome is Outcome.UNKNOWN
 
 
 def test_other_rules_have_no_certificate(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ def a_round(number: int, **changes: Any) -> RoundFacts:
     facts: dict[str, Any] = {
         "round": number,
         "received": 10,
+        "skipped": False,
         "known_byzantine": 1,
         "assumed": 2,
         "update_norm": 1.0,

@@ -16,7 +16,7 @@ from steadfed.certification._path import ModelPath
 from steadfed.certification._plan import Plan
 from steadfed.certification._rounds import ROUNDING, RoundFacts
 from steadfed.certification._verdicts import Outcome, Verdict, on_assumption, outcome_of
-from steadfed.server._history import Fate, Tally, fate_of_fault
+from steadfed.server._history import Fate, Rounds, Tally, fate_of_fault
 from steadfed.server._record import RoundRecord
 from steadfed.theory._statements.shared import EXPECTED
 
@@ -26,17 +26,18 @@ _DOUBLE = 1e-18
 """By which part of ‖∇F‖² rounding may move squared distances of gradients."""
 
 
-def judge_algorithm(outside: Mapping[str, str], skipped: int) -> Verdict:
+def judge_algorithm(outside: Mapping[str, str], rounds: Rounds) -> Verdict:
     """Judge whether the run was Algorithm 1 with RAGE and nothing else."""
     reasons = [f"{name}: {because}" for name, because in outside.items()]
-    reasons += [skipped_text(skipped)] if skipped else []
+    reasons += skip_reasons(rounds)
     because = "; ".join(reasons) or "nothing in the configuration goes beyond it"
     return on_assumption("Algorithm 1 with RAGE", outcome_of(held=not reasons), because)
 
 
-def skipped_text(skipped: int) -> str:
-    """Say how many rounds were skipped."""
-    return f"{plural(skipped, 'round')} changed nothing, as updates could not be aggregated"
+def skip_reasons(rounds: Rounds) -> list[str]:
+    """Say how many rounds were skipped, and why; nothing if none was."""
+    skipped = rounds.tally.skipped
+    return [f"{plural(skipped, 'round')} changed nothing ({rounds.skips_text})"] if skipped else []
 
 
 def judge_absent_constants(given: Mapping[str, float]) -> Iterator[Verdict]:
@@ -93,19 +94,22 @@ def _judge_start(symbol: str, values: dict[int, float]) -> Verdict:
 
 def judge_cohorts(plan: Plan, rounds: Sequence[RoundFacts]) -> Verdict:
     """Judge the assumed number of Byzantine updates, where it is known who was Byzantine."""
-    if not rounds:
-        return on_assumption(COHORTS, Outcome.UNKNOWN, "no round was run")
-    most = max(each.known_byzantine for each in rounds)
-    worst = max(each.known_byzantine / each.received for each in rounds)
-    broken = [each for each in rounds if not each.assumption_held]
+    replied = [each for each in rounds if each.received]
+    if not replied:
+        return on_assumption(COHORTS, Outcome.UNKNOWN, "no round with an update was run")
+    most = max(each.known_byzantine for each in replied)
+    worst = max(each.known_byzantine / each.received for each in replied)
+    broken = [each for each in replied if not each.assumption_held]
     share = f"at most {most} ({100 * worst:.1f} % of the updates)"
     if not broken:
         aside = plan.protocol.tolerated
         left = "" if aside == plan.protocol.assumed_byzantine else f", of which {aside} are left for Byzantine ones"
-        because = f"{share} in {len(rounds)} rounds; the rule assumes {plan.protocol.assumed_byzantine}{left}"
+        because = (
+            f"{share} in {plural(len(replied), 'round')}; the rule assumes {plan.protocol.assumed_byzantine}{left}"
+        )
         return on_assumption(COHORTS, Outcome.HELD, because)
     because = (
-        f"{share}; more than the rule assumed in {len(broken)} of {len(rounds)} rounds, first in round "
+        f"{share}; more than the rule assumed in {len(broken)} of {plural(len(replied), 'round')}, first in round "
         f"{broken[0].round} with {broken[0].known_byzantine} instead of {broken[0].assumed}"
     )
     return on_assumption(COHORTS, Outcome.FAILED, because)
@@ -138,15 +142,17 @@ def judge_unseen_cohorts(records: Sequence[RoundRecord], sigma0: float | None = 
 
     Malformed replies and contradictions to the assumption disprove it; nothing proves it.
     """
-    rounds = [record for record in records if record.received or _malformed_rows(record)]
+    rounds = [record for record in records if record.received]
     if not rounds:
         return on_assumption(COHORTS, Outcome.UNKNOWN, "no round with a reply was run")
-    most = max(_malformed_rows(record) for record in rounds)
+    most = max(Tally.of(record).known_byzantine for record in rounds)
     broken = [(record.round, why) for record in rounds if (why := _disproof(record, sigma0))]
-    seen = f"at most {most} malformed replies in a round"
+    seen = f"at most {plural(most, 'malformed reply', 'malformed replies')} in a round"
     if broken:
         number, why = broken[0]
-        because = f"{seen}; disproved in {len(broken)} of {len(rounds)} rounds, first in round {number}: {why}"
+        because = (
+            f"{seen}; disproved in {len(broken)} of {plural(len(rounds), 'round')}, first in round {number}: {why}"
+        )
         return on_assumption(COHORTS, Outcome.FAILED, because)
     assumed = [record.num_byzantine for record in rounds if record.num_byzantine is not None]
     told = f"; the rule assumes {max(assumed)}" if assumed else ""
@@ -154,35 +160,25 @@ def judge_unseen_cohorts(records: Sequence[RoundRecord], sigma0: float | None = 
     return on_assumption(COHORTS, Outcome.UNKNOWN, because)
 
 
-def judge_arrivals(records: Sequence[RoundRecord]) -> Verdict:
+def judge_arrivals(rounds: Rounds) -> Verdict:
     """Judge whether every client that was asked replied, as in Algorithm 1."""
     name = "all K updates arrive"
-    if not records:
+    if not len(rounds):
         return on_assumption(name, Outcome.UNKNOWN, "no round was run")
-    tallies = [Tally.of(record) for record in records]
-    asked, missing = sum(tally.asked for tally in tallies), sum(tally.absent for tally in tallies)
-    if not missing:
-        return on_assumption(name, Outcome.HELD, f"{asked:,} of {asked:,} replies in {len(records)} rounds")
-    causes = Counter(
-        drop.fault for record in records for drop in record.drops if fate_of_fault(drop.fault) is Fate.ABSENT
-    )
-    listed = ", ".join(f"{fault} {count:,}×" for fault, count in causes.most_common())
-    rounds = sum(bool(tally.absent) for tally in tallies)
-    because = f"{missing:,} of {asked:,} replies missing, in {rounds} of {len(records)} rounds"
+    asked, absent, run = rounds.tally.asked, rounds.tally.absent, plural(len(rounds), "round")
+    if not absent:
+        return on_assumption(name, Outcome.HELD, f"{asked:,} of {asked:,} replies in {run}")
+    causes = {fault: count for fault, count in rounds.fault_counts.items() if fate_of_fault(fault) is Fate.ABSENT}
+    listed = ", ".join(f"{fault} {count:,}×" for fault, count in Counter(causes).most_common())
+    because = f"{absent:,} of {asked:,} clients absent, in {np.count_nonzero(rounds['absent'])} of {run}"
     return on_assumption(name, Outcome.FAILED, because + (f" ({listed})" if listed else ""))
-
-
-def _malformed_rows(record: RoundRecord) -> int:
-    """Return how many replies of a round were no models, or models without usable numbers."""
-    tally = Tally.of(record)
-    return tally.malformed + tally.unusable
 
 
 def _disproof(record: RoundRecord, sigma0: float | None) -> str:
     """Return why a round cannot have kept to the assumed number of Byzantine updates; nothing if it may have."""
-    bad = _malformed_rows(record)
+    bad = Tally.of(record).known_byzantine
     if record.num_byzantine is not None and bad > record.num_byzantine:
-        return f"{bad} malformed replies, {record.num_byzantine} assumed"
+        return f"{plural(bad, 'malformed reply', 'malformed replies')}, {record.num_byzantine} assumed"
     if record.assumption_violated:
         return record.reason or "the rule found its assumption violated"
     if not record.certificate or _fits(record.certificate, sigma0):

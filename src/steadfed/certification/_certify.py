@@ -41,7 +41,7 @@ from steadfed.models import RemoteModel
 from steadfed.partitions import RemotePartition
 from steadfed.runs import Run, config_of, is_deployment
 from steadfed.server._folder import RunFolder
-from steadfed.server._history import tally_of
+from steadfed.server._history import Rounds
 from steadfed.server._record import RoundRecord, finite_or_none
 from steadfed.simulation import RunConfig
 from steadfed.simulation._setting import Setting
@@ -61,8 +61,8 @@ class Certification:
 
     path: Path
     """The folder of the run."""
-    played: int
-    """How many rounds are written down."""
+    history: Rounds
+    """The rounds that are written down, counted."""
     rounds: int
     """How many there are to be."""
     plan: Plan | None
@@ -70,12 +70,20 @@ class Certification:
     models: ModelPath | None
     """The models on the way; None if the points are with the clients, so that nothing can be measured."""
     facts: tuple[RoundFacts, ...]
-    """Every round in which updates were aggregated."""
-    skipped: int
-    """How many rounds changed nothing."""
+    """Every round that is written down."""
     verdicts: tuple[Verdict, ...]
     notes: tuple[str, ...] = ()
     """What is worth telling about how the run was found."""
+
+    @property
+    def played(self) -> int:
+        """How many rounds are written down."""
+        return len(self.history)
+
+    @property
+    def skipped(self) -> int:
+        """How many of them changed nothing."""
+        return self.history.tally.skipped
 
     @property
     def contradicted(self) -> bool:
@@ -88,7 +96,7 @@ class Certification:
         plan = self.plan
         if plan is None:
             return ()
-        return tuple(each for each in plan.guarantees if not obstacles(plan, self.facts, each, skipped=self.skipped))
+        return tuple(each for each in plan.guarantees if not obstacles(plan, self.history, self.facts, each))
 
     @property
     def is_convex(self) -> bool:
@@ -190,16 +198,15 @@ def certify(
     else:
         basis = _read_records(folder, config, request)
     facts = facts_of(records, kappa=config.rule.kappa if isinstance(config.rule, Rage) else KAPPA, sigma0=asked)
-    skipped = tally_of(records).skipped
+    history = Rounds.of(records, deployed=not seen)
     return Certification(
         path=Path(path),
-        played=len(records),
+        history=history,
         rounds=config.rounds,
         plan=basis.plan,
         models=basis.models,
         facts=facts,
-        skipped=skipped,
-        verdicts=tuple(_judge(basis, records, facts, skipped=skipped, sigma0=asked, seen=seen)),
+        verdicts=tuple(_judge(basis, records, history, facts, sigma0=asked)),
         notes=basis.notes,
     )
 
@@ -262,34 +269,34 @@ def _plan_from_constants(config: RunConfig, request: PlanRequest, beyond: Mappin
 def _judge(
     basis: _Basis,
     records: Sequence[RoundRecord],
+    rounds: Rounds,
     facts: tuple[RoundFacts, ...],
     *,
-    skipped: int,
     sigma0: float | None,
-    seen: bool,
 ) -> Iterator[Verdict]:
-    """Yield all judgements of a run, the assumptions first; `seen` tells that it is known who was Byzantine."""
-    plan, models = basis.plan, basis.models
-    yield assumptions.judge_algorithm(basis.outside, skipped)
+    """Yield all judgements of a run, the assumptions first."""
+    plan, models, seen = basis.plan, basis.models, not rounds.deployed
+    aggregated = [each for each in facts if not each.skipped]
+    yield assumptions.judge_algorithm(basis.outside, rounds)
     if plan is None or models is None:
         yield from assumptions.judge_absent_constants(basis.given)
     else:
         yield from assumptions.judge_constants(plan, models)
         if seen:
             yield assumptions.judge_cohorts(plan, facts)
-        yield from assumptions.judge_spreads(plan, facts)
+        yield from assumptions.judge_spreads(plan, aggregated)
     if seen:
-        yield from filter_error.judge_errors(facts)
+        yield from filter_error.judge_errors(aggregated)
     else:
         yield assumptions.judge_unseen_cohorts(records, sigma0)
-        yield assumptions.judge_arrivals(records)
-        yield filter_error.judge_certificates(facts)
+        yield assumptions.judge_arrivals(rounds)
+        yield filter_error.judge_certificates(aggregated)
     if plan is None:
         because = "they need L, σ², κ² and where the run starts; give these numbers if you know them"
         yield on_guarantee("theorems", Outcome.UNKNOWN, because)
         return
     for guarantee in plan.guarantees:
-        yield judge_guarantee(plan, models, facts, guarantee, skipped=skipped, seen=seen)
+        yield judge_guarantee(plan, models, rounds, facts, guarantee, seen=seen)
 
 
 def _budget(setting: Setting, clients: int | None, points: int | None) -> MeasurementBudget:

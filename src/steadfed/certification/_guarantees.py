@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from steadfed.certification._assumptions import AWAY, skipped_text
+from steadfed.certification._assumptions import AWAY, skip_reasons
 from steadfed.certification._constants import Vector
 from steadfed.certification._path import ModelPath
 from steadfed.certification._plan import Plan
 from steadfed.certification._rounds import ROUNDING, RoundFacts
 from steadfed.certification._verdicts import Outcome, Verdict, on_guarantee, outcome_of
+from steadfed.server._history import Rounds
 from steadfed.theory import Guarantee, Protocol
 from steadfed.theory._statements.shared import EXPECTED, LIKELY, SPREAD
 
@@ -22,11 +23,9 @@ _UNSEEN = "who was Byzantine is not known, so it may have been more than assumed
 _GUARANTEES_NOTHING = "its failure probability is 1, so nothing was guaranteed"
 
 
-def obstacles(plan: Plan, rounds: Sequence[RoundFacts], guarantee: Guarantee, *, skipped: int) -> tuple[str, ...]:
+def obstacles(plan: Plan, rounds: Rounds, facts: Sequence[RoundFacts], guarantee: Guarantee) -> tuple[str, ...]:
     """Return why a guarantee does not speak of the run that was made; nothing if it does."""
-    found = [f"outside the theorems: {name}" for name in plan.outside]
-    if skipped:
-        found.append(skipped_text(skipped))
+    found = [*(f"outside the theorems: {name}" for name in plan.outside), *skip_reasons(rounds)]
     if not math.isfinite(guarantee.floor):
         failed = [each for each in guarantee.conditions if not each.passed]
         found += [f"{each.name}: {each}" for each in failed]
@@ -34,7 +33,7 @@ def obstacles(plan: Plan, rounds: Sequence[RoundFacts], guarantee: Guarantee, *,
             found.append("no constant is proved for this share of distrusted updates")
     likely = guarantee.reading == LIKELY  # some of the f updates are set aside for unlucky honest ones
     tolerated = plan.protocol.tolerated if likely else plan.protocol.assumed_byzantine
-    return (*found, *_excesses(plan.protocol, rounds, tolerated))
+    return (*found, *_excesses(plan.protocol, facts, tolerated))
 
 
 def _excesses(protocol: Protocol, rounds: Sequence[RoundFacts], bound: int) -> Iterator[str]:
@@ -44,11 +43,12 @@ def _excesses(protocol: Protocol, rounds: Sequence[RoundFacts], bound: int) -> I
     full = [limit for byzantine, limit in limits if byzantine > limit]
     if full:
         fewest = max(0, min(full))
-        missing = "" if fewest == bound else f", or than the {fewest} tolerated if updates are missing"
+        missing = "" if fewest == bound else f", or than the {fewest} tolerated if clients are absent"
         yield f"{len(full)} of {len(rounds)} cohorts had more than {bound} Byzantine updates{missing}"
-    few = sum(each.assumed * protocol.cohort_size > protocol.assumed_byzantine * each.received for each in rounds)
+    size, assumed = protocol.cohort_size, protocol.assumed_byzantine
+    few = sum(not each.received or each.assumed * size > assumed * each.received for each in rounds)
     if few:
-        yield f"in {few} of {len(rounds)} rounds updates were missing, so more than the share f/K was distrusted"
+        yield f"in {few} of {len(rounds)} rounds clients were absent, so more than the share f/K was distrusted"
 
 
 def measured_curve(plan: Plan, path: ModelPath) -> tuple[Vector, Vector]:
@@ -57,14 +57,20 @@ def measured_curve(plan: Plan, path: ModelPath) -> tuple[Vector, Vector]:
 
 
 def judge_guarantee(
-    plan: Plan, path: ModelPath | None, rounds: Sequence[RoundFacts], guarantee: Guarantee, *, skipped: int, seen: bool
+    plan: Plan,
+    path: ModelPath | None,
+    rounds: Rounds,
+    facts: Sequence[RoundFacts],
+    guarantee: Guarantee,
+    *,
+    seen: bool,
 ) -> Verdict:
     """Judge a theorem: does it speak of the run, does it guarantee anything, did the run keep to its bound.
 
     Without a path nothing was measured, and the guarantee is stated. Unless it was `seen` who was Byzantine, a bound
     that was exceeded contradicts nothing, as the conditions may not have held.
     """
-    why_not = obstacles(plan, rounds, guarantee, skipped=skipped)
+    why_not = obstacles(plan, rounds, facts, guarantee)
     if why_not:
         return on_guarantee(_name(guarantee), Outcome.INAPPLICABLE, "; ".join(why_not))
     return _statement(plan, guarantee) if path is None else _comparison(plan, path, guarantee, seen=seen)

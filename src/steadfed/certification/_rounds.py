@@ -9,7 +9,7 @@ from typing import Any, final
 
 from steadfed.aggregators._rage.certificate import Certificate
 from steadfed.aggregators._rage.constants import KAPPA, filter_constant
-from steadfed.server._history import Fate, fates_of
+from steadfed.server._history import Tally
 from steadfed.server._record import RoundRecord
 
 ROUNDING = 1e-5
@@ -22,10 +22,12 @@ class RoundFacts:
     """One round: who was there, how far the filter was off, and what was proved of that."""
 
     round: int
+    skipped: bool
+    """Whether it changed nothing, so that nothing is known of the filter."""
     received: int
     """How many updates arrived."""
     known_byzantine: int
-    """How many of them were Byzantine, as far as the records know: malformed replies are."""
+    """How many of them were Byzantine, as far as the records know: malformed and unusable ones are."""
     assumed: int
     """How many the rule assumed."""
     update_norm: float | None
@@ -88,18 +90,18 @@ class RoundFacts:
 def facts_of(
     records: Iterable[RoundRecord], *, kappa: float = KAPPA, sigma0: float | None = None
 ) -> tuple[RoundFacts, ...]:
-    """Return the facts of every round that was not skipped; certificates asked about a σ₀ if one is given."""
-    return tuple(_facts(record, kappa, sigma0) for record in records if not record.skipped)
+    """Return the facts of every round; certificates asked about a σ₀ if one is given."""
+    return tuple(_facts(record, kappa, sigma0) for record in records)
 
 
 def _facts(record: RoundRecord, kappa: float, sigma0: float | None) -> RoundFacts:
-    received, proof = len(record.received), record.certificate or {}
-    malformed = {client for client, fate in fates_of(record).items() if fate is Fate.MALFORMED}
-    assumed = record.num_byzantine or 0
+    tally, proof = Tally.of(record), record.certificate or {}
+    received, assumed = tally.received, record.num_byzantine or 0
     return RoundFacts(
         round=record.round,
+        skipped=record.skipped,
         received=received,
-        known_byzantine=len({*record.byzantine, *malformed}.intersection(record.received)),
+        known_byzantine=tally.known_byzantine,
         assumed=assumed,
         update_norm=record.update_norm,
         error=record.error,

@@ -47,11 +47,14 @@ def figures(record: MetricRecord, prefix: str) -> dict[str, float]:
     return {f"{prefix}{key}": float(value) for key, value in record.items() if isinstance(value, (int, float))}
 
 
+_COUNTED = ("asked", "kept", "removed", "absent", "malformed", "unusable", "unasked", "skipped")
+"""What is handed on of a `Tally`."""
+
+
 def with_counts(metrics: MetricRecord, record: RoundRecord) -> MetricRecord:
     """Return the metrics together with what became of the replies."""
     tally = Tally.of(record, deployed=True).counts()
-    counts = {f"steadfed-{name}": tally[name] for name in ("asked", "kept", "removed", "skipped")}
-    return MetricRecord({**metrics, **counts, "steadfed-dropped": len(record.drops)})
+    return MetricRecord({**metrics, **{f"steadfed-{name}": tally[name] for name in _COUNTED}})
 
 
 SCORES = {
@@ -72,7 +75,7 @@ def scores_of(metrics: MetricRecord | None) -> dict[str, float]:
 def log_round(record: RoundRecord) -> None:
     """Log what became of the replies."""
     tally = Tally.of(record, deployed=True)
-    counts = f"{tally.kept} kept, {tally.removed} removed, {tally.absent} missing"
+    counts = f"{tally.kept} kept, {tally.removed} removed, {tally.absent} absent"
     log(INFO, "aggregate_train: %s of %s asked", counts, tally.asked)
     for drop in record.drops:
         log(WARNING, "\t> %r: %s: %r", drop.client, drop.fault, drop.detail)

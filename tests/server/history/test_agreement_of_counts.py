@@ -136,6 +136,10 @@ def by_hand(folder: RunFolder, *, deployed: bool) -> Counts:
     lying, removed = [row for row in rows if row[0]], [row for row in rows if not row[1]]
     caught = [row for row in removed if row[0]]
     malformed = [{drop.client for drop in record.drops if drop.fault == "shape"} for record in records]
+    known = [
+        len({*record.byzantine}.intersection(record.received) | {*record.unusable} | bad)
+        for record, bad in zip(records, malformed, strict=True)
+    ]
     aggregated = sum(not record.skipped for record in records)
     honest, wronged = len(rows) - len(lying), len(removed) - len(caught)
     counts = {
@@ -150,6 +154,8 @@ def by_hand(folder: RunFolder, *, deployed: bool) -> Counts:
         "malformed": sum(map(len, malformed)),
         "unusable": sum(len({*r.unusable} - bad) for r, bad in zip(records, malformed, strict=True)),
         "unasked": sum(drop.fault == "not asked" for record in records for drop in record.drops),
+        "known_byzantine": sum(known),
+        "most_byzantine": max(known),
         "byzantine": len(lying),
         "byzantine_removed": len(caught),
         "byzantine_weight": sum(row[2] for row in lying) / aggregated,
@@ -166,7 +172,7 @@ def in_summary(summary: Mapping[str, Any]) -> Counts:
     """Return what a summary says."""
     assert summary["rounds"] == summary["tally"]["rounds"]
     names = ("rounds", "skipped", "asked", "received", "judged", "kept", "removed", "absent", "malformed", "unusable")
-    return {name: summary["tally"][name] for name in (*names, "unasked", *sorted(BYZANTINE))}
+    return {name: summary["tally"][name] for name in (*names, "unasked", "known_byzantine", *sorted(BYZANTINE))}
 
 
 def in_show(folder: RunFolder) -> Counts:
@@ -174,11 +180,11 @@ def in_show(folder: RunFolder) -> Counts:
     text = " ".join(run("show", str(folder.path)).replace("│", " ").split())
     found = {
         **found_in(text, r"complete, (?P<rounds>\d+) rounds"),
-        **found_in(text, r"Byzantine (?P<byzantine_kept>\d+) of (?P<byzantine>\d+) rows kept"),
-        **found_in(text, r"honest (?P<honest_removed>\d+) of (?P<honest>\d+) rows removed"),
-        **found_in(text, r"rows (?P<removed>\d+) of (?P<judged>\d+) rows removed"),
+        **found_in(text, r"Byzantine (?P<byzantine_kept>\d+) of (?P<byzantine>\d+) updates kept"),
+        **found_in(text, r"honest (?P<honest_removed>\d+) of (?P<honest>\d+) updates removed"),
+        **found_in(text, r" updates (?P<removed>\d+) of (?P<judged>\d+) removed"),
         **found_in(text, r"skipped (?P<skipped>\d+) rounds"),
-        **found_in(text, r"sent nothing (?P<absent>\d+) updates"),
+        **found_in(text, r"absent (?P<absent>\d+) times"),
         **found_in(text, r"not asked (?P<unasked>\d+)×"),
         **found_in(text, r"shape (?P<malformed>\d+)×"),
     }
@@ -270,7 +276,7 @@ def in_words(words: str) -> Counts:
         **found_in(words, r"were removed \((?P<honest_removed>[\d,]+) of (?P<honest>[\d,]+)\)"),
         **found_in(words, r"removed (?P<removed>[\d,]+) of (?P<judged>[\d,]+) updates"),
         **found_in(words, r"(?P<skipped>\d+) rounds left the model as it was"),
-        **found_in(words, r"(?P<absent>\d+) replies never came"),
+        **found_in(words, r"absent (?P<absent>\d+) times"),
         **found_in(words, r"(?P<faulty>\d+) replies were malformed or held unusable numbers"),
     }
     return found | rounded(words, r"made up (\S+) % of the weight")
@@ -303,8 +309,20 @@ def in_comparison(folder: RunFolder) -> Counts:
 def in_certificate(folder: RunFolder, *, deployed: bool) -> Counts:
     """Return what `steadfed certify` looks at."""
     found = certify(folder.path)
-    counts = {"rounds": found.played, "skipped": found.skipped, "judged": sum(each.received for each in found.facts)}
-    return counts if deployed else {**counts, "byzantine": sum(each.known_byzantine for each in found.facts)}
+    aggregated = [each for each in found.facts if not each.skipped]
+    because = "; ".join(verdict.because for verdict in found.verdicts if verdict.subject == "assumption")
+    counts = {
+        "rounds": found.played,
+        "skipped": found.skipped,
+        "received": sum(each.received for each in found.facts),
+        "judged": sum(each.received for each in aggregated),
+        "known_byzantine": sum(each.known_byzantine for each in found.facts),
+        "most_byzantine": max(each.known_byzantine for each in found.facts),
+        **found_in(because, r"(?P<skipped>\d+) rounds changed nothing"),
+        **found_in(because, r"at most (?P<most_byzantine>\d+) (malformed|\()"),
+        **found_in(because, r"(?P<absent>\d+) of (?P<asked>\d+) clients absent"),
+    }
+    return counts if deployed else {**counts, "byzantine": sum(each.known_byzantine for each in aggregated)}
 
 
 def in_progress(folder: RunFolder) -> Counts:
@@ -328,7 +346,7 @@ def in_server_app(folder: RunFolder) -> Counts:
     totals: Counter[str] = Counter()
     for record in folder.records():
         told = with_counts(MetricRecord(), record)
-        totals.update({name: int(str(told[f"steadfed-{name}"])) for name in ("asked", "kept", "removed", "skipped")})
+        totals.update({name.removeprefix("steadfed-"): int(str(count)) for name, count in told.items()})
     return totals
 
 

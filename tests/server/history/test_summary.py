@@ -54,6 +54,7 @@ def test_a_summary_counts_what_the_records_say() -> None:
             "unusable": 0,
             "malformed": 0,
             "unasked": 0,
+            "known_byzantine": 2,
             "judged": 7,
             "removed": 2,
             "byzantine": 2,

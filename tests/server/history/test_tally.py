@@ -71,10 +71,9 @@ def test_nobody_knows_who_is_byzantine_in_a_deployment() -> None:
     tally = tally_of([LARGE, SKIPPED], deployed=True)
     assert (tally.judged, tally.removed, tally.malformed) == (5, 3, 2)
     unknown = {name for name, value in tally.as_dict().items() if value is None}
-    assert unknown == {name for name in tally.as_dict() if "byzantine" in name or "honest" in name} | {
-        "precision",
-        "recall",
-    }
+    told = {name for name in tally.as_dict() if "byzantine" in name or "honest" in name} | {"precision", "recall"}
+    assert told - unknown == {"known_byzantine"}, "malformed and unusable updates"
+    assert tally.known_byzantine == tally.malformed + tally.unusable
     assert unknown.isdisjoint(tally.counts())
     assert unknown == {name for name, value in tally_of([], deployed=True).as_dict().items() if value is None} - {
         "removed_rate"

@@ -22,7 +22,7 @@ from steadfed.server._history.clients import in_order, mid_ranks
 _WORDS = {
     Fate.KEPT: "kept",
     Fate.SKIPPED: "round skipped",
-    Fate.ABSENT: "sent nothing",
+    Fate.ABSENT: "absent",
     Fate.REMOVED: "removed",
     Fate.UNUSABLE: "unusable: NaN, Inf or overflowing numbers",
     Fate.MALFORMED: "malformed reply",

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from operator import itemgetter
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from steadfed._core.wording import duration, harmless, number, percent, plural
@@ -14,7 +13,6 @@ from steadfed.server._history import RunHistory, RunState
 
 _LONGEST = 40
 """Letters of a name that comes from a client."""
-_MOST_REASONS = 3
 
 
 def overview(history: RunHistory) -> Table:
@@ -79,13 +77,13 @@ def _verdicts(history: RunHistory) -> Iterator[tuple[str, str]]:
         lost = percent(tally.honest_removed_rate)
         yield "honest", f"{tally.honest_removed:,} of {tally.honest:,} updates removed ({lost})"
     if tally.skipped:
-        yield "skipped", f"{plural(tally.skipped, 'round')}: {_reasons(rounds.skips)}"
+        yield "skipped", f"{plural(tally.skipped, 'round')}: {rounds.skips_text}"
     if tally.assumption_violated:
         yield "assumption violated", f"in {plural(tally.assumption_violated, 'round')}"
     if rounds.faults:
         yield "faults", f"{faults_text(rounds.fault_counts)}; see `steadfed audit`"
     if tally.absent:
-        yield "sent nothing", plural(tally.absent, "update")
+        yield "absent", plural(tally.absent, "time")
 
 
 def _time(seconds: Mapping[str, float]) -> Iterator[tuple[str, str]]:
@@ -104,11 +102,3 @@ def faults_text(faults: Mapping[str, int]) -> str:
     ordered = sorted(faults.items(), key=lambda item: (-item[1], item[0]))
     times = ((harmless(fault, limit=_LONGEST), f" {count}×" if count > 1 else "") for fault, count in ordered)
     return ", ".join(f"{fault}{often}" for fault, often in times)
-
-
-def _reasons(skips: Sequence[tuple[int, str]]) -> str:
-    """Return why rounds were skipped, with the first round of each reason."""
-    first = {reason: number for number, reason in reversed(skips)}
-    ordered = sorted(first.items(), key=itemgetter(1))
-    listed = [f"round {number}, {harmless(reason, limit=120)}" for reason, number in ordered]
-    return "; ".join([*listed[:_MOST_REASONS], *(["…"] if len(listed) > _MOST_REASONS else [])])

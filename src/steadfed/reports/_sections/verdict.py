@@ -60,14 +60,14 @@ def sentences(history: RunHistory, tally: Tally) -> Iterator[str]:
     yield _attackers(history)
     yield from _removals(history, tally)
     if tally.skipped:
-        yield f"{plural(tally.skipped, 'round')} left the model as it was, because updates could not be aggregated."
+        yield f"{plural(tally.skipped, 'round')} left the model as it was: {history.rounds.skips_text}."
     if tally.assumption_violated:
         yield (
             f"In {plural(tally.assumption_violated, 'round')} the updates contradicted the assumptions of the rule: "
             "what it proves does not count there."
         )
     if tally.absent:
-        yield f"{plural(tally.absent, 'reply', 'replies')} never came."
+        yield f"Clients were absent {plural(tally.absent, 'time')}: asked, they sent nothing."
     faulty = tally.malformed + tally.unusable
     if faulty:
         some = plural(faulty, "reply", "replies")

@@ -20,6 +20,7 @@ from typing import Any, Self, final, get_args, get_origin
 import numpy as np
 from numpy.typing import NDArray
 
+from steadfed._core.wording import harmless
 from steadfed.errors import UnknownNameError, nearest
 from steadfed.server._history.clients import ClientSummary, client_table
 from steadfed.server._history.entries import Entries
@@ -41,6 +42,8 @@ EVALUATED = ("train_loss", "train_accuracy", "test_loss", "test_accuracy")
 """What is known of a model in rounds with an evaluation."""
 _ALWAYS = tuple(dict.fromkeys((*NUMBERS, *COUNTS, "median_score", "certificate.error_bound")))
 """Columns that there are even if no round has a number."""
+
+_MOST_REASONS = 3
 
 
 @final
@@ -132,6 +135,15 @@ class Rounds:
         """Rounds that changed nothing, and why."""
         rounds = np.flatnonzero(self["skipped"]).tolist()
         return [(number, self.round_reasons[number] or "the updates could not be aggregated") for number in rounds]
+
+    @property
+    def skips_text(self) -> str:
+        """Why rounds were skipped, with the first round of each reason."""
+        first: dict[str, int] = {}
+        for number, reason in self.skips:
+            first.setdefault(reason, number)
+        listed = [f"round {number}, {harmless(reason, limit=120)}" for reason, number in first.items()]
+        return "; ".join([*listed[:_MOST_REASONS], *(["…"] if len(listed) > _MOST_REASONS else [])])
 
     @property
     def fault_counts(self) -> dict[str, int]:

@@ -46,6 +46,9 @@ class Tally:
     """Replies that were no models like the one sent."""
     unasked: int = 0
     """Replies that nobody had asked for."""
+    known_byzantine: int = 0
+    """Updates known not to be honest, in rounds that aggregated and in others: Byzantine ones of a simulation,
+    malformed and unusable ones of anybody. It is what the assumed number is held against."""
     judged: int = 0
     """Updates received in rounds that aggregated."""
     removed: int = 0
@@ -64,7 +67,9 @@ class Tally:
     @classmethod
     def of(cls, record: RoundRecord, *, deployed: bool = False) -> Tally:
         """Count one round; a deployed one does not know who was Byzantine."""
-        fates, asked, known = list(fates_of(record).values()), set(record.cohort), set(record.byzantine)
+        found, asked, known = fates_of(record), set(record.cohort), set(() if deployed else record.byzantine)
+        fates = list(found.values())
+        faulty = {client for client, fate in found.items() if fate in {Fate.UNUSABLE, Fate.MALFORMED}}
         judged, removed = () if record.skipped else record.received, record.removed
         counts = cls(
             rounds=1,
@@ -76,6 +81,7 @@ class Tally:
             unusable=fates.count(Fate.UNUSABLE),
             malformed=fates.count(Fate.MALFORMED),
             unasked=sum(fate_of_drop(drop, asked) is Fate.UNASKED for drop in record.drops),
+            known_byzantine=len(known.intersection(record.received) | faulty),
             judged=len(judged),
             removed=len(removed),
             byzantine=len(known.intersection(judged)),
