@@ -47,7 +47,7 @@ def a_round(number: int) -> RoundRecord:
         lr=0.1,
         cohort=tuple(range(CLIENTS)),
         received=received,
-        erased=absent,
+        absent=absent,
         byzantine=lying,
         kept=kept,
         weights=tuple(1.0 / len(kept) if client in kept else 0.0 for client in received),

@@ -41,7 +41,7 @@ def quiet(path: Path, **changes: Any) -> Path:
     folder = RunFolder.create(path, configured(config))
     for number in range(config.rounds):
         record = played_round(config, number)
-        clean = {"cohort": record.received, "erased": (), "drops": (), "unusable": ()}
+        clean = {"cohort": record.received, "absent": (), "drops": (), "unusable": ()}
         folder.append(record.model_copy(update=clean))
     return folder.path
 

@@ -11,12 +11,15 @@ from pathlib import Path
 import pytest
 from tests.cli.commands import refused, run, small_config
 from tests.deployments import deployment
+from tests.reports.made import folder, four
 from tests.shared import session_folder, shared_folder
 
 from steadfed._cli.show import Order, client_table
+from steadfed.reports._sections.round import round_table
 from steadfed.reports.panels import Value
 from steadfed.runs import Run, read_config
 from steadfed.server._history import open_run
+from steadfed.server._record import DroppedReply, RoundRecord
 
 
 @pytest.fixture(scope="session")
@@ -191,6 +194,29 @@ def test_a_round_says_what_became_of_every_reply(
     assert json.loads(run("show", path, "--round", "0", "--json"))["round"] == 0
     assert "has 5 rounds, counted from 0; got --round 9" in refused(capsys, monkeypatch, "show", path, "--round", "9")
     assert "of one run, got 2 folders" in refused(capsys, monkeypatch, "show", path, path, "--round", "0")
+
+
+def test_a_skipped_round_has_a_word_for_everybody() -> None:
+    drops = (
+        DroppedReply(client="a", fault="shape"),
+        DroppedReply(client="z", fault="not asked"),
+        DroppedReply(client="c", fault="repeated", detail="twice"),
+    )
+    rows = {"cohort": ("a", "b", "c", "d"), "received": ("a", "c", "d"), "unusable": ("a",)}
+    record = RoundRecord(round=0, step=1, lr=0.1, skipped=True, reason="why", drops=drops, **rows)
+    table = round_table(record)
+    words = {str(row[0]): row[3] for row in table.rows}
+    assert words == {"a": "malformed", "b": "absent", "c": "skipped", "d": "skipped", "z": "unasked"}
+    assert table.rows[2][4] == "repeated: twice"
+
+
+def test_the_usual_order_is_that_of_the_column_removed(tmp_path: Path) -> None:
+    drops = (DroppedReply(client=1, fault="shape"),)
+    rounds = [four(0), four(1), four(2, skipped=True, kept=(), weights=(), scores=(), drops=drops)]
+    lines = client_lines(folder(tmp_path / "run", rounds).path, Order.REMOVED)
+    assert [line["client"] for line in lines] == ["client 3", "client 0", "client 1", "client 2"]
+    shares = [line["removed"] for line in lines]
+    assert shares == [1.0, 0.5, pytest.approx(1 / 3), 0.0]
 
 
 def test_deployments_and_simulated_runs_stand_side_by_side(complete: Path) -> None:

@@ -150,7 +150,7 @@ def assert_agreement(one: Played, other: Played) -> None:
     difference = torch.linalg.vector_norm(model - same) / torch.linalg.vector_norm(model)
     assert float(difference) <= 1e-5
     for record, another in zip(records, others, strict=True):
-        for name in ("cohort", "received", "erased", "unusable", "kept"):
+        for name in ("cohort", "received", "absent", "unusable", "kept"):
             assert set(getattr(record, name)) == set(getattr(another, name)), (record.round, name)
         for name in ("round", "step", "lr", "skipped", "reason", "stop", "assumption_violated", "num_byzantine"):
             assert getattr(record, name) == getattr(another, name), (record.round, name)
@@ -233,7 +233,7 @@ ERASURES = ClientOptions(erasure_rate=0.35)
 
 
 def absences(records: list[RoundRecord]) -> list[Collection[Any]]:
-    return [record.erased for record in records]
+    return [record.absent for record in records]
 
 
 @pytest.mark.parametrize("rule", [Rage(byzantine_fraction=0.2), Median(byzantine_fraction=0.2)], ids=repr)

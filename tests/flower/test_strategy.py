@@ -105,9 +105,9 @@ def check_malformed(name: str, strategy: str, place: int) -> None:
     assert new is not None
     assert_a_model_like(new, model())
     assert [drop.client for drop in record.drops] == [liar]
-    assert not Fault(record.drops[0].fault).erases
+    assert not Fault(record.drops[0].fault).means_absent
     assert record.drops[0].detail
-    assert (record.erased, record.unusable, record.skipped) == ((), (liar,), False)
+    assert (record.absent, record.unusable, record.skipped) == ((), (liar,), False)
     assert liar not in record.kept
     rows = torch.stack([update_of(each, 0, 8) for each in NODES])
     rows[place] = torch.nan
@@ -253,7 +253,7 @@ def test_nobody_answers_and_the_model_stays() -> None:
     new, record = one_round(RageStrategy(num_malicious_nodes=1, lr=LR), lambda _: [])
     assert new is None
     assert (record.skipped, record.reason) == (True, "no client sent an update")
-    assert record.erased == tuple(map(str, NODES))
+    assert record.absent == tuple(map(str, NODES))
     assert {drop.fault for drop in record.drops} == {"silent"}
 
 
@@ -264,7 +264,7 @@ def test_everybody_reports_an_error_and_the_model_stays() -> None:
     )
     assert new is None
     assert record.skipped
-    assert record.erased == tuple(map(str, NODES))
+    assert record.absent == tuple(map(str, NODES))
     assert {(drop.fault, drop.detail) for drop in record.drops} == {("error", "code 1: no disk")}
 
 
@@ -276,7 +276,7 @@ def test_errors_and_silence_are_erasures_not_lies() -> None:
     new, record = one_round(RageStrategy(num_malicious_nodes=1, lr=LR), replies)
     assert new is not None
     assert not record.skipped
-    assert record.erased == ("101", "102", "103")
+    assert record.absent == ("101", "102", "103")
     assert record.unusable == ()
     assert record.num_byzantine == 1
 

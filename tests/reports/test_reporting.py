@@ -120,7 +120,7 @@ def _sorry(path: Path, state: str) -> None:
     if state == "no-config":
         (path / "config.toml").write_text("rounds = ")
     if state == "skipped":
-        nobody = {"received": (), "weights": (), "scores": (), "kept": (), "byzantine": (), "erased": (0, 1, 2, 3)}
+        nobody = {"received": (), "weights": (), "scores": (), "kept": (), "byzantine": (), "absent": (0, 1, 2, 3)}
         rounds.write_text(four(0, skipped=True, reason="nobody came", seconds={}, **nobody, **nothing).to_line())
 
 

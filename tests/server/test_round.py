@@ -103,7 +103,7 @@ def test_the_line_says_who_was_asked_who_is_missing_and_what_was_sent() -> None:
         byzantine=("a",),
     )
     assert (record.round, record.step, record.lr) == (2, 15, 0.1)
-    assert (record.cohort, record.erased, record.received) == (("a", "b", "c"), ("a", "b"), ("c",))
+    assert (record.cohort, record.absent, record.received) == (("a", "b", "c"), ("a", "b"), ("c",))
     assert (record.bytes_down, record.bytes_up) == (300, 100)
     assert (record.skipped, record.reason, record.byzantine) == (True, "why", ("a",))
 

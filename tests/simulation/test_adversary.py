@@ -156,22 +156,22 @@ def test_silent_clients_shrink_the_cohort_and_are_recorded() -> None:
     what = everybody(attack=Silence())
     states, records = played(what)
     alone = config(cohort_size=12, cohorts=ListedCohorts(rounds=(tuple(range(3, 12)),)))
-    assert all(record.erased == (0, 1, 2) for record in records)
+    assert all(record.absent == (0, 1, 2) for record in records)
     assert all(record.byzantine == (0, 1, 2) for record in records)
     assert all(set(record.received) == set(range(3, 12)) for record in records)
     assert torch.equal(states[-1].model, played(alone)[0][-1].model)
 
 
-def test_erased_clients_shrink_the_cohort_and_are_recorded() -> None:
+def test_absent_clients_shrink_the_cohort_and_are_recorded() -> None:
     what = everybody(client=ClientOptions(erasure_rate=0.4), rounds=8)
     states, records = played(what)
     for record in records:
         assert len(record.cohort) == 12
-        assert sorted(record.erased + record.received) == list(range(12))
-        assert record.byzantine == (0, 1, 2), "erased or not"
+        assert sorted(record.absent + record.received) == list(range(12))
+        assert record.byzantine == (0, 1, 2), "absent or not"
         assert len(record.weights) == len(record.received)
-    assert 20 < sum(len(record.erased) for record in records) < 57
-    assert len({record.erased for record in records}) == 8
+    assert 20 < sum(len(record.absent) for record in records) < 57
+    assert len({record.absent for record in records}) == 8
     received = ListedCohorts(rounds=tuple(tuple(map(int, record.received)) for record in records))
     alike, _ = played(config(cohort_size=12, cohorts=received, rounds=8))
     torch.testing.assert_close(alike[-1].model, states[-1].model, rtol=1e-12, atol=1e-12)
@@ -182,7 +182,7 @@ def test_erasures_of_a_client_do_not_depend_on_the_others() -> None:
     _, whole = played(config(cohort_size=12, cohorts=EVERYBODY, client=options))
     _, part = played(config(cohorts=ListedCohorts(rounds=((4, 2, 9),)), client=options))
     for one, other in zip(whole, part, strict=True):
-        assert set(other.erased) == set(one.erased) & {2, 4, 9}
+        assert set(other.absent) == set(one.absent) & {2, 4, 9}
 
 
 @pytest.mark.parametrize("attack", [Honest(), SignFlip(), Silence(), Copycat(), Optimal(attack=SignFlip())])
@@ -196,7 +196,7 @@ def test_a_round_without_any_update_changes_nothing_and_is_recorded(attack: Atta
         after, record = federation.play(before)
     assert record.skipped
     assert record.reason == "no client sent an update"
-    assert sorted(record.erased) == sorted(record.cohort)
+    assert sorted(record.absent) == sorted(record.cohort)
     assert torch.equal(after.model, before.model)
     assert (after.velocity, after.rule_memory, after.round) == (before.velocity, before.rule_memory, 1)
     assert record.test_loss is not None

@@ -56,7 +56,7 @@ def audit(
     reason. unasked: a reply nobody had asked for, which is held against nobody. Rounds are counted from 0.
 
     With --table, suspicion is the least plausible share of a client's judged replies that were malformed or got weight
-    0: Wilson's lower bound with 95 % confidence, so that one removal in one round is no conviction (0.27; ten of ten
+    0: Wilson's lower bound with 95 % confidence, so that one removal in one round proves little (0.27; ten of ten
     give 0.79). The most suspicious come first. Absence does not count.
 
     Names and details that clients sent are shown with control characters spelled out, long ones cut; --json has all.

@@ -108,7 +108,7 @@ def client_table(history: RunHistory, order: Order, limit: int | None) -> Table:
 
 
 _KEYS: dict[Order, Callable[[ClientSummary], float]] = {
-    Order.REMOVED: lambda client: -client.removed / max(1, client.received),
+    Order.REMOVED: lambda client: -(client.removed_rate or 0.0),
     Order.WEIGHT: lambda client: 1.0 if client.mean_weight is None else client.mean_weight,
     Order.RANK: lambda client: -(client.mean_rank or 0.0),
     Order.CLIENT: lambda _: 0.0,

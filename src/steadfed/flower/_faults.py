@@ -36,6 +36,6 @@ class Fault(StrEnum):
     """A second reply to the same message."""
 
     @property
-    def erases(self) -> bool:
+    def means_absent(self) -> bool:
         """Whether nothing at all was claimed, so that the client counts as absent, not as Byzantine."""
         return fate_of_fault(self) is Fate.ABSENT

@@ -61,7 +61,7 @@ class RoundRecord(ValueObject):
     """The clients that were sampled."""
     byzantine: tuple[Client, ...] = ()
     """Those of them that were Byzantine; only a simulation knows."""
-    erased: tuple[Client, ...] = ()
+    absent: tuple[Client, ...] = ()
     """Those of them that sent nothing."""
     received: tuple[Client, ...] = ()
     """Those whose updates arrived, in the order of the rows; `weights` and `scores` are in this order."""
@@ -73,7 +73,7 @@ class RoundRecord(ValueObject):
     kept: tuple[Client, ...] = ()
     """Those with any weight."""
     drops: tuple[DroppedReply, ...] = ()
-    """Why those that are erased or unusable are, and replies nobody asked for; only a deployment knows."""
+    """Why those that are absent or unusable are, and replies nobody asked for; only a deployment knows."""
     stop: str | None = None
     """Why the rule stopped, as a word."""
     reason: str | None = None

@@ -115,7 +115,7 @@ def round_record(
         step=(round + 1) * local_steps,
         lr=lr,
         cohort=tuple(cohort),
-        erased=tuple(client for client in cohort if client not in present),
+        absent=tuple(client for client in cohort if client not in present),
         received=tuple(received),
         bytes_down=len(cohort) * model_bytes,
         bytes_up=len(received) * model_bytes,

@@ -53,8 +53,8 @@ def test_rounds_go_on_without_a_node_that_was_killed_and_with_it_when_it_is_back
     models = [losses.model(number) for number in range(5)]
     assert [LIAR in record.received for record in records] == [True, False, False, True]
     assert not any(record.skipped for record in records)
-    assert records[1].erased == (LIAR,)
-    assert [(drop.client, Fault(drop.fault).erases) for drop in records[1].drops] == [(LIAR, True)]
+    assert records[1].absent == (LIAR,)
+    assert [(drop.client, Fault(drop.fault).means_absent) for drop in records[1].drops] == [(LIAR, True)]
     for record, (before, after) in zip(records, pairwise(models), strict=True):
         check_mean(record, before, after)
     check_shapes(models)
@@ -64,7 +64,7 @@ def test_a_client_that_stalls_is_left_out_when_the_time_is_over(played: Callable
     stalled = played("stalled")
     assert stalled.facts["status"] == "finished:completed", stalled.facts
     (record,) = stalled.records()
-    assert LIAR in record.erased
+    assert LIAR in record.absent
     assert {drop.fault for drop in record.drops if drop.client == LIAR} == {Fault.SILENT}
     before, after = stalled.model(0), stalled.model(1)
     if record.skipped:  # the machine is so slow that others were late as well

@@ -27,7 +27,7 @@ def test_a_client_whose_time_is_over_is_silent_whoever_notices_first(code: int, 
         lambda messages: [Message(Error(code, "said the SuperLink"), reply_to=message) for message in messages],
     )
     assert {(drop.fault, drop.detail) for drop in record.drops} == {(fault, f"code {code}: said the SuperLink")}
-    assert len(record.erased) == len(record.cohort)
+    assert len(record.absent) == len(record.cohort)
 
 
 def test_what_is_short_enough_is_written_down_whole() -> None:

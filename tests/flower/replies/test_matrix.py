@@ -64,7 +64,7 @@ def test_an_error_in_place_of_a_dead_node_comes_from_the_superlink_and_counts_fo
     new, record = one_round(RageStrategy(num_malicious_nodes=1, lr=LR), replies)
     assert new is not None
     assert [(drop.client, drop.fault) for drop in record.drops] == [("104", "error")]
-    assert record.erased == ("104",)
+    assert record.absent == ("104",)
 
 
 def test_a_second_reply_is_noted_and_the_first_counts() -> None:
@@ -157,7 +157,7 @@ def test_a_message_that_cannot_be_sent_and_a_reply_that_cannot_be_read_end_nothi
     strategy.start(grid, model(), num_rounds=1, timeout=10)
     (record,) = strategy.records
     assert sorted((drop.client, drop.fault) for drop in record.drops) == [("103", "unreadable"), ("109", "undelivered")]
-    assert (record.erased, record.unusable) == (("109",), ("103",))
+    assert (record.absent, record.unusable) == (("109",), ("103",))
 
 
 def test_a_long_tale_is_cut_in_the_record() -> None:

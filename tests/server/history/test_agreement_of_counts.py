@@ -98,11 +98,11 @@ def with_faults(records: list[RoundRecord]) -> Iterator[RoundRecord]:
     for record in records:
         liars = [client for client in record.received if client in record.byzantine and client not in record.kept]
         if record.round == first:
-            yield spoiled(record, unusable=liars[:3], drops=drops(liars[:2], record.erased))
+            yield spoiled(record, unusable=liars[:3], drops=drops(liars[:2], record.absent))
         elif record.round == second:
             yield spoiled(record, unusable=liars[:1])
         elif record.round == skipped:
-            yield record.model_copy(update={"drops": drops(record.received[:3], record.erased)})
+            yield record.model_copy(update={"drops": drops(record.received[:3], record.absent)})
         else:
             yield record
 
@@ -150,7 +150,7 @@ def by_hand(folder: RunFolder, *, deployed: bool) -> Counts:
         "judged": len(rows),
         "kept": len(rows) - len(removed),
         "removed": len(removed),
-        "absent": sum(len(record.erased) for record in records),
+        "absent": sum(len(record.absent) for record in records),
         "malformed": sum(map(len, malformed)),
         "unusable": sum(len({*r.unusable} - bad) for r, bad in zip(records, malformed, strict=True)),
         "unasked": sum(drop.fault == "not asked" for record in records for drop in record.drops),

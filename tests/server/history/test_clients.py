@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ def test_a_small_run_worked_by_hand() -> None:
         lr=0.1,
         cohort=(2, 10, "b", "a"),
         byzantine=("b",),
-        erased=("a",),
+        absent=("a",),
         received=(10, 2, "b"),
         weights=(0.5, 0.5, 0.0),
         scores=(1.0, 1.0, 9.0),
@@ -46,7 +47,7 @@ def test_a_small_run_worked_by_hand() -> None:
     )
     skipped = RoundRecord(round=2, step=3, lr=0.1, cohort=(2,), received=(2,), skipped=True)
     nothing: dict[str, Any] = {"absent": 0, "unusable": 0, "removed": 0, "byzantine": 0}
-    twice: dict[str, Any] = {"judged": 2, "accused": 0}
+    twice: dict[str, Any] = {"judged": 2, "against": 0}
     assert client_table([first, second, skipped]) == [
         ClientSummary(client=2, asked=2, received=2, mean_weight=1.5, mean_rank=1 / 3, judged=1, **nothing),
         ClientSummary(
@@ -64,10 +65,20 @@ def test_a_small_run_worked_by_hand() -> None:
             mean_rank=5 / 6,
             byzantine=1,
             judged=2,
-            accused=2,
+            against=2,
+            byzantine_judged=1,
+            byzantine_against=1,
             faults={"unusable": 1},
         ),
     ]
+
+
+def test_what_was_judged_is_split_into_honest_and_byzantine_rounds() -> None:
+    counts: dict[str, Any] = dict.fromkeys(("absent", "unusable", "removed", "byzantine"), 0)
+    counts |= {"judged": 5, "against": 3, "byzantine_judged": 3, "byzantine_against": 2}
+    line = ClientSummary(client=1, asked=5, received=5, mean_weight=None, mean_rank=None, **counts)
+    assert (line.honest_judged, line.honest_against, line.removed_rate) == (2, 1, 0.6)
+    assert replace(line, judged=0, against=0).removed_rate is None
 
 
 def test_no_rounds_no_clients() -> None:
@@ -129,11 +140,11 @@ def test_ranks_of_nothing_are_nothing() -> None:
 def test_malformed_replies_absences_and_strays_of_a_deployment(tmp_path: Path) -> None:
     table = {line.client: line for line in client_table(deployment(tmp_path / "run").records())}
     liar, broken, away, nasty = (table[name] for name in (LIAR, BROKEN, AWAY, NASTY))
-    assert (liar.removed, liar.malformed, liar.judged, liar.accused, dict(liar.faults)) == (4, 0, 4, 4, {"silent": 1})
-    assert (broken.removed, broken.malformed, broken.unusable, broken.judged, broken.accused) == (4, 4, 0, 4, 4)
+    assert (liar.removed, liar.malformed, liar.judged, liar.against, dict(liar.faults)) == (4, 0, 4, 4, {"silent": 1})
+    assert (broken.removed, broken.malformed, broken.unusable, broken.judged, broken.against) == (4, 4, 0, 4, 4)
     assert broken.faults == {"shape": 4, "silent": 1}
     assert (away.absent, away.judged, away.suspicion) == (5, 0, None)
-    assert (nasty.asked, nasty.accused, nasty.suspicion, nasty.faults) == (0, 0, None, {"not asked": 4})
+    assert (nasty.asked, nasty.against, nasty.suspicion, nasty.faults) == (0, 0, None, {"not asked": 4})
 
 
 def test_suspicion_needs_more_than_one_removal(tmp_path: Path) -> None:
@@ -154,7 +165,7 @@ def test_a_malformed_reply_in_a_skipped_round_counts_once() -> None:
     bare = skipped.model_copy(update={"received": ()})
     for record in (skipped, weighed, bare):
         line = client_table([record])[0]
-        assert (line.malformed, line.judged, line.accused) == (1, 1, 1)
+        assert (line.malformed, line.judged, line.against) == (1, 1, 1)
 
 
 def test_suspects_come_first_and_ties_go_by_rank(tmp_path: Path) -> None:

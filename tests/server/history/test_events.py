@@ -61,7 +61,7 @@ def test_rounds_of_the_simulator_have_no_faults_but_the_same_events() -> None:
         step=5,
         lr=0.1,
         cohort=(1, 2, 3, 4),
-        erased=(4,),
+        absent=(4,),
         received=(1, 2, 3),
         unusable=(2,),
         weights=(1.0, 0.0, 0.0),
@@ -82,7 +82,7 @@ def test_rounds_of_the_simulator_have_no_faults_but_the_same_events() -> None:
 
 def test_an_unasked_reply_does_not_hide_an_absence() -> None:
     drops = (DroppedReply(client="a", fault="repeated"),)
-    record = RoundRecord(round=0, step=1, lr=0.1, cohort=("a",), erased=("a",), drops=drops)
+    record = RoundRecord(round=0, step=1, lr=0.1, cohort=("a",), absent=("a",), drops=drops)
     assert [event.what for event in events_of([record])] == [Fate.UNASKED, Fate.ABSENT]
 
 

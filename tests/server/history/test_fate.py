@@ -14,7 +14,7 @@ def test_the_words_are_those_of_the_server_app() -> None:
 
     by_fate = {fate: {fault for fault in Fault if fate_of_fault(fault) is fate} for fate in Fate}
     assert by_fate[Fate.ABSENT] == {Fault.ERROR, Fault.SILENT, Fault.UNDELIVERED}
-    assert by_fate[Fate.ABSENT] == {fault for fault in Fault if fault.erases}
+    assert by_fate[Fate.ABSENT] == {fault for fault in Fault if fault.means_absent}
     assert by_fate[Fate.UNASKED] == {Fault.NOT_ASKED, Fault.REPEATED}
     assert by_fate[Fate.MALFORMED] == {*Fault} - by_fate[Fate.ABSENT] - by_fate[Fate.UNASKED]
 
@@ -37,7 +37,7 @@ def test_every_fate_is_found() -> None:
         step=1,
         lr=0.1,
         cohort=(1, 2, 3, 4, 5),
-        erased=(4,),
+        absent=(4,),
         received=(1, 2, 3, 5),
         unusable=(3, 5),
         drops=(DroppedReply(client=5, fault="shape"), DroppedReply(client=2, fault="repeated")),
@@ -48,3 +48,8 @@ def test_every_fate_is_found() -> None:
     assert fates_of(record) == played
     skipped = record.model_copy(update={"skipped": True, "weights": (), "kept": (), "unusable": ()})
     assert fates_of(skipped) == {**dict.fromkeys((1, 2, 3), Fate.SKIPPED), 4: Fate.ABSENT, 5: Fate.MALFORMED}
+
+
+def test_a_fate_is_printed_as_its_word() -> None:
+    assert (str(Fate.UNUSABLE), f"{Fate.ABSENT}", f"{Fate.KEPT:>5}") == ("unusable", "absent", " kept")
+    assert max(Fate.ABSENT, Fate.MALFORMED) is Fate.MALFORMED

@@ -32,13 +32,13 @@ def test_a_summary_counts_what_the_records_say() -> None:
         record(
             1,
             byzantine=(0, 1),
-            erased=(1,),
+            absent=(1,),
             received=(0, 2, 3),
             kept=(0, 3),
             assumption_violated=True,
             seconds={"attack": 0.5},
         ),
-        record(2, erased=(0, 1, 2, 3), skipped=True, test_accuracy=0.5, test_loss=0.9, train_loss=0.8),
+        record(2, absent=(0, 1, 2, 3), skipped=True, test_accuracy=0.5, test_loss=0.9, train_loss=0.8),
     ]
     assert summarised(records) == {
         "rounds": 3,

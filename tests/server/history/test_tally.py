@@ -18,7 +18,7 @@ def record(**facts: Any) -> RoundRecord:
 SMALL = record(cohort=(1, 2), received=(1, 2), byzantine=(2,), weights=(0.75, 0.25), kept=(1, 2))
 LARGE = record(
     cohort=(1, 2, 3, 4, 5, 6),
-    erased=(6,),
+    absent=(6,),
     received=(1, 2, 3, 4, 5),
     byzantine=(2, 4, 6),
     unusable=(4, 5),
@@ -29,7 +29,7 @@ LARGE = record(
 )
 SKIPPED = record(
     cohort=(1, 2, 3),
-    erased=(3,),
+    absent=(3,),
     received=(1, 2),
     byzantine=(2, 3),
     drops=(DroppedReply(client=2, fault="shape"), DroppedReply(client=1, fault="repeated")),

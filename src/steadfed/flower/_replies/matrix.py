@@ -71,7 +71,7 @@ class ReplyMatrix:
             self._buffers[place] = self._validator.admit(content, row.numpy())
         except ReplyError as error:
             self.matcher.drop(place, error)
-            if not Fault(error.fault).erases:
+            if not Fault(error.fault).means_absent:
                 self._malformed.add(place)
                 row.fill_(torch.nan)
             return

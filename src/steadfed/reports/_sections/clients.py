@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from steadfed._core.wording import percent, plural
 from steadfed.reports._sections.overview import faults_text
@@ -18,6 +17,7 @@ from steadfed.reports._thinning import REPORT, Bins, Numbers, PanelLimits, Place
 from steadfed.reports.panels import Column, HeatMap, Panel, Section, Table, Text, Unit, Value, tabulate
 from steadfed.server._history import ClientSummary, Entries, Fate, RunHistory
 from steadfed.server._history.clients import in_order, mid_ranks
+from steadfed.server._record import Client
 
 _WORDS = {
     Fate.KEPT: "kept",
@@ -92,16 +92,12 @@ def _membership(line: ClientSummary) -> str:
     return "yes" if line.byzantine else "no"
 
 
-def _removed_share(line: ClientSummary) -> float | None:
-    return line.accused / line.judged if line.judged else None
-
-
 _NUMBER, _PERCENT = Unit.NUMBER, Unit.PERCENT
 _LESS = "share of updates that looked less suspicious; 0.5: average"
 _JUDGED: Mapping[Column, Callable[[ClientSummary], Value]] = {
     Column("suspicion", _NUMBER, "least plausible share of its replies worth nothing"): lambda line: line.suspicion,
-    Column("removed", _PERCENT, "share of its judged replies that got no weight"): _removed_share,
-    Column("times", _NUMBER, "how often it was removed or its reply malformed"): lambda line: line.accused,
+    Column("removed", _PERCENT, "share of its judged replies that got no weight"): lambda line: line.removed_rate,
+    Column("times", _NUMBER, "how often it was removed or its reply malformed"): lambda line: line.against,
     Column("judged", _NUMBER, "how often there was something to judge"): lambda line: line.judged,
     Column("mean weight", _NUMBER, "1 is an equal share", minor=True): lambda line: line.mean_weight,
     Column("mean rank", _NUMBER, _LESS, minor=True): lambda line: line.mean_rank,
@@ -118,44 +114,39 @@ def _false_positives(history: RunHistory) -> Iterator[Text]:
     """Say who lost most honest updates, and who got most Byzantine ones through; only where that is known."""
     if history.deployed:
         return
-    entries, names = history.entries, client_names(history.client_ids)
-    sent, lost = _counts(history, ~entries.byzantine)
-    forged, caught = _counts(history, entries.byzantine)
+    names = dict(zip(history.client_ids, client_names(history.client_ids), strict=True))
+    often = [line for line in history.rounds.clients if line.honest_judged >= _FEW]
     said = []
-    often = np.flatnonzero((sent >= _FEW) & (lost > 0))
-    if len(often):
-        worst = max(often.tolist(), key=lambda client: (lost[client] / sent[client], lost[client]))
-        half, number = int((2 * lost[often] > sent[often]).sum()), int((sent >= _FEW).sum())
+    if any(line.honest_against for line in often):
+        worst = max(often, key=lambda line: (line.honest_against / line.honest_judged, line.honest_against))
+        lost, sent = worst.honest_against, worst.honest_judged
+        half = sum(2 * line.honest_against > line.honest_judged for line in often)
         said.append(
-            f"{names[worst]} lost most: {lost[worst]:,} of its {sent[worst]:,} honest updates were removed "
-            f"({percent(lost[worst] / sent[worst])}). {half or 'None'} of {plural(number, 'client')} "
+            f"{names[worst.client]} lost most: {lost:,} of its {sent:,} honest updates were removed "
+            f"({percent(lost / sent)}). {half or 'None'} of {plural(len(often), 'client')} "
             f"with {_FEW} honest updates or more lost over half of them."
         )
-    if forged.any():
-        said.append(_got_through(names, forged, caught))
+    forgers = [line for line in history.rounds.clients if line.byzantine_judged]
+    if forgers:
+        said.append(_got_through(names, forgers))
     if said:
         paragraphs = tuple(sentence[:1].upper() + sentence[1:] for sentence in said)
         yield Text(key="false-positives", title="False positives and false negatives", paragraphs=paragraphs)
 
 
-def _counts(history: RunHistory, chosen: NDArray[np.bool_]) -> tuple[Places, Places]:
-    """Return of every client how many of the chosen entries were judged, and how many of those removed."""
-    entries, number = history.entries, len(history.client_ids)
-    masks = (chosen & entries.judged, chosen & entries.removed)
-    judged, removed = (np.bincount(entries.client[mask], minlength=number) for mask in masks)
-    return judged, removed
-
-
-def _got_through(names: Sequence[str], forged: Places, caught: Places) -> str:
-    kept = forged - caught
-    if not caught.any():
+def _got_through(names: Mapping[Client, str], forgers: Sequence[ClientSummary]) -> str:
+    """Say which of the clients that sent Byzantine updates had most of them kept."""
+    kept = {line.client: line.byzantine_judged - line.byzantine_against for line in forgers}
+    if not any(line.byzantine_against for line in forgers):
         return "No update of a Byzantine client was ever removed."
-    if not kept.any():
+    if not any(kept.values()):
         return "No update of a Byzantine client got through."
-    enough = np.flatnonzero(forged >= min(_FEW, forged.max()))
-    best = max(enough.tolist(), key=lambda client: (kept[client] / forged[client], kept[client]))
-    often = f"{kept[best]:,} of its {forged[best]:,} Byzantine updates were kept ({percent(kept[best] / forged[best])})"
-    return f"{names[best]} got through most often: {often}."
+    enough = min(_FEW, max(line.byzantine_judged for line in forgers))
+    often = [line for line in forgers if line.byzantine_judged >= enough]
+    best = max(often, key=lambda line: (kept[line.client] / line.byzantine_judged, kept[line.client]))
+    through, sent = kept[best.client], best.byzantine_judged
+    share = f"{through:,} of its {sent:,} Byzantine updates were kept ({percent(through / sent)})"
+    return f"{names[best.client]} got through most often: {share}."
 
 
 @final

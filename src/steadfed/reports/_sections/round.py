@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from steadfed._core.wording import harmless, plural
 from steadfed.reports.panels import Column, Table, Unit, Value
-from steadfed.server._history import Event, Tally, events_of
+from steadfed.server._history import Event, Fate, Tally, events_of, fates_of
 from steadfed.server._record import Client, RoundRecord
 
 _LONGEST = 300
@@ -13,7 +13,7 @@ _LONGEST = 300
 
 def round_table(record: RoundRecord) -> Table:
     """Return what happened to every client of one round, and to those who replied unasked."""
-    weights, scores = record.by_client(record.weights), record.by_client(record.scores)
+    fates, weights, scores = fates_of(record), record.by_client(record.weights), record.by_client(record.scores)
     happened: dict[Client | None, list[Event]] = {}
     for event in events_of([record]):
         happened.setdefault(event.client, []).append(event)
@@ -26,7 +26,7 @@ def round_table(record: RoundRecord) -> Table:
                 str(client),
                 None if share is None else share * len(record.received),
                 scores.get(client),
-                ", ".join(dict.fromkeys(event.what.word for event in told)) or ("" if record.skipped else "kept"),
+                fates.get(client, Fate.UNASKED).word,
                 harmless("; ".join(dict.fromkeys(event.why for event in told)), limit=_LONGEST),
             )
         )

@@ -162,15 +162,15 @@ def _removals(history: RunHistory, tally: Tally) -> Iterator[str]:
 
 def _suspects(history: RunHistory) -> Iterator[str]:
     """Yield who was removed most often, in how many rounds of those that could be judged, and what for."""
-    accused = [line for line in history.clients if line.accused]
-    if not accused:
+    removed = [line for line in history.clients if line.against]
+    if not removed:
         return
     names = dict(zip(history.client_ids, client_names(history.client_ids), strict=True))
     told = []
-    for line in accused[:_MOST_NAMED]:
+    for line in removed[:_MOST_NAMED]:
         faults = f"; {faults_text(line.faults)}" if line.faults else ""
-        told.append(f"{names[line.client]} (in {line.accused} of {plural(line.judged, 'round')}{faults})")
-    more = f", and {plural(len(accused) - _MOST_NAMED, 'other')}" if len(accused) > _MOST_NAMED else ""
+        told.append(f"{names[line.client]} (in {line.against} of {plural(line.judged, 'round')}{faults})")
+    more = f", and {plural(len(removed) - _MOST_NAMED, 'other')}" if len(removed) > _MOST_NAMED else ""
     yield f"Removed or malformed most often: {', '.join(told)}{more}. “steadfed audit” says why, round by round."
 
 

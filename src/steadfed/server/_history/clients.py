@@ -42,23 +42,42 @@ class ClientSummary:
     """How often its reply was no model like the one it was sent; such a reply gets weight 0."""
     judged: int = 0
     """How often there was something to judge: its update arrived in a round that aggregated, or was malformed."""
-    accused: int = 0
+    against: int = 0
     """How often that went against it: weight 0, or a malformed reply; both at once count once."""
+    byzantine_judged: int = 0
+    """How often there was something to judge in rounds in which it was Byzantine, as far as the records know."""
+    byzantine_against: int = 0
+    """How often that went against it."""
     faults: Mapping[str, int] = field(default_factory=dict)
     """What was wrong with its replies, or why there were none, and how often; unusable updates and replies nobody asked
     for among them."""
 
     @property
+    def removed_rate(self) -> float | None:
+        """Which share of its judged replies went against it; None if there was nothing to judge."""
+        return self.against / self.judged if self.judged else None
+
+    @property
+    def honest_judged(self) -> int:
+        """How often there was something to judge in rounds in which it was honest, as far as the records know."""
+        return self.judged - self.byzantine_judged
+
+    @property
+    def honest_against(self) -> int:
+        """How often that went against it."""
+        return self.against - self.byzantine_against
+
+    @property
     def suspicion(self) -> float | None:
         """The least plausible share of its replies that is worth nothing; None if there was nothing to judge.
 
-        Accused of judged, as Wilson's lower bound with 95 % confidence: 0.27 after one removal in one round, 0.53 after
-        three in three, near the plain share after many. It is a bound on how often the rule turns against the client,
+        `against` of `judged`, as Wilson's lower bound with 95 % confidence: 0.27 after one removal in one round, 0.53
+        after three in three, near the plain share after many. It bounds how often the rule turns against the client,
         no probability that it is Byzantine: a rule that always drops most updates, such as Krum, suspects everybody, so
         compare clients with each other. Absence does not count, nor does a reply nobody asked for, whose sender may be
         somebody else.
         """
-        return wilson_lower_bound(self.accused, self.judged) if self.judged else None
+        return wilson_lower_bound(self.against, self.judged) if self.judged else None
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain values, ready for JSON."""
@@ -77,6 +96,7 @@ def client_table(
     """
     number = len(places)
     malformed = entries.fate == Fate.MALFORMED
+    judged, against = entries.judged | malformed, entries.removed | malformed
     counted = {
         "asked": np.ones(len(entries), dtype=np.bool_),
         "received": entries.received,
@@ -85,8 +105,10 @@ def client_table(
         "malformed": malformed,
         "removed": entries.removed,
         "byzantine": entries.byzantine,
-        "judged": entries.judged | malformed,
-        "accused": entries.removed | malformed,
+        "judged": judged,
+        "against": against,
+        "byzantine_judged": judged & entries.byzantine,
+        "byzantine_against": against & entries.byzantine,
     }
     counts = {name: np.bincount(entries.client[mask], minlength=number) for name, mask in counted.items()}
     known = ~np.isnan(entries.score)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from enum import IntEnum
+from enum import Enum
 
 from steadfed.server._record import Client, DroppedReply, RoundRecord
 
 
-class Fate(IntEnum):
+class Fate(int, Enum):
     """What became of a client in a round, from nothing special to worst."""
 
     KEPT = 0
@@ -18,7 +18,7 @@ class Fate(IntEnum):
     SKIPPED = 2
     """It sent an update, and the round was skipped: nobody was judged."""
     ABSENT = 3
-    """It sent nothing: nothing was claimed, so it counts as missing, not as Byzantine."""
+    """It sent nothing: nothing was claimed, so it does not count as Byzantine."""
     REMOVED = 4
     """The rule gave its update weight 0."""
     UNUSABLE = 5
@@ -34,6 +34,9 @@ class Fate(IntEnum):
         'absent'
         """
         return self.name.lower()
+
+    def __str__(self) -> str:
+        return self.word
 
 
 _FATES = {

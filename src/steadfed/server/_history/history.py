@@ -14,6 +14,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from steadfed._core.wording import plural
 from steadfed.errors import CorruptRunError, ParameterError, UnknownNameError, nearest
 from steadfed.server._folder import RunFolder, record_at
 from steadfed.server._history.clients import ClientSummary, suspects
@@ -61,8 +62,8 @@ class RunHistory:
     """What is written down about one run; `refresh` reads on.
 
     >>> history = RunHistory("/nowhere/run-1")
-    >>> history.name, history.rounds_played, history.state.value
-    ('run-1', 0, 'damaged')
+    >>> history
+    <RunHistory '/nowhere/run-1': damaged, 0 rounds>
     >>> history.problems
     ["'/nowhere/run-1' does not exist; expected the folder of a run"]
     """
@@ -109,6 +110,9 @@ class RunHistory:
             damaged=self._damage is not None or not self.raw,
         )
         return before != (self.rounds_played, self.state, self._damage, self.config_stamp)
+
+    def __repr__(self) -> str:
+        return f"<RunHistory {str(self.path)!r}: {self.state}, {plural(self.rounds_played, 'round')}>"
 
     @property
     def rounds_planned(self) -> int | None:
