@@ -37,7 +37,9 @@ def test_byzantine_clients_are_counted_where_they_are_known() -> None:
     found = figures(record(1), byzantine_known=True)
     assert (found["clients/byzantine_kept"], found["clients/byzantine_removed"]) == (0, 1)
     assert found["clients/honest_removed"] == 0
-    assert not [name for name in figures(record(1), byzantine_known=False) if "byzantine" in name or "honest" in name]
+    unknown = figures(record(1), byzantine_known=False)
+    assert [name for name in unknown if "byzantine" in name or "honest" in name] == ["clients/known_byzantine"]
+    assert unknown["clients/known_byzantine"] == unknown["clients/malformed"] + unknown["clients/unusable"]
 
 
 def test_a_deployment_does_not_know_who_is_byzantine(tmp_path: Path) -> None:
