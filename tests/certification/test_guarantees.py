@@ -9,7 +9,7 @@ import pytest
 from steadfed.certification import Outcome, Plan, PlanRequest, plan_numbers
 from steadfed.certification._guarantees import judge_guarantee
 from steadfed.certification._path import MeasuredModel, ModelPath
-from steadfed.server._history import Rounds
+from steadfed.server._history import Tally
 from steadfed.theory import Guarantee
 from steadfed.theory._statements.shared import SPREAD
 
@@ -39,26 +39,26 @@ def path(distance: float) -> ModelPath:
 
 @pytest.mark.parametrize("distance", [1e-3, 1e6])
 def test_a_bound_that_may_always_fail_is_neither_kept_nor_broken(plan: Plan, distance: float) -> None:
-    verdict = judge_guarantee(plan, path(distance), Rounds(), (), own(plan, 1.0), seen=True)
+    verdict = judge_guarantee(plan, path(distance), Tally(), (), own(plan, 1.0), seen=True)
     assert (verdict.outcome, verdict.contradiction) == (Outcome.VACUOUS, False)
     assert "its failure probability is 1, so nothing was guaranteed" in verdict.because
 
 
 def test_a_promise_that_may_always_fail_is_none(plan: Plan) -> None:
-    verdict = judge_guarantee(plan, None, Rounds(), (), own(plan, 1.0), seen=False)
+    verdict = judge_guarantee(plan, None, Tally(), (), own(plan, 1.0), seen=False)
     assert verdict.outcome is Outcome.VACUOUS
-    assert judge_guarantee(plan, None, Rounds(), (), own(plan, 0.1), seen=False).outcome is Outcome.UNKNOWN
+    assert judge_guarantee(plan, None, Tally(), (), own(plan, 0.1), seen=False).outcome is Outcome.UNKNOWN
 
 
 def test_a_bound_that_promises_something_is_kept_or_broken(plan: Plan) -> None:
     near, far = (
-        judge_guarantee(plan, path(distance), Rounds(), (), own(plan, 0.001), seen=True) for distance in (1e-3, 1e9)
+        judge_guarantee(plan, path(distance), Tally(), (), own(plan, 0.001), seen=True) for distance in (1e-3, 1e9)
     )
     assert (near.outcome, near.contradiction) == (Outcome.HELD, False)
     assert (far.outcome, far.contradiction) == (Outcome.FAILED, True)
 
 
 def test_where_nobody_knows_who_lied_nothing_is_contradicted(plan: Plan) -> None:
-    verdict = judge_guarantee(plan, path(1e9), Rounds(), (), own(plan, 0.001), seen=False)
+    verdict = judge_guarantee(plan, path(1e9), Tally(), (), own(plan, 0.001), seen=False)
     assert (verdict.outcome, verdict.contradiction) == (Outcome.FAILED, False)
     assert "who was Byzantine is not known" in verdict.because

@@ -29,15 +29,15 @@ _DOUBLE = 1e-18
 def judge_algorithm(outside: Mapping[str, str], rounds: Rounds) -> Verdict:
     """Judge whether the run was Algorithm 1 with RAGE and nothing else."""
     reasons = [f"{name}: {because}" for name, because in outside.items()]
-    reasons += skip_reasons(rounds)
+    if rounds.tally.skipped:
+        reasons.append(f"{skipped_text(rounds.tally)} ({rounds.skips_text})")
     because = "; ".join(reasons) or "nothing in the configuration goes beyond it"
     return on_assumption("Algorithm 1 with RAGE", outcome_of(held=not reasons), because)
 
 
-def skip_reasons(rounds: Rounds) -> list[str]:
-    """Say how many rounds were skipped, and why; nothing if none was."""
-    skipped = rounds.tally.skipped
-    return [f"{plural(skipped, 'round')} changed nothing ({rounds.skips_text})"] if skipped else []
+def skipped_text(tally: Tally) -> str:
+    """Say how many rounds were skipped."""
+    return f"{plural(tally.skipped, 'round')} changed nothing"
 
 
 def judge_absent_constants(given: Mapping[str, float]) -> Iterator[Verdict]:

@@ -96,7 +96,7 @@ class Certification:
         plan = self.plan
         if plan is None:
             return ()
-        return tuple(each for each in plan.guarantees if not obstacles(plan, self.history, self.facts, each))
+        return tuple(each for each in plan.guarantees if not obstacles(plan, self.history.tally, self.facts, each))
 
     @property
     def is_convex(self) -> bool:
@@ -296,7 +296,7 @@ def _judge(
         yield on_guarantee("theorems", Outcome.UNKNOWN, because)
         return
     for guarantee in plan.guarantees:
-        yield judge_guarantee(plan, models, rounds, facts, guarantee, seen=seen)
+        yield judge_guarantee(plan, models, rounds.tally, facts, guarantee, seen=seen)
 
 
 def _budget(setting: Setting, clients: int | None, points: int | None) -> MeasurementBudget:

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from steadfed.certification._assumptions import AWAY, skip_reasons
+from steadfed.certification._assumptions import AWAY, skipped_text
 from steadfed.certification._constants import Vector
 from steadfed.certification._path import ModelPath
 from steadfed.certification._plan import Plan
 from steadfed.certification._rounds import ROUNDING, RoundFacts
 from steadfed.certification._verdicts import Outcome, Verdict, on_guarantee, outcome_of
-from steadfed.server._history import Rounds
+from steadfed.server._history import Tally
 from steadfed.theory import Guarantee, Protocol
 from steadfed.theory._statements.shared import EXPECTED, LIKELY, SPREAD
 
@@ -23,9 +23,11 @@ _UNSEEN = "who was Byzantine is not known, so it may have been more than assumed
 _GUARANTEES_NOTHING = "its failure probability is 1, so nothing was guaranteed"
 
 
-def obstacles(plan: Plan, rounds: Rounds, facts: Sequence[RoundFacts], guarantee: Guarantee) -> tuple[str, ...]:
+def obstacles(plan: Plan, tally: Tally, facts: Sequence[RoundFacts], guarantee: Guarantee) -> tuple[str, ...]:
     """Return why a guarantee does not speak of the run that was made; nothing if it does."""
-    found = [*(f"outside the theorems: {name}" for name in plan.outside), *skip_reasons(rounds)]
+    found = [f"outside the theorems: {name}" for name in plan.outside]
+    if tally.skipped:
+        found.append(skipped_text(tally))
     if not math.isfinite(guarantee.floor):
         failed = [each for each in guarantee.conditions if not each.passed]
         found += [f"{each.name}: {each}" for each in failed]
@@ -59,7 +61,7 @@ def measured_curve(plan: Plan, path: ModelPath) -> tuple[Vector, Vector]:
 def judge_guarantee(
     plan: Plan,
     path: ModelPath | None,
-    rounds: Rounds,
+    tally: Tally,
     facts: Sequence[RoundFacts],
     guarantee: Guarantee,
     *,
@@ -70,7 +72,7 @@ def judge_guarantee(
     Without a path nothing was measured, and the guarantee is stated. Unless it was `seen` who was Byzantine, a bound
     that was exceeded contradicts nothing, as the conditions may not have held.
     """
-    why_not = obstacles(plan, rounds, facts, guarantee)
+    why_not = obstacles(plan, tally, facts, guarantee)
     if why_not:
         return on_guarantee(_name(guarantee), Outcome.INAPPLICABLE, "; ".join(why_not))
     return _statement(plan, guarantee) if path is None else _comparison(plan, path, guarantee, seen=seen)
