@@ -211,10 +211,10 @@ def test_a_skipped_round_has_a_word_for_everybody() -> None:
 
 
 def test_the_usual_order_is_that_of_the_column_removed(tmp_path: Path) -> None:
-    drops = (DroppedReply(client=1, fault="shape"),)
+    drops = (DroppedReply(client=2, fault="shape"),)
     rounds = [four(0), four(1), four(2, skipped=True, kept=(), weights=(), scores=(), drops=drops)]
     lines = client_lines(folder(tmp_path / "run", rounds).path, Order.REMOVED)
-    assert [line["client"] for line in lines] == ["client 3", "client 0", "client 1", "client 2"]
+    assert [line["client"] for line in lines] == ["client 3", "client 0", "client 2", "client 1"]
     shares = [line["removed"] for line in lines]
     assert shares == [1.0, 0.5, pytest.approx(1 / 3), 0.0]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from tests import deployments
@@ -403,3 +403,13 @@ def test_runs_side_by_side_are_named_by_what_tells_them_apart(tmp_path: Path) ->
     assert [row[1] for row in both.rows] == ["mean", "rage"]
     alike = side_by_side([RunHistory(tmp_path / name) for name in ("rage", "bold")])
     assert [str(row[1]).split(",")[0] for row in alike.rows] == ["rage(num_byzantine=1", "rage(num_byzantine=2"]
+
+
+def test_skipped_rounds_say_why_and_absent_clients_are_called_so(tmp_path: Path) -> None:
+    nothing: dict[str, Any] = {"skipped": True, "kept": (), "weights": (), "scores": ()}
+    away = {"received": (0, 1, 2), "absent": (3,)}
+    records = [four(0), *(four(k, **nothing, **away, reason="the update is not finite") for k in (1, 2))]
+    folder(tmp_path / "run", records, rounds=3)
+    said = panel_of(verdict([RunHistory(tmp_path / "run")]), "verdict-1", Text).paragraphs
+    assert "2 rounds left the model as it was: round 1, the update is not finite." in said
+    assert "Clients were absent 2 times: asked, they sent nothing." in said
