@@ -117,7 +117,7 @@ def test_one_row_and_two_rows_need_that_nobody_is_assumed_byzantine(mode: str) -
     one, two = normal(1, 3), normal(2, 3)
     assert torch.allclose(rule(one).update, one[0])
     assert torch.allclose(rule(two).update, two.mean(0))
-    with pytest.raises(CohortTooSmallError, match="assumes 1 Byzantine of 2 rows, and needs at least"):
+    with pytest.raises(CohortTooSmallError, match="assumes 1 Byzantine of 2 updates, and needs at least"):
         MODES[mode](two)
 
 

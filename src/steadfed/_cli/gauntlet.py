@@ -37,7 +37,7 @@ def gauntlet(
         typer.Option(help="Write every record to this JSON Lines file; what it holds is not run again."),
     ] = None,
     show: Annotated[Path | None, typer.Option(help="Run nothing; rank the records of this file.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the standings as JSON instead of tables.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the ranking as JSON instead of tables.")] = False,
 ) -> None:
     """Try every rule against every attack on matrices, without training, and rank the rules by their worst case.
 

@@ -65,7 +65,7 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
 
 def test_a_rule_that_cannot_stand_so_many_says_what_it_needs() -> None:
     refused = [record for record in records(SMALL) if record.rule == "bulyan"]
-    assert all(record.error is None and "needs at least 15 rows" in str(record.refused) for record in refused)
+    assert all(record.error is None and "needs at least 15 updates" in str(record.refused) for record in refused)
     (bulyan,) = ranking(refused)
     assert (bulyan.worst, bulyan.worst_error, bulyan.num_refused) == (None, float("inf"), 8)
 

@@ -29,8 +29,8 @@ from steadfed.sweeps.matrices._populations import SERVER_KNOWS
 
 LEFT_OUT: Mapping[str, str] = MappingProxyType(
     {
-        "rsa": "its update is a sum of signs, whose length says nothing of that of the rows",
-        "slsgd": "its update is a share of a step, not an estimate of the mean of the rows",
+        "rsa": "its update is a sum of signs, whose length says nothing of that of the updates",
+        "slsgd": "its update is a share of a step, not an estimate of the mean of the updates",
         "smea": "looks at all subsets: seconds for an update, and attacks that search need dozens of updates",
     }
 )

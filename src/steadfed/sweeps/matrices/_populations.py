@@ -105,7 +105,7 @@ def population(model: str, *, cohort_size: int, dim: int, num_byzantine: int, se
     """
     if not 0 <= num_byzantine < cohort_size:
         raise ParameterError(
-            f"num_byzantine must lie in 0 .. {cohort_size - 1} for {cohort_size} rows, got {num_byzantine}"
+            f"num_byzantine must lie in 0 .. {cohort_size - 1} for {cohort_size} updates, got {num_byzantine}"
         )
     rng = stream(seed, "population", model, cohort_size, dim)
     number = NUM_TRUSTED + cohort_size
@@ -146,8 +146,8 @@ def _draw_recorded(recorded: NDArray[np.floating], rng: np.random.Generator, num
     """Return `number` different rows, and `dim` columns evenly spread over all."""
     if len(recorded) < number or recorded.shape[1] < dim:
         raise ParameterError(
-            f"needs {number} recorded rows ({NUM_TRUSTED} of them for the server) of at least {dim} columns, the file "
-            f"has {len(recorded)} x {recorded.shape[1]}; ask for a smaller cohort or dimension, or record more"
+            f"needs {number} recorded updates ({NUM_TRUSTED} of them for the server) of at least {dim} columns, the "
+            f"file has {len(recorded)} x {recorded.shape[1]}; ask for a smaller cohort or dimension, or record more"
         )
     columns = np.linspace(0, recorded.shape[1] - 1, dim).round().astype(int)
     return np.asarray(recorded[rng.permutation(len(recorded))[:number]][:, columns], dtype=np.float64)
