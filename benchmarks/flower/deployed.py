@@ -1,9 +1,9 @@
 """The same on a real federation: a SuperLink and four SuperNodes on loopback, TLS and node authentication on.
 
-One Flower run plays one round for each bad reply. The last of the four nodes is Byzantine, as the server says, the others
-train; every round starts from the same model. What the SuperLink hands out is read twice, so that all strategies see
-the same replies: by Flower's own grid, then FedAvg, Krum and FedMedian aggregate them with its reply at each
-position; and by steadfed's receiving, as `RageStrategy` does. The records are appended round by round: a benchmark
+One Flower run plays one round for each bad reply. The last of the four nodes is Byzantine, as the server says, the
+others train; every round starts from the same model. What the SuperLink hands out is read twice, so that all
+strategies see the same replies: by Flower's own grid, then FedAvg, Krum and FedMedian aggregate them with its reply at
+each position; and by steadfed's receiving, as `RageStrategy` does. The records are appended round by round: a benchmark
 that was stopped goes on where it was.
 
 ``python -m benchmarks.flower.deployed``; ``--fresh`` begins anew.

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from steadfed._cli.folders import default_jobs
-from steadfed._cli.progress import Lane, watcher
+from steadfed._cli.progress import RunProgress, progress_display
 from steadfed._core.wording import harmless, plural
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _pool(jobs: int | None, ray: str | None) -> Pool:
 def _play(comparison: Comparison, pool: Pool, limit: int | None, seconds: float | None) -> int:
     """Run the comparison and show how far it is; return how many cells have failed."""
     failed = 0
-    with watcher({"": Lane(0, noun="cell")}) as watch:
+    with progress_display({"": RunProgress(0, noun="cell")}) as watch:
         for stage in comparison.play(pool, limit=limit, seconds=seconds):
             failed = stage.failed
             if stage.reason is not None and stage.last is not None:

@@ -70,7 +70,7 @@ def markdown_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> list
     r"""Return the lines of a table in Markdown, an empty one last; nothing where there are no rows.
 
     >>> markdown_table(["a", "b"], [("1", "x|y")])
-    ['| a | b |', '|---|---|', '| 1 | x\\\\|y |', '']
+    ['| a | b |', '|---|---|', '| 1 | x\\|y |', '']
     """
     lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
     return [f"| {' | '.join(titles)} |", "|" + "---|" * len(titles), *lines, ""] if lines else []
