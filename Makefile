@@ -18,7 +18,7 @@ help:  ## list the verbs
 demo: $(VENV)/installed  ## train digits with 20 % Byzantine clients: mean against RAGE, side by side
 	@$(BIN)/steadfed demo
 
-federation: $(VENV)/installed-flower  ## a real federation: SuperLink, 5 SuperNodes, TLS, keys; one node lies and is removed
+federation: $(VENV)/installed-flower  ## a real federation: SuperLink, 5 SuperNodes, TLS, keys; one node is Byzantine and is removed
 	@PATH="$(CURDIR)/$(BIN):$$PATH"; folder=build/federation; \
 	stop() { trap '' INT TERM; steadfed federation down --folder $$folder; }; \
 	trap 'stop; exit 130' INT TERM; \

@@ -118,7 +118,7 @@ def run_cell(cell: Cell) -> dict[str, Any]:
     """Run a cell and return its record."""
     config = config_of(cell)
     found = dict(zip(("setting", "rule", "attack", "seed"), cell, strict=True))
-    curve, skipped, caught, removed, liars = [], 0, 0, 0, 0
+    curve, skipped, caught, removed, byzantine = [], 0, 0, 0, 0
     seconds: dict[str, float] = {}
     with Federation(config, dataset=dataset_of(cell[0])) as federation:
         state = federation.start()
@@ -130,9 +130,9 @@ def run_cell(cell: Cell) -> dict[str, Any]:
             truth = set(record.byzantine)
             caught += len(truth.intersection(record.removed))
             removed += len(record.removed)
-            liars += len(truth.intersection(record.received))
+            byzantine += len(truth.intersection(record.received))
             seconds = {name: seconds.get(name, 0.0) + value for name, value in record.seconds.items()}
-    counts = {"skipped": skipped, "caught": caught, "removed": removed, "byzantine": liars}
+    counts = {"skipped": skipped, "caught": caught, "removed": removed, "byzantine": byzantine}
     return {
         **found,
         "accuracy": curve[-1] if curve else None,

@@ -1,4 +1,4 @@
-"""A first run in ten lines: RAGE against a fifth of clients that lie. `python examples/first_run.py [FOLDER]`."""
+"""A first run in ten lines: RAGE against a fifth of Byzantine clients. `python examples/first_run.py [FOLDER]`."""
 
 import sys
 

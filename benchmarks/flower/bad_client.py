@@ -139,7 +139,7 @@ def row(scene: Scene, name: str, makers: Mapping[str, Make], usual: Mapping[str,
 
 def rows() -> dict[str, str]:
     """Return every bad reply by name, with what it is."""
-    attacks = dict.fromkeys(ATTACKS, "a well-formed lie") | {HONEST: "nobody lies"}
+    attacks = dict.fromkeys(ATTACKS, "a well-formed forgery") | {HONEST: "all are honest"}
     lost = {ERROR: "the client reports that it failed", SILENT: "nothing within the time allowed"}
     return attacks | {each.name: each.description for each in MALFORMED.values()} | lost
 
@@ -162,7 +162,7 @@ def table(scene: Scene, names: Iterable[str], records: Path | None = None) -> di
 def document(plain: Table, normed: Table, about: str) -> str:
     """Return the tables with what one needs to read them."""
     names, described = list(competitors(CLIENTS, MALICIOUS)), rows()
-    lies = {name: found for name, found in plain.items() if name != HONEST}
+    bad = {name: found for name, found in plain.items() if name != HONEST}
     own, guarded = names[:6], [name for name in names if name.startswith("guarded")]
     return "\n\n".join(
         [
@@ -175,8 +175,8 @@ def document(plain: Table, normed: Table, about: str) -> str:
                 'A share such as "9 of 10" counts positions of the bad client; otherwise all ten agree. '
                 "\"guarded\" is Flower's strategy inside steadfed's `GuardedStrategy`."
             ),
-            f"## How many of {len(lies)} bad replies end how, at the worst position",
-            counts_table(lies, names),
+            f"## How many of {len(bad)} bad replies end how, at the worst position",
+            counts_table(bad, names),
             "## Reply by reply",
             cells_table(plain, described, [*own[:3], RAGE]),
             "## The other strategies of Flower",
@@ -186,7 +186,7 @@ def document(plain: Table, normed: Table, about: str) -> str:
             "## A model with batch normalisation",
             (
                 "Running means, running variances and a counter of steps travel with the weights. Flower averages the "
-                "counter into float64 even if nobody lies."
+                "counter into float64 even if all are honest."
             ),
             cells_table(normed, described, [*own[:3], RAGE]),
         ]

@@ -1,9 +1,9 @@
 """The same on a real federation: a SuperLink and four SuperNodes on loopback, TLS and node authentication on.
 
-One Flower run plays one round for each bad reply. The last of the four nodes lies as the server tells it to, the others
-train; every round starts from the same model. What the SuperLink hands out is read twice, so that all strategies see
-the same replies: by Flower's own grid, then FedAvg, Krum and FedMedian aggregate them with the liar's reply at each
-position; and by steadfed's receiving, as `RageStrategy` does. The records are appended round by round: a benchmark
+One Flower run plays one round for each bad reply. The last of the four nodes is Byzantine, as the server says, the
+others train; every round starts from the same model. What the SuperLink hands out is read twice, so that all
+strategies see the same replies: by Flower's own grid, then FedAvg, Krum and FedMedian aggregate them with its reply at
+each position; and by steadfed's receiving, as `RageStrategy` does. The records are appended round by round: a benchmark
 that was stopped goes on where it was.
 
 ``python -m benchmarks.flower.deployed``; ``--fresh`` begins anew.
@@ -59,7 +59,7 @@ def fill(replies: Sequence[str]) -> None:
     os.environ["PYTHONPATH"] = str(ROOT)  # the server's part is this benchmark
     where = tempfile.TemporaryDirectory(prefix="steadfed-benchmark-")
     with where as folder, LocalDeployment.up(folder, nodes=NODES) as up:
-        settings = {"records": str(RECORDS), "replies": ",".join(replies), "liar": str(up.nodes[-1].node_id)}
+        settings = {"records": str(RECORDS), "replies": ",".join(replies), "byzantine": str(up.nodes[-1].node_id)}
         run = up.submit(APP, settings)
         done = [*complete()]
 
@@ -88,8 +88,8 @@ def given_up(why: str, printed: str) -> None:
 def document(found: dict[str, dict[str, Any]]) -> str:
     """Return the tables with what one needs to read them."""
     table: Table = {reply: row_of(found[reply]["verdicts"]) for reply in rows() if reply in complete()}
-    lies = {reply: row for reply, row in table.items() if reply != HONEST}
-    drops = [[reply, "; ".join(found[reply]["drops"]).replace("|", "\\|")] for reply in lies if found[reply]["drops"]]
+    bad = {reply: row for reply, row in table.items() if reply != HONEST}
+    drops = [[reply, "; ".join(found[reply]["drops"]).replace("|", "\\|")] for reply in bad if found[reply]["drops"]]
     return "\n\n".join(
         [
             "# What one bad node of four does, on a real federation",
@@ -100,8 +100,8 @@ def document(found: dict[str, dict[str, Any]]) -> str:
                 '"in the grid": Flower\'s own receiving raises, before any strategy sees a reply.'
             ),
             definitions(),
-            f"## How many of {len(lies)} bad replies end how, at the worst position",
-            counts_table(lies, STRATEGIES),
+            f"## How many of {len(bad)} bad replies end how, at the worst position",
+            counts_table(bad, STRATEGIES),
             "## Reply by reply",
             cells_table(table, rows(), STRATEGIES),
             "## What steadfed wrote down about the replies it did not use",

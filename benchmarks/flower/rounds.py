@@ -49,17 +49,17 @@ class Asked:
 class Rounds:
     """Plays the rounds, and writes a line of JSON after each."""
 
-    def __init__(self, grid: Grid, records: Path, liar: int) -> None:
-        self._grid, self._records, self._liar, self._memory = grid, records, liar, Memory()
+    def __init__(self, grid: Grid, records: Path, byzantine: int) -> None:
+        self._grid, self._records, self._byzantine, self._memory = grid, records, byzantine, Memory()
         self._sent = ArrayRecord(
             {"weight": Array(np.zeros((3, 8), np.float32)), "bias": Array(np.zeros(3, np.float32))}
         )
         self._honest: list[Model] = []
-        """What the three that never lie make of the model."""
+        """What the three honest ones make of the model."""
         self._usual: dict[str, float] = {}
 
     def play(self, replies: Sequence[str]) -> None:
-        """Begin with a round in which nobody lies, which the others are compared with."""
+        """Begin with a round in which everybody is honest, which the others are compared with."""
         names = [HONEST, *(name for name in replies if name != HONEST)]
         begun: list[Asked] = []
         with self._memory.installed():
@@ -99,7 +99,7 @@ class Rounds:
         append(self._records, {"reply": asked.reply, "verdicts": plain_row(found), "drops": drops})
 
     def _flowers(self, asked: Asked) -> dict[str, list[Outcome]]:
-        """Return what Flower's strategies make of the replies, with the liar's at every position."""
+        """Return what Flower's strategies make of the replies, with the Byzantine one's at every position."""
         try:
             replies = list(self._grid.pull_messages([message.metadata.message_id for message in asked.messages]))
         except Exception as error:  # noqa: BLE001  it is the finding
@@ -107,12 +107,12 @@ class Rounds:
             return {name: [ends] * NODES for name in FLOWERS}
         order = {message.metadata.message_id: place for place, message in enumerate(asked.messages)}
         replies.sort(key=lambda reply: order[reply.metadata.reply_to_message_id])
-        liars = {each.metadata.message_id for each in asked.messages if each.metadata.dst_node_id == self._liar}
-        lie = [reply for reply in replies if reply.metadata.reply_to_message_id in liars]
-        others = [reply for reply in replies if reply.metadata.reply_to_message_id not in liars]
+        forged = {each.metadata.message_id for each in asked.messages if each.metadata.dst_node_id == self._byzantine}
+        bad = [reply for reply in replies if reply.metadata.reply_to_message_id in forged]
+        others = [reply for reply in replies if reply.metadata.reply_to_message_id not in forged]
         if asked.reply == HONEST:
             self._honest = [_values(reply) for reply in others]
-        turns = [[*others[:place], *lie, *others[place:]] for place in range(NODES)]
+        turns = [[*others[:place], *bad, *others[place:]] for place in range(NODES)]
         return {name: [_tried(make(), _copies(turn)) for turn in turns] for name, make in FLOWERS.items()}
 
     def _reference(self, strategy: str) -> Reference:
@@ -120,7 +120,7 @@ class Rounds:
         return Reference.of(sent, self._honest, self._usual.get(strategy, math.inf))
 
     def _furthest(self, strategy: str, outcomes: Sequence[Outcome]) -> float:
-        """Return how far a strategy's model is at most from the mean of three when nobody lies."""
+        """Return how far a strategy's model is at most from the mean of three when all are honest."""
         reference = self._reference(strategy)
         return max(reference.distance(each.model) for each in outcomes if each.model is not None)
 

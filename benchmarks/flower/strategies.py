@@ -27,7 +27,7 @@ RAGE = "RageStrategy"
 
 
 def flowers(nodes: int, malicious: int) -> Mapping[str, Callable[[], FedAvg]]:
-    """Return Flower's strategies, told how many clients there are and how many lie."""
+    """Return Flower's strategies, told how many clients there are and how many are Byzantine."""
     return MappingProxyType(
         {
             "FedAvg": FedAvg,

@@ -11,7 +11,7 @@ honest client from that mean. The first definition that holds is the verdict:
 | other dtype | a dtype is not that of the model that was sent |
 | not finite | the model has NaN or Inf |
 | poisoned | the model is more than 10 σ from the honest mean |
-| moved | it is more than twice as far as this strategy's model ever is when nobody lies |
+| moved | it is more than twice as far as this strategy's model ever is when all are honest |
 | metrics spoiled | the model is fine; the metrics that are returned have NaN or Inf |
 | fine | none of these |
 """
@@ -33,7 +33,7 @@ Model: TypeAlias = Mapping[str, npt.NDArray[Any]]
 POISONED_BEYOND = 10.0
 """σ from the honest mean: no honest client comes near this."""
 MOVED_BEYOND = 2.0
-"""Times the distance that is usual for a strategy when nobody lies."""
+"""Times the distance that is usual for a strategy when all are honest."""
 
 
 class Verdict(StrEnum):
@@ -76,7 +76,7 @@ class Reference:
     sigma: float
     """Root mean square distance of an honest client from it."""
     usual: float = math.inf
-    """The largest distance of this strategy's model from it when nobody lies, in σ."""
+    """The largest distance of this strategy's model from it when all are honest, in σ."""
 
     @classmethod
     def of(cls, sent: Model, honest: Sequence[Model], usual: float = math.inf) -> Reference:

@@ -79,11 +79,11 @@ class DtypeError(InputError):
 
 
 class CohortTooSmallError(InputError):
-    """There are fewer rows than the rule needs for the assumed number of Byzantine clients."""
+    """There are fewer updates than the rule needs for the assumed number of Byzantine clients."""
 
 
 class NoUsableRowError(InputError):
-    """No row is finite with a finite squared norm."""
+    """No update is finite with a finite squared norm."""
 
 
 class TooManySubsetsError(InputError):

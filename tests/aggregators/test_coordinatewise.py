@@ -210,7 +210,7 @@ def test_rule_keeps_the_contract(rule: Aggregator) -> None:
 
 @pytest.mark.parametrize("kind", [TrimmedMean, MeanAroundMedian, Slsgd])
 def test_too_few_rows_and_wrong_parameters_are_refused(kind: Callable[..., Aggregator]) -> None:
-    with pytest.raises(CohortTooSmallError, match=r"assumes 2 Byzantine of 4 rows, and needs at least 5"):
+    with pytest.raises(CohortTooSmallError, match=r"assumes 2 Byzantine of 4 updates, and needs at least 5"):
         kind(num_byzantine=2)(column(1.0, 2.0, 3.0, 4.0))
     with pytest.raises(ParameterError, match="got neither"):
         kind()

@@ -16,7 +16,7 @@ from steadfed.aggregators._rage.certificate import Certificate
 from steadfed.aggregators._rage.filtering import Step
 from steadfed.attacks import Cluster, CovarianceShift, Spread, Staircase
 from steadfed.errors import CohortTooSmallError, ParameterError
-from steadfed.sweeps.matrices._populations import scene
+from steadfed.sweeps.matrices._populations import attacked_population
 
 MODES = {
     "auto": Rage(byzantine_fraction=0.2),
@@ -55,7 +55,9 @@ def test_equal_rows_agree_and_nobody_is_removed(mode: str, num_rows: int) -> Non
 @pytest.mark.parametrize("cohort_size", [100, 200])
 def test_staircase_costs_at_most_a_step_per_attacker_and_few_eigensolves(cohort_size: int) -> None:
     number = cohort_size // 5
-    staged = scene("iso", Staircase(strength=3.0), cohort_size=cohort_size, dim=1000, num_byzantine=number)
+    staged = attacked_population(
+        "iso", Staircase(strength=3.0), cohort_size=cohort_size, dim=1000, num_byzantine=number
+    )
     result = Rage(num_byzantine=number)(staged.updates)
     assert result.removed == list(range(number))
     assert result.num_steps <= 2 * number
@@ -104,7 +106,7 @@ def test_offset_of_a_hundred_thousand_times_the_noise_in_float32() -> None:
 
 
 def test_updates_so_small_that_their_squares_underflow_are_filtered_all_the_same() -> None:
-    staged = scene("iso", Cluster(strength=30.0), cohort_size=40, dim=300, num_byzantine=8)
+    staged = attacked_population("iso", Cluster(strength=30.0), cohort_size=40, dim=300, num_byzantine=8)
     tiny = Rage(num_byzantine=8)(staged.updates * 2.0**-90)
     assert tiny.removed == list(range(8))
     assert torch.allclose(tiny.weights, Rage(num_byzantine=8)(staged.updates).weights)
@@ -117,7 +119,7 @@ def test_one_row_and_two_rows_need_that_nobody_is_assumed_byzantine(mode: str) -
     one, two = normal(1, 3), normal(2, 3)
     assert torch.allclose(rule(one).update, one[0])
     assert torch.allclose(rule(two).update, two.mean(0))
-    with pytest.raises(CohortTooSmallError, match="assumes 1 Byzantine of 2 rows, and needs at least"):
+    with pytest.raises(CohortTooSmallError, match="assumes 1 Byzantine of 2 updates, and needs at least"):
         MODES[mode](two)
 
 
@@ -197,7 +199,7 @@ def test_colluders_that_take_turns_as_pivot_cannot_reach_the_update(dtype: torch
 
 
 def test_worst_case_belongs_to_the_sigma0_the_filter_was_given() -> None:
-    staged = scene("iso", Cluster(strength=12.0), cohort_size=40, dim=100, num_byzantine=10)
+    staged = attacked_population("iso", Cluster(strength=12.0), cohort_size=40, dim=100, num_byzantine=10)
     result = Rage(num_byzantine=10, mode="known", sigma0=10 * staged.population.shape.sigma0)(staged.updates)
     error = staged.error(result.update) * staged.population.shape.sigma0 * math.sqrt(staged.epsilon)
     assert result.certificate is not None
@@ -217,7 +219,7 @@ def test_exact_contradicts_a_sigma0_below_the_spread_of_what_must_be_honest() ->
 @pytest.mark.parametrize("mode", ["known", "exact"])
 def test_the_true_sigma0_without_attackers_keeps_the_promise(mode: str) -> None:
     for seed in range(20):
-        staged = scene("iso", Cluster(), cohort_size=20, dim=50, num_byzantine=0, seed=seed)
+        staged = attacked_population("iso", Cluster(), cohort_size=20, dim=50, num_byzantine=0, seed=seed)
         result = Rage(num_byzantine=0, mode=mode, sigma0=staged.population.shape.sigma0)(staged.updates)
         assert not result.assumption_violated
         assert result.certificate is not None
@@ -310,14 +312,16 @@ def test_a_step_without_scatter_may_have_taken_its_weight_from_honest_rows_alone
 
 
 def test_distrusted_clients_have_less_than_half_of_the_largest_weight() -> None:
-    staged = scene("clusters", CovarianceShift(strength=6.0), cohort_size=50, dim=2000, num_byzantine=10)
+    staged = attacked_population("clusters", CovarianceShift(strength=6.0), cohort_size=50, dim=2000, num_byzantine=10)
     result = Rage(num_byzantine=10)(staged.updates)
     assert set(result.removed) < set(result.distrusted)
     assert result.distrusted == list(range(10))
 
 
 def test_scores_rank_the_attackers_first() -> None:
-    staged = scene("power", Spread(num_directions=5, strength=12.0), cohort_size=40, dim=500, num_byzantine=8)
+    staged = attacked_population(
+        "power", Spread(num_directions=5, strength=12.0), cohort_size=40, dim=500, num_byzantine=8
+    )
     result = Rage(num_byzantine=8)(staged.updates)
     assert set(result.scores.argsort(descending=True)[:8].tolist()) == set(range(8))
 
@@ -335,7 +339,9 @@ def test_evidence_is_plain_json() -> None:
     "rule", [Rage(num_byzantine=8), *(Rage(num_byzantine=8, mode=mode, sigma0=1.5) for mode in ("known", "exact"))]
 )
 def test_a_certificate_can_be_asked_again_from_its_evidence(rule: Rage) -> None:
-    staged = scene("power", Spread(num_directions=5, strength=12.0), cohort_size=40, dim=500, num_byzantine=8)
+    staged = attacked_population(
+        "power", Spread(num_directions=5, strength=12.0), cohort_size=40, dim=500, num_byzantine=8
+    )
     certificate = rule(staged.updates).certificate
     assert certificate is not None
     again = Certificate.from_evidence(json.loads(json.dumps(certificate.evidence(), allow_nan=False)))

@@ -274,10 +274,10 @@ def test_minimum_diameter_stays_exact_where_rows_are_copies_of_a_few() -> None:
 
 def test_too_large_searches_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = stream(0, "large").standard_normal((40, 5))
-    with pytest.raises(TooManySubsetsError, match=r"847660528 subsets of 40 usable rows without 10.*200000.*'caf'"):
+    with pytest.raises(TooManySubsetsError, match=r"847660528 subsets of 40 usable updates without 10.*200000.*'caf'"):
         SmallestSpread(num_byzantine=10)(rows)
     monkeypatch.setattr(minimum_diameter, "MOST_NODES", 5)
-    with pytest.raises(TooManySubsetsError, match=r"5 nodes .* 30 of 40 usable rows; assume fewer"):
+    with pytest.raises(TooManySubsetsError, match=r"5 nodes .* 30 of 40 usable updates; assume fewer"):
         MinimumDiameter(num_byzantine=10)(rows)
 
 
@@ -286,7 +286,7 @@ def test_more_rows_are_granted_fewer_nodes_because_each_costs_more(monkeypatch: 
     assert MinimumDiameter(num_byzantine=10)(rows).num_steps > 6
     monkeypatch.setattr(minimum_diameter, "CHEAP_ROWS", 10)
     monkeypatch.setattr(minimum_diameter, "MOST_NODES", 96)
-    with pytest.raises(TooManySubsetsError, match=r"6 nodes .* 30 of 40 usable rows; assume fewer"):
+    with pytest.raises(TooManySubsetsError, match=r"6 nodes .* 30 of 40 usable updates; assume fewer"):
         MinimumDiameter(num_byzantine=10)(rows)
 
 
@@ -383,7 +383,7 @@ def test_few_usable_rows_are_enough(kind: Callable[..., Aggregator]) -> None:
 
 @pytest.mark.parametrize(("kind", "needed"), [(MultiKrum, 7), (Bulyan, 11), *((kind, 5) for kind in SEARCHES)])
 def test_too_few_rows_and_wrong_parameters_are_refused(kind: Callable[..., Aggregator], needed: int) -> None:
-    with pytest.raises(CohortTooSmallError, match=rf"assumes 2 Byzantine of 4 rows, and needs at least {needed}"):
+    with pytest.raises(CohortTooSmallError, match=rf"assumes 2 Byzantine of 4 updates, and needs at least {needed}"):
         kind(num_byzantine=2)(column(1.0, 2.0, 3.0, 4.0))
     with pytest.raises(ParameterError, match="got neither"):
         kind()
@@ -392,7 +392,7 @@ def test_too_few_rows_and_wrong_parameters_are_refused(kind: Callable[..., Aggre
 def test_wrong_parameters_are_refused() -> None:
     with pytest.raises(ParameterError, match="num_selected"):
         MultiKrum(num_byzantine=1, num_selected=0)
-    with pytest.raises(CohortTooSmallError, match="at least 9 rows"):
+    with pytest.raises(CohortTooSmallError, match="at least 9 updates"):
         MultiKrum(num_byzantine=1, num_selected=9)(column(1.0, 2.0, 3.0, 4.0, 5.0))
     with pytest.raises(ParameterError, match="rho"):
         Zeno(num_byzantine=1, rho=-1.0)

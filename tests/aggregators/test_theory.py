@@ -20,7 +20,7 @@ from steadfed.attacks import (
     Mimic,
     Spread,
 )
-from steadfed.sweeps.matrices._populations import MODELS, Scene, population, under_attack
+from steadfed.sweeps.matrices._populations import POPULATIONS, AttackedPopulation, population, under_attack
 
 ROUNDING = 1e-4
 """float32 rows and updates."""
@@ -33,7 +33,7 @@ class Scenes:
     cohort_sizes: tuple[int, ...]
     dims: tuple[int, ...]
     epsilons: tuple[float, ...]
-    models: tuple[str, ...] = tuple(MODELS)
+    models: tuple[str, ...] = tuple(POPULATIONS)
     strengths: tuple[float, ...] = (1.0, 1.7, 2.5, 3.5, 5.0, 7.0, 10.0, 30.0, 1000.0)
     seeds: tuple[int, ...] = (0,)
 
@@ -47,7 +47,7 @@ class Scenes:
             yield InnerProductManipulation(epsilon=strength)
             yield from (Spread(num_directions=number, strength=strength) for number in (2, 5, 10))
 
-    def attacked(self) -> Iterator[tuple[str, Scene]]:
+    def attacked(self) -> Iterator[tuple[str, AttackedPopulation]]:
         for cohort_size, dim, epsilon, model, seed in self._cells():
             people = population(
                 model, cohort_size=cohort_size, dim=dim, num_byzantine=round(epsilon * cohort_size), seed=seed
@@ -56,7 +56,7 @@ class Scenes:
                 name = f"K={cohort_size} d={dim} eps={epsilon} {model} {attack} seed={seed}"
                 yield name, under_attack(people, attack, seed=seed)
 
-    def peaceful(self) -> Iterator[tuple[str, float, Scene]]:
+    def peaceful(self) -> Iterator[tuple[str, float, AttackedPopulation]]:
         for cohort_size, dim, epsilon, model, seed in self._cells():
             people = population(model, cohort_size=cohort_size, dim=dim, num_byzantine=0, seed=seed)
             yield model, epsilon, under_attack(people, Duplicates(), seed=seed)

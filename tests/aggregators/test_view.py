@@ -52,7 +52,7 @@ def test_an_impossible_view_is_refused(change: dict[str, Any]) -> None:
 
 
 def test_clients_are_named_once_each() -> None:
-    with pytest.raises(ShapeError, match="name each of the 9 rows once"):
+    with pytest.raises(ShapeError, match="name each of the 9 updates once"):
         Bucketing(rule=Krum(num_byzantine=1))(ROWS, ServerView(clients=["a"] * 9))
 
 
@@ -70,7 +70,7 @@ def test_a_fraction_is_of_those_who_were_asked(*, wrapped: bool) -> None:
     rule = Bucketing(rule=plain, size=1) if wrapped else plain
     assert rule(ROWS).num_byzantine == 3
     assert rule(ROWS, ServerView(cohort_size=16)).num_byzantine == 4
-    with pytest.raises(CohortTooSmallError, match="5 Byzantine of 9 rows"):
+    with pytest.raises(CohortTooSmallError, match="5 Byzantine of 9 updates"):
         rule(ROWS, ServerView(cohort_size=20))
 
 

@@ -136,7 +136,7 @@ def test_bucketing_needs_enough_buckets(size: int, f: int, needed: int) -> None:
     assert math.ceil(needed / size) == 2 * f + 1
     rule(torch.ones((needed, 2)))
     if needed > 1:
-        with pytest.raises(CohortTooSmallError, match=f"at least {needed} rows"):
+        with pytest.raises(CohortTooSmallError, match=f"at least {needed} updates"):
             rule(torch.ones((needed - 1, 2)))
 
 

@@ -90,8 +90,8 @@ def test_the_best_strength_does_at_least_as_much_damage_as_any_other_on_a_grid(
     people = population("clusters", cohort_size=20, dim=50, num_byzantine=4)
 
     def damage(staged: Cluster | Optimal) -> float:
-        scene = under_attack(people, staged, rule)
-        return scene.error(scene.aggregate(rule).update)
+        attacked = under_attack(people, staged, rule)
+        return attacked.error(attacked.aggregate(rule).update)
 
     best = damage(Optimal(attack=attack))
     assert best >= 0.98 * damage(attack)
@@ -119,8 +119,8 @@ def test_the_attacks_own_strength_is_tried_where_it_lies_beyond_the_grid() -> No
     rule = RULES.build("foolsgold", num_byzantine=6)
 
     def error(attack: Attack) -> float:
-        scene = under_attack(people, attack, rule)
-        return scene.error(scene.aggregate(rule).update)
+        attacked = under_attack(people, attack, rule)
+        return attacked.error(attacked.aggregate(rule).update)
 
     assert error(Optimal(attack=Staircase())) >= 0.999 * error(Staircase())
 
@@ -137,12 +137,12 @@ def test_decoys_make_rage_learn_a_larger_threshold_than_a_cluster_does() -> None
     rule = Rage(num_byzantine=10)
     errors = []
     for attack in (BelowThreshold(), Decoys()):
-        scene = under_attack(people, attack, rule)
-        result = scene.aggregate(rule)
+        attacked = under_attack(people, attack, rule)
+        result = attacked.aggregate(rule)
         assert bool(result.kept[:10].all())
-        errors.append(scene.error(result.update))
+        errors.append(attacked.error(result.update))
     assert errors[1] > 1.03 * errors[0]
-    assert len(torch.unique(scene.updates[:10], dim=0)) == 10
+    assert len(torch.unique(attacked.updates[:10], dim=0)) == 10
 
 
 def test_decoys_are_a_graded_cluster_with_parts_along_sums_of_honest_rows() -> None:
@@ -173,11 +173,11 @@ def test_a_peak_between_grid_points_is_found() -> None:
 def test_staying_below_the_threshold_of_rage_keeps_the_weight_and_is_its_worst_case(model: str) -> None:
     people = population(model, cohort_size=40, dim=1000, num_byzantine=10)
     rule = Rage(num_byzantine=10)
-    scene = under_attack(people, BelowThreshold(), rule)
-    result = scene.aggregate(rule)
-    assert scene.byzantine_weight(result.weights) >= 0.95 * 0.25
-    assert 1.3 < scene.error(result.update) <= 2.1
-    farther = scene.updates.clone()
+    attacked = under_attack(people, BelowThreshold(), rule)
+    result = attacked.aggregate(rule)
+    assert attacked.byzantine_weight(result.weights) >= 0.95 * 0.25
+    assert 1.3 < attacked.error(result.update) <= 2.1
+    farther = attacked.updates.clone()
     farther[:10] += 0.2 * (farther[:10] - people.shape.mean)
     assert float(rule(farther).weights[:10].sum()) < 0.95 * 0.25
 
@@ -187,10 +187,10 @@ def test_colluders_of_the_hill_climber_differ_and_hurt_more_than_its_start() -> 
     rule = Rage(num_byzantine=7)
     hurt = []
     for trials in (1, 80):
-        scene = under_attack(people, HillClimb(num_trials=trials), rule)
-        hurt.append(scene.error(scene.aggregate(rule).update))
+        attacked = under_attack(people, HillClimb(num_trials=trials), rule)
+        hurt.append(attacked.error(attacked.aggregate(rule).update))
     assert hurt[1] > 1.05 * hurt[0]
-    away = scene.updates[:7] - people.shape.mean
+    away = attacked.updates[:7] - people.shape.mean
     assert float(torch.pdist(away).max()) > 0.1 * float(away.norm(dim=1).max())  # by far more than rounding
 
 

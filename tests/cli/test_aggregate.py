@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 
 from steadfed._cli.app import app
 from steadfed.attacks import Cluster
-from steadfed.sweeps.matrices._populations import scene
+from steadfed.sweeps.matrices._populations import attacked_population
 
 
 @pytest.fixture
 def matrix(tmp_path: Path) -> Path:
-    staged = scene("iso", Cluster(strength=30.0), cohort_size=20, dim=100, num_byzantine=4)
+    staged = attacked_population("iso", Cluster(strength=30.0), cohort_size=20, dim=100, num_byzantine=4)
     path = tmp_path / "updates.npy"
     np.save(path, staged.updates.numpy())
     return path

@@ -17,7 +17,7 @@ from steadfed.sweeps.matrices import ranking, read_records
 
 def test_gauntlet_ranks_rules_and_says_where_rage_is_not_the_best(tmp_path: Path) -> None:
     out = tmp_path / "records.jsonl"
-    options = ("--rules", "rage,median,krum", "--attacks", "none,nan,alie", "--models", "iso", "--dims", "5,50")
+    options = ("--rules", "rage,median,krum", "--attacks", "none,nan,alie", "--populations", "iso", "--dims", "5,50")
     cohort = ("--cohort-sizes", "12", "--byzantine-fractions", "0.25")
     output = run("gauntlet", *options, *cohort, "--out", str(out))
     for word in ("worst", "d=50", "krum", "rage", "18 records"):
@@ -36,7 +36,7 @@ def test_gauntlet_ranks_rules_and_says_where_rage_is_not_the_best(tmp_path: Path
         (("--dims", "ten"), "--dims takes whole numbers"),
         (("--byzantine-fractions", "0.7"), "less than 0.5"),
         (("--out", "/nowhere/records.jsonl"), "cannot write to"),
-        (("--models", "file:nowhere.npy"), "cannot read 'nowhere.npy'"),
+        (("--populations", "file:nowhere.npy"), "cannot read 'nowhere.npy'"),
     ],
 )
 def test_gauntlet_refuses_what_it_cannot_run(
@@ -47,7 +47,7 @@ def test_gauntlet_refuses_what_it_cannot_run(
 
 def test_gauntlet_fits_a_narrow_terminal_and_says_what_is_not_there(tmp_path: Path) -> None:
     out = tmp_path / "out.jsonl"
-    options = ("--rules", "rage,krum", "--attacks", "alie", "--models", "iso", "--dims", "4,1000")
+    options = ("--rules", "rage,krum", "--attacks", "alie", "--populations", "iso", "--dims", "4,1000")
     run("gauntlet", *options, "--cohort-sizes", "4", "--byzantine-fractions", "0.25", "--out", str(out))
     records = read_records(out)
     narrow = Console(width=80, record=True, file=io.StringIO())

@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 from steadfed._cli import progress
-from steadfed._cli.following import Stopper
-from steadfed._cli.progress import Lane, ProgressBars, ProgressLines, verdict
+from steadfed._cli.progress import ProgressBars, ProgressLines, RunProgress, verdict
+from steadfed._cli.run_loop import Stopper
 from steadfed.server._record import RoundRecord
 
 
@@ -45,11 +45,11 @@ def test_a_verdict_counts_whom_the_rule_removed() -> None:
 
 def lines_of(clock: Clock, rounds: int, seconds: float) -> list[str]:
     console = Console(file=io.StringIO(), width=200)
-    watcher = ProgressLines({"": Lane(rounds)}, console)
+    display = ProgressLines({"": RunProgress(rounds)}, console)
     for number in range(rounds):
         clock.now += seconds
-        watcher.add_round("", record(number))
-    assert watcher.complete
+        display.add_round("", record(number))
+    assert display.complete
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue().splitlines()
 
@@ -64,10 +64,10 @@ def test_lines_are_few_whether_rounds_are_fast_or_slow(clock: Clock) -> None:
 
 def test_a_sweep_counts_its_cells_and_says_what_failed(clock: Clock) -> None:
     console = Console(file=io.StringIO(), width=200)
-    watcher = ProgressLines({"": Lane(0, noun="cell")}, console)
+    display = ProgressLines({"": RunProgress(0, noun="cell")}, console)
     for done in range(4):
         clock.now += 30.0
-        watcher.count("", done, 3, "1 failed" if done else "")
+        display.count("", done, 3, "1 failed" if done else "")
     assert isinstance(console.file, io.StringIO)
     shown = console.file.getvalue().splitlines()
     assert shown[0].startswith("0 of 3 cells")
@@ -75,9 +75,28 @@ def test_a_sweep_counts_its_cells_and_says_what_failed(clock: Clock) -> None:
     assert "loss" not in console.file.getvalue()
 
 
+def test_the_gauntlet_counts_matrices() -> None:
+    screen = io.StringIO()
+    display = ProgressLines({"": RunProgress(2, noun="matrix", several="matrices")}, Console(file=screen, width=200))
+    display.count("", 1, 2)
+    assert screen.getvalue().startswith("1 of 2 matrices")
+
+
+def test_a_download_is_drawn_in_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    with progress.download_bar("https://example.org/points.gz") as bar:
+        assert bar is None
+    screen = io.StringIO()
+    monkeypatch.setattr(progress, "Console", lambda **_: Console(file=screen, force_terminal=True, width=100))
+    with progress.download_bar("https://example.org/points.gz") as bar:
+        assert bar is not None
+        bar.total = 1000
+        bar.update(250)
+    assert "points.gz" in screen.getvalue()
+
+
 def test_bars_fit_eighty_columns_and_say_that_they_stop(clock: Clock) -> None:
     file = io.StringIO()
-    lanes = {name: Lane(1000) for name in ("mean", "rage", "oracle")}
+    lanes = {name: RunProgress(1000) for name in ("mean", "rage", "oracle")}
     bars = ProgressBars(lanes, Console(file=file, width=80, force_terminal=True, color_system=None))
     with bars:
         for name in lanes:

@@ -14,7 +14,7 @@ from tests.deployments import deployment
 from tests.reports.made import folder, four
 from tests.shared import session_folder, shared_folder
 
-from steadfed._cli.show import Order, client_table
+from steadfed._cli.show import Order, client_panel
 from steadfed.reports._sections.round import round_table
 from steadfed.reports.panels import Value
 from steadfed.runs import Run, read_config
@@ -54,7 +54,7 @@ def test_show_has_the_summary_and_the_clients_who_were_removed_most(complete: Pa
 
 def client_lines(path: Path, order: Order) -> list[dict[str, Value]]:
     """Return the lines of the table of clients by the titles of its columns."""
-    table = client_table(open_run(path), order, None)
+    table = client_panel(open_run(path), order, None)
     return [dict(zip((column.title for column in table.columns), row, strict=True)) for row in table.rows]
 
 

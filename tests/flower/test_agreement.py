@@ -23,7 +23,7 @@ from steadfed.attacks import ATTACKS, Attack, FixedMembers, Honest, NotANumber, 
 from steadfed.data import Dataset, Digits
 from steadfed.flower._strategy import RobustStrategy
 from steadfed.flower.client import ClientLimits, SeededBatches, local_steps, receive, train_reply
-from steadfed.flower.redteam import Omniscient, attacking, byzantine
+from steadfed.flower.redteam import Omniscient, attack_mod, byzantine
 from steadfed.models import ImportedModel, MultilayerPerceptron, SoftmaxRegression
 from steadfed.partitions import DirichletPartition
 from steadfed.server._record import RoundRecord
@@ -217,7 +217,7 @@ def test_runs_with_a_byzantine_client_agree(rule: str, name: str, size: int, clo
     attack = ATTACKS.build(name)
     config = attacked(attack, rule=RULES[rule], cohort_size=size)
     simulation = simulated(config)
-    assert_agreement(simulation, deployed(config, clock, mods={LIAR: attacking(attack, seed=config.seed)}))
+    assert_agreement(simulation, deployed(config, clock, mods={LIAR: attack_mod(attack, seed=config.seed)}))
     honest, _ = simulated(config_of(rule=RULES[rule], cohort_size=size, attack=Honest()))
     assert not torch.allclose(honest, simulation[0], rtol=1e-3)  # or nothing was attacked
 
@@ -318,7 +318,7 @@ def test_running_means_and_variances_agree(size: int, clock: Clock) -> None:
 def test_the_sign_of_an_update_is_flipped_and_rage_notices(clock: Clock) -> None:
     strong = SignFlip(factor=10.0)
     config = attacked(strong, rounds=2)
-    _, records = deployed(config, clock, mods={LIAR: attacking(strong, seed=config.seed)})
+    _, records = deployed(config, clock, mods={LIAR: attack_mod(strong, seed=config.seed)})
     assert all(LIAR in record.removed for record in records)
 
 

@@ -175,7 +175,7 @@ def test_rows_are_written_with_and_without_a_shift_on_every_device(device: str, 
 
 
 def test_rows_of_two_dtypes_are_refused() -> None:
-    with pytest.raises(DtypeError, match="row 1"):
+    with pytest.raises(DtypeError, match="update 1"):
         as_columns([np.zeros(3), np.zeros(3, dtype=np.float32)])
 
 

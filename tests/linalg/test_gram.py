@@ -93,7 +93,7 @@ def test_many_kinds_of_bad_rows_together_leave_the_others_exact() -> None:
 def test_a_matrix_without_a_finite_row_is_refused() -> None:
     rows = np.full((3, 5), np.nan, dtype=np.float32)
     rows[1] = 1e30
-    with pytest.raises(NoUsableRowError, match="3 rows"):
+    with pytest.raises(NoUsableRowError, match="3 updates"):
         gram_of(rows)
 
 

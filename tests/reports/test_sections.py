@@ -194,7 +194,7 @@ def test_precision_and_recall_are_those_of_a_window(history: RunHistory) -> None
     lines = panel_of(filtering([history]), "precision-recall", Lines)
     assert series_of(lines, "precision").y == (1.0, 0.5, 1.0, 0.5)
     assert series_of(lines, "recall").y == (1.0,) * 4
-    alarms = panel_of(filtering([history]), "false-alarms", Lines)
+    alarms = panel_of(filtering([history]), "false-positives", Lines)
     assert alarms.series[0].y == pytest.approx((0.0, 1 / 3, 0.0, 1 / 3))
 
 

@@ -140,13 +140,13 @@ def test_memory_that_is_not_there_is_warned_of(monkeypatch: pytest.MonkeyPatch) 
     assert not warned("memory", looked_at())
     real = os.sysconf
     monkeypatch.setattr(os, "sysconf", lambda name: 1 if name == "SC_PHYS_PAGES" else real(name))
-    assert warned("of memory, and this machine has 4.0 KiB", looked_at())
+    assert warned("of memory, and this machine has 4.1 kB", looked_at())
 
 
 def test_memory_grows_with_what_is_remembered_of_clients() -> None:
     plain, more = (dict(looked_at(client=ClientOptions(momentum=each)).facts) for each in (0.0, 0.5))
     assert "client momentum" not in plain["memory"]
-    assert "client momentum 1.7 KiB" in more["memory"]  # 12 clients, 18 parameters, 8 bytes each
+    assert "client momentum 1.73 kB" in more["memory"]  # 12 clients, 18 parameters, 8 bytes each
 
 
 def test_what_cannot_run_is_an_error_and_no_warning() -> None:

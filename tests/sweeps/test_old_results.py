@@ -34,7 +34,7 @@ def test_the_gauntlet_of_old_is_ranked_as_it_was(records: list[GauntletRecord]) 
 
 def test_rules_that_join_do_not_make_old_records_anew(records: list[GauntletRecord], tmp_path: Path) -> None:
     grid = GauntletGrid(
-        rules=("rage", "mean", "clustered+median"), attacks=("none", "alie"), models=("iso",), dims=(10,),
+        rules=("rage", "mean", "clustered+median"), attacks=("none", "alie"), populations=("iso",), dims=(10,),
         byzantine_fractions=(0.1,),
     )  # fmt: skip
     old = [each for each in records if each.rule in grid.rules and each.attack in grid.attacks and each.dim == 10

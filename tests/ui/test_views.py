@@ -11,8 +11,8 @@ from tests.ui.folders import append, played
 
 from steadfed._ui import views
 from steadfed._ui.catalogue import Catalogue, id_of
+from steadfed._ui.page_reports import live_report
 from steadfed._ui.recent import Recent
-from steadfed._ui.showing import live_report
 from steadfed._ui.views import PageSnapshot, Views
 from steadfed.reports.panels import Report
 from steadfed.server._history import RunHistory

@@ -1,4 +1,4 @@
-"""What a node does: H steps on its own data. One whose node config names an `attack` lies, as a drill."""
+"""What a node does: H steps on its own data. One whose node config names an `attack` is Byzantine, as a drill."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from steadfed.flower.client import local_steps, receive, train_reply
 
 
 def drill(message: Message, context: Context, call_next: ClientApp) -> Message:
-    """Let a node lie if its operator says so; leave this out where nobody should."""
+    """Let a node be Byzantine if its operator says so; leave this out where nobody should."""
     attack = str(context.node_config.get("attack", ""))
     if not attack:
         return call_next(message, context)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import sys
+from contextlib import AbstractContextManager
 
 from steadfed._cli.app import app
+from steadfed._core.downloads import DOWNLOAD_DISPLAY, DownloadBar
 from steadfed.errors import SteadfedError
 
 
@@ -16,6 +18,7 @@ def main() -> None:
     current folder; it comes last, so that it hides nothing.
     """
     sys.path.append("")
+    DOWNLOAD_DISPLAY.set(_download_bar)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
@@ -24,3 +27,9 @@ def main() -> None:
     except SteadfedError as error:
         sys.stderr.write(f"steadfed: {error}\n")
         sys.exit(2)
+
+
+def _download_bar(url: str) -> AbstractContextManager[DownloadBar | None]:
+    from steadfed._cli.progress import download_bar
+
+    return download_bar(url)

@@ -25,7 +25,7 @@ from steadfed._cli.show import show
 from steadfed._cli.ui import ui
 
 app = typer.Typer(
-    help="Federated learning that keeps learning when some of the clients are Byzantine.",
+    help="Federated learning that keeps learning when some of the clients lie.",
     no_args_is_help=True,
     rich_markup_mode="markdown",  # lines of a docstring are wrapped once, and a table [rule] is no style
     pretty_exceptions_enable=False,

@@ -11,6 +11,7 @@ from typing import Any
 from steadfed._cli.init import starting_text
 from steadfed._cli.list import member_names, parameters, summary
 from steadfed._core.values import ValueObject
+from steadfed._core.wording import markdown_table
 from steadfed.aggregators import RULES, Aggregator
 from steadfed.attacks import ATTACKS, Attack
 from steadfed.data import DATASETS
@@ -149,9 +150,8 @@ def _parameters(kind: type[ValueObject]) -> list[str]:
     rows = []
     for name, default, limits, meaning in parameters(kind):
         if name not in {"byzantine_fraction", "num_byzantine", "rule"}:
-            cells = (f"`{name}`", f"`{default}`" if default else "", limits, meaning)
-            rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return ["| parameter | default | allowed | meaning |", "|---|---|---|---|", *rows, ""] if rows else []
+            rows.append((f"`{name}`", f"`{default}`" if default else "", limits, meaning))
+    return markdown_table(("parameter", "default", "allowed", "meaning"), rows)
 
 
 def _listed(what: str, members: Iterable[Enum]) -> list[str]:

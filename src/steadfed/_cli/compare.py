@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from steadfed._cli.folders import default_jobs
-from steadfed._cli.progress import Lane, watcher
+from steadfed._cli.progress import RunProgress, progress_display
 from steadfed._core.wording import harmless, plural
 
 if TYPE_CHECKING:
@@ -77,26 +77,26 @@ def _pool(jobs: int | None, ray: str | None) -> Pool:
 def _play(comparison: Comparison, pool: Pool, limit: int | None, seconds: float | None) -> int:
     """Run the comparison and show how far it is; return how many cells have failed."""
     failed = 0
-    with watcher({"": Lane(0, noun="cell")}) as watch:
-        for stage in comparison.play(pool, limit=limit, seconds=seconds):
-            failed = stage.failed
-            if stage.reason is not None and stage.last is not None:
-                what = ", ".join(f"{key} {value}" for key, value in stage.last.settings.items())
-                watch.note(f"failed: {harmless(what, limit=200)}: {harmless(stage.reason, limit=200)}")
-            done = stage.finished + stage.failed
-            counts = {"failed": stage.failed, "refused": stage.refused}
+    with progress_display({"": RunProgress(0, noun="cell")}) as watch:
+        for progress in comparison.play(pool, limit=limit, seconds=seconds):
+            failed = progress.failed
+            if progress.reason is not None and progress.last is not None:
+                what = ", ".join(f"{key} {value}" for key, value in progress.last.settings.items())
+                watch.note(f"failed: {harmless(what, limit=200)}: {harmless(progress.reason, limit=200)}")
+            done = progress.finished + progress.failed
+            counts = {"failed": progress.failed, "refused": progress.refused}
             words = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
-            watch.count("", done, done + stage.left, words)
+            watch.count("", done, done + progress.left, words)
     return failed
 
 
 def _say_how_many(comparison: Comparison) -> None:
-    stage = comparison.stage(0)
-    left = len(comparison.runs) - stage.finished
-    refused = f"; {stage.refused} refused by their rules, which need more updates" if stage.refused else ""
+    progress = comparison.progress(0)
+    left = len(comparison.runs) - progress.finished
+    refused = f"; {progress.refused} refused by their rules, which need more updates" if progress.refused else ""
     typer.echo(
-        f"{plural(len(comparison.cells), 'point')} of the grid, {plural(stage.total, 'different run')}{refused}; "
-        f"{stage.finished} done in {comparison.path}, {left} to run"
+        f"{plural(len(comparison.cells), 'point')} of the grid, {plural(progress.total, 'different run')}{refused}; "
+        f"{progress.finished} done in {comparison.path}, {left} to run"
     )
 
 

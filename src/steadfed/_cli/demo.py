@@ -12,9 +12,9 @@ import typer
 from rich.console import Console
 
 from steadfed._cli.folders import default_jobs, reserve_folder
-from steadfed._cli.following import follow
-from steadfed._cli.progress import Lane, watcher
+from steadfed._cli.progress import RunProgress, progress_display
 from steadfed._cli.run import Jobs
+from steadfed._cli.run_loop import follow
 from steadfed._core.wording import plural
 from steadfed.errors import RunError
 
@@ -48,7 +48,7 @@ def demo(
         highlight=False,
         soft_wrap=True,
     )
-    heard = follow(runs, watcher({name: Lane(rounds) for name in runs}))
+    heard = follow(runs, progress_display({name: RunProgress(rounds) for name in runs}))
     terminal.show(demo_table({name: open_run(run.folder.path) for name, run in runs.items()}))
     if heard is not None:
         resuming = "\n".join(f"  steadfed resume {shlex.quote(str(run.folder.path))}" for run in runs.values())

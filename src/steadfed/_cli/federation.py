@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 
 from steadfed._cli.folders import reserve_folder
-from steadfed._cli.progress import Lane, watcher
+from steadfed._cli.progress import RunProgress, progress_display
 from steadfed._cli.show import show
 from steadfed._core.wording import plural
 from steadfed.errors import ParameterError, SteadfedError
@@ -266,8 +266,8 @@ def _watch(
             shown.add_round("", record)
 
     try:
-        lane = Lane(rounds, len(list(_records(place, 0))))
-        with watcher({"": lane}, quiet=quiet or place is None) as shown:
+        lane = RunProgress(rounds, len(list(_records(place, 0))))
+        with progress_display({"": lane}, quiet=quiet or place is None) as shown:
             return submitted.wait(timeout, look=show_new_rounds)
     except (KeyboardInterrupt, SteadfedError):
         submitted.stop()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steadfed._cli.progress import Lane, watcher
+from steadfed._cli.progress import RunProgress, progress_display
 from steadfed.errors import ParameterError, find
 
 if TYPE_CHECKING:
@@ -23,13 +23,13 @@ def gauntlet(
     attacks: Annotated[
         str | None, typer.Option(help="Attacks, likewise, such as alie,optimal+ipm; `all` for the full list.")
     ] = None,
-    models: Annotated[
+    populations: Annotated[
         str | None, typer.Option(help="Of iso,power,clusters,heavy,rare; file:PATH.npy for recorded honest updates.")
     ] = None,
     cohort_sizes: Annotated[str | None, typer.Option(help="Numbers of clients K, separated by commas.")] = None,
     dims: Annotated[str | None, typer.Option(help="Dimensions d, separated by commas.")] = None,
     byzantine_fractions: Annotated[str | None, typer.Option(help="Shares ε below 0.5, by commas; f = ⌊εK⌋.")] = None,
-    num_seeds: Annotated[int | None, typer.Option(help="How many draws of every cell.")] = None,
+    num_seeds: Annotated[int | None, typer.Option(help="How many draws of every matrix.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0,
     jobs: Annotated[int, typer.Option(min=1, help="Processes to use.")] = 1,
     out: Annotated[
@@ -37,7 +37,7 @@ def gauntlet(
         typer.Option(help="Write every record to this JSON Lines file; what it holds is not run again."),
     ] = None,
     show: Annotated[Path | None, typer.Option(help="Run nothing; rank the records of this file.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the standings as JSON instead of tables.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the ranking as JSON instead of tables.")] = False,
 ) -> None:
     """Try every rule against every attack on matrices, without training, and rank the rules by their worst case.
 
@@ -54,7 +54,7 @@ def gauntlet(
     changes = {
         "rules": _names(rules),
         "attacks": _names(attacks),
-        "models": _names(models),
+        "populations": _names(populations),
         "cohort_sizes": _numbers("cohort-sizes", cohort_sizes, int),
         "dims": _numbers("dims", dims, int),
         "byzantine_fractions": _numbers("byzantine-fractions", byzantine_fractions, float),
@@ -62,12 +62,12 @@ def gauntlet(
     }
     grid = _grid(preset, {key: value for key, value in changes.items() if value is not None})
     grid.check()
-    cells = list(grid.cells())
+    number = sum(1 for _ in grid.matrices())
     records: list[GauntletRecord] = []
-    with watcher({"": Lane(len(cells), noun="cell")}) as watch:
+    with progress_display({"": RunProgress(number, noun="matrix", several="matrices")}) as watch:
         for place, done in enumerate(run(grid, seed=seed, out=out, jobs=jobs), 1):
             records += done
-            watch.count("", place, len(cells))
+            watch.count("", place, number)
     _report(records, out, as_json=as_json)
 
 

@@ -73,13 +73,13 @@ def _attack_facts(attack: type[Attack]) -> str:
 
 def _dataset_facts(source: type[DataSource]) -> str:
     """Return who made a data set and where this machine has it; data of the user's own are where the user says."""
-    from steadfed.data import found_in
+    from steadfed.data import find_folder
 
     if not source.here or any(field.is_required() for field in source.model_fields.values()):
         return source.citation
     if not source.files:
         return f"{source.citation}\nalways there"
-    found = [found_in(wanted) for wanted in source.files]
+    found = [find_folder(wanted) for wanted in source.files]
     if None in found:
         return f"{source.citation}\nnot on this machine: it is downloaded when it is first used"
     return f"{source.citation}\nfound in {' and '.join(dict.fromkeys(map(str, found)))}"

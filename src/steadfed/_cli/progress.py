@@ -5,15 +5,25 @@ from __future__ import annotations
 import os
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Self, final
 
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Column
 from rich.text import Text
 
+from steadfed._core.downloads import DownloadBar
 from steadfed._core.wording import NOTHING, clock, duration, number, percent, plural
 
 if TYPE_CHECKING:
@@ -29,12 +39,12 @@ LONGEST_SILENCE = 60.0
 
 
 @final
-class Lane:
-    """One run, or one sweep of many cells, as it is seen from outside."""
+class RunProgress:
+    """One run, or one sweep of many cells or matrices, as it is seen from outside."""
 
-    def __init__(self, total: int, done: int = 0, *, noun: str = "round") -> None:
-        """Begin where the run begins; `noun` is what is counted."""
-        self.total, self.done, self.noun = total, done, noun
+    def __init__(self, total: int, done: int = 0, *, noun: str = "round", several: str | None = None) -> None:
+        """Begin where the run begins; `noun` is what is counted, `several` its plural."""
+        self.total, self.done, self.noun, self.several = total, done, noun, several or f"{noun}s"
         self.loss: float | None = None
         self.accuracy: float | None = None
         self.verdict = ""
@@ -88,27 +98,27 @@ def verdict(record: RoundRecord) -> str:
     return f"removed {tally.removed}{caught}"
 
 
-class Watcher(AbstractContextManager["Watcher"]):
+class ProgressDisplay(AbstractContextManager["ProgressDisplay"]):
     """Shows rounds as they come; a context manager."""
 
-    def __init__(self, lanes: Mapping[str, Lane]) -> None:
+    def __init__(self, runs: Mapping[str, RunProgress]) -> None:
         """Watch these runs, by their names."""
-        self.lanes = lanes
+        self.runs = runs
 
     @property
     def complete(self) -> bool:
         """Whether every round of every run was seen."""
-        return all(lane.done >= lane.total for lane in self.lanes.values())
+        return all(run.done >= run.total for run in self.runs.values())
 
     def add_round(self, name: str, record: RoundRecord) -> None:
         """Show a round."""
-        self.lanes[name].add_round(record)
+        self.runs[name].add_round(record)
         self.show(name)
 
     def count(self, name: str, done: int, total: int, verdict: str = "") -> None:
         """Show how many are done."""
-        self.lanes[name].count(done, total)
-        self.lanes[name].verdict = verdict
+        self.runs[name].count(done, total)
+        self.runs[name].verdict = verdict
         self.show(name)
 
     @abstractmethod
@@ -125,29 +135,28 @@ class Watcher(AbstractContextManager["Watcher"]):
 
 
 @final
-class ProgressLines(Watcher):
+class ProgressLines(ProgressDisplay):
     """Prints a line now and then: at most one a second and about twenty in all, and at least one a minute."""
 
-    def __init__(self, lanes: Mapping[str, Lane], console: Console) -> None:
+    def __init__(self, runs: Mapping[str, RunProgress], console: Console) -> None:
         """Print to the console."""
-        super().__init__(lanes)
+        super().__init__(runs)
         self._console = console
-        self._last = {name: (-1.0, lane.done) for name, lane in lanes.items()}
+        self._last = {name: (-1.0, run.done) for name, run in runs.items()}
 
     def show(self, name: str) -> None:
         """Print a line, if it is time."""
-        lane, (before, round_before) = self.lanes[name], self._last[name]
+        run, (before, round_before) = self.runs[name], self._last[name]
         now = time.monotonic()
-        ends = before < 0 or lane.done == lane.total
-        steps = (lane.done - round_before) * MOST_LINES >= lane.total
-        if ends or (lane.evaluated and now - before >= 1.0 and steps) or now - before >= LONGEST_SILENCE:
-            self._last[name] = (now, lane.done)
-            width = len(f"{lane.total:,}")
-            head = (
-                f"{name + '  ' if len(self.lanes) > 1 else ''}{lane.done:>{width},} of {plural(lane.total, lane.noun)}"
-            )
-            left = [f"{duration(lane.time_left() or 0.0)} left"] if lane.done < lane.total else []
-            self._print("  ".join([head, *lane.facts(), *left]))
+        ends = before < 0 or run.done == run.total
+        steps = (run.done - round_before) * MOST_LINES >= run.total
+        if ends or (run.evaluated and now - before >= 1.0 and steps) or now - before >= LONGEST_SILENCE:
+            self._last[name] = (now, run.done)
+            width = len(f"{run.total:,}")
+            counted = f"{run.done:>{width},} of {plural(run.total, run.noun, run.several)}"
+            head = f"{name}  {counted}" if len(self.runs) > 1 else counted
+            left = [f"{duration(run.time_left() or 0.0)} left"] if run.done < run.total else []
+            self._print("  ".join([head, *run.facts(), *left]))
 
     def note(self, text: str) -> None:
         """Print the note."""
@@ -166,27 +175,27 @@ class ProgressLines(Watcher):
 
 
 @final
-class ProgressBars(Watcher):
+class ProgressBars(ProgressDisplay):
     """Draws a bar for every run."""
 
-    def __init__(self, lanes: Mapping[str, Lane], console: Console) -> None:
+    def __init__(self, runs: Mapping[str, RunProgress], console: Console) -> None:
         """Draw on the console, which is a terminal."""
-        super().__init__(lanes)
-        wide, several = console.width >= WIDE, len(lanes) > 1
-        learning = all(lane.noun == "round" for lane in lanes.values())
+        super().__init__(runs)
+        wide, several = console.width >= WIDE, len(runs) > 1
+        learning = all(run.noun == "round" for run in runs.values())
         cells: list[ProgressColumn] = [
             *([TextColumn("[bold]{task.description}")] if several else []),
             BarColumn(bar_width=24 if wide else 8),
-            _Cell(lambda lane: f"{lane.done}/{lane.total}" + ("" if learning else f" {lane.noun}s")),
-            *([_Cell(lambda lane: f"loss {_digits(lane.loss)}")] if learning and (wide or not several) else []),
-            *([_Cell(lambda lane: f"{'accuracy' if wide else 'acc.'} {percent(lane.accuracy)}")] if learning else []),
-            _Cell(lambda lane: lane.verdict if wide else lane.verdict.replace("Byzantine", "Byz."), 28 if wide else 23),
-            _Cell(Lane.clock),
+            _Cell(lambda run: f"{run.done}/{run.total}" + ("" if learning else f" {run.several}")),
+            *([_Cell(lambda run: f"loss {_digits(run.loss)}")] if learning and (wide or not several) else []),
+            *([_Cell(lambda run: f"{'accuracy' if wide else 'acc.'} {percent(run.accuracy)}")] if learning else []),
+            _Cell(lambda run: run.verdict if wide else run.verdict.replace("Byzantine", "Byz."), 28 if wide else 23),
+            _Cell(RunProgress.clock),
         ]
         self._progress = _Drawing(*cells, console=console)
         self._tasks = {
-            name: self._progress.add_task(name, total=lane.total, completed=lane.done, lane=lane)
-            for name, lane in lanes.items()
+            name: self._progress.add_task(name, total=run.total, completed=run.done, run=run)
+            for name, run in runs.items()
         }
 
     def __enter__(self) -> Self:
@@ -201,8 +210,8 @@ class ProgressBars(Watcher):
 
     def show(self, name: str) -> None:
         """Move the bar."""
-        lane = self.lanes[name]
-        self._progress.update(self._tasks[name], completed=lane.done, total=lane.total)
+        run = self.runs[name]
+        self._progress.update(self._tasks[name], completed=run.done, total=run.total)
 
     def note(self, text: str) -> None:
         """Print the note above the bars."""
@@ -230,13 +239,13 @@ class _Drawing(Progress):
 class _Cell(ProgressColumn):
     """A part of the line of a run."""
 
-    def __init__(self, content: Callable[[Lane], str], width: int | None = None) -> None:
+    def __init__(self, content: Callable[[RunProgress], str], width: int | None = None) -> None:
         super().__init__(Column(no_wrap=True, min_width=width))
         self._content = content
 
     def render(self, task: Task) -> Text:
         """Return what the run says now."""
-        return Text(self._content(task.fields["lane"]))
+        return Text(self._content(task.fields["run"]))
 
 
 def _digits(loss: float | None) -> str:
@@ -244,7 +253,39 @@ def _digits(loss: float | None) -> str:
     return NOTHING if loss is None else f"{loss:.3f}" if abs(loss) < 1e3 else f"{loss:.1e}"
 
 
-def watcher(lanes: Mapping[str, Lane], *, quiet: bool = False) -> Watcher:
+def progress_display(runs: Mapping[str, RunProgress], *, quiet: bool = False) -> ProgressDisplay:
     """Return who shows these runs: bars if stderr is a terminal, lines if not."""
     console = Console(stderr=True, quiet=quiet)
-    return ProgressBars(lanes, console) if console.is_terminal and not quiet else ProgressLines(lanes, console)
+    return ProgressBars(runs, console) if console.is_terminal and not quiet else ProgressLines(runs, console)
+
+
+@final
+class _DownloadBar:
+    """What pooch asks of a progress bar, drawn by rich."""
+
+    def __init__(self, progress: Progress, task: TaskID) -> None:
+        self._progress, self._task = progress, task
+        self.total = 0
+
+    def update(self, count: int) -> None:
+        """Count bytes."""
+        self._progress.update(self._task, total=self.total or None, advance=count)
+
+    def reset(self) -> None:
+        """Count from 0 again."""
+        self._progress.update(self._task, completed=0)
+
+    def close(self) -> None:
+        """Leave the bar as it is; the context around it takes it down."""
+
+
+@contextmanager
+def download_bar(url: str) -> Iterator[DownloadBar | None]:
+    """Draw the bar of a download if stderr is a terminal, otherwise nothing."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        yield _DownloadBar(progress, progress.add_task(url.rpartition("/")[2], total=None))

@@ -11,8 +11,8 @@ import typer
 from rich.console import Console
 
 from steadfed._cli.folders import default_jobs, require_run, reserve_folder
-from steadfed._cli.following import follow
-from steadfed._cli.progress import Lane, watcher
+from steadfed._cli.progress import RunProgress, progress_display
+from steadfed._cli.run_loop import follow
 from steadfed._core.wording import plural
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def resume(
     if folder.summary() is not None:
         if not quiet:
             Console(stderr=True).print(f"{path} is complete.", highlight=False, soft_wrap=True)
-        report(folder.path, quiet=quiet)
+        print_overview(folder.path, quiet=quiet)
         return
     watch(Run.resume(path, jobs=jobs or default_jobs(config_of(folder).device)), quiet=quiet)
 
@@ -103,19 +103,19 @@ def _start_run(config: RunConfig, out: Path | None, stem: str, jobs: int) -> Run
 def watch(run: Run, *, quiet: bool) -> None:
     """Play the run to its end or until a signal, and show what came of it."""
     path, console = run.folder.path, Console(stderr=True)
-    lane = Lane(run.config.rounds, run.folder.num_rounds())
+    progress = RunProgress(run.config.rounds, run.folder.num_rounds())
     if not quiet:
-        done = f", {lane.done:,} of them done" if lane.done else ""
-        console.print(f"{path}: {plural(lane.total, 'round')}{done}", highlight=False, soft_wrap=True)
-    heard = follow({"": run}, watcher({"": lane}, quiet=quiet))
+        done = f", {progress.done:,} of them done" if progress.done else ""
+        console.print(f"{path}: {plural(progress.total, 'round')}{done}", highlight=False, soft_wrap=True)
+    heard = follow({"": run}, progress_display({"": progress}, quiet=quiet))
     if heard is not None:
-        text = f"stopped after {run.folder.num_rounds():,} of {plural(lane.total, 'round')}; continue with"
+        text = f"stopped after {run.folder.num_rounds():,} of {plural(progress.total, 'round')}; continue with"
         console.print(f"{text}\n  steadfed resume {shlex.quote(str(path))}", highlight=False, soft_wrap=True)
         raise typer.Exit(128 + heard)
-    report(path, quiet=quiet)
+    print_overview(path, quiet=quiet)
 
 
-def report(path: Path, *, quiet: bool) -> None:
+def print_overview(path: Path, *, quiet: bool) -> None:
     """Show what came of a run."""
     if quiet:
         typer.echo(str(path))

@@ -75,7 +75,7 @@ def show(
     else:
         terminal.show(overview(histories[0]))
         if histories[0].rounds_played and (clients or limit):
-            terminal.show(client_table(histories[0], sort, None if clients else limit))
+            terminal.show(client_panel(histories[0], sort, None if clients else limit))
 
 
 def _show_round(paths: list[Path], number: int, *, as_json: bool) -> None:
@@ -98,7 +98,7 @@ def _show_round(paths: list[Path], number: int, *, as_json: bool) -> None:
         terminal.show(round_table(record))
 
 
-def client_table(history: RunHistory, order: Order, limit: int | None) -> Table:
+def client_panel(history: RunHistory, order: Order, limit: int | None) -> Table:
     """Return a line for every client, as far as they are wanted, in some order."""
     from steadfed.reports._sections.clients import suspicion_table
 

@@ -5,7 +5,7 @@ Text may come from clients. A terminal and a page take it as `harmless` returns 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 NOTHING = "–"
@@ -16,17 +16,34 @@ LONGEST = 2_000
 """A text from elsewhere is cut after so many letters."""
 
 
-def percent(share: float | None) -> str:
+def percent(share: float | None, digits: int = 1) -> str:
     """Return a share in percent; one that is not quite nothing or everything does not look so.
 
     >>> percent(0.8829), percent(0.0004), percent(0.99996), percent(0.21), percent(None)
     ('88.3 %', '< 0.1 %', '> 99.9 %', '21.0 %', '–')
+    >>> percent(0.95, 0), percent(0.004, 0), percent(1.0, 0)
+    ('95 %', '< 1 %', '100 %')
     """
     if share is None:
         return NOTHING
-    if 0.0 < share < 0.001:
-        return "< 0.1 %"
-    return "> 99.9 %" if 0.999 < share < 1.0 else f"{100 * share:.1f} %"
+    least = 10.0**-digits
+    if 0.0 < 100 * share < least:
+        return f"< {least:.{digits}f} %"
+    return f"> {100 - least:.{digits}f} %" if 100 - least < 100 * share < 100 else f"{100 * share:.{digits}f} %"
+
+
+def size(number: float) -> str:
+    """Return a number of bytes with three digits.
+
+    >>> size(216), size(1536), size(2_000_000), size(999_999), size(3.22e12)
+    ('216 B', '1.54 kB', '2 MB', '1 MB', '3.22 TB')
+    """
+    rounded = float(f"{number:.3g}")
+    for prefix in ("", "k", "M", "G"):
+        if rounded < 1000:
+            return f"{rounded:g} {prefix}B"
+        rounded /= 1000
+    return f"{rounded:g} TB"
 
 
 def number(value: float | None) -> str:
@@ -47,6 +64,16 @@ def plural(count: int, noun: str, several: str | None = None) -> str:
     ('1 round', '2,000 rounds', '2 replies')
     """
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {several or noun + 's'}"
+
+
+def markdown_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    r"""Return the lines of a table in Markdown, an empty one last; nothing where there are no rows.
+
+    >>> markdown_table(["a", "b"], [("1", "x|y")])
+    ['| a | b |', '|---|---|', '| 1 | x\\|y |', '']
+    """
+    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return [f"| {' | '.join(titles)} |", "|" + "---|" * len(titles), *lines, ""] if lines else []
 
 
 def ranges(numbers: Iterable[int]) -> str:

@@ -192,8 +192,8 @@ def usable_rows(columns: Columns, squares: Vector) -> NDArray[np.bool_]:
     if not usable.any():
         dtype = str(columns.dtype).removeprefix("torch.")
         raise NoUsableRowError(
-            f"none of the {columns.num_rows} rows is usable: each holds NaN, Inf or values whose square overflows "
-            f"{dtype}; at least one finite row is needed"
+            f"none of the {columns.num_rows} updates is usable: each holds NaN, Inf or values whose square overflows "
+            f"{dtype}; at least one finite update is needed"
         )
     return usable
 

@@ -88,5 +88,5 @@ class ShardedColumns(Columns):
             raise failure
         if not np.allclose(square, mean**2, rtol=1e-12):
             raise (ShapeError if square[0] != mean[0] ** 2 else DtypeError)(
-                f"every rank must hold a slice of the same rows in one dtype; here {self.num_rows} x {self.dtype}"
+                f"every rank must hold a slice of the same updates in one dtype; here {self.num_rows} x {self.dtype}"
             )

@@ -38,20 +38,18 @@ def _dense(tensor: Tensor) -> Columns:
 
 
 def _rows(updates: Sequence[Any]) -> Columns:
-    rows = [_as_tensor(row, f"row {index}") for index, row in enumerate(updates)]
+    rows = [_as_tensor(row, f"update {index}") for index, row in enumerate(updates)]
     for index, row in enumerate(rows):
         if row.ndim != 1:
-            raise ShapeError(
-                f"row {index} must be one-dimensional, got shape {tuple(row.shape)}; flatten each client's update"
-            )
+            raise ShapeError(f"update {index} must be one-dimensional, got shape {tuple(row.shape)}; flatten it")
         if row.shape != rows[0].shape:
             raise ShapeError(
-                f"rows must have one length, got {rows[0].shape[0]} in row 0 and {row.shape[0]} in row {index}"
+                f"updates must have one length, got {rows[0].shape[0]} in update 0 and {row.shape[0]} in update {index}"
             )
         if (row.dtype, row.device) != (rows[0].dtype, rows[0].device):
             raise DtypeError(
-                f"rows must have one dtype and device, got {rows[0].dtype} on {rows[0].device} in row 0 and "
-                f"{row.dtype} on {row.device} in row {index}"
+                f"updates must have one dtype and device, got {rows[0].dtype} on {rows[0].device} in update 0 and "
+                f"{row.dtype} on {row.device} in update {index}"
             )
     _check_size(len(rows), rows[0].shape[0] if rows else 1)
     return RowColumns(rows)
@@ -64,7 +62,7 @@ def _as_tensor(value: Any, name: str) -> Tensor:
             raise DtypeError(f"{name} must be float32 or float64 in native byte order, got {value.dtype}")
         if isinstance(value, np.ma.MaskedArray):
             raise DtypeError(
-                f"{name} must not be a masked array: the mask would be ignored; fill it or leave masked rows out"
+                f"{name} must not be a masked array: the mask would be ignored; fill it or leave masked updates out"
             )
         with warnings.catch_warnings():  # torch warns of read-only memory; nothing here writes to it
             warnings.simplefilter("ignore", UserWarning)

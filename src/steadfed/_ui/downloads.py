@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import final
 
+from steadfed._ui.page_reports import whole_report
 from steadfed._ui.recent import Recent
-from steadfed._ui.showing import whole_report
 from steadfed.reports._render.html import render
 from steadfed.server._history import RunHistory
 from steadfed.server._history.files import CONFIG, ROUNDS, SUMMARY, stamp_of

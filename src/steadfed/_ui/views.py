@@ -17,8 +17,8 @@ from typing import Any, final
 from steadfed._core.wording import harmless, prose
 from steadfed._ui.catalogue import Catalogue
 from steadfed._ui.pacing import Paced
+from steadfed._ui.page_reports import live_report
 from steadfed._ui.recent import Recent
-from steadfed._ui.showing import live_report
 from steadfed.reports._render.plotly import panel_json
 from steadfed.reports.panels import Headline, Report
 from steadfed.server._history import RunHistory

@@ -124,29 +124,29 @@ class Aggregator(ValueObject, ABC):
                 yield from inner.chain()
 
     def check_cohort(self, cohort_size: int) -> None:
-        """Raise `CohortTooSmallError` if the rule needs more than `cohort_size` rows."""
+        """Raise `CohortTooSmallError` if the rule needs more than `cohort_size` updates."""
         self._check_rows(cohort_size, self.assumed_byzantine(cohort_size))
 
     def _check_rows(self, num_rows: int, assumed: int) -> None:
         needed = self.smallest_cohort(assumed)
         if num_rows < needed:
             raise CohortTooSmallError(
-                f"{self!r} assumes {assumed} Byzantine of {num_rows} rows, and needs at least {needed} rows for "
-                f"that; aggregate more rows or assume fewer Byzantine clients"
+                f"{self!r} assumes {assumed} Byzantine of {num_rows} updates, and needs at least {needed} updates for "
+                f"that; aggregate more updates or assume fewer Byzantine clients"
             )
 
 
 class LooselyBoundedAggregator(Aggregator, ABC):
-    """A rule that may be told the assumed bound, as a fraction of the rows received or as a number, not both."""
+    """A rule that may be told the assumed bound, as a fraction of the updates received or as a number, not both."""
 
     byzantine_fraction: Annotated[float, Field(ge=0.0, lt=0.5), BeforeValidator(real_number)] | None = None
-    """ε, the assumed share of Byzantine rows; f = ⌈ε K⌉."""
+    """ε, the assumed share of Byzantine updates; f = ⌈ε K⌉."""
     num_byzantine: Annotated[int, Field(ge=0), BeforeValidator(whole_number)] | None = None
-    """f, the assumed number of Byzantine rows."""
+    """f, the assumed number of Byzantine updates."""
 
     @abstractmethod
     def default_byzantine(self, cohort_size: int) -> int:
-        """Return how many Byzantine rows are assumed when nothing was said."""
+        """Return how many Byzantine updates are assumed when nothing was said."""
 
     @model_validator(mode="after")
     def _at_most_one_bound(self) -> LooselyBoundedAggregator:
@@ -175,7 +175,7 @@ class MinorityAggregator(LooselyBoundedAggregator, ABC):
     """A rule that stands any minority: told nothing, it assumes that fewer than half of the rows are Byzantine."""
 
     def default_byzantine(self, cohort_size: int) -> int:
-        """Return the largest number below half of the rows."""
+        """Return the largest number below half of the updates."""
         return (cohort_size - 1) // 2
 
 

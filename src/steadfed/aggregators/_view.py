@@ -86,7 +86,7 @@ class ServerView:
         """Return who sent each row, each once."""
         names = [str(i) for i in range(num_rows)] if self.clients is None else [str(name) for name in self.clients]
         if len(names) != num_rows or len(set(names)) != num_rows:
-            raise ShapeError(f"clients must name each of the {num_rows} rows once, got {len(names)}: {names[:8]}")
+            raise ShapeError(f"clients must name each of the {num_rows} updates once, got {len(names)}: {names[:8]}")
         return names
 
 
@@ -100,7 +100,9 @@ def check_vector(vector: Tensor, columns: Columns, what: str) -> Tensor:
         )
     if not isinstance(vector, Tensor) or vector.shape != (columns.num_columns,):
         shape = tuple(vector.shape) if isinstance(vector, Tensor) else type(vector).__name__
-        raise ShapeError(f"{what} must be a tensor of {columns.num_columns} numbers, as many as a row has; got {shape}")
+        raise ShapeError(
+            f"{what} must be a tensor of {columns.num_columns} numbers, as many as an update has; got {shape}"
+        )
     converted = vector.detach().to(dtype=columns.dtype, device=columns.device)
     if not bool(torch.isfinite(converted).all()):
         raise ShapeError(f"{what} must be finite, as it is the server's own; got NaN or Inf")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from steadfed._core.wording import plural
+from steadfed._core.wording import percent, plural
 from steadfed.aggregators._rage.certificate import Certificate
 from steadfed.certification._constants import SYMBOLS
 from steadfed.certification._path import ModelPath
@@ -100,7 +100,7 @@ def judge_cohorts(plan: Plan, rounds: Sequence[RoundFacts]) -> Verdict:
     most = max(each.known_byzantine for each in replied)
     worst = max(each.known_byzantine / each.received for each in replied)
     broken = [each for each in replied if not each.assumption_held]
-    share = f"at most {most} ({100 * worst:.1f} % of the updates)"
+    share = f"at most {most} ({percent(worst)} of the updates)"
     if not broken:
         aside = plan.protocol.tolerated
         left = "" if aside == plan.protocol.assumed_byzantine else f", of which {aside} are left for Byzantine ones"

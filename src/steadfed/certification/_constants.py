@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from steadfed._core.wording import percent
 from steadfed.errors import DataError
 from steadfed.models._convex import ProblemConstants
 from steadfed.simulation._setting import Setting, dtype_of
@@ -235,7 +236,7 @@ def _smoothness(setting: Setting, found: Curvature | None) -> Constant:
     if found is None:
         raise DataError("the curvature must be measured at one model at least")
     most = max(found.at_most, -found.at_least)
-    sure = f"; at most {most:.4g} with {100 * found.confidence:.0f} % confidence" if math.isfinite(most) else ""
+    sure = f"; at most {most:.4g} with {percent(found.confidence, 0)} confidence" if math.isfinite(most) else ""
     part = f" over {found.share:.2g} of the points" if found.share < 1.0 else ""
     origin = f"local, at {found.where}: Lanczos, {found.steps} products{part}{'' if found.exact else sure}"
     return Constant("smoothness", max(found.smoothness, torch.finfo().tiny), origin, everywhere=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
+from steadfed._core.wording import percent
 from steadfed.certification._rounds import RoundFacts
 from steadfed.certification._verdicts import Outcome, Verdict, on_filter, outcome_of
 
@@ -82,4 +83,4 @@ def _sigma0(facts: RoundFacts) -> str:
 
 def _largest_share(pairs: list[tuple[float | None, float | None]]) -> str:
     shares = [error / bound for error, bound in pairs if error is not None and bound]
-    return f", at most {100 * max(shares):.3g} % of it" if shares else ""
+    return f", at most {percent(max(shares))} of it" if shares else ""

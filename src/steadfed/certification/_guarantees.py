@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from steadfed._core.wording import percent
 from steadfed.certification._assumptions import AWAY, skipped_text
 from steadfed.certification._constants import Vector
 from steadfed.certification._path import ModelPath
@@ -125,7 +126,7 @@ def _comparison_text(guarantee: Guarantee, numbers: Vector, values: Vector, boun
     shares = np.divide(values, bounds, out=np.zeros_like(values), where=(numbers > 0) & (bounds > 0.0))
     closest = int(np.argmax(shares))
     return (
-        f"{guarantee.quantity}: {100 * shares[closest]:.3g} % of the bound at most (round {numbers[closest]:.0f}), "
+        f"{guarantee.quantity}: {percent(shares[closest])} of the bound at most (round {numbers[closest]:.0f}), "
         f"{values[-1]:.4g} against {bounds[-1]:.4g} in the end"
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from steadfed._core.wording import percent
 from steadfed.certification._answers import paper_cohort
 from steadfed.theory import Guarantee, Problem, Protocol, paper, sampling
 
@@ -139,5 +140,5 @@ def _floor(own: Guarantee) -> Iterator[str]:
     share = 1.0 - left / own.floor
     yield (
         f"The largest cause of the floor is {cause}: {without} it would be {left:.3g} instead of "
-        f"{own.floor:.3g} ({100 * share:.0f} % less). What would help most: {remedy}."
+        f"{own.floor:.3g} ({percent(share, 0)} less). What would help most: {remedy}."
     )

@@ -9,7 +9,7 @@ from steadfed.data._hugging_face import HuggingFace as HuggingFace, from_hugging
 from steadfed.data._libsvm import A9a as A9a, Libsvm as Libsvm
 from steadfed.data._mnist import FashionMnist as FashionMnist, Mnist as Mnist, MnistByWriter as MnistByWriter
 from steadfed.data._npz import Npz as Npz
-from steadfed.data._places import found_in as found_in
+from steadfed.data._places import find_folder as find_folder
 from steadfed.data._registry import DATASETS as DATASETS
 from steadfed.data._remote import RemoteData as RemoteData
 from steadfed.data._shakespeare import TinyShakespeare as TinyShakespeare

@@ -111,7 +111,7 @@ class DataSource(ValueObject, ABC):
     citation: ClassVar[str]
     """Who made the data, and its licence."""
     files: ClassVar[tuple[FileSet, ...]] = ()
-    """The files it is read from, if they are known ones; `found_in` says where they are."""
+    """The files it is read from, if they are known ones; `find_folder` says where they are."""
     here: ClassVar[bool] = True
     """Whether a machine can have the points; those of a deployment are with its clients."""
 

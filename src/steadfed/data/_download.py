@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, final
 
+from steadfed._core.downloads import DOWNLOAD_DISPLAY
 from steadfed.data._files import unpack
 from steadfed.errors import MissingDataError
 
@@ -52,44 +52,12 @@ class _Downloader:
         """Write what the URL holds to the output file."""
         from pooch import HTTPDownloader
 
-        with _progress(url) as bar:
-            HTTPDownloader(progressbar=bar, chunk_size=_CHUNK, timeout=SECONDS_TO_ANSWER)(url, output_file, pooch)
+        with DOWNLOAD_DISPLAY.get()(url) as bar:
+            HTTPDownloader(progressbar=bar or False, chunk_size=_CHUNK, timeout=SECONDS_TO_ANSWER)(
+                url, output_file, pooch
+            )
         if self._unpacked_size is not None:
             Path(output_file).write_bytes(unpack(Path(output_file), self._unpacked_size))
-
-
-@final
-class _Bar:
-    """What pooch asks of a progress bar, drawn by rich."""
-
-    def __init__(self, progress: Any, task: Any) -> None:
-        self._progress, self._task = progress, task
-        self.total = 0
-
-    def update(self, count: int) -> None:
-        """Count bytes."""
-        self._progress.update(self._task, total=self.total or None, advance=count)
-
-    def reset(self) -> None:
-        """Count from 0 again."""
-        self._progress.update(self._task, completed=0)
-
-    def close(self) -> None:
-        """Leave the bar as it is; the context around it takes it down."""
-
-
-@contextmanager
-def _progress(url: str) -> Iterator[_Bar | bool]:
-    """Draw a bar on the standard error if it is a terminal, otherwise nothing."""
-    if not sys.stderr.isatty():
-        yield False
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        yield _Bar(progress, progress.add_task(url.rpartition("/")[2], total=None))
 
 
 @contextmanager

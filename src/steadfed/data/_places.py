@@ -72,7 +72,7 @@ def read_files(wanted: FileSet, path: str | None = None) -> dict[str, bytes]:
     return search.found
 
 
-def found_in(wanted: FileSet, path: str | None = None) -> Path | None:
+def find_folder(wanted: FileSet, path: str | None = None) -> Path | None:
     """Return the folder at which the search for the files ends, their content checked; None if some are nowhere.
 
     Nothing is downloaded.

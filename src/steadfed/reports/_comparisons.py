@@ -176,7 +176,7 @@ class _Comparison:
             settings = [_short_setting(setting, self.keys) for setting in self.settings]
             maps.append(_worst_map("overview", "All settings, all rules", settings, ("rule", self.rules), cells))
         settings = [in_words(row, self.keys) for row in rows]
-        across = [f"{100 * float(fraction):.4g} %" for fraction in fractions]
+        across = [_fraction_text(fraction) for fraction in fractions]
         for rule in self.rules:
             cells = [
                 [_worst_cell(found.get((rule, _sort_keys((*row, (FRACTION, fraction)))))) for fraction in fractions]
@@ -322,5 +322,10 @@ def _accuracy_map(
 def _short_setting(setting: TrialSetting, keys: frozenset[str]) -> str:
     """Return a setting in few words, the share of Byzantine clients first, as a percentage."""
     rest, share = _without(setting, FRACTION), dict(setting).get(FRACTION)
-    words = [f"{100 * float(share):.4g} %"] if share is not None and FRACTION in keys else []
+    words = [_fraction_text(share)] if share is not None and FRACTION in keys else []
     return ", ".join([*words, in_words(rest, keys)] if keys - {FRACTION} else words) or in_words(setting, keys)
+
+
+def _fraction_text(share: float | str) -> str:
+    """Return a share as it was chosen: all of its digits, and no more."""
+    return f"{100 * float(share):.4g} %"

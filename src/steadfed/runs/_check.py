@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from steadfed._core.wording import size
 from steadfed._linalg.threads import one_torch_thread
 from steadfed.aggregators import RULES
 from steadfed.attacks import ATTACKS, Honest
@@ -140,13 +141,13 @@ def _data_warnings(setting: Setting) -> Iterator[str]:
 
 def _memory_facts(setting: Setting, jobs: int) -> Iterator[tuple[str, str]]:
     parts = _memory(setting)
-    listed = ", ".join(f"{name} {_size(number)}" for name, number in parts.items() if number)
+    listed = ", ".join(f"{name} {size(number)}" for name, number in parts.items() if number)
     yield (
         "memory",
-        f"about {_size(sum(parts.values()))}: {listed}; shared by {jobs} {'process' if jobs == 1 else 'processes'}",
+        f"about {size(sum(parts.values()))}: {listed}; shared by {jobs} {'process' if jobs == 1 else 'processes'}",
     )
     state = (2 if setting.config.server.momentum else 1) * setting.layout.dim * dtype_of(setting.config).itemsize
-    checkpoints = f"{_size(state + parts['client momentum'])} per checkpoint, of which two are kept"
+    checkpoints = f"{size(state + parts['client momentum'])} per checkpoint, of which two are kept"
     yield "disk", "; ".join([checkpoints, *_snapshots(setting)])
 
 
@@ -154,14 +155,14 @@ def _snapshots(setting: Setting) -> Iterator[str]:
     """Say how many models are kept for good, if any."""
     if number := min(setting.config.evaluation.measured_rounds, setting.config.rounds):
         row = (setting.layout.dim + setting.layout.buffer_dim) * dtype_of(setting.config).itemsize
-        yield f"{number + 1} snapshots of {_size(row)} each"
+        yield f"{number + 1} snapshots of {size(row)} each"
 
 
 def _memory_warnings(setting: Setting) -> Iterator[str]:
     needed = sum(_memory(setting).values())
     there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if needed > 0.8 * there:
-        yield f"the run needs about {_size(needed)} of memory, and this machine has {_size(there)}"
+        yield f"the run needs about {size(needed)} of memory, and this machine has {size(there)}"
 
 
 def _memory(setting: Setting) -> dict[str, int]:
@@ -200,16 +201,3 @@ def _counts(setting: Setting) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         counts.append(int(config.byzantine.among(cohort, number, setting.num_clients, config.seed).sum()))
         bounds.append(config.rule.assumed_byzantine(len(cohort)))
     return np.array(counts), np.array(bounds)
-
-
-def _size(number: float) -> str:
-    """Return a number of bytes for people.
-
-    >>> _size(1536), _size(3 * 2**30)
-    ('1.5 KiB', '3.0 GiB')
-    """
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if number < 1024:
-            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
-        number /= 1024
-    return f"{number:.1f} TiB"

@@ -12,6 +12,8 @@ from typing import Any, Generic, Protocol, TypeVar, final
 import numpy as np
 from scipy.stats import t as student
 
+from steadfed._core.wording import percent
+
 Label = str | int | float
 """What a choice of a grid is called."""
 TrialSetting = tuple[tuple[str, Label], ...]
@@ -69,8 +71,8 @@ class Estimate:
 
     def __str__(self) -> str:
         """Return the mean in percent, with the half width of its interval."""
-        plus_minus = "" if self.half_width is None else f" ± {100 * self.half_width:.1f}"
-        return f"{100 * self.mean:.1f}{plus_minus} %"
+        mean = percent(self.mean)
+        return mean if self.half_width is None else f"{mean.removesuffix(' %')} ± {percent(self.half_width)}"
 
 
 def estimate(values: Sequence[float]) -> Estimate:

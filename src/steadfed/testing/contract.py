@@ -21,7 +21,7 @@ from torch import Tensor
 from steadfed.aggregators import Aggregation, Aggregator, Claim, ServerView, Stop
 from steadfed.attacks import Spread
 from steadfed.errors import DtypeError, InputError, NoUsableRowError, ShapeError
-from steadfed.sweeps.matrices._populations import scene
+from steadfed.sweeps.matrices._populations import attacked_population
 
 Check = Callable[[Aggregator, Tensor], None]
 
@@ -40,7 +40,9 @@ def example_updates(rule: Aggregator, *, cohort_size: int = 23, dim: int = 40, s
     """Return a float32 matrix with at most as many outliers as the rule assumes Byzantine rows."""
     number = min(3, rule.assumed_byzantine(cohort_size))
     attack = Spread(num_directions=5, strength=8.0)
-    return scene("clusters", attack, cohort_size=cohort_size, dim=dim, num_byzantine=number, seed=seed).updates
+    return attacked_population(
+        "clusters", attack, cohort_size=cohort_size, dim=dim, num_byzantine=number, seed=seed
+    ).updates
 
 
 def run(rule: Aggregator, updates: Tensor) -> Aggregation:

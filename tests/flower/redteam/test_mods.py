@@ -32,12 +32,12 @@ from steadfed.flower.redteam import (
     BEHAVIOURS,
     MALFORMED,
     SilentClientError,
-    attacking,
+    attack_mod,
     byzantine,
-    crashing,
-    exiting,
+    crash_mod,
+    exit_mod,
     poisoned_labels,
-    stalling,
+    stall_mod,
 )
 from steadfed.flower.redteam._mods import MEMORY, malformed
 from steadfed.simulation._adversary import Adversary, AttackContext
@@ -75,7 +75,7 @@ def test_a_client_forges_the_row_that_the_simulator_forges(name: str, number: in
     message = message_of(round=number)
     own = update_in(answer(message=message))
     expected = simulated(ABLE[name], own, seed=4, number=number, cohort_size=cohort_size).rows[0]
-    forged = update_in(answer([attacking(ABLE[name], seed=4)], message_of(round=number)))
+    forged = update_in(answer([attack_mod(ABLE[name], seed=4)], message_of(round=number)))
     torch.testing.assert_close(forged, expected, rtol=1e-5, atol=1e-4, equal_nan=True)
 
 
@@ -106,7 +106,7 @@ def test_without_a_step_size_or_a_round_flowers_own_words_are_used() -> None:
             seen.append((view.round, view.own_rows[0]))
             return sent_by_all(view.own_rows.clone())
 
-    message, mod = message_of(), attacking(Watching())
+    message, mod = message_of(), attack_mod(Watching())
     record = ConfigRecord({"server-round": 6})
     message.content["config"] = record
     reply = Message(RecordDict({"arrays": arrays_in(answer())}), reply_to=message)
@@ -129,7 +129,7 @@ def test_the_memory_of_an_attack_lasts_from_round_to_round() -> None:
 
     context, own = context_of(), update_in(answer())
     for factor in (1, 2, 3):
-        forged = update_in(answer([attacking(Counting())], context=context))
+        forged = update_in(answer([attack_mod(Counting())], context=context))
         torch.testing.assert_close(forged, factor * own, rtol=1e-5, atol=1e-5)
     record = context.state[MEMORY]
     assert isinstance(record, ArrayRecord)
@@ -144,7 +144,7 @@ def test_mimic_remembers_as_it_does_in_the_simulator() -> None:
         moment = AttackContext(ServerView(round=number), np.arange(10), memory)
         expected = Adversary(attack, OWN, 0).forge(own[None], torch.ones(9, len(own)), Mean(), moment)
         memory = expected.memory
-        forged = update_in(answer([attacking(attack)], message_of(round=number), context))
+        forged = update_in(answer([attack_mod(attack)], message_of(round=number), context))
         torch.testing.assert_close(forged, expected.rows[0], rtol=1e-5, atol=1e-4)
 
 
@@ -157,7 +157,7 @@ def test_a_client_that_keeps_silent_sends_nothing() -> None:
 def test_what_a_client_cannot_do_is_refused_with_what_can(name: str) -> None:
     wanted = r"poisoned_labels" if "label" in name or "class" in name else "use Omniscient at the server of a test"
     with pytest.raises(ParameterError, match=wanted):
-        attacking(UNABLE[name])
+        attack_mod(UNABLE[name])
 
 
 def test_an_attack_on_data_inside_another_is_refused_too() -> None:
@@ -206,13 +206,13 @@ def test_a_train_reply_without_arrays_cannot_be_forged() -> None:
 def test_a_stalling_client_answers_late(monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
     monkeypatch.setattr(time, "sleep", slept.append)
-    assert answer([stalling(20.0)]) == answer()
+    assert answer([stall_mod(20.0)]) == answer()
     assert answer([byzantine("stall", seconds=5.0)]) == answer()
     assert slept == [20.0, 5.0]
 
 
 def test_a_crashing_client_raises() -> None:
-    for mod in (crashing(), byzantine("crash")):
+    for mod in (crash_mod(), byzantine("crash")):
         with pytest.raises(RuntimeError, match="crashes on purpose"):
             app_of([mod])(message_of(), context_of())
 
@@ -225,7 +225,7 @@ def test_an_exiting_client_ends_its_process(monkeypatch: pytest.MonkeyPatch) -> 
         raise EndedError(code)
 
     monkeypatch.setattr(os, "_exit", end)
-    for mod, code in ((exiting(7), 7), (byzantine("exit"), 1)):
+    for mod, code in ((exit_mod(7), 7), (byzantine("exit"), 1)):
         with pytest.raises(EndedError, match=str(code)):
             app_of([mod])(message_of(), context_of())
 

@@ -21,12 +21,12 @@ from steadfed.sweeps.matrices import (
     read_records,
     run,
 )
-from steadfed.sweeps.matrices._gauntlet import CellRules, try_cell
+from steadfed.sweeps.matrices._gauntlet import MatrixRules, try_matrix
 
 SMALL = GauntletGrid(
     rules=("rage", "median", "bulyan"),
     attacks=("none", "nan", "alie", "optimal-ipm"),
-    models=("iso",),
+    populations=("iso",),
     cohort_sizes=(12,),
     dims=(5, 40),
     byzantine_fractions=(0.25,),
@@ -65,7 +65,7 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
 
 def test_a_rule_that_cannot_stand_so_many_says_what_it_needs() -> None:
     refused = [record for record in records(SMALL) if record.rule == "bulyan"]
-    assert all(record.error is None and "needs at least 15 rows" in str(record.refused) for record in refused)
+    assert all(record.error is None and "needs at least 15 updates" in str(record.refused) for record in refused)
     (bulyan,) = ranking(refused)
     assert (bulyan.worst, bulyan.worst_error, bulyan.num_refused) == (None, float("inf"), 8)
 
@@ -103,7 +103,7 @@ def test_rage_stays_at_its_constant_in_every_dimension_and_coordinates_do_not() 
     grid = GauntletGrid(
         rules=("rage", "median", "trimmed-mean", "krum"),
         attacks=("alie", "min-max", "optimal-cluster", "optimal-alie", "below-threshold", "nan"),
-        models=("iso",),
+        populations=("iso",),
         cohort_sizes=(40,),
         dims=(10, 2000),
         byzantine_fractions=(0.25,),
@@ -121,7 +121,7 @@ def test_rage_stays_at_its_constant_in_every_dimension_and_coordinates_do_not() 
         ({"rules": ("krumm",)}, UnknownNameError, "did you mean 'krum'"),
         ({"attacks": ("alei",)}, UnknownNameError, "did you mean 'alie'"),
         ({"attacks": ("label-flip",)}, UnknownNameError, "on a matrix"),
-        ({"models": ("isotropic",)}, UnknownNameError, "known: clusters"),
+        ({"populations": ("isotropic",)}, UnknownNameError, "known: clusters"),
         ({"rules": ("rage-knwn",)}, UnknownNameError, "did you mean 'rage-known'"),
         ({"rules": ("nnm",)}, ParameterError, "takes another rule inside"),
         ({"attacks": ("optimal",)}, ParameterError, "takes another attack inside"),
@@ -145,9 +145,9 @@ def test_impossible_grids_are_refused(change: dict[str, Any]) -> None:
 
 def test_no_cell_has_a_larger_share_than_was_asked_for_and_none_comes_twice() -> None:
     grid = GauntletGrid(
-        attacks=("none",), models=("iso",), cohort_sizes=(6, 10), dims=(5,), byzantine_fractions=(0.25, 0.29)
+        attacks=("none",), populations=("iso",), cohort_sizes=(6, 10), dims=(5,), byzantine_fractions=(0.25, 0.29)
     )
-    assert [(cell.cohort_size, cell.num_byzantine) for cell in grid.cells()] == [(6, 1), (10, 2)]
+    assert [(matrix.cohort_size, matrix.num_byzantine) for matrix in grid.matrices()] == [(6, 1), (10, 2)]
 
 
 def test_a_file_that_another_run_writes_to_is_left_alone(tmp_path: Path) -> None:
@@ -167,14 +167,14 @@ def test_records_that_a_file_holds_twice_count_once(tmp_path: Path) -> None:
     assert [replace(record, seconds=None) for record in read_records(out)] == whole
 
 
-def _lost(task: CellRules) -> list[GauntletRecord]:
+def _lost(task: MatrixRules) -> list[GauntletRecord]:
     if multiprocessing.parent_process() is not None:
         os.kill(os.getpid(), signal.SIGKILL)
-    return try_cell(task)
+    return try_matrix(task)
 
 
 def test_a_lost_worker_is_an_error_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gauntlet, "try_cell", _lost)
+    monkeypatch.setattr(gauntlet, "try_matrix", _lost)
     with pytest.raises(RunError, match="ended abruptly"):
         records(SMALL, jobs=2)
 

@@ -13,10 +13,16 @@ from numpy.typing import NDArray
 from steadfed.aggregators import Mean
 from steadfed.attacks import Cluster, Honest, Silence
 from steadfed.errors import ParameterError, UnknownNameError
-from steadfed.sweeps.matrices._populations import MODELS, check_model, population, scene, under_attack
+from steadfed.sweeps.matrices._populations import (
+    POPULATIONS,
+    attacked_population,
+    check_population,
+    population,
+    under_attack,
+)
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", POPULATIONS)
 def test_the_truth_about_a_population_is_that_of_its_honest_rows(model: str) -> None:
     people = population(model, cohort_size=12, dim=30, num_byzantine=3, seed=4)
     rows = people.rows[3:].double().numpy()
@@ -43,7 +49,7 @@ def test_silent_clients_are_missing_and_still_count_as_byzantine() -> None:
 
 
 def test_nobody_loses_weight_under_the_mean() -> None:
-    staged = scene("clusters", Honest(), cohort_size=10, dim=5, num_byzantine=2)
+    staged = attacked_population("clusters", Honest(), cohort_size=10, dim=5, num_byzantine=2)
     assert staged.honest_weight_lost(staged.aggregate(Mean()).weights) == 0.0
 
 
@@ -61,7 +67,7 @@ def test_recorded_rows_are_drawn_without_replacement(tmp_path: Path) -> None:
     [
         (np.zeros((20, 6), dtype=np.int64), "floats"),
         (np.zeros(6), "matrix"),
-        (np.zeros((5, 6)), "needs 17 recorded rows"),
+        (np.zeros((5, 6)), "needs 17 recorded updates"),
     ],
 )
 def test_recorded_rows_that_do_not_fit_are_refused(tmp_path: Path, rows: NDArray[Any], message: str) -> None:
@@ -73,8 +79,8 @@ def test_recorded_rows_that_do_not_fit_are_refused(tmp_path: Path, rows: NDArray
 
 def test_unknown_models_and_impossible_numbers_are_refused() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'clusters'"):
-        check_model("cluster")
+        check_population("cluster")
     with pytest.raises(ParameterError, match=r"cannot read 'nowhere\.npy'"):
-        check_model("file:nowhere.npy")
+        check_population("file:nowhere.npy")
     with pytest.raises(ParameterError, match=r"num_byzantine must lie in 0 \.\. 4"):
         population("iso", cohort_size=5, dim=2, num_byzantine=5)

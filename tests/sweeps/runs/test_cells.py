@@ -68,7 +68,7 @@ def test_settings_that_differ_never_share_a_key(other: str) -> None:
 def test_rules_are_told_the_smallest_number_that_a_cohort_keeps_to() -> None:
     text = 'rule = "krum"\nattack = "nan"\nbyzantine_fraction = 0.1\nparticipation = [1.0, 0.5]\n'
     text += 'heterogeneity = { name = "iid", num_clients = 100 }'
-    all_of_them, half = cells(text, head="told = 0.95\nreference = false")
+    all_of_them, half = cells(text, head="bound_probability = 0.95\nreference = false")
     assert (all_of_them.config.cohort_size, half.config.cohort_size) == (100, 50)
     assert all_of_them.config.rule.assumed_byzantine(100) == 10
     told = half.config.rule.assumed_byzantine(50)
@@ -86,7 +86,7 @@ def test_a_rule_that_has_a_bound_keeps_it() -> None:
 def test_a_rule_that_needs_more_rows_is_refused_and_says_why() -> None:
     (cell,) = cells('rule = "bulyan"\nattack = "nan"\nbyzantine_fraction = 0.25')
     assert cell.refused is not None
-    assert "needs at least 11 rows" in cell.refused
+    assert "needs at least 11 updates" in cell.refused
 
 
 def test_one_name_for_two_runs_is_refused() -> None:

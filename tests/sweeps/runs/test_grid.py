@@ -32,7 +32,10 @@ def grid(text: str) -> str:
         (grid('attack = { label = "none", name = "nan" }'), ["label 'none' of attack", "choose another word"]),
         (grid("seed = [-1]"), ["grid.seed = -1", "greater than or equal to 0"]),
         ("[base]\nlr = -1\n[grid]\nrule = 'rage'", ["[base] is no configuration", "lr", "-1"]),
-        (f"told = 1.0\n{grid('')}", ["told must be a number strictly between 0 and 1, got 1.0"]),
+        (
+            f"bound_probability = 1.0\n{grid('')}",
+            ["bound_probability must be a number strictly between 0 and 1, got 1.0"],
+        ),
         (f'reference = "no"\n{grid("")}', ["reference must be true or false, got 'no'"]),
         (f'titel = "x"\n{grid("")}', ["no key 'titel'", "did you mean 'title'"]),
         (BASE, ["needs a table [grid]"]),

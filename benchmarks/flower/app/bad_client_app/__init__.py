@@ -1,1 +1,1 @@
-"""An app for one benchmark: nodes that train, one of which lies as it is told, and a server that compares."""
+"""An app for one benchmark: nodes that train, one of which is Byzantine, and a server that compares."""

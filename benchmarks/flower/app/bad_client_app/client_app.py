@@ -1,4 +1,4 @@
-"""A node: a few steps of linear regression on data of its own. The last node lies as the server tells it to."""
+"""A node: a few steps of linear regression on data of its own. The last one is Byzantine, as the server says."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STEPS, LR, POINTS = 5, 0.1, 200
 
 
 def drill(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
-    """Let the last node lie."""
+    """Let the last node be Byzantine."""
     config = message.content["config"]
     behaviour = str(config["behaviour"])
     last = int(context.node_config["num-partitions"]) - 1

@@ -15,5 +15,5 @@ app = ServerApp()
 def main(grid: Grid, context: Context) -> None:
     """Play one round for each bad reply."""
     replies = str(context.run_config["replies"]).split(",")
-    records, liar = Path(str(context.run_config["records"])), int(str(context.run_config["liar"]))
-    Rounds(grid, records, liar).play(replies)
+    records, byzantine = Path(str(context.run_config["records"])), int(str(context.run_config["byzantine"]))
+    Rounds(grid, records, byzantine).play(replies)

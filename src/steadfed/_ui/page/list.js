@@ -49,7 +49,7 @@ function cell(label, ...children) {
 }
 
 function accuracy(value) {
-  return value === null ? "–" : `${(100 * value).toFixed(1)} %`;
+  return window.steadfed.written(value, "percent");
 }
 
 function row(run) {

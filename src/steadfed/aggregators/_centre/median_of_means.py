@@ -50,7 +50,7 @@ class MedianOfMeans(BoundedAggregator):
         if self.num_groups is not None and self.num_byzantine is not None and self.num_groups <= 2 * self.num_byzantine:
             raise ValueError(
                 f"num_groups must be at least 2 * num_byzantine + 1 = {2 * self.num_byzantine + 1}, or most groups may "
-                f"hold a Byzantine row; got num_groups={self.num_groups}"
+                f"hold a Byzantine update; got num_groups={self.num_groups}"
             )
         return self
 

@@ -137,7 +137,7 @@ class Certificate:
         """Return the unit direction of the largest remaining spread, given the rows again; zero if there is none."""
         columns = as_columns(updates)
         if columns.num_rows != len(self.coefficients):
-            raise ShapeError(f"the certificate is about {len(self.coefficients)} rows, got {columns.num_rows}")
+            raise ShapeError(f"the certificate is about {len(self.coefficients)} updates, got {columns.num_rows}")
         vector = columns.combine(self.coefficients.numpy())
         norm = float(np.sqrt(columns.total(np.array([float(vector.double().square().sum())]))[0]))
         return vector / norm if norm > 0 else vector

@@ -72,7 +72,7 @@ class Rage(BoundedAggregator):
     kappa: Annotated[float, Field(ge=1.0), BeforeValidator(real_number)] = KAPPA
     """κ of mode "auto". Larger keeps more honest clients, smaller removes more attackers."""
     sketch: Annotated[int, Field(ge=5), BeforeValidator(whole_number)] | None = None
-    """Buckets per client of a count-sketch for cohorts of 500 rows and more; the exact Gram matrix if left out.
+    """Buckets per client of a count-sketch for cohorts of 500 clients and more; the exact Gram matrix if left out.
 
     What the certificate says then holds up to the error of the sketch."""
 

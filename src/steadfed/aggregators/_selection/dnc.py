@@ -49,9 +49,9 @@ class Dnc(BoundedAggregator):
     subsample: Annotated[int, Field(ge=1), BeforeValidator(whole_number)] = 10_000
     """b, coordinates drawn in an iteration."""
     num_iterations: Annotated[int, Field(ge=1), BeforeValidator(whole_number)] = 5
-    """How often coordinates are drawn and rows removed; a row stays that stays every time."""
+    """How often coordinates are drawn and updates removed; an update stays that stays every time."""
     removed_share: Annotated[float, Field(gt=0.0, le=1e6), BeforeValidator(real_number)] = 1.0
-    """c, how many rows an iteration removes, in units of f."""
+    """c, how many updates an iteration removes, in units of f."""
     seed: Annotated[int, Field(ge=0), BeforeValidator(whole_number)] = 0
     """The root seed of the drawn coordinates, anew in every round."""
 

@@ -68,7 +68,7 @@ class MultiKrum(BoundedAggregator):
     citation: ClassVar[str] = "Blanchard et al. 2017, Multi-Krum"
 
     num_selected: Annotated[int, Field(ge=1), BeforeValidator(whole_number)] | None = None
-    """How many rows of the smallest scores are averaged; n − f if left out."""
+    """How many updates of the smallest scores are averaged; n − f if left out."""
 
     def smallest_cohort(self, num_byzantine: int) -> int:
         """Return 2f + 3, or 1 if no row is Byzantine, and at least the number selected."""

@@ -161,6 +161,6 @@ def _edges(gram: Gram, squared: Matrix, diameter: float, dtype: torch.dtype) -> 
 def _too_many(rule: MinimumDiameter, visited: int, num_rows: int, num_byzantine: int) -> str:
     return (
         f"{rule!r} visited {visited} nodes without finding the smallest diameter of {num_rows - num_byzantine} of "
-        f"{num_rows} usable rows; assume fewer Byzantine rows than {num_byzantine}, aggregate fewer rows, or use a "
-        f"rule without a search, such as 'rage' or 'multi-krum'"
+        f"{num_rows} usable updates; assume fewer Byzantine ones than {num_byzantine}, aggregate fewer updates, or use "
+        f"a rule without a search, such as 'rage' or 'multi-krum'"
     )

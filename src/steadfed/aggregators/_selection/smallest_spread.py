@@ -88,9 +88,9 @@ class SmallestSpread(BoundedAggregator):
         number = math.comb(num_rows, num_byzantine)
         if number > MOST_SUBSETS:
             raise TooManySubsetsError(
-                f"{self!r} would look at {number} subsets of {num_rows} usable rows without {num_byzantine} of them; "
-                f"at most {MOST_SUBSETS} are allowed: aggregate fewer rows, assume fewer Byzantine ones, or use 'caf' "
-                f"or 'rage', which filter by the same spread without trying subsets"
+                f"{self!r} would look at {number} subsets of {num_rows} usable updates without {num_byzantine} of "
+                f"them; at most {MOST_SUBSETS} are allowed: aggregate fewer updates, assume fewer Byzantine ones, or "
+                f"use 'caf' or 'rage', which filter by the same spread without trying subsets"
             )
 
 

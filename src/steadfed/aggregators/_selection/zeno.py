@@ -40,7 +40,7 @@ class Zeno(BoundedAggregator):
         byzantine_fraction: ε, the assumed share of Byzantine rows; f = ⌈ε K⌉ of the K rows received.
         num_byzantine: f itself. Exactly one of the two is given.
         rho: ρ.
-        lr: γ, the step with which a row is tried.
+        lr: γ, the step with which an update is tried.
 
     Deviations from the paper: a row after whose step the loss is not finite has the lowest score of all, and is
     averaged only if this is so for every row, in which case the n − f shortest are. Fewer than half of the rows may be
@@ -57,9 +57,9 @@ class Zeno(BoundedAggregator):
     needs: ClassVar[frozenset[Need]] = frozenset({Need.MODEL, Need.TRUSTED_LOSS})
 
     rho: Annotated[float, Field(ge=0.0, lt=1e10), BeforeValidator(real_number)] = 0.0005
-    """ρ, the weight of a row's length in its score."""
+    """ρ, the weight of an update's length in its score."""
     lr: Annotated[float, Field(gt=0.0, lt=1e30), BeforeValidator(real_number)] = 0.1
-    """γ, the step with which a row is tried."""
+    """γ, the step with which an update is tried."""
 
     def breaks(self) -> frozenset[Claim]:
         """Return that the loss is measured at the model and with steps of the rows' own size."""

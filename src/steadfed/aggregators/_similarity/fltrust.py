@@ -90,7 +90,7 @@ def _length(trusted: Tensor, columns: Columns) -> float:
         norms, _ = row_norms(columns.like(RowColumns([trusted])))
     except NoUsableRowError:
         raise ShapeError(
-            "the trusted row is so large that its squared norm overflows; an update of ordinary size is needed"
+            "the trusted update is so large that its squared norm overflows; an update of ordinary size is needed"
         ) from None
     return float(norms[0])
 

@@ -41,7 +41,7 @@ class Bucketing(MixingWrapper):
     citation: ClassVar[str] = "Karimireddy, He, Jaggi 2022, Algorithm 1"
 
     size: Annotated[int, Field(ge=1), BeforeValidator(whole_number)] = 2
-    """s, rows per bucket."""
+    """s, updates per bucket."""
     seed: Annotated[int, Field(ge=0), BeforeValidator(whole_number)] = 0
     """The root seed of the buckets, which are drawn anew in every round."""
 

@@ -12,12 +12,12 @@ from steadfed.flower.redteam._malformed import MALFORMED, Malformed
 from steadfed.flower.redteam._mods import (
     BEHAVIOURS,
     SilentClientError,
-    attacking,
+    attack_mod,
     byzantine,
-    crashing,
-    exiting,
+    crash_mod,
+    exit_mod,
     poisoned_labels,
-    stalling,
+    stall_mod,
 )
 
 if TYPE_CHECKING:
@@ -29,12 +29,12 @@ __all__ = [
     "Malformed",
     "Omniscient",
     "SilentClientError",
-    "attacking",
+    "attack_mod",
     "byzantine",
-    "crashing",
-    "exiting",
+    "crash_mod",
+    "exit_mod",
     "poisoned_labels",
-    "stalling",
+    "stall_mod",
 ]
 
 if not TYPE_CHECKING:

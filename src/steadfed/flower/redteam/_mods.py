@@ -43,7 +43,7 @@ class SilentClientError(SteadfedError):
     """A Byzantine client sends no update, on purpose."""
 
 
-def attacking(attack: Attack, *, seed: int = 0) -> Mod:
+def attack_mod(attack: Attack, *, seed: int = 0) -> Mod:
     """Return a mod that lets the client compute honestly, and sends what the attack makes of it.
 
     With x the model that was sent, x_r the client's and η the step size of the config (1 if it has none), the attack is
@@ -65,7 +65,7 @@ def attacking(attack: Attack, *, seed: int = 0) -> Mod:
     Raises:
         ParameterError: the attack must know more, or it is one on the client's data.
 
-    >>> attacking(ATTACKS.build("optimal+alie"))
+    >>> attack_mod(ATTACKS.build("optimal+alie"))
     Traceback (most recent call last):
         ...
     steadfed.errors.ParameterError: Optimal(attack=ALittleIsEnough()) must know RULE, and a client knows OWN only; use \
@@ -145,7 +145,7 @@ def malformed(name: str) -> Mod:
     return mod
 
 
-def stalling(seconds: float = 3600.0) -> Mod:
+def stall_mod(seconds: float = 3600.0) -> Mod:
     """Return a mod that replies honestly, but late."""
 
     def mod(message: Message, context: Context, call_next: Call) -> Message:
@@ -155,7 +155,7 @@ def stalling(seconds: float = 3600.0) -> Mod:
     return mod
 
 
-def crashing() -> Mod:
+def crash_mod() -> Mod:
     """Return a mod of a client whose code fails: Flower tells the server so."""
 
     def mod(_message: Message, _context: Context, _call_next: Call) -> Never:
@@ -164,7 +164,7 @@ def crashing() -> Mod:
     return mod
 
 
-def exiting(code: int = 1) -> Mod:
+def exit_mod(code: int = 1) -> Mod:
     """Return a mod of a client whose process ends at once, without a word."""
 
     def mod(_message: Message, _context: Context, _call_next: Call) -> Never:
@@ -173,7 +173,9 @@ def exiting(code: int = 1) -> Mod:
     return mod
 
 
-_FAILURES: Mapping[str, Callable[[], Mod]] = MappingProxyType({"crash": crashing, "exit": exiting, "stall": stalling})
+_FAILURES: Mapping[str, Callable[[], Mod]] = MappingProxyType(
+    {"crash": crash_mod, "exit": exit_mod, "stall": stall_mod}
+)
 BEHAVIOURS: tuple[str, ...] = tuple(sorted({*ATTACKS, *MALFORMED, *_FAILURES}))
 """Everything that `byzantine` knows by name."""
 
@@ -199,7 +201,7 @@ def byzantine(name: str, *, seed: int = 0, **parameters: Any) -> Mod:
     made = partial(malformed, name) if name in MALFORMED else _FAILURES.get(name)
     if made is not None:
         return _build(name, made, parameters)
-    return attacking(ATTACKS.build(name, **parameters), seed=seed)
+    return attack_mod(ATTACKS.build(name, **parameters), seed=seed)
 
 
 def _build(name: str, made: Callable[..., Mod], parameters: Mapping[str, Any]) -> Mod:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from steadfed._core.durable import replace_file
-from steadfed._core.wording import harmless
+from steadfed._core.wording import harmless, percent
 from steadfed.errors import ParameterError
 from steadfed.reports._render.plotly import are_numbers, has_lone_point, shorten_names, with_gaps
 from steadfed.reports.panels import Bars, HeatMap, Lines, Panel, Report, Series, Style, Text, Unit
@@ -234,7 +234,7 @@ def _draw_heat_map(figure: Figure, axes: Axes, panel: HeatMap) -> None:
 def _write_values(axes: Axes, values: Any, unit: Unit, colours: Any) -> None:
     for (row, column), value in np.ndenumerate(values):
         if np.isfinite(value):
-            text = f"{100 * value:.0f} %" if unit is Unit.PERCENT else f"{value:.3g}"
+            text = percent(value, 0) if unit is Unit.PERCENT else f"{value:.3g}"
             axes.text(column, row, text, ha="center", va="center", fontsize=7, color=_ink(colours[row, column, :3]))
 
 

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import singledispatch
 from typing import Literal
 
-from rich import box, filesize
+from rich import box
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text as Words
 
-from steadfed._core.wording import NOTHING, duration, harmless, number, percent, prose
+from steadfed._core.wording import NOTHING, duration, harmless, number, percent, prose, size
 from steadfed.reports.panels import Code, Column, Panel, Table, Text, Tone, Unit, Value
 
 WIDTH_OF_FILES = 120
@@ -32,7 +32,7 @@ _FORMATS: Mapping[Unit, Callable[[float], str]] = {
     Unit.NUMBER: number,
     Unit.PERCENT: percent,
     Unit.SECONDS: duration,
-    Unit.BYTES: lambda size: filesize.decimal(int(size)),
+    Unit.BYTES: size,
     Unit.TEXT: str,
 }
 _STYLES = {Tone.PLAIN: "", Tone.GOOD: "green", Tone.WARNING: "yellow"}

@@ -1,4 +1,4 @@
-"""How well the rule told clients apart: precision and recall, false alarms, and the spread that it acts on."""
+"""How well the rule told clients apart: precision and recall, false positives, and the spread that it acts on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WIDEST = 50
 def filtering(histories: Sequence[RunHistory], limits: PanelLimits = REPORT) -> Section:
     """Return the curves of all runs, as far as they know who was Byzantine and what the rule measured."""
     width = window_of(max((history.rounds_played for history in histories), default=0))
-    plots = (_precision(histories, limits, width), _false_alarms(histories, limits, width))
+    plots = (_precision(histories, limits, width), _false_positives(histories, limits, width))
     panels: list[Panel] = [plot for plot in plots if plot.series]
     alone = len(histories) == 1
     panels += per_run(histories, lambda history: _spread(history, limits, alone=alone))
@@ -77,7 +77,7 @@ def _precision(histories: Sequence[RunHistory], limits: PanelLimits, width: int)
     )
 
 
-def _false_alarms(histories: Sequence[RunHistory], limits: PanelLimits, width: int) -> Lines:
+def _false_positives(histories: Sequence[RunHistory], limits: PanelLimits, width: int) -> Lines:
     """Return which share of the honest updates was removed; of all, where nobody knows who is honest."""
     series: list[Series] = []
     for place, (history, run) in enumerate(zip(histories, run_names(histories), strict=True)):
@@ -92,7 +92,7 @@ def _false_alarms(histories: Sequence[RunHistory], limits: PanelLimits, width: i
         else "The price of distrust: which share of the honest updates got no weight."
     )
     return Lines(
-        key="false-alarms",
+        key="false-positives",
         title="Removed updates" if blind else "Honest updates that were removed",
         caption=f"{said} {_window_text(width)}",
         series=tuple(series),

@@ -3,14 +3,14 @@
 from steadfed.sweeps.matrices._gauntlet import run as run
 from steadfed.sweeps.matrices._grid import (
     GRIDS as GRIDS,
-    GauntletCell as GauntletCell,
     GauntletGrid as GauntletGrid,
+    GauntletMatrix as GauntletMatrix,
 )
 from steadfed.sweeps.matrices._populations import (
+    AttackedPopulation as AttackedPopulation,
     Population as Population,
-    Scene as Scene,
+    attacked_population as attacked_population,
     population as population,
-    scene as scene,
     under_attack as under_attack,
 )
 from steadfed.sweeps.matrices._ranking import (

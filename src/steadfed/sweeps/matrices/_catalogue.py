@@ -29,8 +29,8 @@ from steadfed.sweeps.matrices._populations import SERVER_KNOWS
 
 LEFT_OUT: Mapping[str, str] = MappingProxyType(
     {
-        "rsa": "its update is a sum of signs, whose length says nothing of that of the rows",
-        "slsgd": "its update is a share of a step, not an estimate of the mean of the rows",
+        "rsa": "its update is a sum of signs, whose length says nothing of that of the updates",
+        "slsgd": "its update is a share of a step, not an estimate of the mean of the updates",
         "smea": "looks at all subsets: seconds for an update, and attacks that search need dozens of updates",
     }
 )
@@ -144,7 +144,7 @@ def with_bound(rule: Mapping[str, Any], num_byzantine: int) -> dict[str, Any]:
 
 
 def rule_for(label: str, num_byzantine: int, sigma0: float) -> Aggregator:
-    """Return the rule for a cell, told the number of Byzantine clients; "rage-known" and "rage-exact" also the true σ₀.
+    """Return the rule for a matrix with so many Byzantine clients; "rage-known" and "rage-exact" also the true σ₀.
 
     >>> rule_for("nnm+krum", 3, 1.0)
     NearestNeighborMixing(rule=Krum(num_byzantine=3))

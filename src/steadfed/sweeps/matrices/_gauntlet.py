@@ -1,4 +1,4 @@
-"""Running a grid: cells side by side in processes, records in the order of the grid."""
+"""Running a grid: matrices side by side in processes, records in the order of the grid."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from steadfed.errors import CohortTooSmallError, RunError, TooManySubsetsError
 from steadfed.sweeps._pool import Failure, ThisProcess, WorkerProcesses
 from steadfed.sweeps._store import append_rows, open_lines
 from steadfed.sweeps.matrices._catalogue import attack_for, rule_for
-from steadfed.sweeps.matrices._grid import GauntletCell, GauntletGrid
-from steadfed.sweeps.matrices._populations import Population, Scene, population, under_attack
+from steadfed.sweeps.matrices._grid import GauntletGrid, GauntletMatrix
+from steadfed.sweeps.matrices._populations import AttackedPopulation, Population, population, under_attack
 from steadfed.sweeps.matrices._record import GauntletRecord, read_records, record_key
 
-CellRules = tuple[GauntletCell, tuple[str, ...]]
-"""A cell and the rules that are still to be tried on it."""
+MatrixRules = tuple[GauntletMatrix, tuple[str, ...]]
+"""A matrix and the rules that are still to be tried on it."""
 
 
 def run(grid: GauntletGrid, *, seed: int = 0, out: Path | None = None, jobs: int = 1) -> Iterator[list[GauntletRecord]]:
-    """Yield the records of one cell after the other; those that `out` holds already are not run again.
+    """Yield the records of one matrix after the other; those that `out` holds already are not run again.
 
     The outcome depends on the grid and the seed only, not on `jobs`; the records are in the order of the grid. Each
-    cell is appended to `out` as soon as it is done, so a run that was stopped goes on where it was.
+    matrix is appended to `out` as soon as it is done, so a run that was stopped goes on where it was.
 
     Raises:
         ParameterError, UnknownNameError: a grid that means nothing; a file that holds other things.
@@ -37,15 +37,17 @@ def run(grid: GauntletGrid, *, seed: int = 0, out: Path | None = None, jobs: int
     pool = ThisProcess() if jobs == 1 else WorkerProcesses(jobs=jobs)
     with nullcontext() if out is None else open_lines(out):
         known = {} if out is None else {record.key: record for record in read_records(out)}
-        cells = [replace(cell, seed=seed + cell.seed) for cell in grid.cells()]
-        tasks = {cell: tuple(rule for rule in grid.rules if record_key(rule, cell) not in known) for cell in cells}
-        outcomes = pool.in_order(try_cell, [task for task in tasks.items() if task[1]])
-        for cell, rules in tasks.items():
+        matrices = [replace(matrix, seed=seed + matrix.seed) for matrix in grid.matrices()]
+        tasks = {
+            matrix: tuple(rule for rule in grid.rules if record_key(rule, matrix) not in known) for matrix in matrices
+        }
+        outcomes = pool.in_order(try_matrix, [task for task in tasks.items() if task[1]])
+        for matrix, rules in tasks.items():
             done = _records(next(outcomes)) if rules else []
             if out is not None:
                 append_rows(out, (record.row() for record in done))
             known |= {record.key: record for record in done}
-            yield [known[record_key(rule, cell)] for rule in grid.rules]
+            yield [known[record_key(rule, matrix)] for rule in grid.rules]
 
 
 def _records(outcome: list[GauntletRecord] | Failure) -> list[GauntletRecord]:
@@ -54,36 +56,36 @@ def _records(outcome: list[GauntletRecord] | Failure) -> list[GauntletRecord]:
     return outcome
 
 
-def try_cell(task: CellRules) -> list[GauntletRecord]:
-    """Return the records of some rules on one cell. An attack that knows the rule is staged for every rule anew."""
-    cell, rules = task
-    people = _population(cell.model, cell.cohort_size, cell.dim, cell.num_byzantine, cell.seed)
-    attack = attack_for(cell.attack)
-    same_for_all = None if Knowledge.RULE in attack.all_needs() else under_attack(people, attack, seed=cell.seed)
-    return [_try_rule(label, cell, people, attack, same_for_all) for label in rules]
+def try_matrix(task: MatrixRules) -> list[GauntletRecord]:
+    """Return the records of some rules on one matrix. An attack that knows the rule is staged for every rule anew."""
+    matrix, rules = task
+    people = _population(matrix.model, matrix.cohort_size, matrix.dim, matrix.num_byzantine, matrix.seed)
+    attack = attack_for(matrix.attack)
+    same_for_all = None if Knowledge.RULE in attack.all_needs() else under_attack(people, attack, seed=matrix.seed)
+    return [_try_rule(label, matrix, people, attack, same_for_all) for label in rules]
 
 
 def _try_rule(
-    label: str, cell: GauntletCell, people: Population, attack: Attack, staged: Scene | None
+    label: str, matrix: GauntletMatrix, people: Population, attack: Attack, staged: AttackedPopulation | None
 ) -> GauntletRecord:
-    rule = rule_for(label, cell.num_byzantine, people.shape.sigma0)
+    rule = rule_for(label, matrix.num_byzantine, people.shape.sigma0)
     try:
-        rule.check_cohort(cell.cohort_size)
-        return _outcome(label, cell, rule, staged or under_attack(people, attack, rule, cell.seed))
+        rule.check_cohort(matrix.cohort_size)
+        return _outcome(label, matrix, rule, staged or under_attack(people, attack, rule, matrix.seed))
     except (CohortTooSmallError, TooManySubsetsError) as error:
-        return GauntletRecord(rule=label, **vars(cell), refused=str(error))
+        return GauntletRecord(rule=label, **vars(matrix), refused=str(error))
 
 
-def _outcome(label: str, cell: GauntletCell, rule: Aggregator, scene: Scene) -> GauntletRecord:
+def _outcome(label: str, matrix: GauntletMatrix, rule: Aggregator, attacked: AttackedPopulation) -> GauntletRecord:
     started = time.perf_counter()
-    result = scene.aggregate(rule)
+    result = attacked.aggregate(rule)
     seconds = time.perf_counter() - started
     return GauntletRecord(
         rule=label,
-        **vars(cell),
-        error=scene.error(result.update),
-        honest_weight_lost=scene.honest_weight_lost(result.weights),
-        byzantine_weight=scene.byzantine_weight(result.weights),
+        **vars(matrix),
+        error=attacked.error(result.update),
+        honest_weight_lost=attacked.honest_weight_lost(result.weights),
+        byzantine_weight=attacked.byzantine_weight(result.weights),
         assumption_violated=result.assumption_violated,
         stop=result.stop.name.lower(),
         seconds=seconds,

@@ -1,8 +1,8 @@
-r"""Scenes without training: honest updates of a known model, an attack on them, and the truth about the outcome.
+r"""Populations without training: honest updates of a known model, an attack on them, and the truth about the outcome.
 
-A population is what K clients would send if all were honest. An attack replaces the rows of f of them. A scene is the
-matrix that reaches the server, forged rows first, with what only an onlooker knows: the honest mean, the honest spread
-σ₀ = √λ_max(Cov of the honest rows), and hence the error of an update in units of σ₀ √ε, ε = f / K.
+A population is what K clients would send if all were honest. An attack replaces the rows of f of them. An attacked
+population is the matrix that reaches the server, forged rows first, with what only an onlooker knows: the honest mean,
+the honest spread σ₀ = √λ_max(Cov of the honest rows), and hence the error of an update in units of σ₀ √ε, ε = f / K.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Population:
     """What the clients of one round would send if all were honest, and what is true of it."""
 
     rows: Float[Tensor, "K d"]
-    """The first f become Byzantine; the others are the honest rows of the scene."""
+    """The first f become Byzantine; the others are the honest rows of the attacked population."""
     num_byzantine: int
     trusted_row: Float[Tensor, " d"]
     shape: Shape
@@ -64,7 +64,7 @@ class Population:
 
 
 @dataclass(frozen=True, eq=False)
-class Scene:
+class AttackedPopulation:
     """A matrix of updates and the truth about it."""
 
     updates: Float[Tensor, "K d"]
@@ -105,14 +105,14 @@ def population(model: str, *, cohort_size: int, dim: int, num_byzantine: int, se
     """
     if not 0 <= num_byzantine < cohort_size:
         raise ParameterError(
-            f"num_byzantine must lie in 0 .. {cohort_size - 1} for {cohort_size} rows, got {num_byzantine}"
+            f"num_byzantine must lie in 0 .. {cohort_size - 1} for {cohort_size} updates, got {num_byzantine}"
         )
     rng = stream(seed, "population", model, cohort_size, dim)
     number = NUM_TRUSTED + cohort_size
     if model.startswith(RECORDED):
         rows = _draw_recorded(recorded_rows(model), rng, number, dim)
     else:
-        rows = find("model", model, MODELS)(rng, number, dim)
+        rows = find("population", model, POPULATIONS)(rng, number, dim)
         offset = rng.standard_normal(dim)
         rows += OFFSET * offset / np.linalg.norm(offset)
     everyone = torch.from_numpy(rows.astype(np.float32))
@@ -120,12 +120,12 @@ def population(model: str, *, cohort_size: int, dim: int, num_byzantine: int, se
     return Population(sent, num_byzantine, everyone[:NUM_TRUSTED].mean(0), honest_shape(sent[num_byzantine:]))
 
 
-def check_model(model: str) -> None:
+def check_population(model: str) -> None:
     """Raise an error of the tree unless `model` is a known name or a file of recorded updates."""
     if model.startswith(RECORDED):
         recorded_rows(model)
     else:
-        find("model", model, MODELS)
+        find("population", model, POPULATIONS)
 
 
 def recorded_rows(model: str) -> NDArray[np.floating]:
@@ -146,15 +146,17 @@ def _draw_recorded(recorded: NDArray[np.floating], rng: np.random.Generator, num
     """Return `number` different rows, and `dim` columns evenly spread over all."""
     if len(recorded) < number or recorded.shape[1] < dim:
         raise ParameterError(
-            f"needs {number} recorded rows ({NUM_TRUSTED} of them for the server) of at least {dim} columns, the file "
-            f"has {len(recorded)} x {recorded.shape[1]}; ask for a smaller cohort or dimension, or record more"
+            f"needs {number} recorded updates ({NUM_TRUSTED} of them for the server) of at least {dim} columns, the "
+            f"file has {len(recorded)} x {recorded.shape[1]}; ask for a smaller cohort or dimension, or record more"
         )
     columns = np.linspace(0, recorded.shape[1] - 1, dim).round().astype(int)
     return np.asarray(recorded[rng.permutation(len(recorded))[:number]][:, columns], dtype=np.float64)
 
 
-def under_attack(people: Population, attack: Attack, rule: Aggregator | None = None, seed: int = 0) -> Scene:
-    """Return the scene after the attack, whose adversary sees everything: the honest rows and, if given, the rule."""
+def under_attack(
+    people: Population, attack: Attack, rule: Aggregator | None = None, seed: int = 0
+) -> AttackedPopulation:
+    """Return the matrix after an attack whose adversary sees everything: the honest rows and, if given, the rule."""
     view = AdversaryView(
         num_byzantine=people.num_byzantine,
         cohort_size=len(people.rows),
@@ -165,14 +167,16 @@ def under_attack(people: Population, attack: Attack, rule: Aggregator | None = N
         seed=seed,
     )
     sent = attack(view).sent
-    return Scene(torch.cat([sent, people.honest]), len(sent), people)
+    return AttackedPopulation(torch.cat([sent, people.honest]), len(sent), people)
 
 
-def scene(model: str, attack: Attack, *, cohort_size: int, dim: int, num_byzantine: int, seed: int = 0) -> Scene:
+def attacked_population(
+    model: str, attack: Attack, *, cohort_size: int, dim: int, num_byzantine: int, seed: int = 0
+) -> AttackedPopulation:
     """Return honest rows of `model` with the forged rows of `attack` in front of them.
 
     >>> from steadfed.attacks import Cluster
-    >>> scene("iso", Cluster(strength=5.0), cohort_size=10, dim=4, num_byzantine=2).updates.shape
+    >>> attacked_population("iso", Cluster(strength=5.0), cohort_size=10, dim=4, num_byzantine=2).updates.shape
     torch.Size([10, 4])
     """
     people = population(model, cohort_size=cohort_size, dim=dim, num_byzantine=num_byzantine, seed=seed)
@@ -208,6 +212,6 @@ def _rare(rng: np.random.Generator, number: int, dim: int) -> Rows:
     return rows
 
 
-MODELS: Mapping[str, Model] = MappingProxyType(
+POPULATIONS: Mapping[str, Model] = MappingProxyType(
     {"iso": _iso, "power": _power, "clusters": _clusters, "heavy": _heavy, "rare": _rare}
 )

@@ -1,4 +1,4 @@
-"""One line of the result: a rule on a cell. Written as JSON Lines, so that a run can be stopped and continued."""
+"""One line of the result: a rule on a matrix. Written as JSON Lines, so that a run can be stopped and continued."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 from steadfed.errors import ParameterError
 from steadfed.sweeps._ranking import TrialSetting
 from steadfed.sweeps._store import Row, key_of, read_rows
-from steadfed.sweeps.matrices._grid import GauntletCell
+from steadfed.sweeps.matrices._grid import GauntletMatrix
 
 
 @dataclass(frozen=True, kw_only=True)
 class GauntletRecord:
-    """What a rule made of a cell."""
+    """What a rule made of a matrix."""
 
     rule: str
     attack: str
@@ -37,9 +37,9 @@ class GauntletRecord:
 
     @property
     def key(self) -> str:
-        """The identity of the cell and the rule."""
+        """The identity of the matrix and the rule."""
         return record_key(
-            self.rule, GauntletCell(**{field.name: getattr(self, field.name) for field in fields(GauntletCell)})
+            self.rule, GauntletMatrix(**{field.name: getattr(self, field.name) for field in fields(GauntletMatrix)})
         )
 
     @property
@@ -57,13 +57,13 @@ class GauntletRecord:
         return {key: value for key, value in asdict(self).items() if value is not None}
 
 
-def record_key(rule: str, cell: GauntletCell) -> str:
-    """Return the identity of a rule's record on a cell."""
-    return key_of(rule, asdict(cell))
+def record_key(rule: str, matrix: GauntletMatrix) -> str:
+    """Return the identity of a rule's record on a matrix."""
+    return key_of(rule, asdict(matrix))
 
 
 def read_records(path: Path) -> list[GauntletRecord]:
-    """Return the records of a file, each cell and rule once; a last line that was torn by a crash is left out.
+    """Return the records of a file, each matrix and rule once; a last line that was torn by a crash is left out.
 
     Raises:
         ParameterError: the file cannot be read, or holds something else.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from steadfed._core.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from steadfed.sweeps.runs._comparison import Comparison, Stage
+    from steadfed.sweeps.runs._comparison import Comparison, ComparisonProgress
     from steadfed.sweeps.runs._figures import Figures
     from steadfed.sweeps.runs._grid import ComparisonGrid, parse_grid, read_grid, shipped_grids
     from steadfed.sweeps.runs._results import Result, read_results
@@ -18,7 +18,7 @@ else:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "_comparison": ("Comparison", "Stage"),
+            "_comparison": ("Comparison", "ComparisonProgress"),
             "_figures": ("Figures",),
             "_grid": ("ComparisonGrid", "parse_grid", "read_grid", "shipped_grids"),
             "_results": ("Result", "read_results"),
@@ -28,9 +28,9 @@ else:
 __all__ = [
     "Comparison",
     "ComparisonGrid",
+    "ComparisonProgress",
     "Figures",
     "Result",
-    "Stage",
     "parse_grid",
     "read_grid",
     "read_results",

@@ -115,7 +115,7 @@ class CellPlanner:
             config = config.model_copy(update={"cohort_size": cohort_size})
         config.cohorts.check(num_clients, config.cohort_size)
         num_byzantine = _num_byzantine(config.byzantine, num_clients, config.seed)
-        bound = _bound(num_clients, num_byzantine, config.cohort_size, self.grid.told)
+        bound = _bound(num_clients, num_byzantine, config.cohort_size, self.grid.bound_probability)
         config = config.model_copy(update={"rule": RULES.from_table(with_bound(rule, bound))})
         config = _canonical(config, num_byzantine, num_clients)
         check_trust(config)
@@ -150,10 +150,10 @@ def _num_byzantine(membership: Membership, num_clients: int, seed: int) -> int:
 
 
 @lru_cache(maxsize=1000)
-def _bound(num_clients: int, num_byzantine: int, cohort_size: int, told: float) -> int:
+def _bound(num_clients: int, num_byzantine: int, cohort_size: int, probability: float) -> int:
     """Return the smallest f that a cohort keeps to with a probability; B if all clients are in it."""
     return tolerated_for(
-        num_clients=num_clients, num_byzantine=num_byzantine, cohort_size=cohort_size, failure=1.0 - told
+        num_clients=num_clients, num_byzantine=num_byzantine, cohort_size=cohort_size, failure=1.0 - probability
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from steadfed._core.wording import percent
 from steadfed.sweeps._ranking import NO_ATTACK, ORACLE, SUBJECT, Duel, DuelVerdict, Label, TrialSetting, worst_cases
 from steadfed.sweeps.runs._figures import Figures
 from steadfed.sweeps.runs._ranking import ComparisonRank, duels, in_words, ranking, varied_keys
@@ -84,9 +85,9 @@ def _cost_without_attack(rows: Sequence[Result], subject: str) -> list[str]:
         return []
     best = max(costs, key=lambda rule: costs[rule])
     met = [own[place] for place in own if place in unattacked[best]]
-    level = f"{100 * float(np.mean([accuracy for accuracy, _ in met])):.1f} %"
+    level = percent(float(np.mean([accuracy for accuracy, _ in met])))
     removed = float(np.mean([figures.honest_removed or 0.0 for _, figures in met]))
-    more = f", and removes {100 * removed:.1f} % of the honest updates there" if removed >= _SHOWN else ""
+    more = f", and removes {percent(removed)} of the honest updates there" if removed >= _SHOWN else ""
     if costs[best] < _SHOWN:
         return [f"Where nobody attacks {subject} costs nothing: {level}, no rule has 0.1 points more{more}."]
     return [f"Where nobody attacks {subject} costs {100 * costs[best]:.1f} points against {best} ({level}){more}."]

@@ -37,7 +37,7 @@ _PATIENCE = 20.0
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Stage:
+class ComparisonProgress:
     """How far a comparison is."""
 
     finished: int
@@ -100,9 +100,9 @@ class Comparison:
     def _num_refused(self) -> int:
         return len({cell.key for cell in self.cells if cell.refused is not None})
 
-    def stage(self, left: int, last: ComparisonCell | None = None, reason: str | None = None) -> Stage:
+    def progress(self, left: int, last: ComparisonCell | None = None, reason: str | None = None) -> ComparisonProgress:
         """Return how far it is."""
-        return Stage(
+        return ComparisonProgress(
             finished=len(self._figures),
             failed=len(self._failures),
             refused=self._num_refused,
@@ -112,7 +112,9 @@ class Comparison:
             reason=reason,
         )
 
-    def play(self, pool: Pool, *, limit: int | None = None, seconds: float | None = None) -> Iterator[Stage]:
+    def play(
+        self, pool: Pool, *, limit: int | None = None, seconds: float | None = None
+    ) -> Iterator[ComparisonProgress]:
         """Play what is not done yet, and yield after every cell; whoever stops in between loses no finished cell.
 
         Args:
@@ -130,10 +132,10 @@ class Comparison:
             left = [cell for key, cell in self.runs.items() if key not in self._figures]
             left = left if limit is None else left[:limit]
             self._prepare(left)
-            yield self.stage(len(left))
+            yield self.progress(len(left))
             yield from self._play(pool, left, end)
 
-    def _play(self, pool: Pool, left: list[ComparisonCell], end: float | None) -> Iterator[Stage]:
+    def _play(self, pool: Pool, left: list[ComparisonCell], end: float | None) -> Iterator[ComparisonProgress]:
         by_key = {cell.key: cell for cell in left}
         tasks = (self._task(cell) for cell in left if end is None or time.monotonic() < end)
         due = time.monotonic() + _PAUSE
@@ -147,7 +149,7 @@ class Comparison:
                 if (now := time.monotonic()) > due:
                     self._write()
                     due = time.monotonic() + max(_PAUSE, _SHARE * (time.monotonic() - now))
-                yield self.stage(len(left) - number, by_key[task.key], self._failures.get(task.key))
+                yield self.progress(len(left) - number, by_key[task.key], self._failures.get(task.key))
         finally:
             self._write()
 

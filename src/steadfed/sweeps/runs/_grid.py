@@ -27,7 +27,7 @@ from steadfed.sweeps.runs._choices import (
 )
 from steadfed.sweeps.runs._published_figures import PublishedFigure, published_figures
 
-_KEYS = ("title", "note", "told", "reference", "base", "grid", "published")
+_KEYS = ("title", "note", "bound_probability", "reference", "base", "grid", "published")
 _ENDING = ".toml"
 Kind = TypeVar("Kind")
 
@@ -50,7 +50,7 @@ class ComparisonGrid:
     """Every key with its choices; a file may have several such products."""
     title: str = "Comparison"
     note: str = ""
-    told: float = 0.99
+    bound_probability: float = 0.99
     """Rules assume the smallest f that a cohort keeps to with this probability."""
     reference: bool = True
     """Whether the mean of the honest updates, which no rule can know, is shown beside the rules."""
@@ -120,7 +120,7 @@ def parse_grid(text: str) -> ComparisonGrid:
         products=tuple({key: _choices(key, values, base) for key, values in each.items()} for each in tables),
         title=_checked("title", document.get("title", "Comparison"), str, "a text").strip(),
         note=_checked("note", document.get("note", ""), str, "a text").strip(),
-        told=check_probability("told", document.get("told", 0.99)),
+        bound_probability=check_probability("bound_probability", document.get("bound_probability", 0.99)),
         reference=_checked("reference", document.get("reference", True), bool, "true or false"),
         published=published_figures(document.get("published", [])),
     )

@@ -90,7 +90,7 @@ def _check(usable: NDArray[np.bool_]) -> None:
     if len(bad):
         names = ", ".join(map(str, bad[:5])) + (", …" if len(bad) > 5 else "")
         raise InputError(
-            f"rows must be finite, with squares that do not overflow: {len(bad)} of {len(usable)} are not, "
+            f"updates must be finite, with squares that do not overflow: {len(bad)} of {len(usable)} are not, "
             f"namely {names}; leave them out"
         )
 

@@ -10,7 +10,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Self, final
 
 if TYPE_CHECKING:
-    from steadfed._cli.progress import Watcher
+    from steadfed._cli.progress import ProgressDisplay
     from steadfed.runs import Run
     from steadfed.server._record import RoundRecord
 
@@ -56,7 +56,7 @@ class Stopper:
         raise KeyboardInterrupt
 
 
-def follow(runs: Mapping[str, Run], watcher: Watcher) -> int | None:
+def follow(runs: Mapping[str, Run], progress_display: ProgressDisplay) -> int | None:
     """Play the runs, a round of each in turn, and show every round.
 
     After the first signal the round in progress is finished; after the second nothing is. Either way the runs can be
@@ -65,11 +65,11 @@ def follow(runs: Mapping[str, Run], watcher: Watcher) -> int | None:
     Returns:
         The signal that ended this before all was done; None if none did.
     """
-    with Stopper(watcher.announce_stop) as stopper:
+    with Stopper(progress_display.announce_stop) as stopper:
         try:
-            with watcher, ExitStack() as stack:
+            with progress_display, ExitStack() as stack:
                 playing = {name: stack.enter_context(closing(run.play())) for name, run in runs.items()}
-                return _in_turn(runs, playing, watcher, stopper)
+                return _in_turn(runs, playing, progress_display, stopper)
         except KeyboardInterrupt:
             return stopper.signal
 
@@ -77,7 +77,7 @@ def follow(runs: Mapping[str, Run], watcher: Watcher) -> int | None:
 def _in_turn(
     runs: Mapping[str, Run],
     playing: dict[str, Generator[RoundRecord, None, None]],
-    watcher: Watcher,
+    progress_display: ProgressDisplay,
     stopper: Stopper,
 ) -> int | None:
     noted: list[str] = []
@@ -87,11 +87,11 @@ def _in_turn(
             for note in runs[name].notes:
                 if note not in noted:
                     noted.append(note)
-                    watcher.note(note)
+                    progress_display.note(note)
             if record is None:
                 del playing[name]
                 continue
-            watcher.add_round(name, record)
-            if stopper.signal is not None and not watcher.complete:
+            progress_display.add_round(name, record)
+            if stopper.signal is not None and not progress_display.complete:
                 return stopper.signal
     return None
