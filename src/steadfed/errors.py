@@ -23,12 +23,6 @@ Each message says what is wrong, shows the value and says what is allowed.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Mapping
-from typing import TypeVar
-
-Entry = TypeVar("Entry")
-
 
 class SteadfedError(Exception):
     """Base class of everything that steadfed raises on purpose."""
@@ -101,22 +95,3 @@ class ReplyError(InputError):
         super().__init__(detail)
         self.fault = fault
         """What is wrong, as a word."""
-
-
-def find(kind: str, name: str, table: Mapping[str, Entry]) -> Entry:
-    """Return the entry called `name`; an `UnknownNameError` names the nearest known name and lists them all."""
-    if name not in table:
-        names = sorted(table)
-        raise UnknownNameError(f"unknown {kind} {name!r}{nearest(name, names)}; known: {', '.join(names)}")
-    return table[name]
-
-
-def nearest(name: object, known: Iterable[str]) -> str:
-    """Return ", did you mean 'x'?" for the nearest known name, or the empty string.
-
-    >>> nearest("ALIE", ["alie", "zero"])
-    ", did you mean 'alie'?"
-    """
-    spelled = {each.casefold(): each for each in known}
-    close = difflib.get_close_matches(str(name).casefold(), list(spelled), n=1)
-    return f", did you mean {spelled[close[0]]!r}?" if close else ""

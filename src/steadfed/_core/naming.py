@@ -8,8 +8,9 @@ from typing import Any, Generic, TypeVar
 
 from pydantic.fields import FieldInfo
 
+from steadfed._core.lookup import find, nearest
 from steadfed._core.values import ValueObject
-from steadfed.errors import ParameterError, UnknownNameError, find, nearest
+from steadfed.errors import ParameterError, UnknownNameError
 
 Named = TypeVar("Named", bound=ValueObject)
 Class = TypeVar("Class", bound=type[ValueObject])

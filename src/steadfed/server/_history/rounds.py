@@ -20,7 +20,8 @@ from typing import Any, Self, final, get_args, get_origin
 import numpy as np
 from numpy.typing import NDArray
 
-from steadfed.errors import UnknownNameError, nearest
+from steadfed._core.lookup import nearest
+from steadfed.errors import UnknownNameError
 from steadfed.server._history.clients import ClientSummary, client_table
 from steadfed.server._history.entries import Entries
 from steadfed.server._history.fate import Fate, fates_of
