@@ -24,6 +24,11 @@ SOURCES = {
     for path in sorted(ROOT.rglob("__init__.py"))
     if not any(part.startswith("_") for part in path.parent.relative_to(ROOT).parts)
 }
+MODULES = [
+    ".".join(("steadfed", *path.relative_to(ROOT).with_suffix("").parts))
+    for path in sorted(ROOT.rglob("[a-z]*.py"))
+    if not any(part.startswith("_") for part in path.relative_to(ROOT).parts)
+]
 LAZY = [name for name, source in SOURCES.items() if "lazy_names(" in source]
 
 
@@ -65,6 +70,19 @@ def test_a_package_shows_its_public_names_and_modules_and_nothing_else(package: 
     module = import_module(package)
     below = {path.stem for path in Path(str(module.__file__)).parent.iterdir()}
     assert {name for name in dir(module) if not name.startswith("_")} <= {*said_by(package), *below}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_module_shows_its_public_names_and_nothing_else(name: str) -> None:
+    module = import_module(name)
+    assert dir(module) == sorted(module.__all__)
+    for each in module.__all__:
+        assert not each.startswith("_")
+        assert hasattr(module, each)
+
+
+def test_there_are_modules_that_show_their_names() -> None:
+    assert set(MODULES) >= {"steadfed.errors", "steadfed.extend", "steadfed.flower.client", "steadfed.theory.sharp"}
 
 
 def test_every_rule_that_its_package_exports_is_at_the_top() -> None:

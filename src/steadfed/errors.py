@@ -23,6 +23,29 @@ Each message says what is wrong, shows the value and says what is allowed.
 
 from __future__ import annotations
 
+__all__ = [
+    "CohortTooSmallError",
+    "CorruptDataError",
+    "CorruptRunError",
+    "DataError",
+    "DtypeError",
+    "InputError",
+    "MissingDataError",
+    "MissingKnowledgeError",
+    "NoUsableRowError",
+    "ParameterError",
+    "ReplyError",
+    "RunError",
+    "ShapeError",
+    "SteadfedError",
+    "TooManySubsetsError",
+    "UnknownNameError",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 class SteadfedError(Exception):
     """Base class of everything that steadfed raises on purpose."""

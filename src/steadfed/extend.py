@@ -45,3 +45,7 @@ __all__ = [
     "usable_bound",
     "whole_number",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

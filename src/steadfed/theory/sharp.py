@@ -33,6 +33,28 @@ from steadfed._core.ranges import (
 )
 from steadfed.errors import ParameterError
 
+__all__ = [
+    "client_deviation",
+    "concentration_failure",
+    "decoding_error",
+    "descent_constant",
+    "distance_bound",
+    "distance_floor",
+    "gradient_bound",
+    "gradient_floor",
+    "growth",
+    "largest_outlier_probability",
+    "largest_reach",
+    "likely_deviation",
+    "lipschitz",
+    "mean_deviation",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 Vector = NDArray[np.float64]
 
 _MOST = 709.0
