@@ -81,7 +81,7 @@ class Wrapper(Aggregator, ABC):
 
 
 class MixingWrapper(Wrapper, ABC):
-    """A wrapper that averages rows; it decides in the Gram matrix, which the rule inside shares (`linalg.mixtures`)."""
+    """A wrapper that averages rows; it decides in the Gram matrix, shared by the rule inside (`_linalg.mixtures`)."""
 
     @abstractmethod
     def mix(self, gram: Matrix, num_byzantine: int, view: ServerView) -> Mixing:
