@@ -19,9 +19,9 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betaincinv
 
+from steadfed._core.arrays import Vector
 from steadfed._core.ranges import (
     check_between,
     check_not_negative,
@@ -54,8 +54,6 @@ __all__ = [
 def __dir__() -> list[str]:
     return __all__
 
-
-Vector = NDArray[np.float64]
 
 _MOST = 709.0
 """e to this power is the largest that is a finite floating-point number, nearly."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from steadfed._linalg.columns import Matrix, Vector
+from steadfed._core.arrays import Matrix, Vector
 from steadfed._linalg.spectrum import eigen_directions, negligible_scatter
 from steadfed.aggregators._rage.constants import resilience
 from steadfed.aggregators._rage.filtering import Step

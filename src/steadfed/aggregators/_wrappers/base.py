@@ -11,7 +11,8 @@ import torch
 from numpy.typing import NDArray
 from pydantic import Field, InstanceOf
 
-from steadfed._linalg.columns import Columns, Matrix, Vector
+from steadfed._core.arrays import Matrix, Vector
+from steadfed._linalg.columns import Columns
 from steadfed._linalg.gram import gram_with_points, pivoted_gram, squared_distances
 from steadfed._linalg.mixtures import DerivedColumns, MixedColumns, ScaledColumns
 from steadfed._linalg.norms import clip_factors, row_norms
