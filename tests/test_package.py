@@ -123,6 +123,14 @@ def test_importing_the_package_does_not_load_torch(code: str) -> None:
     assert subprocess.run(command, check=False).returncode == 0  # noqa: S603  our own code
 
 
+def test_everything_but_flower_is_held_to_not_importing_flower() -> None:
+    project = tomllib.loads((ROOT.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = project["tool"]["importlinter"]["contracts"]
+    (contract,) = (each for each in contracts if each.get("forbidden_modules") == ["flwr"])
+    there = {path.parent.name for path in ROOT.glob("*/__init__.py")} | {path.stem for path in ROOT.glob("[a-z]*.py")}
+    assert set(contract["source_modules"]) == {f"steadfed.{name}" for name in there - {"flower"}}
+
+
 def test_files_that_are_no_python_are_part_of_the_package() -> None:
     """An editable installation has them anyway; a wheel has those that pyproject.toml names."""
     project = tomllib.loads((ROOT.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
