@@ -30,7 +30,7 @@ from benchmarks import machine
 from benchmarks.attack_pairs import ATTACKS
 from benchmarks.pairs import Cloud, Pair
 from benchmarks.rule_pairs import RULES
-from steadfed._core.rng import stream
+from steadfed.extend import stream
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-5}
 """What counts as rounding."""

@@ -12,13 +12,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from steadfed._core.rng import stream
-from steadfed._linalg.gram import gram_with_points, pivoted_gram, squared_distances
+from steadfed._linalg.gram import gram_with_points
 from steadfed._linalg.sources import as_columns
 from steadfed.aggregators import Aggregator, Bucketing, Clipping, Median
 from steadfed.aggregators._centre.weiszfeld import distances_to_combination
 from steadfed.aggregators._selection.krum import krum_scores
 from steadfed.aggregators._selection.subsets import lowest
+from steadfed.extend import pivoted_gram, squared_distances, stream
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]

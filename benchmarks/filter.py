@@ -30,8 +30,8 @@ from torch import Tensor
 
 from benchmarks import machine
 from benchmarks.peers import obstacle, peer_rules
-from steadfed._core.rng import stream
 from steadfed.aggregators import Aggregation, GeometricMedian, Krum, Median, Rage
+from steadfed.extend import stream
 
 SHAPES = ((100, 10**6), (1000, 10**5), (50, 10**6), (400, 10**5))
 QUICK_SHAPES = ((50, 20_000), (200, 10_000))

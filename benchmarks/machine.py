@@ -26,7 +26,7 @@ from rich.console import Console
 from threadpoolctl import threadpool_info
 from torch import Tensor
 
-from steadfed._core.rng import stream
+from steadfed.extend import stream
 
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = ("steadfed", "torch", "numpy", "scipy", "flwr", "byzfl", "torchjd")

@@ -30,9 +30,9 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from benchmarks import machine
-from steadfed._core.rng import stream
 from steadfed._linalg.threads import num_workers
 from steadfed.aggregators import Rage
+from steadfed.extend import stream
 
 SEED = 1
 SHIFT, JITTER = 8.0, 0.1

@@ -47,8 +47,8 @@ from steadfed.aggregators import (
     Rfa,
     SmallestSpread,
     TrimmedMean,
+    Wrapper,
 )
-from steadfed.aggregators._wrappers.base import Wrapper
 
 SHAPES: tuple[Shape, ...] = ((100, 10**5), (50, 10**6))
 SUBSET_SHAPES: tuple[Shape, ...] = ((15, 10**4), (20, 10**4))

@@ -31,19 +31,15 @@ from torch import Tensor, nn
 
 from benchmarks import machine
 from benchmarks.peers import byzfl_module
-from steadfed._core.rng import stream
 from steadfed._linalg.threads import one_torch_thread
 from steadfed.aggregators import Rage
 from steadfed.attacks import ALittleIsEnough, FractionMembers
 from steadfed.data import Dataset
-from steadfed.models._base import Architecture
-from steadfed.models._convolutional import ConvolutionalNetwork, ResidualNetwork
-from steadfed.models._linear import SoftmaxRegression
-from steadfed.models._perceptron import MultilayerPerceptron
+from steadfed.extend import stream
+from steadfed.models import Architecture, ConvolutionalNetwork, MultilayerPerceptron, ResidualNetwork, SoftmaxRegression
 from steadfed.partitions import IidPartition
-from steadfed.simulation._config import Evaluation, RunConfig
+from steadfed.simulation import Evaluation, Federation, RunConfig
 from steadfed.simulation._engines.points import DrawnPoints
-from steadfed.simulation._federation import Federation
 from steadfed.simulation._local import Chunk, TrainingTask
 from steadfed.simulation._setting import Setting
 from steadfed.simulation._worker_pool import WorkerPool

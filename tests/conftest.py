@@ -52,7 +52,7 @@ def two_threads() -> Iterator[None]:
 def _no_waiting() -> Iterator[None]:
     """Let the disk take its time: what a process has written, the next one reads, with or without fsync.
 
-    That it is called, and in which order, is for tests/records/test_durable.py.
+    That it is called, and in which order, is for tests/test_durable.py.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)

@@ -15,7 +15,8 @@ import click
 import pytest
 import typer
 
-from steadfed import errors
+import steadfed
+from steadfed import aggregators, errors
 from steadfed._cli.app import app
 from steadfed._cli.reference import PAGES
 
@@ -62,8 +63,15 @@ def test_documents_for_users_use_public_names_only(path: Path) -> None:
 
 def test_every_public_package_has_a_page_of_its_names() -> None:
     pages = "\n".join(path.read_text(encoding="utf-8") for path in ROOT.glob("docs/api/*.md"))
-    packages = {path.parent.name for path in ROOT.glob("src/steadfed/[a-z]*/__init__.py")}
-    assert packages | {"errors", "extend"} == set(re.findall(r"^::: steadfed\.(\w+)", pages, re.MULTILINE))
+    packages = {f"steadfed.{path.parent.name}" for path in ROOT.glob("src/steadfed/[a-z]*/__init__.py")}
+    shown = set(re.findall(r"^::: (steadfed(?:\.\w+)?)", pages, re.MULTILINE))
+    assert shown == packages | {"steadfed", "steadfed.errors", "steadfed.extend"}
+
+
+def test_the_page_of_the_package_itself_speaks_of_every_name_that_is_no_rule() -> None:
+    page = (ROOT / "docs/api/steadfed.md").read_text(encoding="utf-8")
+    for name in set(steadfed.__all__) - set(dir(aggregators)):
+        assert f"`{name}`" in page, name
 
 
 @every_document

@@ -23,7 +23,7 @@ from benchmarks.flower.loopback import FAILED, Deflated, Loopback, Reply, copied
 from benchmarks.flower.strategies import RAGE, Make, competitors, played, quietly
 from benchmarks.flower.tables import Table, append, cells_table, counts_table, definitions, entries, plain_row, row_of
 from benchmarks.flower.verdicts import Judgement, Model, Reference, judged
-from steadfed._core.rng import stream
+from steadfed.extend import stream
 from steadfed.flower.redteam import MALFORMED, byzantine
 
 CLIENTS, MALICIOUS = 10, 1

@@ -26,8 +26,8 @@ from rich.table import Table
 from benchmarks import machine
 from benchmarks.flower.loopback import Deflated, Loopback, copied, reply_content
 from benchmarks.flower.strategies import RAGE, flowers, receives, silence
-from steadfed._core.rng import stream
 from steadfed.aggregators import Bulyan, Krum, Median, TrimmedMean
+from steadfed.extend import stream
 from steadfed.flower import RageStrategy, RobustStrategy
 
 CLIENTS, MALICIOUS = 50, 10

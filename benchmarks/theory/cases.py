@@ -25,8 +25,7 @@ from steadfed.attacks import (
     Optimal,
     Sleeper,
 )
-from steadfed.data import Dataset
-from steadfed.data._synthetic import LogisticPoints, QuadraticPoints
+from steadfed.data import Dataset, LogisticPoints, QuadraticPoints
 from steadfed.models import LogisticRegression, Quadratic
 from steadfed.models._convex import ProblemConstants, logistic_constants, quadratic_constants
 from steadfed.partitions import NaturalPartition

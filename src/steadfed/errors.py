@@ -23,11 +23,28 @@ Each message says what is wrong, shows the value and says what is allowed.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Mapping
-from typing import TypeVar
+__all__ = [
+    "CohortTooSmallError",
+    "CorruptDataError",
+    "CorruptRunError",
+    "DataError",
+    "DtypeError",
+    "InputError",
+    "MissingDataError",
+    "MissingKnowledgeError",
+    "NoUsableRowError",
+    "ParameterError",
+    "ReplyError",
+    "RunError",
+    "ShapeError",
+    "SteadfedError",
+    "TooManySubsetsError",
+    "UnknownNameError",
+]
 
-Entry = TypeVar("Entry")
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 class SteadfedError(Exception):
@@ -101,22 +118,3 @@ class ReplyError(InputError):
         super().__init__(detail)
         self.fault = fault
         """What is wrong, as a word."""
-
-
-def find(kind: str, name: str, table: Mapping[str, Entry]) -> Entry:
-    """Return the entry called `name`; an `UnknownNameError` names the nearest known name and lists them all."""
-    if name not in table:
-        names = sorted(table)
-        raise UnknownNameError(f"unknown {kind} {name!r}{nearest(name, names)}; known: {', '.join(names)}")
-    return table[name]
-
-
-def nearest(name: object, known: Iterable[str]) -> str:
-    """Return ", did you mean 'x'?" for the nearest known name, or the empty string.
-
-    >>> nearest("ALIE", ["alie", "zero"])
-    ", did you mean 'alie'?"
-    """
-    spelled = {each.casefold(): each for each in known}
-    close = difflib.get_close_matches(str(name).casefold(), list(spelled), n=1)
-    return f", did you mean {spelled[close[0]]!r}?" if close else ""

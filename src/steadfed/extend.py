@@ -4,6 +4,7 @@ A rule reads `Columns`, in one pass into the `Gram` matrix or block by block (`c
 `aggregation_of`. Fields of a `ValueObject` are its configuration; randomness comes from `stream`.
 """
 
+from steadfed._core.lookup import find
 from steadfed._core.naming import Registry
 from steadfed._core.rng import stream
 from steadfed._core.values import ValueObject, real_number, whole_number
@@ -32,6 +33,7 @@ __all__ = [
     "ValueObject",
     "aggregation_of",
     "coordinatewise",
+    "find",
     "finite_rows",
     "pivoted_gram",
     "real_number",
@@ -43,3 +45,7 @@ __all__ = [
     "usable_bound",
     "whole_number",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -11,8 +11,8 @@ from tests.oracles import spectral as slow
 from tests.oracles.clouds import CLOUDS
 from tests.oracles.saddle import Array
 
+from steadfed._core.arrays import Matrix, Vector
 from steadfed._core.rng import stream
-from steadfed._linalg.columns import Matrix, Vector
 from steadfed._linalg.spectrum import Directions, eigen_directions
 from steadfed.aggregators import Stop
 from steadfed.aggregators._spectral import caf

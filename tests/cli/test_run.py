@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from tests.cli.commands import ONE_THREAD, PROGRAM, refused, run, small_config
+from tests.same_results import same_results
 from typer.testing import CliRunner
 
 from steadfed._cli.app import app
-from steadfed.server._comparison import same_results
 from steadfed.server._folder import RunFolder
 
 LONG = ("--set", "rounds=100", "--set", "local_steps=20")

@@ -8,8 +8,8 @@ from tests.oracles.clouds import CLOUDS
 from tests.oracles.filtering import top_eigenpair
 from tests.oracles.saddle import Array
 
+from steadfed._core.arrays import Matrix, Vector
 from steadfed._core.rng import stream
-from steadfed._linalg.columns import Matrix, Vector
 from steadfed._linalg.spectrum import (
     BOUND_SLACK,
     DENSE_UP_TO,

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.same_results import same_results
 
 from steadfed._core.durable import sole_holder
 from steadfed._core.rng import stream
-from steadfed.server._comparison import same_results
 from steadfed.server._folder import RunFolder
 
 ROOT = Path(__file__).parents[2]

@@ -11,6 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from tests.runs.small import ROUNDS, interrupted_run, remembering, whole_run
+from tests.same_results import same_results
 from tests.simulation.small import classes, played
 
 from steadfed.data import LogisticPoints
@@ -18,7 +19,6 @@ from steadfed.errors import CorruptRunError, MissingDataError, ParameterError, R
 from steadfed.models import SoftmaxRegression
 from steadfed.runs import Run
 from steadfed.runs._files import part_of_configuration
-from steadfed.server._comparison import same_results
 from steadfed.server._folder import RunFolder
 from steadfed.simulation import Evaluation, Federation, RunConfig
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.same_results import same_results
 from tests.server.toy import go_on, in_child, kill_at_line, toy_round, toy_run, write_round
 
 from steadfed.errors import RunError
 from steadfed.server._checkpoint import Checkpoint
-from steadfed.server._comparison import same_results
 from steadfed.server._folder import RunFolder
 from steadfed.server._record import RoundRecord
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,44 @@ import torch
 from tests.simulation.attackers import Copycat
 from tests.simulation.small import classes, config, numbers
 
-from steadfed.aggregators import FlTrust, Krum, Zeno
-from steadfed.attacks import ClassFlip, FractionMembers, LabelFlip, Optimal, SignFlip, Sleeper
+from steadfed.aggregators import RULES, FlTrust, Krum, Zeno
+from steadfed.attacks import ATTACKS, MEMBERSHIPS, ClassFlip, FractionMembers, LabelFlip, Optimal, SignFlip, Sleeper
+from steadfed.data import DATASETS
 from steadfed.errors import CohortTooSmallError, ParameterError
-from steadfed.models import Quadratic
-from steadfed.simulation import ClientOptions, Evaluation, Federation, RunConfig, ServerOptions
-from steadfed.simulation._schedules import ExponentialSchedule
+from steadfed.extend import Registry
+from steadfed.models import MODELS, Quadratic
+from steadfed.partitions import PARTITIONS
+from steadfed.simulation import (
+    COHORTS,
+    SCHEDULES,
+    ClientOptions,
+    Evaluation,
+    ExponentialSchedule,
+    Federation,
+    RunConfig,
+    ServerOptions,
+)
+
+
+def test_every_field_has_public_types() -> None:
+    """Whoever may write a field of a configuration can import what is written there."""
+    for name, field in RunConfig.model_fields.items():
+        for kind in (field.annotation, type(field.default)):
+            if isinstance(kind, type) and kind.__module__.startswith("steadfed."):
+                package = import_module(".".join(kind.__module__.split(".")[:2]))
+                assert getattr(package, kind.__name__, None) is kind, name
+
+
+@pytest.mark.parametrize(
+    "registry",
+    [ATTACKS, COHORTS, DATASETS, MEMBERSHIPS, MODELS, PARTITIONS, RULES, SCHEDULES],
+    ids=lambda registry: registry.kind,
+)
+def test_everything_with_a_name_that_a_person_may_choose_is_public(registry: Registry[Any]) -> None:
+    for name in registry.offered:
+        kind = registry[name]
+        package = import_module(".".join(kind.__module__.split(".")[:2]))
+        assert getattr(package, kind.__name__, None) is kind, name
 
 
 def test_total_steps_are_rounds_times_local_steps() -> None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from steadfed._core.arrays import Vector
 from steadfed._core.rng import stream
-from steadfed.theory.sharp import Vector
 
 Matrix = NDArray[np.float64]
 Gradients = Callable[[Matrix], Matrix]

@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from robust_federation import task
 from steadfed.aggregators import RULES
-from steadfed.errors import find
+from steadfed.extend import find
 from steadfed.flower import RageStrategy, ResilientStrategy, RobustStrategy
 
 app = ServerApp()

@@ -12,8 +12,9 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from steadfed._core.lookup import nearest
 from steadfed._core.wording import harmless, plural
-from steadfed.errors import ParameterError, nearest
+from steadfed.errors import ParameterError
 
 if TYPE_CHECKING:
     from steadfed.server._history import ClientSummary, Event, RunHistory

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from steadfed._cli.progress import RunProgress, progress_display
-from steadfed.errors import ParameterError, find
+from steadfed._core.lookup import find
+from steadfed.errors import ParameterError
 
 if TYPE_CHECKING:
     from steadfed.sweeps.matrices import GauntletGrid, GauntletRecord

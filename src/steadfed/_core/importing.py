@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from steadfed.errors import ParameterError, nearest
+from steadfed._core.lookup import nearest
+from steadfed.errors import ParameterError
 
 
 def import_object(path: str, what: str) -> Any:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 from pydantic.fields import FieldInfo
 
+from steadfed._core.lookup import find, nearest
 from steadfed._core.values import ValueObject
-from steadfed.errors import ParameterError, UnknownNameError, find, nearest
+from steadfed.errors import ParameterError, UnknownNameError
 
 Named = TypeVar("Named", bound=ValueObject)
 Class = TypeVar("Class", bound=type[ValueObject])
@@ -75,7 +77,7 @@ class Registry(Mapping[str, type[Named]], Generic[Named]):
             raise ParameterError(f"a name has lower-case letters, digits and single hyphens, got {name!r}")
         known = self._classes.get(name, cls)
         if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):  # else it is defined anew
-            raise ParameterError(f"the {self.kind} {name!r} is {known.__module__}.{known.__qualname__} already")
+            raise ParameterError(f"the {self.kind} {name!r} is {known.__qualname__} already{_place(known)}")
         self._classes = dict(sorted({**self._classes, name: cls}.items()))
 
     def __getitem__(self, name: str) -> type[Named]:
@@ -175,6 +177,12 @@ class Registry(Mapping[str, type[Named]], Generic[Named]):
 
     def _built(self, value: Any) -> Any:
         return self.from_table(value) if isinstance(value, Mapping) else value
+
+
+def _place(cls: type[ValueObject]) -> str:
+    """Return ", in FILE" for the file in which a class is defined, or the empty string if there is none."""
+    file = getattr(sys.modules.get(cls.__module__), "__file__", None)
+    return f", in {file}" if file else ""
 
 
 def _first_example(name: str, key: str, field: FieldInfo) -> Any:

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from steadfed.errors import ParameterError, nearest
+from steadfed._core.lookup import nearest
+from steadfed.errors import ParameterError
 
 
 def whole_number(value: Any) -> Any:

@@ -15,13 +15,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from steadfed._core.arrays import Matrix, Vector
 from steadfed._linalg.threads import in_order, num_workers
 
 if TYPE_CHECKING:
     from steadfed._linalg.gram import Gram
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 Range = tuple[int, int]
 
 SCRATCH_SHARE = 0.04

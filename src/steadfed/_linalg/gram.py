@@ -18,7 +18,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from steadfed._linalg.columns import Columns, Matrix, Range, RowColumns, Vector
+from steadfed._core.arrays import Matrix, Vector
+from steadfed._linalg.columns import Columns, Range, RowColumns
 from steadfed.errors import NoUsableRowError
 
 WORST_PIVOT_RATIO = 64.0

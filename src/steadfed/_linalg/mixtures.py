@@ -22,16 +22,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from steadfed._linalg.columns import (
-    MOST_ROWS_SUMMED,
-    Columns,
-    Matrix,
-    Range,
-    RowColumns,
-    Vector,
-    runs,
-    subtract,
-)
+from steadfed._core.arrays import Matrix, Vector
+from steadfed._linalg.columns import MOST_ROWS_SUMMED, Columns, Range, RowColumns, runs, subtract
 from steadfed._linalg.gram import Gram, squared_distances
 
 

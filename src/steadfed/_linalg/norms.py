@@ -6,7 +6,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from steadfed._linalg.columns import Columns, Vector
+from steadfed._core.arrays import Vector
+from steadfed._linalg.columns import Columns
 from steadfed._linalg.gram import MAGNIFICATION, UNDERFLOW, squared_norms, usable_rows
 from steadfed._linalg.mixtures import ScaledColumns
 

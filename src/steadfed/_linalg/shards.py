@@ -10,7 +10,8 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor
 
-from steadfed._linalg.columns import Columns, Range, Vector
+from steadfed._core.arrays import Vector
+from steadfed._linalg.columns import Columns, Range
 from steadfed._linalg.sources import as_columns
 from steadfed.errors import DtypeError, InputError, ShapeError
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from steadfed._linalg.columns import Matrix, Vector
+from steadfed._core.arrays import Matrix, Vector
 
 DENSE_UP_TO = 128
 """Rows up to which a full eigendecomposition is cheaper than a Krylov space."""

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self, final
 
+from steadfed._core.lookup import find
 from steadfed._ui.catalogue import Listing, RunEntry
-from steadfed.errors import ParameterError, find
+from steadfed.errors import ParameterError
 from steadfed.server._history import RunState, RunSummary
 
 LARGEST_PAGE = 200

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, model_validator
 from torch import Tensor
 
+from steadfed._core.arrays import Vector
 from steadfed._core.values import ValueObject, real_number, whole_number
-from steadfed._linalg.columns import Columns, Vector
+from steadfed._linalg.columns import Columns
 from steadfed._linalg.gram import Gram
 from steadfed._linalg.sources import as_columns
 from steadfed._linalg.threads import one_blas_thread

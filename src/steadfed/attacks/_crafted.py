@@ -15,8 +15,8 @@ from jaxtyping import Float
 from pydantic import BeforeValidator, Field
 from torch import Tensor
 
+from steadfed._core.arrays import Matrix, Vector
 from steadfed._core.values import whole_number
-from steadfed._linalg.columns import Matrix, Vector
 from steadfed._linalg.gram import pivoted_gram, squared_distances
 from steadfed._linalg.sources import as_columns
 from steadfed._linalg.spectrum import scatter_matrix

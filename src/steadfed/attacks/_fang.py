@@ -16,8 +16,8 @@ from jaxtyping import Float
 from pydantic import BeforeValidator, Field
 from torch import Tensor
 
+from steadfed._core.arrays import Matrix, Vector
 from steadfed._core.values import real_number
-from steadfed._linalg.columns import Matrix, Vector
 from steadfed._linalg.gram import pivoted_gram, squared_distances, squared_norms
 from steadfed._linalg.sources import as_columns
 from steadfed._linalg.threads import one_blas_thread

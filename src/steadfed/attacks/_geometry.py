@@ -16,8 +16,8 @@ from jaxtyping import Bool, Float
 from pydantic import BeforeValidator, Field
 from torch import Tensor
 
+from steadfed._core.arrays import Vector
 from steadfed._core.values import real_number, whole_number
-from steadfed._linalg.columns import Vector
 from steadfed._linalg.gram import LARGEST_SQUARE, pivoted_gram, squared_norms
 from steadfed._linalg.sources import as_columns
 from steadfed._linalg.spectrum import eigen_directions, scatter_matrix

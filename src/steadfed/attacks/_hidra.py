@@ -10,8 +10,8 @@ from jaxtyping import Float
 from pydantic import BeforeValidator, Field
 from torch import Tensor
 
+from steadfed._core.arrays import Matrix, Vector
 from steadfed._core.values import real_number
-from steadfed._linalg.columns import Matrix, Vector
 from steadfed._linalg.threads import one_blas_thread
 from steadfed.attacks._base import Aim, DirectedAttack, same_for_all
 from steadfed.attacks._geometry import Count, finite_rows

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
+from steadfed._core.arrays import Vector
 from steadfed._core.ranges import check_positive
 from steadfed._linalg.threads import one_torch_thread
 from steadfed.aggregators import Rage
@@ -17,7 +18,6 @@ from steadfed.certification._constants import (
     SYMBOLS,
     KnownConstants,
     MeasurementBudget,
-    Vector,
     constants_at_start,
     local_constants,
     objective_of,

@@ -8,8 +8,8 @@ from typing import Literal, final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from steadfed._core.arrays import Vector
 from steadfed._core.wording import percent
 from steadfed.errors import DataError
 from steadfed.models._convex import ProblemConstants
@@ -28,8 +28,6 @@ from steadfed.theory.estimate import (
 )
 from steadfed.theory.estimate._estimates import Measurement
 from steadfed.theory.estimate._objective import POINTS_AT_ONCE
-
-Vector = NDArray[np.float64]
 
 SYMBOLS = {
     "smoothness": "L",

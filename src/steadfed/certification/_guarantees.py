@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from steadfed._core.arrays import Vector
 from steadfed._core.wording import percent
 from steadfed.certification._assumptions import AWAY, skipped_text
-from steadfed.certification._constants import Vector
 from steadfed.certification._path import ModelPath
 from steadfed.certification._plan import Plan
 from steadfed.certification._rounds import ROUNDING, RoundFacts

@@ -9,7 +9,8 @@ from typing import TypeVar, final
 import numpy as np
 import torch
 
-from steadfed.certification._constants import KnownConstants, MeasurementBudget, Vector
+from steadfed._core.arrays import Vector
+from steadfed.certification._constants import KnownConstants, MeasurementBudget
 from steadfed.errors import CorruptRunError, DataError, ParameterError
 from steadfed.server._folder import RunFolder
 from steadfed.theory.estimate import GradientStatistics, Objective, Point, Trajectory

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from steadfed._core.lookup import nearest
 from steadfed.data._base import Dataset, DataSource
 from steadfed.data._places import Location
 from steadfed.data._registry import DATASETS
 from steadfed.data._tensors import array_of, from_tensors
-from steadfed.errors import DataError, MissingDataError, nearest
+from steadfed.errors import DataError, MissingDataError
 
 Column = Annotated[str, Field(min_length=1)]
 

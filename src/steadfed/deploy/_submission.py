@@ -14,11 +14,12 @@ from typing import Any, final
 
 import tomli_w
 
+from steadfed._core.lookup import nearest
 from steadfed._core.values import ValueObject, dotted_table
 from steadfed.deploy._flower_commands import Flwr
 from steadfed.deploy._processes import launch, read_log
 from steadfed.deploy._state import ConfigValue
-from steadfed.errors import ParameterError, RunError, nearest
+from steadfed.errors import ParameterError, RunError
 
 LOOK = 0.5
 """Seconds between two looks at a run."""

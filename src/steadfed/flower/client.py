@@ -42,6 +42,23 @@ from torch.nn import functional
 from steadfed._core.values import ValueObject, real_number, whole_number
 from steadfed.errors import ParameterError
 
+__all__ = [
+    "Batch",
+    "ClientLimits",
+    "LossFunction",
+    "SeededBatches",
+    "count_correct",
+    "evaluate_reply",
+    "local_steps",
+    "receive",
+    "train_reply",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 Batch = tuple[Tensor, Tensor]
 """Features and labels."""
 LossFunction = Callable[[Tensor, Tensor], Tensor]

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from steadfed._core.arrays import Matrix, Vector
 from steadfed.data._base import Dataset
 from steadfed.partitions._base import Shares
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

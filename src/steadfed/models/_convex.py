@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from steadfed._core.arrays import Matrix, Vector
 from steadfed._linalg.threads import one_blas_thread
 from steadfed.data._base import Dataset
-from steadfed.models._client_rows import ClientRows, Matrix, Vector, point_rows
+from steadfed.models._client_rows import ClientRows, point_rows
 from steadfed.models._fitting import vector_length
 from steadfed.models._linear import LogisticRegression
 from steadfed.models._newton import Minimisable

@@ -11,8 +11,9 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from steadfed._core.importing import import_object
+from steadfed._core.lookup import find
 from steadfed.data._base import Dataset
-from steadfed.errors import DataError, ParameterError, find
+from steadfed.errors import DataError, ParameterError
 from steadfed.models._base import Architecture
 from steadfed.models._losses import LOSSES, Loss
 from steadfed.models._registry import MODELS

@@ -5,11 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 import numpy as np
-from numpy.typing import NDArray
 
+from steadfed._core.arrays import Vector
 from steadfed.errors import DataError, ParameterError
-
-Vector = NDArray[np.float64]
 
 
 class Minimisable(ABC):

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, cg
 from scipy.special import logsumexp, softmax
 
+from steadfed._core.arrays import Matrix, Vector
 from steadfed._linalg.threads import one_blas_thread
 from steadfed.data._base import Dataset
-from steadfed.models._client_rows import ClientRows, Matrix, Vector, point_rows
+from steadfed.models._client_rows import ClientRows, point_rows
 from steadfed.models._convex import ProblemConstants, RegularisedProblem
 from steadfed.models._fitting import vector_length
 from steadfed.models._linear import SoftmaxRegression

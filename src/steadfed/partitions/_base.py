@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field
 
+from steadfed._core.arrays import Indices
 from steadfed._core.values import ValueObject, whole_number
 from steadfed.data._base import Dataset
 from steadfed.errors import DataError
 
-Indices = NDArray[np.int64]
 NumClients = Annotated[int, Field(ge=1), BeforeValidator(whole_number)]
 NumPoints = Annotated[int, Field(ge=1), BeforeValidator(whole_number)]
 

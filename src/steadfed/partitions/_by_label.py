@@ -7,10 +7,11 @@ from typing import Annotated, ClassVar, Self, final
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
+from steadfed._core.arrays import Indices
 from steadfed._core.rng import stream
 from steadfed._core.values import real_number, whole_number
 from steadfed.data._base import Dataset
-from steadfed.partitions._base import Indices, NumClients, NumPoints, Partition, Shares, check_points, point_classes
+from steadfed.partitions._base import NumClients, NumPoints, Partition, Shares, check_points, point_classes
 from steadfed.partitions._dealing import apportion, equal_offsets
 from steadfed.partitions._registry import PARTITIONS
 

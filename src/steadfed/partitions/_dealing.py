@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from steadfed.partitions._base import Indices
+from steadfed._core.arrays import Indices
 
 
 def equal_offsets(total: int, parts: int) -> Indices:

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field
 
+from steadfed._core.arrays import Indices
 from steadfed._core.rng import stream
 from steadfed._core.values import real_number
 from steadfed.data._base import Dataset
-from steadfed.partitions._base import Indices, NumClients, NumPoints, Partition, Shares, check_points, point_classes
+from steadfed.partitions._base import NumClients, NumPoints, Partition, Shares, check_points, point_classes
 from steadfed.partitions._by_label import sort_by_label
 from steadfed.partitions._dealing import equal_offsets, with_at_least
 from steadfed.partitions._registry import PARTITIONS

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from steadfed._core.arrays import Indices
 from steadfed.data._base import Dataset
-from steadfed.partitions._base import Indices, Shares
+from steadfed.partitions._base import Shares
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,11 +7,12 @@ from typing import Annotated, ClassVar, final
 import numpy as np
 from pydantic import BeforeValidator, Field
 
+from steadfed._core.arrays import Indices
 from steadfed._core.rng import stream
 from steadfed._core.values import real_number
 from steadfed.data._base import Dataset
 from steadfed.errors import DataError
-from steadfed.partitions._base import Indices, NumClients, NumPoints, Partition, Shares, check_points
+from steadfed.partitions._base import NumClients, NumPoints, Partition, Shares, check_points
 from steadfed.partitions._dealing import apportion, equal_offsets
 from steadfed.partitions._registry import PARTITIONS
 

@@ -13,6 +13,33 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeVar, final
 
+__all__ = [
+    "Bars",
+    "Code",
+    "Column",
+    "Headline",
+    "HeatMap",
+    "Lines",
+    "Mark",
+    "Panel",
+    "Report",
+    "Section",
+    "Series",
+    "Style",
+    "Table",
+    "Text",
+    "Tone",
+    "Unit",
+    "Value",
+    "facts_table",
+    "tabulate",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 Item = TypeVar("Item")
 Value = float | int | str | None
 """A cell of a table; None is drawn as a dash."""

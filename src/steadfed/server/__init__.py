@@ -6,7 +6,6 @@ Here are the names for whoever reads runs. None of them loads torch before it ne
 """
 
 from steadfed.server._checkpoint import Checkpoint as Checkpoint
-from steadfed.server._comparison import same_results as same_results
 from steadfed.server._folder import RunFolder as RunFolder
 from steadfed.server._history import (
     ClientSummary as ClientSummary,

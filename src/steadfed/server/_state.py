@@ -11,12 +11,11 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
+from steadfed.aggregators import Memory
 from steadfed.errors import CorruptRunError
 from steadfed.server._checkpoint import Checkpoint
 from steadfed.server._snapshots import Snapshot
 
-Memory = Mapping[str, Tensor]
-"""Tensors by name."""
 _COUNTER, _RULE = "counters/", "rule/"
 _VELOCITY = "server/velocity"
 

@@ -11,25 +11,54 @@ from typing import TYPE_CHECKING
 from steadfed._core.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from steadfed.simulation._cohorts import COHORTS, Cohorts, ListedCohorts, RoundRobinCohorts, UniformCohorts
     from steadfed.simulation._config import ClientOptions, Evaluation, RunConfig, ServerOptions
     from steadfed.simulation._federation import Federation
+    from steadfed.simulation._schedules import (
+        SCHEDULES,
+        ConstantSchedule,
+        CosineSchedule,
+        ExponentialSchedule,
+        InverseSchedule,
+        Schedule,
+    )
     from steadfed.simulation._tables import config_from_table, config_table
 else:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
+            "_cohorts": ("COHORTS", "Cohorts", "ListedCohorts", "RoundRobinCohorts", "UniformCohorts"),
             "_config": ("ClientOptions", "Evaluation", "RunConfig", "ServerOptions"),
             "_federation": ("Federation",),
+            "_schedules": (
+                "SCHEDULES",
+                "ConstantSchedule",
+                "CosineSchedule",
+                "ExponentialSchedule",
+                "InverseSchedule",
+                "Schedule",
+            ),
             "_tables": ("config_from_table", "config_table"),
         },
     )
 
 __all__ = [
+    "COHORTS",
+    "SCHEDULES",
     "ClientOptions",
+    "Cohorts",
+    "ConstantSchedule",
+    "CosineSchedule",
     "Evaluation",
+    "ExponentialSchedule",
     "Federation",
+    "InverseSchedule",
+    "ListedCohorts",
+    "RoundRobinCohorts",
     "RunConfig",
+    "Schedule",
     "ServerOptions",
+    "UniformCohorts",
     "config_from_table",
     "config_table",
 ]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from steadfed._core.arrays import Indices
 from steadfed._core.rng import stream_keys, stream_words
 
-Indices = NDArray[np.int64]
 _TABLE = 2**19
 """Most entries of the table of first draws; more clients are done in several goes, so that the table stays in cache."""
 

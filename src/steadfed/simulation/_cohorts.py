@@ -6,15 +6,14 @@ from abc import ABC, abstractmethod
 from typing import Annotated, ClassVar, final
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, field_validator
 
+from steadfed._core.arrays import Indices
 from steadfed._core.naming import Registry
 from steadfed._core.rng import stream
 from steadfed._core.values import ValueObject, whole_number
 from steadfed.errors import ParameterError
 
-Indices = NDArray[np.int64]
 Listed = Annotated[int, Field(ge=0), BeforeValidator(whole_number)]
 
 

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from steadfed._core.arrays import Indices
 from steadfed._core.rng import stream_keys, stream_words
 from steadfed._linalg.threads import one_torch_thread
 from steadfed.aggregators import Aggregation, ServerView
@@ -23,7 +24,7 @@ from steadfed.server._state import ServerState, below, with_prefix
 from steadfed.server._timer import Timer
 from steadfed.simulation._adversary import Adversary, AttackContext
 from steadfed.simulation._config import RunConfig
-from steadfed.simulation._local import Chunk, Indices
+from steadfed.simulation._local import Chunk
 from steadfed.simulation._measuring import honest_figures
 from steadfed.simulation._setting import Setting, dtype_of
 from steadfed.simulation._worker_pool import Start, WorkerPool, take_steps

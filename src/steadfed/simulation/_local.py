@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field
 from torch import Tensor, nn
 
+from steadfed._core.arrays import Indices
 from steadfed._core.rng import stream
 from steadfed._core.values import ValueObject, real_number, whole_number
 from steadfed.attacks._labels import DataAttack
@@ -21,7 +22,6 @@ from steadfed.partitions._base import Shares
 from steadfed.server._timer import Timer
 from steadfed.simulation._batches import batches
 
-Indices = NDArray[np.int64]
 Number = Annotated[int, Field(ge=1), BeforeValidator(whole_number)]
 Share = Annotated[float, Field(ge=0.0, lt=1.0), BeforeValidator(real_number)]
 

@@ -27,10 +27,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from steadfed._core.arrays import Indices
 from steadfed._linalg.threads import one_blas_thread, one_torch_thread
 from steadfed.errors import ParameterError, RunError, SteadfedError
 from steadfed.simulation._engines.base import Engine
-from steadfed.simulation._local import Chunk, Indices
+from steadfed.simulation._local import Chunk
 
 _ORDER = struct.Struct("<qdqq")
 """Round, step size, first and last row of a chunk."""

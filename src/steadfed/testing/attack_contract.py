@@ -24,6 +24,30 @@ from steadfed.attacks._view import EVERYTHING, AdversaryView, Knowledge
 from steadfed.errors import MissingKnowledgeError
 from steadfed.testing.contract import expect
 
+__all__ = [
+    "ANY_RULE",
+    "CHECKS",
+    "AttackCheck",
+    "check_attack_contract",
+    "check_bad_rows_seen",
+    "check_degenerate_rows",
+    "check_finite",
+    "check_forged_dtypes",
+    "check_forged_pure",
+    "check_forged_well_formed",
+    "check_knowledge",
+    "check_memory_of_attack",
+    "check_nobody_byzantine",
+    "check_other_seeds",
+    "check_small_views",
+    "example_adversary_view",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 AttackCheck = Callable[[Attack, AdversaryView], None]
 
 ANY_RULE = GeometricMedian()

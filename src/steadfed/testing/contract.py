@@ -23,6 +23,38 @@ from steadfed.attacks import Spread
 from steadfed.errors import DtypeError, InputError, NoUsableRowError, ShapeError
 from steadfed.sweeps.matrices._populations import attacked_population
 
+__all__ = [
+    "BAD_VALUES",
+    "CHECKS",
+    "Check",
+    "check_bad_rows",
+    "check_contract",
+    "check_dtypes_and_containers",
+    "check_duplicates",
+    "check_equal_rows",
+    "check_inside_hull",
+    "check_linearity",
+    "check_memory",
+    "check_permutation",
+    "check_pure",
+    "check_rotation",
+    "check_scaling",
+    "check_smallest_cohorts",
+    "check_translation",
+    "check_violated_assumption",
+    "check_well_formed",
+    "check_wrong_input",
+    "example_updates",
+    "example_view",
+    "expect",
+    "run",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 Check = Callable[[Aggregator, Tensor], None]
 
 BAD_VALUES = (float("nan"), float("inf"), -float("inf"), 1e30)

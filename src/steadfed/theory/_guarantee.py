@@ -9,10 +9,8 @@ from operator import ge, gt, le, lt
 from typing import Any, Literal, final
 
 import numpy as np
-from numpy.typing import NDArray
 
-Vector = NDArray[np.float64]
-
+from steadfed._core.arrays import Vector
 
 Relation = Literal["≤", "<", "≥", ">"]
 _HOLDS: Mapping[Relation, Callable[[float, float], bool]] = {"≤": le, "<": lt, "≥": ge, ">": gt}

@@ -24,6 +24,24 @@ from steadfed.theory._problem import Problem, Protocol
 from steadfed.theory._search import first_holding, first_of_all, last_holding
 from steadfed.theory.paper._concentration import concentration_failure
 
+__all__ = [
+    "SHARES",
+    "Answer",
+    "Theorem",
+    "batch_size_for",
+    "binomial_cohort",
+    "local_steps_for",
+    "most_byzantine",
+    "paper_cohort",
+    "rounds_for",
+    "sampled_cohort",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 Theorem = Callable[[Problem, Protocol], Guarantee]
 """What is guaranteed of a problem that is solved by a protocol."""
 

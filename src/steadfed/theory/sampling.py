@@ -20,6 +20,22 @@ from steadfed._core.ranges import check_probability, check_share, check_whole
 from steadfed.errors import ParameterError
 from steadfed.theory._search import first_of_all, last_holding
 
+__all__ = [
+    "excess_probability",
+    "fraction_excess_probability",
+    "log_excess_probability",
+    "most_byzantine",
+    "run_excess_probability",
+    "smallest_cohort",
+    "tolerated_for",
+    "tolerated_of",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 _MOST_CLIENTS = 1_000_000_000
 """Above it the hypergeometric law is not known to be evaluated accurately."""
 _WHOLE = 1e-12

@@ -19,9 +19,9 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betaincinv
 
+from steadfed._core.arrays import Vector
 from steadfed._core.ranges import (
     check_between,
     check_not_negative,
@@ -33,7 +33,27 @@ from steadfed._core.ranges import (
 )
 from steadfed.errors import ParameterError
 
-Vector = NDArray[np.float64]
+__all__ = [
+    "client_deviation",
+    "concentration_failure",
+    "decoding_error",
+    "descent_constant",
+    "distance_bound",
+    "distance_floor",
+    "gradient_bound",
+    "gradient_floor",
+    "growth",
+    "largest_outlier_probability",
+    "largest_reach",
+    "likely_deviation",
+    "lipschitz",
+    "mean_deviation",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 _MOST = 709.0
 """e to this power is the largest that is a finite floating-point number, nearly."""

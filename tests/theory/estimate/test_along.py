@@ -23,13 +23,11 @@ def test_the_largest_of_everything_is_found_with_its_place() -> None:
     assert (noisiest.gradient_variance, noisiest.where) == (variance.gradient_variance, variance.where)
     assert (farthest.dissimilarity, farthest.where) == (apart.dissimilarity, apart.where)
     assert found.steepest == curvature(problem, torch.zeros(5), where="round 1")
-    assert found.flattest is not None
-    assert found.flattest.smallest == min(one.smallest for one in found.curvatures)
 
 
 def test_curvatures_are_left_out_if_not_asked_for() -> None:
     found = along(objective("logistic"), POINTS, steps=0, clients=3, samples=2)
-    assert (found.curvatures, found.steepest, found.flattest) == ((), None, None)
+    assert (found.curvatures, found.steepest) == ((), None)
     assert len({tuple(each.clients) for each in found.statistics}) == 1
 
 

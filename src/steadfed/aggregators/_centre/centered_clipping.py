@@ -9,8 +9,9 @@ import numpy as np
 from pydantic import BeforeValidator, Field
 from torch import Tensor
 
+from steadfed._core.arrays import Matrix, Vector
 from steadfed._core.values import real_number, whole_number
-from steadfed._linalg.columns import Columns, Matrix, RowColumns, Vector
+from steadfed._linalg.columns import Columns, RowColumns
 from steadfed._linalg.gram import LARGEST_SQUARE, gram_with_points, pivoted_gram, squared_distances
 from steadfed.aggregators._base import Claim, MinorityAggregator, aggregation_of
 from steadfed.aggregators._centre.weiszfeld import distances_to_combination

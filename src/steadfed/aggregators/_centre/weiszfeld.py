@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from steadfed._linalg.columns import Matrix, Vector
+from steadfed._core.arrays import Matrix, Vector
 from steadfed._linalg.gram import squared_distances
 
 SMOOTHING = 1e-6

@@ -10,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from steadfed._linalg.columns import Columns, Range, Vector
+from steadfed._core.arrays import Vector
+from steadfed._linalg.columns import Columns, Range
 from steadfed._linalg.gram import all_or_usable
 from steadfed.aggregators._base import stop_or_too_many
 from steadfed.aggregators._evidence import Aggregation, Stop

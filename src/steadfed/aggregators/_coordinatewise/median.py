@@ -6,7 +6,8 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from steadfed._linalg.columns import Columns, Vector
+from steadfed._core.arrays import Vector
+from steadfed._linalg.columns import Columns
 from steadfed.aggregators._base import Claim, MinorityAggregator
 from steadfed.aggregators._coordinatewise.blocks import Block, Part, coordinatewise, ordered_columns, outside
 from steadfed.aggregators._evidence import Aggregation

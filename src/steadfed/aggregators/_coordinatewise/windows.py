@@ -8,7 +8,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from steadfed._linalg.columns import Vector
+from steadfed._core.arrays import Vector
 from steadfed.aggregators._coordinatewise.blocks import Block, Kernel, Part, ordered_columns
 
 Starts = NDArray[np.intp]

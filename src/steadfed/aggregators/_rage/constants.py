@@ -10,8 +10,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from steadfed._core.lookup import find
 from steadfed._linalg.spectrum import BOUND_SLACK, DENSE_UP_TO
-from steadfed.errors import find
 
 EXACT_LIMIT = 1.0 - (math.sqrt(57.0) - 5.0) / 4.0
 """ε up to which the proof for Algorithm 2 holds (0.3625): beyond it t ≤ 1/2. The paper states 1/4."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from steadfed._linalg.columns import Matrix, Vector
+from steadfed._core.arrays import Matrix, Vector
 from steadfed._linalg.spectrum import eigen_directions, negligible_scatter
 from steadfed.aggregators._rage.constants import resilience
 from steadfed.aggregators._rage.filtering import Step
@@ -26,8 +26,6 @@ class ExactFiltering:
     steps: list[Step] = field(default_factory=list)
     looked_along: list[Vector] = field(default_factory=list)
     num_eigensolves: int = 0
-    saddle_value: float = 0.0
-    """An upper bound of the saddle value at the stop."""
     refused: Step | None = None
     """The step that would have left fewer than t·n rows: the assumption is violated."""
     undecided: bool = False
@@ -49,7 +47,6 @@ def run_exact(gram: Matrix, num_byzantine: int, sigma0: float) -> ExactFiltering
     while True:  # line 2
         active = np.flatnonzero(run.active)
         saddle = _saddle(gram, c, cap, threshold, alpha, run)  # line 3
-        run.saddle_value = saddle.upper
         if saddle.tau is None:  # line 5, decided by the upper bound
             run.undecided = not saddle.decided
             return run

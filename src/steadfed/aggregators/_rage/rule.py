@@ -9,8 +9,9 @@ from typing import Annotated, ClassVar, Literal, final
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
+from steadfed._core.arrays import Matrix, Vector
 from steadfed._core.values import real_number, whole_number
-from steadfed._linalg.columns import Columns, Matrix, Vector
+from steadfed._linalg.columns import Columns
 from steadfed._linalg.gram import Gram, pivoted_gram
 from steadfed._linalg.sketch import sketched_gram
 from steadfed._linalg.spectrum import eigen_directions, leading_directions, negligible_scatter

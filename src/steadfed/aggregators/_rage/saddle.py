@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from steadfed._linalg.columns import Matrix, Vector
+from steadfed._core.arrays import Matrix, Vector
 
 CHECK_EVERY = 5
 """ADMM iterations between two looks at the bounds."""

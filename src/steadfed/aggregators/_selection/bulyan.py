@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from steadfed._linalg.columns import Columns, Matrix
+from steadfed._core.arrays import Matrix
+from steadfed._linalg.columns import Columns
 from steadfed._linalg.gram import pivoted_gram
 from steadfed.aggregators._base import BoundedAggregator, Claim, stop_or_too_many, usable_bound
 from steadfed.aggregators._coordinatewise.blocks import coordinatewise

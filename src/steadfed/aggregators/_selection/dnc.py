@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field
 
+from steadfed._core.arrays import Vector
 from steadfed._core.rng import stream
 from steadfed._core.values import real_number, whole_number
-from steadfed._linalg.columns import Columns, DenseColumns, Vector
+from steadfed._linalg.columns import Columns, DenseColumns
 from steadfed._linalg.gram import all_or_usable, pivoted_gram
 from steadfed._linalg.spectrum import eigen_directions
 from steadfed.aggregators._base import BoundedAggregator, Claim, usable_bound

@@ -7,8 +7,9 @@ from typing import Annotated, ClassVar, final
 import numpy as np
 from pydantic import BeforeValidator, Field
 
+from steadfed._core.arrays import Matrix, Vector
 from steadfed._core.values import whole_number
-from steadfed._linalg.columns import Columns, Matrix, Vector
+from steadfed._linalg.columns import Columns
 from steadfed._linalg.gram import pivoted_gram
 from steadfed.aggregators._base import BoundedAggregator, aggregation_of, usable_bound
 from steadfed.aggregators._evidence import Aggregation, Stop

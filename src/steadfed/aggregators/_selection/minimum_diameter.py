@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from steadfed._linalg.columns import Columns, Matrix, Vector
+from steadfed._core.arrays import Matrix, Vector
+from steadfed._linalg.columns import Columns
 from steadfed._linalg.gram import Gram, pivoted_gram
 from steadfed.aggregators._base import BoundedAggregator, aggregation_of, usable_bound
 from steadfed.aggregators._evidence import Aggregation, Stop

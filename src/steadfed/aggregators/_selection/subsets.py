@@ -6,7 +6,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from steadfed._linalg.columns import Columns, Matrix, Vector
+from steadfed._core.arrays import Matrix, Vector
+from steadfed._linalg.columns import Columns
 from steadfed._linalg.gram import squared_distances
 from steadfed.aggregators._base import scatter_usable, stop_or_too_many
 from steadfed.aggregators._evidence import Aggregation, Stop

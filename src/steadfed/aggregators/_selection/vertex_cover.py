@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from steadfed._linalg.columns import Matrix, Vector
+from steadfed._core.arrays import Matrix, Vector
 
 
 class NodesExhaustedError(Exception):

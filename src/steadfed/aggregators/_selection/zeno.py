@@ -10,8 +10,9 @@ import numpy as np
 from pydantic import BeforeValidator, Field
 from torch import Tensor
 
+from steadfed._core.arrays import Vector
 from steadfed._core.values import real_number
-from steadfed._linalg.columns import Columns, Vector
+from steadfed._linalg.columns import Columns
 from steadfed._linalg.gram import squared_norms, usable_rows
 from steadfed.aggregators._base import BoundedAggregator, Claim, usable_bound
 from steadfed.aggregators._evidence import Aggregation

@@ -10,8 +10,9 @@ import torch
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, InstanceOf
 
+from steadfed._core.arrays import Vector
 from steadfed._core.values import whole_number
-from steadfed._linalg.columns import Columns, RowColumns, Vector
+from steadfed._linalg.columns import Columns, RowColumns
 from steadfed._linalg.gram import Gram, gram_with_points, pivoted_gram
 from steadfed._linalg.mixtures import MixedColumns
 from steadfed._linalg.sources import as_columns

@@ -9,7 +9,8 @@ import torch
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from steadfed._linalg.columns import Columns, Matrix, Vector
+from steadfed._core.arrays import Matrix, Vector
+from steadfed._linalg.columns import Columns
 from steadfed._linalg.norms import clip_factors, row_norms
 from steadfed.aggregators._base import Claim, MinorityAggregator
 from steadfed.aggregators._evidence import Aggregation

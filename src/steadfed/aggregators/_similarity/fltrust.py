@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from steadfed._linalg.columns import Columns, RowColumns, Vector
+from steadfed._core.arrays import Vector
+from steadfed._linalg.columns import Columns, RowColumns
 from steadfed._linalg.norms import row_norms
 from steadfed.aggregators._base import Claim, LooselyBoundedAggregator, stop_or_too_many
 from steadfed.aggregators._evidence import Aggregation, Stop

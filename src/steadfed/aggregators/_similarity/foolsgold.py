@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field
 from torch import Tensor
 
+from steadfed._core.arrays import Matrix, Vector
 from steadfed._core.values import real_number
-from steadfed._linalg.columns import Columns, Matrix, RowColumns, Vector
+from steadfed._linalg.columns import Columns, RowColumns
 from steadfed._linalg.gram import LARGEST_SQUARE, all_or_usable, squared_norms
 from steadfed._linalg.norms import row_norms
 from steadfed.aggregators._base import Claim, LooselyBoundedAggregator

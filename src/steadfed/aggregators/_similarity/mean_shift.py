@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from steadfed._linalg.columns import Matrix, Vector
+from steadfed._core.arrays import Matrix, Vector
 
 TOLERANCE = 1e-3
 """A centre that moves by less than this share of the bandwidth has arrived."""

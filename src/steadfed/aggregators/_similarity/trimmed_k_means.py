@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from steadfed._linalg.columns import Matrix, Vector
+from steadfed._core.arrays import Matrix, Vector
 from steadfed._linalg.gram import squared_distances
 
 

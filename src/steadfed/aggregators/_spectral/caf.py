@@ -7,7 +7,8 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from steadfed._linalg.columns import Columns, Matrix, Vector
+from steadfed._core.arrays import Matrix, Vector
+from steadfed._linalg.columns import Columns
 from steadfed._linalg.gram import pivoted_gram
 from steadfed._linalg.spectrum import BOUND_SLACK, leading_directions, negligible_scatter, scatter_is_below
 from steadfed.aggregators._base import BoundedAggregator, aggregation_of, usable_bound

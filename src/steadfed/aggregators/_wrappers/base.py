@@ -11,7 +11,8 @@ import torch
 from numpy.typing import NDArray
 from pydantic import Field, InstanceOf
 
-from steadfed._linalg.columns import Columns, Matrix, Vector
+from steadfed._core.arrays import Matrix, Vector
+from steadfed._linalg.columns import Columns
 from steadfed._linalg.gram import gram_with_points, pivoted_gram, squared_distances
 from steadfed._linalg.mixtures import DerivedColumns, MixedColumns, ScaledColumns
 from steadfed._linalg.norms import clip_factors, row_norms
@@ -81,7 +82,7 @@ class Wrapper(Aggregator, ABC):
 
 
 class MixingWrapper(Wrapper, ABC):
-    """A wrapper that averages rows; it decides in the Gram matrix, which the rule inside shares (`linalg.mixtures`)."""
+    """A wrapper that averages rows; it decides in the Gram matrix, shared by the rule inside (`_linalg.mixtures`)."""
 
     @abstractmethod
     def mix(self, gram: Matrix, num_byzantine: int, view: ServerView) -> Mixing:

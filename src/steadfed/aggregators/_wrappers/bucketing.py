@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field
 
+from steadfed._core.arrays import Matrix
 from steadfed._core.rng import stream
 from steadfed._core.values import whole_number
-from steadfed._linalg.columns import Matrix
 from steadfed._linalg.mixtures import averages
 from steadfed.aggregators._base import Claim, LooselyBoundedAggregator
 from steadfed.aggregators._registry import RULES

@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar, final
 import numpy as np
 from pydantic import BeforeValidator, Field
 
+from steadfed._core.arrays import Vector
 from steadfed._core.values import real_number
-from steadfed._linalg.columns import Vector
 from steadfed.aggregators._base import Claim
 from steadfed.aggregators._registry import RULES
 from steadfed.aggregators._wrappers.base import ShrinkingWrapper

@@ -6,7 +6,7 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from steadfed._linalg.columns import Matrix
+from steadfed._core.arrays import Matrix
 from steadfed._linalg.gram import squared_distances
 from steadfed.aggregators._registry import RULES
 from steadfed.aggregators._view import ServerView

@@ -23,10 +23,11 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, Message
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from steadfed._core.lookup import find
 from steadfed._core.rng import stream
 from steadfed.attacks import ATTACKS, AdversaryView, Attack, Forged, Knowledge
 from steadfed.attacks._labels import DataAttack, data_attack_of
-from steadfed.errors import ParameterError, SteadfedError, find
+from steadfed.errors import ParameterError, SteadfedError
 from steadfed.flower._layout import ModelLayout
 from steadfed.flower.redteam._forging import arrays_key, with_arrays
 from steadfed.flower.redteam._malformed import MALFORMED

@@ -14,8 +14,9 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from steadfed._core.lookup import nearest
 from steadfed._core.wording import plural
-from steadfed.errors import CorruptRunError, ParameterError, UnknownNameError, nearest
+from steadfed.errors import CorruptRunError, ParameterError, UnknownNameError
 from steadfed.server._folder import RunFolder, record_at
 from steadfed.server._history.clients import ClientSummary, suspects
 from steadfed.server._history.entries import Entries

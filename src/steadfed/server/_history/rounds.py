@@ -20,8 +20,9 @@ from typing import Any, Self, final, get_args, get_origin
 import numpy as np
 from numpy.typing import NDArray
 
+from steadfed._core.lookup import nearest
 from steadfed._core.wording import harmless
-from steadfed.errors import UnknownNameError, nearest
+from steadfed.errors import UnknownNameError
 from steadfed.server._history.clients import ClientSummary, client_table
 from steadfed.server._history.entries import Entries
 from steadfed.server._history.fate import Fate, fates_of

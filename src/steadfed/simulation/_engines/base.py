@@ -8,7 +8,8 @@ from typing import ClassVar
 from jaxtyping import Float
 from torch import Tensor
 
-from steadfed.simulation._local import Chunk, Indices, TrainingTask
+from steadfed._core.arrays import Indices
+from steadfed.simulation._local import Chunk, TrainingTask
 
 
 class Engine(ABC):

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from torch import nn
 
-from steadfed.errors import ParameterError, find
+from steadfed._core.lookup import find
+from steadfed.errors import ParameterError
 from steadfed.simulation._engines.base import Engine, EngineRefusalError
 from steadfed.simulation._engines.loop import LoopEngine
 from steadfed.simulation._engines.stacked import StackedEngine

@@ -11,9 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from steadfed._core.arrays import Indices
 from steadfed.simulation._engines.dense import Bound, Descent
 from steadfed.simulation._engines.points import ALIGNED, DrawnPoints, Scratch, points_at
-from steadfed.simulation._local import Chunk, ClientData, Indices, TrainingTask
+from steadfed.simulation._local import Chunk, ClientData, TrainingTask
 
 GRAM_BUDGET = 2**28
 """Most bytes that the Gram matrices of all clients may take; they are formed once, in about a second."""

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from steadfed.simulation._local import Chunk, ClientData, Indices, TrainingTask
+from steadfed._core.arrays import Indices
+from steadfed.simulation._local import Chunk, ClientData, TrainingTask
 
 
 @dataclass(frozen=True, eq=False)

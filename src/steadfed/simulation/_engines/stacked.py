@@ -9,13 +9,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from steadfed._core.arrays import Indices
 from steadfed.models._elementwise import sigmoid
 from steadfed.models._losses import CrossEntropy, HalfSquares, Logistic, Loss
 from steadfed.simulation._engines.base import Engine, EngineRefusalError
 from steadfed.simulation._engines.dense import Bound, Descent, dense_layers
 from steadfed.simulation._engines.first_layer import FirstLayer, Gathered, Grams, SampleSpace, Space
 from steadfed.simulation._engines.points import ALIGNED, DrawnPoints, Scratch
-from steadfed.simulation._local import Chunk, Indices, TrainingTask
+from steadfed.simulation._local import Chunk, TrainingTask
 
 _CHUNK_NUMBERS = 3 * 2**19
 """How many numbers the rows and batches of a chunk may have: some megabytes, which stay in cache between products."""

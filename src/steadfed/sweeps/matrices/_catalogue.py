@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from steadfed._core.lookup import find, nearest
 from steadfed._core.values import ValueObject
 from steadfed.aggregators import RULES, Aggregator
 from steadfed.attacks import (
@@ -24,7 +25,7 @@ from steadfed.attacks import (
     Optimal,
     Spread,
 )
-from steadfed.errors import UnknownNameError, find, nearest
+from steadfed.errors import UnknownNameError
 from steadfed.sweeps.matrices._populations import SERVER_KNOWS
 
 LEFT_OUT: Mapping[str, str] = MappingProxyType(

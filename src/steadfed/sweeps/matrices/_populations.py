@@ -17,11 +17,12 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
+from steadfed._core.lookup import find
 from steadfed._core.rng import stream
 from steadfed.aggregators import Aggregation, Aggregator, Need, ServerView
 from steadfed.attacks import AdversaryView, Attack
 from steadfed.attacks._geometry import Shape, honest_shape
-from steadfed.errors import ParameterError, find
+from steadfed.errors import ParameterError
 
 Rows = NDArray[np.float64]
 Model = Callable[[np.random.Generator, int, int], Rows]

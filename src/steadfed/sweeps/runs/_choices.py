@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
+from steadfed._core.lookup import find
 from steadfed._core.ranges import check_between
 from steadfed.attacks import ATTACKS
-from steadfed.errors import ParameterError, find
+from steadfed.errors import ParameterError
 from steadfed.partitions import PARTITIONS
 from steadfed.runs._files import set_key
 from steadfed.simulation._tables import NAMED

@@ -9,8 +9,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar, final
 
+from steadfed._core.lookup import nearest
 from steadfed._core.ranges import check_probability
-from steadfed.errors import ParameterError, SteadfedError, UnknownNameError, nearest
+from steadfed.errors import ParameterError, SteadfedError, UnknownNameError
 from steadfed.runs._files import parse_toml, set_key
 from steadfed.simulation import config_from_table
 from steadfed.sweeps._ranking import Label

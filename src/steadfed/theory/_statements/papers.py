@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
+from steadfed._core.arrays import Vector
 from steadfed.theory import paper
-from steadfed.theory._guarantee import Condition, Guarantee, Vector
+from steadfed.theory._guarantee import Condition, Guarantee
 from steadfed.theory._problem import Problem, Protocol
 from steadfed.theory._statements import shared
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from steadfed._core.arrays import Vector
 from steadfed._linalg.spectrum import DENSE_UP_TO
-from steadfed.theory._guarantee import Vector
 from steadfed.theory._problem import Problem, Protocol
 from steadfed.theory.sampling import run_excess_probability
 

@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from steadfed._core.arrays import Vector
 from steadfed.aggregators._rage.constants import EXACT_LIMIT
 from steadfed.theory import sharp
-from steadfed.theory._guarantee import Condition, Guarantee, Vector
+from steadfed.theory._guarantee import Condition, Guarantee
 from steadfed.theory._problem import Problem, Protocol
 from steadfed.theory._statements import shared
 

@@ -35,11 +35,6 @@ class Trajectory:
         """The curvature where its absolute value is largest: the local L; None if not asked for."""
         return max(self.curvatures, key=lambda each: each.smoothness, default=None)
 
-    @property
-    def flattest(self) -> Curvature | None:
-        """The curvature where its least eigenvalue is least: the local μ if positive; None if not asked for."""
-        return min(self.curvatures, key=lambda each: each.smallest, default=None)
-
 
 def along(
     objective: Objective,

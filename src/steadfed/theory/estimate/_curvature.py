@@ -8,17 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from jaxtyping import Float
-from numpy.typing import NDArray
 from scipy.linalg import eigh_tridiagonal
 from torch import Tensor
 
+from steadfed._core.arrays import Vector
 from steadfed._core.ranges import check_probability, check_whole
 from steadfed._core.rng import stream
 from steadfed._linalg.threads import one_torch_thread
 from steadfed.errors import DataError
 from steadfed.theory.estimate._objective import Located, Objective, Point
-
-Vector = NDArray[np.float64]
 
 STEPS = 64
 CONFIDENCE = 0.99

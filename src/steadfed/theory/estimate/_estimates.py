@@ -6,9 +6,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Vector = NDArray[np.float64]
+from steadfed._core.arrays import Vector
 
 
 @dataclass(frozen=True, kw_only=True)

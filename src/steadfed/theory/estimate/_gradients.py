@@ -9,18 +9,17 @@ from typing import Literal
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from numpy.typing import NDArray
 from torch import Tensor
 
+from steadfed._core.arrays import Indices, Vector
 from steadfed._core.ranges import check_whole
 from steadfed._core.rng import stream, stream_keys, stream_words
 from steadfed._linalg.threads import one_torch_thread
 from steadfed.errors import ParameterError
 from steadfed.partitions._base import Shares
 from steadfed.theory.estimate._estimates import ClientSample, Measurement
-from steadfed.theory.estimate._objective import Indices, Located, Objective, by_size
+from steadfed.theory.estimate._objective import Located, Objective, by_size
 
-Vector = NDArray[np.float64]
 Clients = Indices | Sequence[int] | int | Literal["all"]
 Samples = int | Literal["all"]
 

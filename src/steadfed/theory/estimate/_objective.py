@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
+from steadfed._core.arrays import Indices
 from steadfed._core.ranges import check_whole
 from steadfed._core.rng import stream
 from steadfed.data._base import Dataset
@@ -23,7 +23,6 @@ from steadfed.models._layout import Layout
 from steadfed.models._losses import Loss
 from steadfed.partitions._base import Shares
 
-Indices = NDArray[np.int64]
 Tensors = dict[str, Tensor]
 
 POINTS_AT_ONCE = 512

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from steadfed._linalg.columns import Columns, Vector
+from steadfed._core.arrays import Vector
+from steadfed._linalg.columns import Columns
 from steadfed._linalg.gram import all_or_usable, pivoted_gram
 from steadfed._linalg.sources import as_columns
 from steadfed._linalg.spectrum import eigen_directions, scatter_matrix

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.same_results import same_results
 from tests.server.toy import toy_run
 
-from steadfed.server._comparison import same_results
 from steadfed.server._folder import RunFolder
 
 
