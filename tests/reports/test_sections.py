@@ -367,13 +367,13 @@ def test_a_client_that_changes_sides_is_judged_on_each(tmp_path: Path) -> None:
     records = [four(k, byzantine=liars, kept=kept) for k, (liars, kept) in enumerate(sides)]
     records[1] = four(1, byzantine=(0,), kept=(1, 2, 3))
     folder(tmp_path / "run", records, rounds=6)
-    said = " ".join(panel_of(clients([RunHistory(tmp_path / "run")]), "false-positives", Text).paragraphs)
+    said = " ".join(panel_of(clients([RunHistory(tmp_path / "run")]), "mistakes", Text).paragraphs)
     assert "Client 0 lost most: 3 of its 3 honest updates were removed (100.0 %). 1 of 4 clients" in said
     assert "Client 0 got through most often: 2 of its 3 Byzantine updates were kept (66.7 %)." in said
 
 
 def test_liars_who_never_got_through_did_not_get_through_most_often(history: RunHistory) -> None:
-    said = panel_of(clients([history]), "false-positives", Text).paragraphs
+    said = panel_of(clients([history]), "mistakes", Text).paragraphs
     assert said[-1] == "No update of a Byzantine client got through."
 
 

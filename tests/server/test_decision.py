@@ -74,8 +74,8 @@ def test_what_is_left_must_be_enough_for_the_rule() -> None:
 
 
 def test_no_usable_row_and_too_few_rows_are_reasons() -> None:
-    assert "10 rows" in reason(decided(Mean(), rows(unusable=10)))
-    assert "needs at least 5 rows" in reason(decided(Rage(num_byzantine=2), rows(4)))
+    assert "10 updates" in reason(decided(Mean(), rows(unusable=10)))
+    assert "needs at least 5 updates" in reason(decided(Rage(num_byzantine=2), rows(4)))
 
 
 def test_a_bound_told_as_a_fraction_is_of_those_who_were_asked() -> None:

@@ -131,7 +131,7 @@ def _false_positives(history: RunHistory) -> Iterator[Text]:
         said.append(_got_through(names, forgers))
     if said:
         paragraphs = tuple(sentence[:1].upper() + sentence[1:] for sentence in said)
-        yield Text(key="false-positives", title="False positives and false negatives", paragraphs=paragraphs)
+        yield Text(key="mistakes", title="False positives and false negatives", paragraphs=paragraphs)
 
 
 def _got_through(names: Mapping[Client, str], forgers: Sequence[ClientSummary]) -> str:
