@@ -36,7 +36,7 @@ def test_a_secure_federation_lets_registered_nodes_in_and_nobody_else(tmp_path: 
         with pytest.raises(RunError, match="node-1 ended when it was started"):
             stranger.wait_until_ready(60.0)
         assert stranger.node_id is None
-        with pytest.raises(RunError, match=r"runs in .* already"):
+        with pytest.raises(RunError, match=r"run in .* already"):
             LocalDeployment.up(tmp_path / "federation")
         node_id = federation.nodes[0].node_id
         federation.nodes[0].stop()
@@ -45,6 +45,19 @@ def test_a_secure_federation_lets_registered_nodes_in_and_nobody_else(tmp_path: 
     assert not federation.is_running
     assert process_tree([], federation.marker) == set()
     assert not LocalDeployment.attach(tmp_path / "federation").status().healthy
+
+
+@pytest.mark.slow
+def test_a_federation_whose_superlink_was_killed_comes_up_again_with_the_same_nodes(tmp_path: Path) -> None:
+    """The SuperLink takes the nodes for online until it has missed them for about a minute."""
+    with LocalDeployment.up(tmp_path / "federation", nodes=1) as federation:
+        node_id = federation.nodes[0].node_id
+        federation.superlink.kill()
+        with pytest.raises(RunError, match=r"does not run; begin anew with"):
+            federation.submit(tmp_path)
+    with LocalDeployment.up(tmp_path / "federation", nodes=1) as again:
+        assert again.status().healthy
+        assert again.nodes[0].node_id == node_id
 
 
 def test_a_federation_ends_with_the_process_that_brought_it_up(tmp_path: Path) -> None:
