@@ -187,9 +187,14 @@ def squared_norms(columns: Columns) -> Vector:
     return columns.fold(None, work, (columns.num_rows,))
 
 
+def are_usable(squares: Vector) -> NDArray[np.bool_]:
+    """Return which squared norms of rows are finite and not too large."""
+    return np.asarray(squares <= LARGEST_SQUARE)  # false for NaN
+
+
 def usable_rows(columns: Columns, squares: Vector) -> NDArray[np.bool_]:
     """Return which rows have a squared norm that is finite and not too large; raise if none has."""
-    usable: NDArray[np.bool_] = squares <= LARGEST_SQUARE  # false for NaN
+    usable = are_usable(squares)
     if not usable.any():
         dtype = str(columns.dtype).removeprefix("torch.")
         raise NoUsableRowError(

@@ -145,9 +145,10 @@ def judge_unseen_cohorts(records: Sequence[RoundRecord], sigma0: float | None = 
     rounds = [record for record in records if record.received]
     if not rounds:
         return on_assumption(COHORTS, Outcome.UNKNOWN, "no round with a reply was run")
-    most = max(Tally.of(record).known_byzantine for record in rounds)
-    broken = [(record.round, why) for record in rounds if (why := _disproof(record, sigma0))]
-    seen = f"at most {plural(most, 'malformed reply', 'malformed replies')} in a round"
+    bad = [Tally.of(record).known_byzantine for record in rounds]
+    reasons = [_disproof(record, number, sigma0) for record, number in zip(rounds, bad, strict=True)]
+    broken = [(record.round, why) for record, why in zip(rounds, reasons, strict=True) if why]
+    seen = f"at most {plural(max(bad), 'malformed reply', 'malformed replies')} in a round"
     if broken:
         number, why = broken[0]
         because = (
@@ -174,9 +175,8 @@ def judge_arrivals(rounds: Rounds) -> Verdict:
     return on_assumption(name, Outcome.FAILED, because + (f" ({listed})" if listed else ""))
 
 
-def _disproof(record: RoundRecord, sigma0: float | None) -> str:
+def _disproof(record: RoundRecord, bad: int, sigma0: float | None) -> str:
     """Return why a round cannot have kept to the assumed number of Byzantine updates; nothing if it may have."""
-    bad = Tally.of(record).known_byzantine
     if record.num_byzantine is not None and bad > record.num_byzantine:
         return f"{plural(bad, 'malformed reply', 'malformed replies')}, {record.num_byzantine} assumed"
     if record.assumption_violated:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from steadfed._core.wording import plural
 from steadfed._linalg.columns import DenseColumns
-from steadfed._linalg.gram import LARGEST_SQUARE, squared_norms
+from steadfed._linalg.gram import are_usable, squared_norms
 from steadfed.aggregators import Aggregation, Aggregator, ServerView
 from steadfed.errors import InputError
 from steadfed.server._record import Client, RoundRecord
@@ -93,7 +93,7 @@ def unusable_clients(rows: Float[Tensor, "n d"], clients: Sequence[Client]) -> t
     """Return whose updates hold NaN, Inf or numbers whose squares overflow, whatever rule was to aggregate them."""
     if not clients:
         return ()
-    usable = squared_norms(DenseColumns(rows)) <= LARGEST_SQUARE  # false for NaN
+    usable = are_usable(squared_norms(DenseColumns(rows)))
     return tuple(compress(clients, (~usable).tolist()))
 
 
