@@ -119,10 +119,10 @@ class Columns(ABC):
         """Call `work(range, block − pivot, out)` side by side for every block, then `consume(range, out)` in order.
 
         `out` is scratch of shape `result`; a `work` with nothing to hand over may change the block and let `consume`
-        read it by asking for no result, in which case `out` IS the block. A `work` that is `read_only` is given the
-        rows where they lie if there is no pivot.
+        read it by asking for no result, in which case `out` IS the block. A `work` that is `read_only` and has a result
+        is given the rows where they lie if there is no pivot.
         """
-        in_place = read_only and pivot is None and self.view(0, 1) is not None
+        in_place = read_only and pivot is None and bool(result) and self.view(0, 1) is not None
         width = self.in_place_width() if in_place else self.block_width()
         num_slots = min(SCRATCH_BLOCKS, num_workers()) if self.device.type == "cpu" else 1
         size = (0,) if in_place else (self.num_rows * width,)

@@ -66,13 +66,16 @@ def eigen_directions(gram: Matrix, weights: Vector, number: int) -> Directions:
 
 
 def scatter_matrix(gram: Matrix, weights: Vector) -> Matrix:
-    """Return M = C^{1/2} Hᵀ Q H C^{1/2}: √c_i √c_j (Q_ij − q_i − q_j + πᵀq) with q = Q π.
-
-    Rows without weight are zero whatever the Gram matrix holds there, as that is finite: nothing of it enters q.
-    """
+    """Return M = C^{1/2} Hᵀ Q H C^{1/2}; rows without weight are zero whatever the Gram matrix holds there."""
     share = weights / weights.sum()
-    to_mean: Vector = gram @ share
-    scatter: Matrix = gram - to_mean
+    with np.errstate(invalid="ignore"):
+        to_mean: Vector = gram @ share
+    if not np.isfinite(to_mean).all():  # 0 · Inf is not 0: leave the rows without weight out
+        kept = weights > 0
+        scatter = np.zeros_like(gram)
+        scatter[np.ix_(kept, kept)] = scatter_matrix(gram[np.ix_(kept, kept)], weights[kept])
+        return scatter
+    scatter = gram - to_mean
     scatter -= to_mean[:, None] - share @ to_mean
     scatter *= np.sqrt(weights)
     scatter *= np.sqrt(weights)[:, None]
