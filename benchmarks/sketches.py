@@ -1,9 +1,9 @@
 """What a sketch costs in accuracy: the filter's decisions with the rows' own Gram matrix and with a sketched one.
 
 Run it with ``python -m benchmarks.sketches``; ``--seeds``, ``--rows``, ``--strength`` choose how much. Every matrix (a
-spectrum of the honest rows, a strength of the attack, a seed) is filtered exactly, and through sketches of several widths.
-Everything is computed from the exact Gram matrix: the true spread at the sketch's weights, how far the update moved, its
-error.
+spectrum of the honest rows, a strength of the attack, a seed) is filtered exactly, and through sketches of several
+widths. Everything is computed from the exact Gram matrix: the true spread at the sketch's weights, how far the update
+moved, its error.
 
 An attack is f = K/5 rows in one place, `strength` times σ₀ from the honest mean in a random direction of their span. It
 adds ε (1 − ε) strength² σ₀² to the spread, which meets the threshold 3 λ_min at strengths from 3 to 4.
