@@ -42,6 +42,7 @@ TARGETS: tuple[Target, ...] = (
     *_of("aggregators/_rage", "exact", "aggregators/test_exact.py aggregators/test_rage.py"),
     *_of("aggregators/_rage", "filtering", "linalg/test_spectrum.py aggregators/test_rage.py"),
     *_of("aggregators/_rage", "saddle", "aggregators/test_saddle.py aggregators/test_exact.py"),
+    *_of("aggregators/_rage", "second_key", "aggregators/test_second_key.py"),
     # linear algebra
     *_of("_linalg", "columns", "linalg/test_columns.py linalg/test_mixtures.py linalg/test_gram.py"),
     *_of("_linalg", "sources", "linalg/test_columns.py linalg/test_gram.py"),
@@ -49,7 +50,7 @@ TARGETS: tuple[Target, ...] = (
     *_of("_linalg", "mixtures", "linalg/test_mixtures.py aggregators/test_wrappers.py"),
     *_of("_linalg", "norms", "aggregators/test_similarity.py aggregators/test_centre.py"),
     *_of("_linalg", "shards", "linalg/test_shards.py"),
-    *_of("_linalg", "sketch", "linalg/test_sketch.py"),
+    *_of("_linalg", "sketch", "linalg/test_sketch.py aggregators/test_second_key.py"),
     *_of("_linalg", "spectrum", "linalg/test_spectrum.py aggregators/test_spectral.py aggregators/test_rage.py"),
     *_of("_linalg", "threads", "linalg/test_threads.py"),
     # theory
