@@ -76,7 +76,7 @@ class ResilientStrategy(Strategy, ABC):
     lr: float | None = None
     """η, sent to the clients; None if they choose it themselves (then an update is x − x_r, and the step is 1)."""
     local_steps: int | Sequence[int] | Mapping[str, object] | StepSchedule = 1
-    """H, sent to the clients; or a list or schedule of it, as `RunConfig.local_steps`: then that of the round is sent."""
+    """H, sent to the clients; or a list or a schedule, as in `RunConfig`: then each round's own number is sent."""
     batch_size: int | Literal["full"] = 32
     """b, sent to the clients."""
     schedule: Schedule = field(default_factory=ConstantSchedule)
@@ -246,13 +246,8 @@ class ResilientStrategy(Strategy, ABC):
         """Log what the strategy is."""
         how = "no learning rate is sent" if self.lr is None else f"η = {self.lr:g}"
         log(INFO, "\t├──> Rule: %r", self.the_rule())
-        log(
-            INFO,
-            "\t├──> Clients: H = %s, %s, batch size %s",
-            self._client_config.run.step_schedule.words,
-            how,
-            self.batch_size,
-        )
+        steps = self._client_config.run.step_schedule.words
+        log(INFO, "\t├──> Clients: H = %s, %s, batch size %s", steps, how, self.batch_size)
         log(INFO, "\t└──> Run folder: %s", self.run_folder or "none, so the run cannot be continued")
 
     def start(  # noqa: PLR0917  Flower's signature

@@ -1,22 +1,23 @@
 """Numbers of local steps that change from round to round: the gaps between synchronisation indices.
 
-All clients of a round take the same number of steps. `RunConfig.local_steps` is a whole number, the same in every round;
-or a list, one number per round; or a table that names one of the schedules here.
+All clients of a round take the same number of steps. `RunConfig.local_steps` is a whole number, the same in every
+round; or a list, one number per round; or a table that names one of the schedules here.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import accumulate, islice
 from typing import Annotated, Any, ClassVar, Self, final
 
 import numpy as np
 from pydantic import BeforeValidator, Field, InstanceOf, model_validator
 
 from steadfed._core.arrays import Indices
+from steadfed._core.gaps import first_ends, rounds_taking, steps_taken
 from steadfed._core.naming import Registry
+from steadfed._core.ranges import check_whole
 from steadfed._core.rng import stream_keys, stream_words
 from steadfed._core.values import ValueObject, whole_number
 from steadfed.errors import ParameterError
@@ -29,6 +30,17 @@ _BLOCK = 4096
 """Rounds whose drawn steps are added up together, and remembered."""
 
 Steps = Annotated[int, Field(ge=1, le=MOST_STEPS), BeforeValidator(whole_number)]
+
+
+def _read_list(values: Any) -> tuple[int, ...]:
+    """Return a list of numbers of steps; a `ParameterError` shows the first that is none."""
+    if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
+        raise ParameterError(f"input should be a list of whole numbers, one per round, got {values!r}")
+    steps = tuple(check_whole(f"the steps of round {k}", each, most=MOST_STEPS) for k, each in enumerate(values))
+    if not 1 <= len(steps) <= _MOST_ROUNDS:
+        shown = f"{len(steps):,}" if steps else "[]"
+        raise ParameterError(f"a list must have 1 to {_MOST_ROUNDS:,} numbers of steps, got {shown}")
+    return steps
 
 
 class StepSchedule(ValueObject, ABC):
@@ -46,6 +58,11 @@ class StepSchedule(ValueObject, ABC):
     @abstractmethod
     def most(self) -> int:
         """H, the largest number of steps that a round may have."""
+
+    @property
+    @abstractmethod
+    def period(self) -> int | None:
+        """After how many rounds the numbers repeat; None if they do not."""
 
     @abstractmethod
     def gaps(self, first: int, number: int, seed: int) -> Indices:
@@ -104,6 +121,11 @@ class ConstantSteps(StepSchedule):
         """H."""
         return self.steps
 
+    @property
+    def period(self) -> int:
+        """1."""
+        return 1
+
     def gaps(self, first: int, number: int, seed: int) -> Indices:
         """Return the number again and again."""
         return np.full(number, self.steps, dtype=np.int64)
@@ -135,7 +157,7 @@ class ListedSteps(StepSchedule):
 
     citation: ClassVar[str] = "Data, Diggavi 2020, gaps |t_{k+1} − t_k| ≤ H; the user's list"
 
-    steps: Annotated[tuple[Steps, ...], Field(min_length=1, max_length=_MOST_ROUNDS, examples=[(1, 4, 2)])]
+    steps: Annotated[tuple[int, ...], BeforeValidator(_read_list), Field(examples=[(1, 4, 2)])]
     """The steps of the first round, of the second, …"""
 
     @property
@@ -148,25 +170,26 @@ class ListedSteps(StepSchedule):
         """The largest of them."""
         return max(self.steps)
 
+    @property
+    def period(self) -> int:
+        """The length of the list."""
+        return len(self.steps)
+
     def gaps(self, first: int, number: int, seed: int) -> Indices:
         """Look them up."""
         return np.array(self.steps, dtype=np.int64)[(first + np.arange(number)) % len(self.steps)]
 
     def taken(self, rounds: int, seed: int) -> int:
         """Add up whole lists and the beginning of one."""
-        whole, part = divmod(rounds, len(self.steps))
-        return whole * sum(self.steps) + sum(self.steps[:part])
+        return steps_taken(self.steps, rounds)
 
     def rounds_taking(self, total: int) -> int | None:
         """Return where the list, written down again and again, adds up to T."""
-        whole, left = divmod(total, sum(self.steps))
-        ends = list(accumulate(self.steps, initial=0))
-        return whole * len(self.steps) + ends.index(left) if total > 0 and left in ends else None
+        return rounds_taking(self.steps, total) if total > 0 else None
 
     def why_not(self, total_steps: object) -> str:
         """Say where the first rounds end."""
-        ends = ", ".join(map(str, islice(accumulate(self.steps * 2), 4)))
-        return f"total_steps must be what a whole number of rounds takes: {ends}, …; got {total_steps!r}"
+        return f"total_steps must be where a round ends: {first_ends(self.steps)}, got {total_steps!r}"
 
     def check(self, rounds: int) -> None:
         """Refuse a list of which some numbers would never be used."""
@@ -210,6 +233,11 @@ class UniformSteps(StepSchedule):
     def most(self) -> int:
         """The largest number."""
         return self.highest
+
+    @property
+    def period(self) -> None:
+        """None."""
+        return
 
     def gaps(self, first: int, number: int, seed: int) -> Indices:
         """Draw them."""
@@ -255,7 +283,7 @@ def read_local_steps(value: Any) -> int | StepSchedule:
     >>> read_local_steps(ConstantSteps(steps=5))
     5
     """
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping) and "name" in value:
         value = STEP_SCHEDULES.from_table(value)
     if isinstance(value, ConstantSteps):
         return value.steps
