@@ -84,16 +84,16 @@ Byzantine, who is asked, how the step size and the number of local steps change,
 
 STEPS_INTRODUCTION = """All clients of a round take the same number of steps. The number may differ from round to round:
 
-```toml
-local_steps = 5                                            # the same in every round
-local_steps = [1, 1, 8]                                    # one per round, from the beginning after the last
-local_steps = { name = "uniform", lowest = 1, highest = 8 }  # drawn for every round from a stream of the seed
-```
+| key | meaning |
+|---|---|
+| `local_steps = 5` | the same in every round |
+| `local_steps = [1, 1, 8]` | one per round, from the beginning after the last |
+| `local_steps = { name = "uniform", lowest = 1, highest = 8 }` | drawn for every round from a stream of the seed |
 
-On the command line: `--set local_steps=[1,1,8]`, `--set 'local_steps={name="uniform", highest=8}'`. An update is the sum
-of the gradients of the round's own steps. So updates of different rounds differ in length, which rules that remember
-earlier rounds (centered clipping, FoolsGold) see, and one σ₀ that is given to RAGE must be that of the largest number.
-[What the theorems say](theory/convergence.md), section 6.
+On the command line: `--set local_steps=[1,1,8]`, `--set 'local_steps={name="uniform", highest=8}'`. An update is the
+sum of the gradients of the round's own steps. So updates of different rounds differ in length, which rules that
+remember earlier rounds (centered clipping, FoolsGold) see, and a σ₀ that is given to RAGE must be that of the largest
+number. [What the theorems say](theory/convergence.md#gaps-that-differ).
 """
 
 
