@@ -148,7 +148,7 @@ def test_what_the_server_decides_cannot_be_replaced_by_the_users_config() -> Non
 @pytest.mark.parametrize("steps", [[1, 4, 2], {"name": "uniform", "lowest": 2, "highest": 9}])
 def test_every_round_is_told_its_own_number_of_steps(steps: Any) -> None:
     told = ClientConfig.of(lr=0.5, rule=Rage(num_byzantine=1), local_steps=steps, seed=7).with_rounds(6)
-    sent = [told.config(number, ConfigRecord())["local-steps"] for number in range(6)]
+    sent: list[Any] = [told.config(number, ConfigRecord())["local-steps"] for number in range(6)]
     assert sent == [RunConfig(local_steps=steps, seed=7).steps_of(number) for number in range(6)]
     assert len(set(sent)) > 1
     assert all(type(each) is int for each in sent)

@@ -114,7 +114,7 @@ def test_a_resumed_deployment_tells_the_numbers_of_steps_that_an_unbroken_one_te
 
     def train(node: int, message: Message) -> Reply:
         config = message.content["config"]
-        told.append((config["round"], config["local-steps"]))
+        told.append((int(str(config["round"])), int(str(config["local-steps"]))))
         return honest(node, message)
 
     _, records, _ = played(tmp_path / "whole", clock, train=train, local_steps=steps)

@@ -86,14 +86,20 @@ def test_the_mean_gradient_is_that_of_the_sums(gaps: list[int], drawn: list[floa
 @given(some_gaps, st.floats(0.01, 10.0), st.floats(0.01, 1.0))
 def test_the_floors_are_what_the_bounds_come_to(gaps: list[int], error: float, mu: float) -> None:
     late = np.arange(10**9, 10**9 + len(gaps))
-    strong = {"error": error, "local_steps": gaps, "strong_convexity": mu, **SMALL}
+    strong: dict[str, Any] = {"error": error, "local_steps": gaps, "strong_convexity": mu, **SMALL}
     assert sharp.distance_floor(**strong) == pytest.approx(sharp.distance_bound(late, distance=1.0, **strong).max())
-    bent = {"error": error, "local_steps": gaps, **SMALL}
+    bent: dict[str, Any] = {"error": error, "local_steps": gaps, **SMALL}
     assert sharp.gradient_floor(**bent) == pytest.approx(sharp.gradient_bound(late, gap=0.0, **bent).max(), rel=1e-6)
 
 
 def test_a_step_size_that_hardly_shrinks_anything_has_a_floor() -> None:
-    tiny = {"lr": 1e-300, "smoothness": 1.0, "strong_convexity": 1e-30, "error": [1.0, 3.0], "local_steps": [1, 3]}
+    tiny: dict[str, Any] = {
+        "lr": 1e-300,
+        "smoothness": 1.0,
+        "strong_convexity": 1e-30,
+        "error": [1.0, 3.0],
+        "local_steps": [1, 3],
+    }
     assert sharp.distance_floor(**tiny) == pytest.approx(1e60)
 
 
@@ -186,7 +192,7 @@ def test_the_papers_bounds_follow_from_the_sharp_ones(problem: Problem, mode: An
 
 
 def test_the_probability_counts_rounds_and_not_steps_over_h() -> None:
-    law = {"slack": 0.1, "byzantine_fraction": 0.1, "cohort_size": 16_400}
+    law: dict[str, Any] = {"slack": 0.1, "byzantine_fraction": 0.1, "cohort_size": 16_400}
     once = paper.failure_probability(total_steps=1, local_steps=1, **law)
     assert paper.failure_probability(total_steps=24, local_steps=GAPS, **law) == 6 * once
     longest = paper.longest_run(failure=0.01, local_steps=GAPS, **law)
