@@ -27,6 +27,7 @@ class ShardedColumns(Columns):
         if not dist.is_available() or not dist.is_initialized():
             raise InputError("ShardedColumns needs torch.distributed.init_process_group first")
         self.group = group
+        self.holder = dist.get_rank(group)
         self.device = torch.device("cpu")
         failure: InputError | None = None
         try:
@@ -56,6 +57,11 @@ class ShardedColumns(Columns):
     def take(self, indices: NDArray[np.intp]) -> Tensor:
         """Return this rank's columns at `indices` of its slice."""
         return self.local.take(indices)
+
+    def combine_with_squares(self, weights: Vector) -> tuple[Tensor, Vector]:
+        """Return this rank's slice of Σ_i weights_i · row_i, and ‖g_i‖² over all ranks."""
+        update, squares = self.local.combine_with_squares(weights)
+        return update, self.total(squares)
 
     def total(self, local: Vector) -> Vector:
         """Return the sum over all ranks, the same bits on each."""
