@@ -63,6 +63,19 @@ def test_the_protocol_is_that_of_the_configuration() -> None:
     assert (protocol.num_points, protocol.mode, protocol.sigma0, protocol.uniform) == (10, "known", 2.0, True)
 
 
+def test_the_gaps_are_those_of_the_configuration() -> None:
+    listed, drawn = plan(convex(local_steps=[1, 2])), plan(convex(local_steps={"name": "uniform", "highest": 2}))
+    assert listed.protocol.local_steps == (1, 2)
+    assert (listed.protocol.known_rounds, listed.protocol.total_steps) == (math.inf, 18)
+    config = convex(local_steps={"name": "uniform", "highest": 2})
+    assert drawn.protocol.local_steps == tuple(config.steps_of(number) for number in range(12))
+    assert (drawn.protocol.known_rounds, drawn.protocol.total_steps) == (12, config.total_steps)
+    for found in (listed, drawn):
+        assert found.applies
+        assert found.guarantees[0].lr_limit == plan(convex(local_steps=2)).guarantees[0].lr_limit
+        assert finite_json(found.as_dict())["protocol"]["local_steps"] == list(found.protocol.gaps)
+
+
 @pytest.mark.parametrize("size", ["full", 10, 11])
 def test_batches_that_hold_all_points_of_every_client_are_full(size: Any) -> None:
     found = plan(convex(batch_size=size))

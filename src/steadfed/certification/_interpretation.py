@@ -39,12 +39,12 @@ def _papers_probability(protocol: Protocol, failure: float) -> Iterator[str]:
     if protocol.batch_size == "full":
         yield "Full batches leave nothing to chance: the paper's Theorem 2 is about every run, given the cohorts."
         return
-    size, steps = protocol.cohort_size, protocol.local_steps
+    size = protocol.cohort_size
     slack = protocol.slack if 0.0 < protocol.slack and protocol.fraction <= _LARGEST else _LARGEST
     share = protocol.tolerated / size if slack == protocol.slack else 0.0
     chance = paper.failure_probability(
-        total_steps=protocol.rounds * steps,
-        local_steps=steps,
+        total_steps=protocol.total_steps,
+        local_steps=protocol.local_steps,
         slack=slack,
         byzantine_fraction=share,
         cohort_size=size,

@@ -32,7 +32,8 @@ def protocol_from(config: RunConfig, *, num_clients: int, num_points: int | None
         cohort_size=cohort,
         num_byzantine=int(config.byzantine.members(0, num_clients, config.seed).sum()),
         assumed_byzantine=min(rule.assumed_byzantine(cohort), (cohort - 1) // 2),
-        local_steps=config.local_steps,
+        local_steps=_gaps(config),
+        repeats=config.step_schedule.period is not None,
         batch_size="full" if full else config.batch_size,
         num_points=num_points,
         lr=config.lr,
@@ -40,6 +41,14 @@ def protocol_from(config: RunConfig, *, num_clients: int, num_points: int | None
         uniform=isinstance(config.cohorts, UniformCohorts),
         **given,
     )
+
+
+def _gaps(config: RunConfig) -> int | tuple[int, ...]:
+    """Return H, or the steps of every round as far as they are known: a list is, and what is drawn for the run."""
+    if isinstance(config.local_steps, int):
+        return config.local_steps
+    schedule = config.step_schedule
+    return tuple(schedule.gaps(0, schedule.period or config.rounds, config.seed).tolist())
 
 
 def with_slack(protocol: Protocol, *, slack: float | None, failure: float) -> tuple[Protocol, str]:

@@ -54,7 +54,8 @@ class RoundRecord(ValueObject):
     round: int
     """The number of the round, from 0."""
     step: int
-    """t after the round: local steps taken since the start, a multiple of H."""
+    """t after the round: local steps taken since the start. What it has grown by since the last round is the round's
+    own number of steps."""
     lr: float
     """η of this round."""
     cohort: tuple[Client, ...]

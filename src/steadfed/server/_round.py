@@ -93,7 +93,7 @@ def round_record(
     outcome: Aggregation | Skipped,
     *,
     round: int,
-    local_steps: int,
+    step: int,
     lr: float,
     cohort: Sequence[Client],
     received: Sequence[Client],
@@ -105,7 +105,7 @@ def round_record(
     Args:
         outcome: what was decided.
         round: the number of the round, from 0.
-        local_steps: H.
+        step: t after the round, local steps taken since the start.
         lr: η.
         cohort: who was asked.
         received: whose rows came, in the order of the rows.
@@ -115,7 +115,7 @@ def round_record(
     present = set(received)
     return RoundRecord(
         round=round,
-        step=(round + 1) * local_steps,
+        step=step,
         lr=lr,
         cohort=tuple(cohort),
         absent=tuple(client for client in cohort if client not in present),
