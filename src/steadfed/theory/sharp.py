@@ -8,8 +8,8 @@ the dimension, the single F_r need not be smooth, and the honest rows to look at
 
 `noise` is σ_b² throughout: σ²/b, (n − b)/(b(n − 1)) σ², or 0 for full batches. All rates hold at synchronisations.
 
-**Deviations from the paper.** Everything here: the paper's own formulas are in `steadfed.theory.paper`. Each of its bounds
-is at least the one here in expectation and, at the same probability, if ε̃ ≥ 1/75 (Theorem 3 of
+**Deviations from the paper.** Everything here: the paper's own formulas are in `steadfed.theory.paper`. Each of its
+bounds is at least the one here in expectation and, at the same probability, if ε̃ ≥ 1/75 (Theorem 3 of
 docs/theory/convergence.md); for smaller ε̃ it can be below. That it is true there, too, has another proof
 (docs/theory/deviations.md, 1).
 """
