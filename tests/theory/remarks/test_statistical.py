@@ -145,6 +145,27 @@ def test_with_enough_points_the_tail_does_not_matter_and_with_one_less_it_does()
         )
 
 
+def test_the_fewest_points_are_those_of_a_search_from_above() -> None:
+    numbers = np.arange(1, 4000)
+    for seed in range(300):
+        rng = stream(seed, "laws")
+        law = GradientLaw(
+            dim=int(rng.integers(1, 30)),
+            proxy_variance=float(rng.uniform(0.5, 2.0)),
+            tail_scale=float(rng.uniform(0.0, 2.0)),
+            point_smoothness=1.0,
+            radius=float(rng.uniform(0.0, 20.0)),
+        )
+        clients = int(rng.integers(1, 9))
+        ratio = 4.0 * law.radius * np.sqrt(numbers / (law.dim * law.proxy_variance))
+        exponent = math.log(clients / 0.05) + law.dim * (np.log1p(ratio) + math.log(2.5))
+        needed = (1 - 1 / clients) * 50 / 13 * law.tail_scale**2 / law.proxy_variance * exponent
+        few = np.flatnonzero(needed > numbers)
+        enough = int(few[-1]) + 2 if len(few) else 1
+        assert enough < 3900
+        assert fewest_points(law, num_clients=clients, failure=0.05) == enough
+
+
 def test_the_number_of_points_that_is_enough_grows_like_d_log_nd() -> None:
     ratios = []
     for dim in (10, 100, 1000, 10_000):
