@@ -68,6 +68,8 @@ def test_counts_out_of_range_are_refused() -> None:
         with pytest.raises(ParameterError, match="num_byzantine must be a whole number from 0 to 4, got 5"):
             function(num_rows=4, num_byzantine=5)
         assert function(num_rows=4, num_byzantine=2) == math.inf
+    assert least_coefficient(num_rows=5, num_byzantine=2) == 2.0
+    assert median_coefficient(num_rows=5, num_byzantine=2) == 36.0
     assert least_coefficient(num_rows=4, num_byzantine=0) == rage_coefficient(num_rows=4, num_byzantine=0) == 0.0
 
 
