@@ -41,7 +41,7 @@ POINT_MAGNIFICATION = 2.0**96
 """By how much; a power of two, so that nothing is rounded."""
 SAMPLE_RUNS, SAMPLE_WIDTH = 8, 32
 """A sample is this many runs of this many neighbouring columns; single columns would touch a page of disk each."""
-_NUMPY_DTYPE = {torch.float32: np.float32, torch.float64: np.float64}
+NUMPY_DTYPE = {torch.float32: np.float32, torch.float64: np.float64}
 
 
 class Columns(ABC):
@@ -53,6 +53,8 @@ class Columns(ABC):
     device: torch.device
     known_usable: bool = False
     """Whether all rows are known to be usable without being read."""
+    holder: int = 0
+    """Which of those that hold columns this is."""
 
     @abstractmethod
     def centred(self, start: int, stop: int, pivot: Tensor | None, out: Tensor) -> None:
@@ -65,6 +67,10 @@ class Columns(ABC):
     @abstractmethod
     def add_rows(self, weights: Vector, rows: Range, columns: Range, out: Tensor) -> None:
         """Add Σ weights_i · row_i over the consecutive `rows` in `columns` to `out`."""
+
+    def rows_of(self, rows: Range) -> list[Tensor]:
+        """Return the consecutive `rows` as matrices, as few as they lie in."""
+        return [self.row(index)[None] for index in range(*rows)]
 
     def view(self, start: int, stop: int) -> Tensor | None:  # noqa: ARG002  none here, whatever the columns
         """Return rows[:, start:stop] where they lie, if they lie in one piece of memory."""
@@ -97,6 +103,10 @@ class Columns(ABC):
         budget = max(SCRATCH_FLOOR, int(SCRATCH_SHARE * column * self.num_columns))
         return max(1, min(budget // (SCRATCH_BLOCKS * column), WIDEST_BLOCK, self.num_columns))
 
+    def in_place_width(self) -> int:
+        """Return the width of a block that is read where it lies; a matrix of two blocks is one."""
+        return self.num_columns if self.num_columns <= 2 * WIDEST_BLOCK else WIDEST_BLOCK
+
     def scan(
         self,
         pivot: Tensor | None,
@@ -109,20 +119,20 @@ class Columns(ABC):
         """Call `work(range, block − pivot, out)` side by side for every block, then `consume(range, out)` in order.
 
         `out` is scratch of shape `result`; a `work` with nothing to hand over may change the block and let `consume`
-        read it by asking for no result, in which case `out` IS the block. A `work` that is `read_only` is given the
-        rows where they lie if there is no pivot.
+        read it by asking for no result, in which case `out` IS the block. A `work` that is `read_only` and has a result
+        is given the rows where they lie if there is no pivot.
         """
-        width = self.block_width()
+        in_place = read_only and pivot is None and bool(result) and self.view(0, 1) is not None
+        width = self.in_place_width() if in_place else self.block_width()
         num_slots = min(SCRATCH_BLOCKS, num_workers()) if self.device.type == "cpu" else 1
-        slots = [
-            (self._empty((self.num_rows * width,)), self._empty(result) if result else None) for _ in range(num_slots)
-        ]
+        size = (0,) if in_place else (self.num_rows * width,)
+        slots = [(self._empty(size), self._empty(result) if result else None) for _ in range(num_slots)]
 
         def run(columns: Range, slot: tuple[Tensor, Tensor | None]) -> None:
-            in_place = self.view(*columns) if read_only and pivot is None else None
-            block = self._block(slot[0], columns) if in_place is None else in_place
+            seen = self.view(*columns) if in_place else None
+            block = self._block(slot[0], columns) if seen is None else seen
             with np.errstate(all="ignore"):  # NaN, Inf and overflow are what the caller looks for in the result
-                if in_place is None:
+                if seen is None:
                     self.centred(*columns, pivot, block)
                 work(columns, block, block if slot[1] is None else slot[1])
 
@@ -222,7 +232,7 @@ class Columns(ABC):
     def _zeros(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
         """Return zeros; on a CPU made by numpy, as torch's own threads do not survive a fork of the process."""
         if self.device.type == "cpu":
-            return torch.from_numpy(np.zeros(shape, dtype=_NUMPY_DTYPE[dtype]))
+            return torch.from_numpy(np.zeros(shape, dtype=NUMPY_DTYPE[dtype]))
         return torch.zeros(shape, dtype=dtype, device=self.device)
 
     def _empty(self, shape: tuple[int, ...]) -> Tensor:
@@ -252,6 +262,10 @@ class DenseColumns(Columns):
     def row(self, index: int) -> Tensor:
         """Return row `index` as a view."""
         return self.tensor[index]
+
+    def rows_of(self, rows: Range) -> list[Tensor]:
+        """Return the consecutive `rows` as a view."""
+        return [self.tensor[slice(*rows)]]
 
     def take(self, indices: NDArray[np.intp]) -> Tensor:
         """Return the columns at `indices`, reading nothing else."""

@@ -50,6 +50,8 @@ class Gram:
     """What was subtracted; None for the origin."""
     num_passes: int
     """How many Gram matrices were formed: more than 1 if the pivot had to be replaced."""
+    num_buckets: int | None = None
+    """m, if these are inner products of a sketch of the rows; None if they are those of the rows themselves."""
 
 
 def pivoted_gram(columns: Columns) -> Gram:
@@ -241,10 +243,11 @@ def _squared_norm(columns: Columns, index: int) -> float:
     row = columns.row(index)
     parts = (row[slice(*span)] for span in columns.ranges(columns.block_width()))
     with np.errstate(all="ignore"):
-        return float(columns.total(np.array([sum(_dot(part) for part in parts)]))[0])
+        return float(columns.total(np.array([sum(dot(part) for part in parts)]))[0])
 
 
-def _dot(part: Tensor) -> float:
+def dot(part: Tensor) -> float:
+    """Return the squared length of a vector, in its own precision."""
     return float(np.dot(part.numpy(), part.numpy())) if part.device.type == "cpu" else float(torch.dot(part, part))
 
 

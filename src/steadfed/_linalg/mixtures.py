@@ -143,10 +143,11 @@ class MixedColumns(DerivedColumns):
                 self.gram.pivot,
                 self.gram.pivot_row,
                 self.gram.num_passes,
+                self.gram.num_buckets,
             )
         matrix = _congruence(self.mixing - self.mixing[0], self.with_origin)
         pivot = int(np.argmin(np.median(squared_distances(matrix), axis=1)))
-        return Gram(_about(matrix, pivot), usable, pivot, self.row(pivot), self.gram.num_passes)
+        return Gram(_about(matrix, pivot), usable, pivot, self.row(pivot), self.gram.num_passes, self.gram.num_buckets)
 
     def products(self, pivot: Tensor | None, points: Sequence[Tensor]) -> Matrix:
         """Return ⟨m_i − pivot, point_j − pivot⟩ from those of the rows and the origin."""

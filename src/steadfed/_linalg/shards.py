@@ -27,6 +27,7 @@ class ShardedColumns(Columns):
         if not dist.is_available() or not dist.is_initialized():
             raise InputError("ShardedColumns needs torch.distributed.init_process_group first")
         self.group = group
+        self.holder = dist.get_rank(group)
         self.device = torch.device("cpu")
         failure: InputError | None = None
         try:

@@ -92,6 +92,8 @@ class RoundRecord(ValueObject):
     """λ_max of the covariance of all usable rows, before the rule took weight from any."""
     threshold: Figure = None
     """How large `spread` may be for the rule to stop."""
+    sketch: Mapping[str, Any] | None = None
+    """The sketch that the rule saw the rows through: how wide it was, and the secret it was drawn from."""
     certificate: Annotated[Mapping[str, Any] | None, BeforeValidator(finite_or_none)] = None
     """What is proved about the update."""
     update_norm: Figure = None

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from steadfed._core.arrays import Indices
-from steadfed._core.rng import stream_keys, stream_words
+from steadfed._core.rng import stream, stream_keys, stream_words
 from steadfed._linalg.threads import one_torch_thread
 from steadfed.aggregators import Aggregation, ServerView
 from steadfed.data import Dataset
@@ -183,7 +183,10 @@ class Federation:
             score = None if self.setting.trusted is None else self.setting.trusted.score(model, state.buffers)
             return score.loss if score is not None else 0.0
 
-        return self._server.view(state, asked=asked, trusted_row=lambda: self._trusted_row(state), trusted_loss=loss)
+        secret = int.from_bytes(stream(self.config.seed, "secret", state.round).bytes(16), "little")
+        return self._server.view(
+            state, asked=asked, trusted_row=lambda: self._trusted_row(state), trusted_loss=loss, secret=secret
+        )
 
     def _trusted_row(self, state: ServerState) -> Float[Tensor, " d"]:
         """Return what the server would send if it were a client, from its own points."""
