@@ -33,6 +33,8 @@ WIDEST_BLOCK = 8192
 """Columns of one block; wider ones fall out of the cache (measured)."""
 COMBINE_WIDTH = 65536
 """Columns of one block of the weighted pass, which needs no K-fold scratch."""
+TWICE_READ_WIDTH = 16384
+"""Columns of a block that is read from memory once and from the cache again."""
 MOST_ROWS_SUMMED = 32
 """Rows of one product of the weighted pass; partial sums keep the rounding error from growing with K."""
 MAGNIFIED_BELOW = 2.0**-50
@@ -201,6 +203,24 @@ class Columns(ABC):
         in_order(work, self.ranges(COMBINE_WIDTH), [None] * num_slots, lambda *_: None)
         return update
 
+    def squares(self) -> Vector:
+        """Return ‖g_i‖² of every row, in float64; not finite where a square overflows the dtype of the rows."""
+
+        def work(block: Tensor, out: Tensor) -> None:
+            if block.device.type == "cpu":
+                np.vecdot(block.numpy(), block.numpy(), out=out.numpy())
+            else:
+                torch.sum(block * block, dim=1, out=out)
+
+        return self.fold(None, work, (self.num_rows,))
+
+    def combine_with_squares(self, weights: Vector) -> tuple[Tensor, Vector]:
+        """Return Σ_i weights_i · row_i over all rows, and ‖g_i‖²: one pass where rows can be read twice from the cache.
+
+        A row that is not finite makes the combination so, as its square shows.
+        """
+        return self.combine(weights), self.squares()
+
     def zero_row(self) -> Tensor:
         """Return a row of zeros, where and as the rows are."""
         return self._zeros((self.num_columns,), self.dtype)
@@ -243,7 +263,31 @@ class Columns(ABC):
         return scratch[: self.num_rows * width].view(self.num_rows, width)
 
 
-class DenseColumns(Columns):
+class HeldColumns(Columns, ABC):
+    """Rows that lie in memory as they are."""
+
+    def combine_with_squares(self, weights: Vector) -> tuple[Tensor, Vector]:
+        """Return Σ_i weights_i · row_i over all rows, and ‖g_i‖²: each number is read from memory once."""
+        if self.device.type != "cpu":
+            return super().combine_with_squares(weights)
+        update, squares = self.zero_row(), np.zeros(self.num_rows)
+        parts = runs(np.ones(self.num_rows, dtype=bool), MOST_ROWS_SUMMED)
+        blocks = [[part.numpy() for part in self.rows_of(rows)] for rows in parts]
+        shares = [weights[slice(*rows)].astype(NUMPY_DTYPE[self.dtype]) for rows in parts]
+
+        def work(columns: Range, out: Vector) -> None:
+            with np.errstate(all="ignore"):
+                for rows, arrays, share in zip(parts, blocks, shares, strict=True):
+                    _add_and_square(arrays, share, columns, update.numpy(), out[slice(*rows)])
+
+        def consume(_: Range, out: Vector) -> None:
+            np.add(squares, out, out=squares)
+
+        in_order(work, self.ranges(TWICE_READ_WIDTH), [np.empty(self.num_rows) for _ in range(num_workers())], consume)
+        return update, squares
+
+
+class DenseColumns(HeldColumns):
     """A K x d tensor, on any device."""
 
     def __init__(self, tensor: Tensor) -> None:
@@ -283,7 +327,7 @@ class DenseColumns(Columns):
             out.addmv_(block.T, factors)
 
 
-class RowColumns(Columns):
+class RowColumns(HeldColumns):
     """K tensors of d numbers each, wherever they lie; never stacked."""
 
     def __init__(self, rows: Sequence[Tensor]) -> None:
@@ -315,6 +359,22 @@ class RowColumns(Columns):
                 out.numpy()[:] += out.numpy().dtype.type(weight) * row[slice(*columns)].numpy()
             else:
                 out.add_(row[slice(*columns)], alpha=weight)
+
+
+def _add_and_square(
+    arrays: list[NDArray[np.floating]],
+    share: NDArray[np.floating],
+    columns: Range,
+    update: NDArray[np.floating],
+    squares: Vector,
+) -> None:
+    """Add share @ rows to the columns of the update, and write the squared lengths of the rows there."""
+    span, at = slice(*columns), 0
+    for array in arrays:
+        block = array[:, span]
+        squares[at : at + len(block)] = np.vecdot(block, block)
+        update[span] += share[at : at + len(block)] @ block if len(block) > 1 else share[at] * block[0]
+        at += len(block)
 
 
 def subtract(block: Tensor, shift: Tensor | None, out: Tensor) -> None:

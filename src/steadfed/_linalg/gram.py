@@ -179,14 +179,7 @@ def squared_distances(gram: Matrix) -> Matrix:
 
 def squared_norms(columns: Columns) -> Vector:
     """Return ‖g_i‖² of every row, in float64; not finite where a square overflows the dtype of the rows."""
-
-    def work(block: Tensor, out: Tensor) -> None:
-        if block.device.type == "cpu":
-            np.vecdot(block.numpy(), block.numpy(), out=out.numpy())
-        else:
-            torch.sum(block * block, dim=1, out=out)
-
-    return columns.fold(None, work, (columns.num_rows,))
+    return columns.squares()
 
 
 def are_usable(squares: Vector) -> NDArray[np.bool_]:

@@ -58,6 +58,11 @@ class ShardedColumns(Columns):
         """Return this rank's columns at `indices` of its slice."""
         return self.local.take(indices)
 
+    def combine_with_squares(self, weights: Vector) -> tuple[Tensor, Vector]:
+        """Return this rank's slice of Σ_i weights_i · row_i, and ‖g_i‖² over all ranks."""
+        update, squares = self.local.combine_with_squares(weights)
+        return update, self.total(squares)
+
     def total(self, local: Vector) -> Vector:
         """Return the sum over all ranks, the same bits on each."""
         summed = self._carried(local)
