@@ -259,3 +259,18 @@ def test_large_problems_are_looked_at_in_samples_and_say_so(monkeypatch: pytest.
     assert origins["gap"] == "bound: F(x_0), as F* ≥ 0, from a sample of points"
     assert "a lower bound" in origins["dissimilarity"]
     assert not found.everywhere
+
+
+def test_the_reading_says_with_which_variance_of_a_batch_the_bounds_reckon() -> None:
+    numbers = {"smoothness": 1.0, "gradient_variance": 6.0, "dissimilarity": 0.1, "gap": 1.0}
+    run: dict[str, Any] = {
+        "num_clients": 20, "cohort_size": 10, "assumed_byzantine": 1, "batch_size": 4, "lr": 0.1, "rounds": 5,
+    }  # fmt: skip
+    finer = plan_numbers(PlanRequest(problem=numbers, protocol=run | {"num_points": 10}))
+    coarse = plan_numbers(PlanRequest(problem=numbers, protocol=run))
+    assert any("b = 4 of at most n = 10 points" in each and "σ² = 1, 67 % of σ²/b" in each for each in finer.reading)
+    assert any("is taken to be σ²/b = 1.5" in each for each in coarse.reading)
+    for ours, theirs in zip(finer.guarantees, coarse.guarantees, strict=True):
+        assert ours.floor < theirs.floor
+    full = plan_numbers(PlanRequest(problem=numbers, protocol=run | {"batch_size": "full"}))
+    assert not any("σ²/b" in each for each in full.reading)

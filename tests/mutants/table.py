@@ -55,6 +55,8 @@ TARGETS: tuple[Target, ...] = (
     *_of("_linalg", "threads", "linalg/test_threads.py"),
     # theory
     *_of("theory/paper", "_bounds _concentration _recurrences _setting", PAPER),
+    *_of("theory/remarks", "_bounded_gradients _statistical", "theory/remarks"),
+    *_of("theory", "robustness", "theory/test_robustness.py"),
     *_of("theory", "sampling _search", "theory/test_sampling.py theory/test_search.py"),
     *_of("_core", "ranges", "theory/test_ranges.py theory/test_sharp_edges.py theory/paper"),
     *_of("theory", "sharp", "theory/test_sharp_edges.py theory/test_concentration.py theory/test_lemmas.py"),

@@ -59,7 +59,12 @@ def plan(
         str | None, typer.Option(help="H, local steps in a round; or one number per round, again and again: 1,4,2.")
     ] = None,
     batch: Annotated[str | None, typer.Option(help='b, points of a mini-batch; or "full", as without CONFIG.')] = None,
-    points: Annotated[int | None, typer.Option(help="The most points that a client holds.")] = None,
+    points: Annotated[
+        int | None,
+        typer.Option(
+            help="n, the most points that a client holds: batches drawn without replacement vary less than σ²/b."
+        ),
+    ] = None,
     lr: Annotated[
         float | None, typer.Option(help="η, the step size; the paper's, if there is no CONFIG and it is left out.")
     ] = None,

@@ -10,8 +10,10 @@ the dimension, the single F_r need not be smooth, and the honest rows to look at
 `local_steps` is a round's own number of steps H_k; where a whole run is bounded, H or a list of gaps, one per round and
 from the beginning after the last.
 
-**Deviations from the paper.** Everything here: the paper's own formulas are in `steadfed.theory.paper`, and each of its
-bounds is at least the one here at the same probability: so it is known to be true (docs/theory/deviations.md).
+**Deviations from the paper.** Everything here: the paper's own formulas are in `steadfed.theory.paper`. Each of its
+bounds is at least the one here in expectation and, at the same probability, if ε̃ ≥ 1/75 (Theorem 3 of
+docs/theory/convergence.md); for smaller ε̃ it can be below. That it is true there, too, has another proof
+(docs/theory/deviations.md, 1).
 """
 
 from __future__ import annotations

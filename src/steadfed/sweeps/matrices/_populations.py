@@ -88,8 +88,11 @@ class AttackedPopulation:
 
     def error(self, update: Float[Tensor, " d"]) -> float:
         """Return ‖update − honest mean‖ in units of σ₀ √ε (of σ₀ if nobody is Byzantine)."""
-        distance = float(torch.linalg.vector_norm(update.double() - self.population.shape.mean.double()))
-        return distance / (self.population.shape.sigma0 * (np.sqrt(self.epsilon) or 1.0))
+        return self._distance(update) / (self.population.shape.sigma0 * (np.sqrt(self.epsilon) or 1.0))
+
+    def trace_coefficient(self, update: Float[Tensor, " d"]) -> float:
+        """Return ‖update − honest mean‖² over the trace of the covariance of the honest rows."""
+        return self._distance(update) ** 2 / self.population.shape.trace
 
     def honest_weight_lost(self, weights: Float[Tensor, " K"]) -> float:
         """Return the share of their weight that honest rows lost, relative to the best-kept row; 0 for a plain mean."""
@@ -99,6 +102,9 @@ class AttackedPopulation:
     def byzantine_weight(self, weights: Float[Tensor, " K"]) -> float:
         """Return the share of the update that comes from forged rows."""
         return float(weights[: self.num_forged].sum())
+
+    def _distance(self, update: Float[Tensor, " d"]) -> float:
+        return float(torch.linalg.vector_norm(update.double() - self.population.shape.mean.double()))
 
 
 def population(model: str, *, cohort_size: int, dim: int, num_byzantine: int, seed: int = 0) -> Population:
