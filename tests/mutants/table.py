@@ -44,7 +44,7 @@ TARGETS: tuple[Target, ...] = (
     *_of("aggregators/_rage", "saddle", "aggregators/test_saddle.py aggregators/test_exact.py"),
     *_of("aggregators/_rage", "second_key", "aggregators/test_second_key.py"),
     # linear algebra
-    *_of("_linalg", "columns", "linalg/test_columns.py linalg/test_mixtures.py linalg/test_gram.py"),
+    *_of("_linalg", "blocks columns", "linalg/test_columns.py linalg/test_mixtures.py linalg/test_gram.py"),
     *_of("_linalg", "sources", "linalg/test_columns.py linalg/test_gram.py"),
     *_of("_linalg", "gram", "linalg/test_gram.py linalg/test_columns.py"),
     *_of("_linalg", "mixtures", "linalg/test_mixtures.py aggregators/test_wrappers.py"),

@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from steadfed._core.arrays import Matrix, Vector
+from steadfed._linalg.blocks import Range, add_and_square, gather, magnification, runs, subtract
 from steadfed._linalg.threads import in_order, num_workers
 
 if TYPE_CHECKING:
     from steadfed._linalg.gram import Gram
-
-Range = tuple[int, int]
 
 SCRATCH_SHARE = 0.04
 """Scratch memory of one pass over the columns, as a share of the matrix itself."""
@@ -37,10 +36,6 @@ TWICE_READ_WIDTH = 16384
 """Columns of a block that is read from memory once and from the cache again."""
 MOST_ROWS_SUMMED = 32
 """Rows of one product of the weighted pass; partial sums keep the rounding error from growing with K."""
-MAGNIFIED_BELOW = 2.0**-50
-"""Vectors of float32 whose numbers are all below this are magnified before they are multiplied."""
-POINT_MAGNIFICATION = 2.0**96
-"""By how much; a power of two, so that nothing is rounded."""
 SAMPLE_RUNS, SAMPLE_WIDTH = 8, 32
 """A sample is this many runs of this many neighbouring columns; single columns would touch a page of disk each."""
 NUMPY_DTYPE = {torch.float32: np.float32, torch.float64: np.float64}
@@ -168,7 +163,7 @@ class Columns(ABC):
         """Return ⟨g_i − pivot, point_j − pivot⟩ for all rows and points, K x r, in float64, in one pass."""
         size = (self.num_rows, len(points))
         sums = np.zeros(size)
-        factors = np.array([_magnification(point, pivot) for point in points])
+        factors = np.array([magnification(point, pivot) for point in points])
         scale = torch.from_numpy(factors[:, None]).to(dtype=self.dtype, device=self.device)
 
         def work(columns: Range, block: Tensor, out: Tensor) -> None:
@@ -278,7 +273,7 @@ class HeldColumns(Columns, ABC):
         def work(columns: Range, out: Vector) -> None:
             with np.errstate(all="ignore"):
                 for rows, arrays, share in zip(parts, blocks, shares, strict=True):
-                    _add_and_square(arrays, share, columns, update.numpy(), out[slice(*rows)])
+                    add_and_square(arrays, share, columns, update.numpy(), out[slice(*rows)])
 
         def consume(_: Range, out: Vector) -> None:
             np.add(squares, out, out=squares)
@@ -359,69 +354,3 @@ class RowColumns(HeldColumns):
                 out.numpy()[:] += out.numpy().dtype.type(weight) * row[slice(*columns)].numpy()
             else:
                 out.add_(row[slice(*columns)], alpha=weight)
-
-
-def _add_and_square(
-    arrays: list[NDArray[np.floating]],
-    share: NDArray[np.floating],
-    columns: Range,
-    update: NDArray[np.floating],
-    squares: Vector,
-) -> None:
-    """Add share @ rows to the columns of the update, and write the squared lengths of the rows there."""
-    span, at = slice(*columns), 0
-    for array in arrays:
-        block = array[:, span]
-        squares[at : at + len(block)] = np.vecdot(block, block)
-        update[span] += share[at : at + len(block)] @ block if len(block) > 1 else share[at] * block[0]
-        at += len(block)
-
-
-def subtract(block: Tensor, shift: Tensor | None, out: Tensor) -> None:
-    """Write block − shift into `out`, on a CPU with numpy, which keeps to the calling thread."""
-    if out.device.type != "cpu":
-        out.copy_(block if shift is None else block - shift)
-    elif shift is None:
-        np.copyto(out.numpy(), block.numpy())
-    else:
-        np.subtract(block.numpy(), shift.numpy(), out=out.numpy())
-
-
-def _magnification(point: Tensor, pivot: Tensor | None) -> float:
-    """Return by what a point's difference to the pivot must be multiplied so that products with it do not vanish.
-
-    Products of float32 numbers below 2^-63 underflow. 1 unless all numbers are below 2^-50: then products with the
-    largest usable row, whose numbers are below 2^64, stay far from overflow.
-    """
-    if point.dtype != torch.float32:
-        return 1.0
-    largest = max(_largest(vector) for vector in (point, pivot) if vector is not None)
-    return POINT_MAGNIFICATION if largest < MAGNIFIED_BELOW else 1.0
-
-
-def _largest(vector: Tensor) -> float:
-    """Return the largest absolute value."""
-    values = vector.numpy() if vector.device.type == "cpu" else vector
-    return max(float(values.max()), -float(values.min()))
-
-
-def gather(source: Tensor, indices: NDArray[np.intp], out: Tensor) -> None:
-    """Write the entries at `indices` of the last axis into `out`, on a CPU with numpy."""
-    if out.device.type == "cpu":
-        out.numpy()[...] = source.numpy()[..., indices]
-    else:
-        out.copy_(source[..., torch.from_numpy(indices).to(out.device)])
-
-
-def runs(mask: NDArray[np.bool_], longest: int) -> list[Range]:
-    """Return ranges [start, stop) of consecutive True, none longer than `longest`.
-
-    >>> runs(np.array([True, True, True, False, True]), 2)
-    [(0, 2), (2, 3), (4, 5)]
-    """
-    edges = np.flatnonzero(np.diff(np.concatenate(([False], mask, [False])).astype(np.int8))).tolist()
-    return [
-        (start, min(start + longest, stop))
-        for begin, stop in zip(edges[::2], edges[1::2], strict=True)
-        for start in range(begin, stop, longest)
-    ]

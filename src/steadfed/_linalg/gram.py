@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from steadfed._core.arrays import Matrix, Vector
-from steadfed._linalg.columns import Columns, Range, RowColumns
+from steadfed._linalg.blocks import Range
+from steadfed._linalg.columns import Columns, RowColumns
 from steadfed.errors import NoUsableRowError
 
 WORST_PIVOT_RATIO = 64.0

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from steadfed._core.arrays import Matrix, Vector
-from steadfed._linalg.columns import MOST_ROWS_SUMMED, Columns, Range, RowColumns, runs, subtract
+from steadfed._linalg.blocks import Range, runs, subtract
+from steadfed._linalg.columns import MOST_ROWS_SUMMED, Columns, RowColumns
 from steadfed._linalg.gram import Gram, squared_distances
 
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from steadfed._core.arrays import Vector
-from steadfed._linalg.columns import Columns, Range
+from steadfed._linalg.blocks import Range
+from steadfed._linalg.columns import Columns
 from steadfed._linalg.sources import as_columns
 from steadfed.errors import DtypeError, InputError, ShapeError
 

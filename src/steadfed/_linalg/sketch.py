@@ -27,7 +27,8 @@ from torch import Tensor
 
 from steadfed._core.arrays import Matrix, Vector
 from steadfed._core.rng import stream
-from steadfed._linalg.columns import COMBINE_WIDTH, NUMPY_DTYPE, Columns, DenseColumns, Range, RowColumns, subtract
+from steadfed._linalg.blocks import Range, subtract
+from steadfed._linalg.columns import COMBINE_WIDTH, NUMPY_DTYPE, Columns, DenseColumns, RowColumns
 from steadfed._linalg.gram import Gram, dot, pivoted_gram, squared_norms
 from steadfed._linalg.threads import in_order, num_workers
 

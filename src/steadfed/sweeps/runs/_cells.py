@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, final
 
-from steadfed.aggregators import Mean
+from steadfed.aggregators import Aggregator, Mean
 from steadfed.aggregators._registry import RULES
 from steadfed.attacks import ATTACKS, FixedMembers, FractionMembers, Honest, Membership, Silence
 from steadfed.data import DATASETS, Dataset, DataSource
@@ -160,8 +160,19 @@ def _bound(num_clients: int, num_byzantine: int, cohort_size: int, probability: 
 
 
 def _key(config: RunConfig, data_checksum: str) -> str:
-    """Return the identity of a run; how often the state is saved decides nothing, so it is left out."""
-    return key_of(FORMAT, config_to_toml(config.model_copy(update={"checkpoint_every": 1})), data_checksum)
+    """Return the identity of a run; how often the state is saved decides nothing, so it is left out.
+
+    So is how inner products are found, unless it was chosen: cells that were played before there was a choice stay.
+    """
+    text = config_to_toml(config.model_copy(update={"checkpoint_every": 1}))
+    usual = {f'gram = "{type(rule).model_fields["gram"].default}"' for rule in _with_gram(config.rule)}
+    lines = [line for line in text.splitlines(keepends=True) if line.strip() not in usual]
+    return key_of(FORMAT, "".join(lines), data_checksum)
+
+
+def _with_gram(rule: Aggregator) -> Iterator[Aggregator]:
+    """Yield the rules of a chain that have a choice of how inner products are found."""
+    return (each for each in rule.chain() if "gram" in type(each).model_fields)
 
 
 def _canonical(config: RunConfig, num_byzantine: int, num_clients: int) -> RunConfig:

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import math
 
+from steadfed._core.gaps import check_synchronised
 from steadfed._core.ranges import (
     check_not_negative,
     check_positive,
     check_step_size,
-    check_synchronised,
     check_whole,
 )
 from steadfed.theory import sharp
@@ -100,9 +100,9 @@ def distance_bound_in_steps(
     >>> [distance_bound_in_steps(**given, total_steps=number) for number in (0, 4)]
     [16.0, 0.0625]
     """
-    total, steps = check_synchronised(total_steps, local_steps)
+    steps = check_whole("local_steps", local_steps)
     bound = sharp.distance_bound(
-        total // steps,
+        check_synchronised(total_steps, steps)[1],
         distance=distance,
         error=error,
         lr=bounded_gradient_lr(smoothness=smoothness) if lr is None else lr,
@@ -129,7 +129,8 @@ def gradient_bound_in_steps(
     >>> gradient_bound_in_steps(gap=1.0, error=6.0, smoothness=2.0, local_steps=4, total_steps=16)
     9.5
     """
-    total, steps = check_synchronised(total_steps, local_steps)
+    steps = check_whole("local_steps", local_steps)
+    total, _ = check_synchronised(total_steps, steps)
     limit = 1.0 / check_positive("smoothness", smoothness)
     step = 0.5 * limit if lr is None else check_step_size(lr, limit, "1/L")
     height, reached = check_not_negative("gap", gap), check_not_negative("error", error)
