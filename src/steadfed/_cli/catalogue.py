@@ -77,7 +77,7 @@ A run is a TOML file; what is left out is at its default, and a key that is not 
 this one. `--set key=value` of `steadfed run` and `steadfed check` changes single keys (`--set rule.kappa=2`), and the
 folder of a run keeps all of them in config.toml. In Python it is a `RunConfig`. The tables name parts by their names:
 [data](datasets.md), [partition](partitions.md), [model](models.md), [rule](rules.md), [attack](attacks.md); who is
-Byzantine, who is asked and how the step size changes, below.
+Byzantine, who is asked, how the step size changes and what is sent, below.
 """
 
 
@@ -87,6 +87,7 @@ def configuration_page() -> str:
         "byzantine": "[byzantine]: who is Byzantine",
         "cohorts": "[cohorts]: who is asked",
         "schedule": "[schedule]: the step size over the rounds",
+        "compression": "[compression]: what of an update is sent",
     }
     lines = [CONFIGURATION_INTRODUCTION, "```toml", starting_text().rstrip(), "```", ""]
     for key, title in titles.items():

@@ -12,6 +12,7 @@ from steadfed._core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from steadfed.simulation._cohorts import COHORTS, Cohorts, ListedCohorts, RoundRobinCohorts, UniformCohorts
+    from steadfed.simulation._compression import COMPRESSIONS, Compression, NoCompression, RandomK
     from steadfed.simulation._config import ClientOptions, Evaluation, RunConfig, ServerOptions
     from steadfed.simulation._federation import Federation
     from steadfed.simulation._schedules import (
@@ -28,6 +29,7 @@ else:
         __name__,
         {
             "_cohorts": ("COHORTS", "Cohorts", "ListedCohorts", "RoundRobinCohorts", "UniformCohorts"),
+            "_compression": ("COMPRESSIONS", "Compression", "NoCompression", "RandomK"),
             "_config": ("ClientOptions", "Evaluation", "RunConfig", "ServerOptions"),
             "_federation": ("Federation",),
             "_schedules": (
@@ -44,9 +46,11 @@ else:
 
 __all__ = [
     "COHORTS",
+    "COMPRESSIONS",
     "SCHEDULES",
     "ClientOptions",
     "Cohorts",
+    "Compression",
     "ConstantSchedule",
     "CosineSchedule",
     "Evaluation",
@@ -54,6 +58,8 @@ __all__ = [
     "Federation",
     "InverseSchedule",
     "ListedCohorts",
+    "NoCompression",
+    "RandomK",
     "RoundRobinCohorts",
     "RunConfig",
     "Schedule",
