@@ -37,7 +37,7 @@ def coordinates_of(seed: int, number: int, dim: int) -> Indices:
     with other versions of numpy draw the same. It takes one byte of memory per coordinate of the model.
 
     >>> coordinates_of(0, 3, 10)
-    array([1, 6, 7])
+    array([0, 5, 7])
     >>> coordinates_of(0, 11, 10)
     Traceback (most recent call last):
     steadfed.errors.ParameterError: the number of coordinates must be a whole number from 1 to 10, got 11

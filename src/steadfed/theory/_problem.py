@@ -99,6 +99,8 @@ class Protocol(ValueObject):
     """ε′, the share of a cohort that is set aside for honest updates far from the others: ⌈ε′K⌉ of the f updates."""
     failure: Annotated[float, Field(gt=0.0, lt=1.0), BeforeValidator(real_number)] = 0.01
     """How likely the honest updates of some round may be to spread more than a high-probability bound says."""
+    coordinates: Annotated[float, Field(gt=0.0, le=1.0), BeforeValidator(real_number)] = 1.0
+    """θ = k/d, the share of the coordinates that all clients of a round send; 1 for whole updates."""
     uniform: bool = True
     """Whether cohorts are drawn uniformly; otherwise all Byzantine clients may meet in one."""
 
