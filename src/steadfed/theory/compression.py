@@ -96,9 +96,8 @@ def _log_factor(start: float, limit: float, share: float, kept: float) -> float:
     lost = share * shrunk * (2.0 * begin - shrunk * excess) / (begin + after)
     if lost < _NEAR:
         return math.log1p(-lost)
-    still = 1.0 - share + share * factor
-    left = (2.0 * end * still + (1.0 - share + share * factor**2) * excess) / (after + end)
-    return math.log(left) if left > 0.0 else _LOWEST
+    above = 2.0 * end * (1.0 - share + share * factor) + (1.0 - share + share * factor**2) * excess
+    return math.log(above / (after + end)) if above > 0.0 else kept  # θ = 1 and ρᴴ too small to be squared
 
 
 def gradient_bound(
