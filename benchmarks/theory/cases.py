@@ -29,7 +29,7 @@ from steadfed.data import Dataset, LogisticPoints, QuadraticPoints
 from steadfed.models import LogisticRegression, Quadratic
 from steadfed.models._convex import ProblemConstants, logistic_constants, quadratic_constants
 from steadfed.partitions import NaturalPartition
-from steadfed.simulation import Evaluation, Federation, RunConfig
+from steadfed.simulation import Evaluation, Federation, NoCompression, RandomK, RunConfig
 from steadfed.theory import Guarantee, Problem, Protocol, guarantees
 
 Vector = NDArray[np.float64]
@@ -84,6 +84,8 @@ class Case:
     attack: str = "none"
     rule: Aggregator | None = None
     """Another rule than RAGE."""
+    coordinates: int | None = None
+    """k, how many coordinates a client sends; all if left out."""
     seed: int = 0
 
     @property
@@ -142,6 +144,7 @@ class Case:
             rule=self.rule or Rage(num_byzantine=self.assumed, mode=self.mode, sigma0=self.protocol.sigma0),
             byzantine=FractionMembers(fraction=self.num_byzantine / self.num_clients),
             attack=NAMED[self.attack] if self.attack in NAMED else ATTACKS.build(self.attack),
+            compression=NoCompression() if self.coordinates is None else RandomK(coordinates=self.coordinates),
             evaluation=LOOK_AT_NOTHING,
             dtype="float64",
             engine=engine,
@@ -197,6 +200,7 @@ class Case:
             rounds=self.rounds,
             mode=self.mode,
             slack=self.slack,
+            coordinates=1.0 if self.coordinates is None else self.coordinates / self.dim,
         )
 
 

@@ -27,7 +27,7 @@ from steadfed.flower.redteam import Omniscient, attack_mod, byzantine
 from steadfed.models import ImportedModel, MultilayerPerceptron, SoftmaxRegression
 from steadfed.partitions import DirichletPartition
 from steadfed.server._record import RoundRecord
-from steadfed.simulation import Federation, RunConfig, UniformSteps
+from steadfed.simulation import Federation, RandomK, RunConfig, UniformSteps
 from steadfed.simulation._config import ClientOptions, Evaluation, ServerOptions
 from steadfed.simulation._setting import deal_out
 
@@ -132,6 +132,8 @@ def deployed(
         batch_size=config.batch_size,
         server_momentum=config.server.momentum,
         seed=config.seed,
+        compression=config.compression,
+        coordinates_seed=config.seed,
         nodes=nodes.names,
         **settings,
     )
@@ -143,6 +145,9 @@ def deployed(
     return strategy.layout.parameters_of(result.arrays), strategy.records
 
 
+SAME = ("round", "step", "lr", "skipped", "reason", "coordinates")
+
+
 def assert_agreement(one: Played, other: Played) -> None:
     """Fail unless models, who was there and every decision are the same; times and what only one side knows apart."""
     (model, records), (same, others) = one, other
@@ -152,7 +157,7 @@ def assert_agreement(one: Played, other: Played) -> None:
     for record, another in zip(records, others, strict=True):
         for name in ("cohort", "received", "absent", "unusable", "kept"):
             assert set(getattr(record, name)) == set(getattr(another, name)), (record.round, name)
-        for name in ("round", "step", "lr", "skipped", "reason", "stop", "assumption_violated", "num_byzantine"):
+        for name in (*SAME, "stop", "assumption_violated", "num_byzantine"):
             assert getattr(record, name) == getattr(another, name), (record.round, name)
 
 
@@ -193,12 +198,18 @@ def test_they_agree_on_who_is_asked_if_not_all_are(size: int, clock: Clock) -> N
         {"server": ServerOptions(momentum=0.7)},
         {"model": SoftmaxRegression(l2=0.01)},
         {"seed": 11, "batch_size": 4096},
+        {"compression": RandomK(coordinates=0.1)},
+        {"compression": RandomK(coordinates=0.7), "server": ServerOptions(momentum=0.7)},
+        {"compression": RandomK(coordinates=1), "rounds": 5},
     ],
     ids=str,
 )
 def test_other_settings_agree(changes: dict[str, Any], clock: Clock) -> None:
     config = config_of(**changes)
-    assert_agreement(simulated(config), deployed(config, clock))
+    simulation, deployment = simulated(config), deployed(config, clock)
+    assert_agreement(simulation, deployment)
+    sent, received = ([(each.bytes_down, each.bytes_up) for each in played[1]] for played in (simulation, deployment))
+    assert sent == received
 
 
 def attacked(attack: Attack, **changes: Any) -> RunConfig:
@@ -229,6 +240,32 @@ def test_an_omniscient_adversary_does_the_same_in_both(name: str, clock: Clock) 
     config = config_of(attack=ATTACKS.build(name), byzantine=FixedMembers(clients=(1, 6)), rule=Rage(num_byzantine=2))
     drill = Omniscient(ATTACKS.build(name), byzantine={1, 6}, seed=config.seed)
     assert_agreement(simulated(config), deployed(config, clock, tampering=drill))
+
+
+SOME = RandomK(coordinates=0.2)
+
+
+@pytest.mark.parametrize("name", ["sign-flip", "gaussian"])
+def test_a_byzantine_client_forges_the_coordinates_that_were_asked_for(name: str, clock: Clock) -> None:
+    attack = ATTACKS.build(name)
+    config = attacked(attack, compression=SOME)
+    simulation = simulated(config)
+    assert_agreement(simulation, deployed(config, clock, mods={LIAR: attack_mod(attack, seed=config.seed)}))
+    honest, _ = simulated(config_of(compression=SOME))
+    assert not torch.equal(honest, simulation[0])
+
+
+def test_an_omniscient_adversary_about_coordinates_does_the_same_in_both(clock: Clock) -> None:
+    attack, rule = ATTACKS.build("alie"), Rage(num_byzantine=2)
+    config = config_of(attack=attack, byzantine=FixedMembers(clients=(1, 6)), rule=rule, compression=SOME)
+    drill = Omniscient(attack, byzantine={1, 6}, seed=config.seed)
+    assert_agreement(simulated(config), deployed(config, clock, tampering=drill))
+
+
+def test_coordinates_and_running_statistics_agree(clock: Clock) -> None:
+    model = ImportedModel(factory="tests.simulation.modules:normalised_digits")
+    config = config_of(model=model, compression=SOME, cohort_size=5)
+    assert_agreement(simulated(config), deployed(config, clock))
 
 
 ERASURES = ClientOptions(erasure_rate=0.35)

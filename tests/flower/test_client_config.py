@@ -49,6 +49,8 @@ ABSURD: dict[str, tuple[Any, ...]] = {
     "wait_for_nodes": (-1.0, NAN, INF, True, *WORSE),
     "trusted_update_fn": (3, "mean"),
     "trusted_loss_fn": (3, "loss"),
+    "compression": (3, 0.1, "random-k", None),
+    "coordinates_seed": (-1, 1.5, True, "7"),
     "tampering": (3, "omniscient"),
 }
 CASES = [(name, value) for name, values in ABSURD.items() for value in values]

@@ -10,7 +10,7 @@ from torch import Tensor
 from steadfed.aggregators import Aggregation, Aggregator, FlTrust, Mean, Rage, Zeno
 from steadfed.server._buffers import variance_columns
 from steadfed.server._decision import Skipped
-from steadfed.server._round import Received, Server, round_record
+from steadfed.server._round import MessageBytes, Received, Server, round_record
 from steadfed.server._state import ServerState
 
 ROWS = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
@@ -99,7 +99,7 @@ def test_the_line_says_who_was_asked_who_is_missing_and_what_was_sent() -> None:
         lr=0.1,
         cohort=["a", "b", "c"],
         received=("c",),
-        model_bytes=100,
+        message_bytes=MessageBytes(100, 100),
         byzantine=("a",),
     )
     assert (record.round, record.step, record.lr) == (2, 15, 0.1)
@@ -119,5 +119,7 @@ def test_a_skipped_round_says_whose_updates_were_unusable(rule: Aggregator, spoi
     whose = tuple("abc"[place] for place in spoiled)
     assert isinstance(outcome, Skipped)
     assert outcome.unusable == whose
-    record = round_record(outcome, round=2, step=15, lr=0.1, cohort="abc", received="abc", model_bytes=100)
+    record = round_record(
+        outcome, round=2, step=15, lr=0.1, cohort="abc", received="abc", message_bytes=MessageBytes(100, 100)
+    )
     assert (record.skipped, record.unusable) == (True, whose)

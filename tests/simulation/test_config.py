@@ -20,6 +20,7 @@ from steadfed.models import MODELS, Quadratic
 from steadfed.partitions import PARTITIONS
 from steadfed.simulation import (
     COHORTS,
+    COMPRESSIONS,
     SCHEDULES,
     STEP_SCHEDULES,
     ClientOptions,
@@ -42,7 +43,7 @@ def test_every_field_has_public_types() -> None:
 
 @pytest.mark.parametrize(
     "registry",
-    [ATTACKS, COHORTS, DATASETS, MEMBERSHIPS, MODELS, PARTITIONS, RULES, SCHEDULES, STEP_SCHEDULES],
+    [ATTACKS, COHORTS, COMPRESSIONS, DATASETS, MEMBERSHIPS, MODELS, PARTITIONS, RULES, SCHEDULES, STEP_SCHEDULES],
     ids=lambda registry: registry.kind,
 )
 def test_everything_with_a_name_that_a_person_may_choose_is_public(registry: Registry[Any]) -> None:

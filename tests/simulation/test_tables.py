@@ -11,7 +11,7 @@ import tomli_w
 
 from steadfed.errors import ParameterError, UnknownNameError
 from steadfed.simulation import RunConfig, config_from_table, config_table
-from steadfed.simulation._tables import NAMED
+from steadfed.simulation._tables import LATER, NAMED
 
 
 def everything() -> Iterator[tuple[str, str]]:
@@ -25,12 +25,12 @@ def test_everything_registered_goes_into_toml_and_comes_back(key: str, name: str
     config = RunConfig(**{key: NAMED[key].example(name, num_byzantine=1)})
     text = tomli_w.dumps(config_table(config))
     assert config_from_table(tomllib.loads(text)) == config
-    assert tomllib.loads(text)[key]["name"] == name
+    assert tomllib.loads(text).get(key, {"name": "none"})["name"] == name
 
 
-def test_a_table_is_complete() -> None:
+def test_a_table_is_complete_but_for_what_older_versions_did_without_a_word() -> None:
     table = config_table(RunConfig())
-    assert set(table) == set(RunConfig.model_fields)
+    assert set(table) == set(RunConfig.model_fields) - set(LATER)
     assert table["rule"] == {"name": "rage", "byzantine_fraction": 0.25, "mode": "auto", "kappa": 3.0}
     assert table["evaluation"] == {"every": 1, "train_points": 2_000, "test_points": "all", "measured_rounds": 10}
 

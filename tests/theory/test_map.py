@@ -10,17 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from steadfed.theory import paper, remarks, robustness, sharp
+from steadfed.theory import compression, paper, remarks, robustness, sharp
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "theory" / "map.md").read_text(encoding="utf-8")
 FUNCTIONS = sorted(set(re.findall(r"`((?:theory|aggregators|simulation)\.[\w.]+)`", TEXT)))
 TESTS = sorted(set(re.findall(r"`([\w/]+\.py::test_\w+)`", TEXT)))
-ROWS = [
-    line
-    for line in TEXT.splitlines()
-    if line.startswith("| ") and not line.startswith(("| paper", "| convergence", "| robustness"))
-]
+HEADINGS = ("| paper", "| convergence", "| compression", "| robustness")
+ROWS = [line for line in TEXT.splitlines() if line.startswith("| ") and not line.startswith(HEADINGS)]
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -48,6 +45,7 @@ def test_every_formula_is_on_the_map() -> None:
     here = inspect.unwrap
     own = [name for name, each in vars(sharp).items() if inspect.isfunction(here(each)) and not name.startswith("_")]
     formulas += [f"theory.sharp.{name}" for name in own if here(getattr(sharp, name)).__module__ == sharp.__name__]
+    formulas += [f"theory.compression.{name}" for name in compression.__all__]
     assert [name for name in formulas if name not in FUNCTIONS] == []
 
 

@@ -78,7 +78,8 @@ A run is a TOML file; what is left out is at its default, and a key that is not 
 this one. `--set key=value` of `steadfed run` and `steadfed check` changes single keys (`--set rule.kappa=2`), and the
 folder of a run keeps all of them in config.toml. In Python it is a `RunConfig`. The tables name parts by their names:
 [data](datasets.md), [partition](partitions.md), [model](models.md), [rule](rules.md), [attack](attacks.md); who is
-Byzantine, who is asked, how the step size and the number of local steps change, below.
+Byzantine, who is asked, how the step size and the number of local steps change and what
+is sent, below.
 """
 
 
@@ -104,6 +105,7 @@ def configuration_page() -> str:
         "cohorts": "[cohorts]: who is asked",
         "schedule": "[schedule]: the step size over the rounds",
         "local_steps": "local_steps: H over the rounds",
+        "compression": "[compression]: what of an update is sent",
     }
     lines = [CONFIGURATION_INTRODUCTION, "```toml", starting_text().rstrip(), "```", ""]
     for key, title in titles.items():

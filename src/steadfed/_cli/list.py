@@ -28,6 +28,7 @@ KINDS: Mapping[str, str] = MappingProxyType(
         "models": "steadfed.models:MODELS",
         "partitions": "steadfed.partitions:PARTITIONS",
         "cohorts": "steadfed.simulation._cohorts:COHORTS",
+        "compressions": "steadfed.simulation._compression:COMPRESSIONS",
         "schedules": "steadfed.simulation._schedules:SCHEDULES",
         "local-steps": "steadfed.simulation._step_schedules:STEP_SCHEDULES",
         "memberships": "steadfed.attacks:MEMBERSHIPS",

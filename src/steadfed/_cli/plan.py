@@ -38,6 +38,7 @@ PROTOCOL = {
     "lr": "lr",
     "rounds": "rounds",
     "mode": "mode",
+    "coordinates": "coordinates",
 }
 """The numbers of a protocol and their options."""
 _NEEDED = ("clients", "cohort", "rounds", "smoothness", "variance", "dissimilarity")
@@ -70,6 +71,9 @@ def plan(
     ] = None,
     rounds: Annotated[int | None, typer.Option(help="T/H, how many rounds.")] = None,
     mode: Annotated[str | None, typer.Option(help="The mode of RAGE: auto, known or exact.")] = None,
+    coordinates: Annotated[
+        float | None, typer.Option(help="k/d, the share of the coordinates that clients send; 1 for whole updates.")
+    ] = None,
     smoothness: Annotated[float | None, typer.Option(help="L of F.")] = None,
     strong_convexity: Annotated[float | None, typer.Option(help="μ of F; 0 if it is not strongly convex.")] = None,
     variance: Annotated[float | None, typer.Option(help="σ², the variance of the gradient of one point.")] = None,

@@ -123,6 +123,10 @@ class Aggregator(ValueObject, ABC):
         """Return what most rules keep and this one, by its definition and with these parameters, does not."""
         return frozenset()
 
+    def remembers(self) -> bool:
+        """Return whether the rule asks for vectors to be given back in the next round; most do not."""
+        return False
+
     def claims(self) -> frozenset[Claim]:
         """Return what the rule keeps, and every rule inside it."""
         return frozenset(Claim).difference(*(rule.breaks() for rule in self.chain()))

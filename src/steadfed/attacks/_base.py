@@ -67,6 +67,10 @@ class Attack(ValueObject, ABC):
     def forge(self, view: AdversaryView) -> Forged:
         """Forge rows; called by `__call__` after the checks, with at least one Byzantine client."""
 
+    def remembers(self) -> bool:
+        """Return whether the attack itself asks for vectors to be given back in the next round; most do not."""
+        return False
+
     def all_needs(self) -> frozenset[Knowledge]:
         """Return what the attack, or an attack inside it, must know."""
         return frozenset().union(*(attack.needs for attack in self.chain()))

@@ -143,6 +143,10 @@ class Mimic(Attack):
         memory = self._learn(view, rows)
         return sent_by_all(same_for_all(rows[int(memory["client"]) % len(rows)], view), memory)
 
+    def remembers(self) -> bool:
+        """Return whether a direction is learned over the rounds."""
+        return self.warm_up > 0
+
     def _learn(self, view: AdversaryView, rows: Float[Tensor, "n d"]) -> Mapping[str, Tensor]:
         """Return the memory after this round: one step of the power iteration, or the choice of a client only."""
         memory = dict(view.memory) or {

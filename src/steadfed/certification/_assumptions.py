@@ -18,7 +18,7 @@ from steadfed.certification._rounds import ROUNDING, RoundFacts
 from steadfed.certification._verdicts import Outcome, Verdict, on_assumption, outcome_of
 from steadfed.server._history import Fate, Rounds, Tally, fate_of_fault
 from steadfed.server._record import RoundRecord
-from steadfed.theory._statements.shared import EXPECTED
+from steadfed.theory._statements.shared import EXPECTED, OVER_BOTH
 
 AWAY = "the points are with the clients, so it cannot be measured here"
 COHORTS = "Byzantine updates in a cohort"
@@ -125,7 +125,7 @@ def judge_spreads(plan: Plan, rounds: Sequence[RoundFacts]) -> Iterator[Verdict]
         if not squares:
             yield on_assumption(name, Outcome.UNKNOWN, "no round was measured; set evaluation.measured_rounds")
             continue
-        average = guarantee.reading == EXPECTED
+        average = guarantee.reading in {EXPECTED, OVER_BOTH}
         found = math.sqrt(float(np.mean(squares)) if average else max(squares))
         kept = found <= guarantee.sigma0 * (1.0 + ROUNDING)
         what = "on average (root mean square)" if average else "at most"

@@ -261,7 +261,12 @@ def _plan_from_constants(config: RunConfig, request: PlanRequest, beyond: Mappin
     if isinstance(config.model, RemoteModel):
         given = {"dim": config.model.dim, **given}
     points = request.protocol.get("num_points")
-    protocol = protocol_from(config, num_clients=config.partition.num_clients, num_points=points)
+    protocol = protocol_from(
+        config,
+        num_clients=config.partition.num_clients,
+        num_points=points,
+        dim=int(given["dim"]) if "dim" in given else None,
+    )
     known = KnownConstants(constants=())
     return make_plan(known, protocol, replace(request, problem=given), beyond=beyond, ask_planner=False)
 

@@ -16,7 +16,7 @@ from steadfed.certification._rounds import ROUNDING, RoundFacts
 from steadfed.certification._verdicts import Outcome, Verdict, on_guarantee, outcome_of
 from steadfed.server._history import Tally
 from steadfed.theory import Guarantee, Protocol
-from steadfed.theory._statements.shared import EXPECTED, LIKELY, SPREAD
+from steadfed.theory._statements.shared import MEANS, SETTING_ASIDE, SPREAD
 
 _CHANCE = 0.01
 """An excess contradicts a theorem only if the theorem leaves it this probability at most."""
@@ -34,7 +34,7 @@ def obstacles(plan: Plan, tally: Tally, facts: Sequence[RoundFacts], guarantee: 
         found += [f"{each.name}: {each}" for each in failed]
         if not failed:
             found.append("no constant is proved for this share of distrusted updates")
-    likely = guarantee.reading == LIKELY  # some of the f updates are set aside for unlucky honest ones
+    likely = guarantee.reading in SETTING_ASIDE  # some of the f updates are set aside for unlucky honest ones
     tolerated = plan.protocol.tolerated if likely else plan.protocol.assumed_byzantine
     return (*found, *_excesses(plan.protocol, facts, tolerated))
 
@@ -141,7 +141,7 @@ def _judged_curve(plan: Plan, path: ModelPath) -> tuple[Vector, Vector]:
 
 
 def _rounding(plan: Plan, path: ModelPath) -> float:
-    """Return how far from the minimum rounding may keep a run: that of a round, over the share 1 − ρᴴ it forgets.
+    """Return how far from the minimum rounding may keep a run: that of a round, over the share θ(1 − ρᴴ) it forgets.
 
     Every local step rounds a model once, and so do the accumulated gradients, their mean and the step of the server. If
     rounds have different numbers of steps, the largest such quotient is meant.
@@ -150,15 +150,18 @@ def _rounding(plan: Plan, path: ModelPath) -> float:
     if not strength:
         return 0.0
     rate = math.log1p(-min(protocol.lr * strength, 0.5))
-    return max((steps + 3) * path.rounding / -math.expm1(steps * rate) for steps in set(protocol.gaps))
+    forgotten = {steps: -math.expm1(steps * rate) * protocol.coordinates for steps in set(protocol.gaps)}
+    return max((steps + 3) * path.rounding / share for steps, share in forgotten.items())
 
 
 def _chance(guarantee: Guarantee, excess: float) -> float:
     """Return how likely a theorem lets a run exceed its bound by a factor, given the cohorts, which were looked at.
 
-    A mean is exceeded by a factor c with a probability of at most 1/c (Markov); else it is what the theorem says.
+    A mean is exceeded by a factor c with a probability of at most 1/c (Markov), and honest updates spread more than
+    reckoned with as often as the theorem says.
     """
-    return 1.0 / excess if guarantee.reading == EXPECTED else min(1.0, guarantee.failures.get(SPREAD, 0.0))
+    markov = 1.0 / excess if guarantee.reading in MEANS else 0.0
+    return min(1.0, markov + guarantee.failures.get(SPREAD, 0.0))
 
 
 def _reservations(plan: Plan, guarantee: Guarantee, numbers: Vector, *, partly: bool, chance: float) -> str:

@@ -37,6 +37,13 @@ def interpret(
 
 
 def _papers_probability(protocol: Protocol, failure: float) -> Iterator[str]:
+    if protocol.coordinates < 1.0:
+        yield (
+            f"The paper's theorems are about whole updates; with {percent(protocol.coordinates)} of the coordinates in "
+            f"a round, steadfed's alone speak of the run: the same step size and floor as for whole updates, about "
+            f"{1.0 / protocol.coordinates:.3g} times as many rounds."
+        )
+        return
     if protocol.batch_size == "full":
         yield "Full batches leave nothing to chance: the paper's Theorem 2 is about every run, given the cohorts."
         return
@@ -116,6 +123,9 @@ def _step_size(protocol: Protocol, papers: Guarantee, own: Guarantee) -> Iterato
             return f"{limit:.4g}"
         return f"{limit:.4g} (this is {protocol.lr / limit:.3g} times too large)"
 
+    if protocol.coordinates < 1.0:
+        yield f"The step size is {protocol.lr:.4g}; steadfed's theorem allows up to {limit_text(own)}."
+        return
     yield (
         f"The step size is {protocol.lr:.4g}; the paper allows up to {limit_text(papers)}, steadfed's theorem up to "
         f"{limit_text(own)}."

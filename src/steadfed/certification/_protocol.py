@@ -15,15 +15,22 @@ from steadfed.simulation._schedules import ConstantSchedule
 from steadfed.simulation._setting import Setting
 from steadfed.theory import Protocol, sampling
 
+MOMENTUM = (
+    "Known of momentum at the clients (Farhadkhani, Guerraoui, Gupta, Pinot, Stephan 2022, RESAM, arXiv 2205.12173): "
+    "resilient averaging of momentums makes E‖∇F‖² vanish like 1/√T for a smooth F, if a round is one step of all "
+    "clients and the honest ones draw from one distribution; it covers neither H > 1, nor κ > 0, nor cohorts"
+)
+"""What is known where the theorems end."""
+
 
 def protocol_of(setting: Setting) -> Protocol:
     """Return Algorithm 1 as a run carries it out, with nothing set aside; for another rule, as if it were RAGE."""
-    most = int(setting.client_shares.sizes.max())
-    return protocol_from(setting.config, num_clients=setting.num_clients, num_points=most)
+    most, dim = int(setting.client_shares.sizes.max()), setting.layout.dim
+    return protocol_from(setting.config, num_clients=setting.num_clients, num_points=most, dim=dim)
 
 
-def protocol_from(config: RunConfig, *, num_clients: int, num_points: int | None) -> Protocol:
-    """Return the same from a configuration, the number of clients and the most points that one holds, if known."""
+def protocol_from(config: RunConfig, *, num_clients: int, num_points: int | None, dim: int | None) -> Protocol:
+    """Return the same from a configuration, the number of clients, the most points of one and d, as far as known."""
     cohort, rule = config.cohort_size, config.rule
     full = config.batch_size == "full" or (num_points is not None and config.batch_size >= num_points)
     given = {"mode": rule.mode, "sigma0": rule.sigma0, "kappa": rule.kappa} if isinstance(rule, Rage) else {}
@@ -38,6 +45,7 @@ def protocol_from(config: RunConfig, *, num_clients: int, num_points: int | None
         num_points=num_points,
         lr=config.lr,
         rounds=config.rounds,
+        coordinates=1.0 if dim is None else config.compression.number(dim) / dim,
         uniform=isinstance(config.cohorts, UniformCohorts),
         **given,
     )
@@ -121,7 +129,7 @@ def _sketch(config: RunConfig, dim: int) -> str | None:
 def _options(config: RunConfig) -> Iterator[tuple[str, str]]:
     client = config.client
     if client.momentum:
-        yield "client momentum", f"β = {client.momentum:g}; the theorems are about plain SGD"
+        yield "client momentum", f"β = {client.momentum:g}; the theorems are about plain SGD. {MOMENTUM}"
     if config.server.momentum:
         yield "server momentum", f"β = {config.server.momentum:g}; the theorems are about x − η ĝ"
     if client.weight_decay:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, final
 
 from flwr.app import ConfigRecord
@@ -16,6 +18,10 @@ from steadfed.simulation._config import Evaluation
 
 FULL_BATCH = 0
 """What stands for "all points of the client" in a ConfigRecord, which has numbers for batch sizes."""
+
+
+NOTHING: Mapping[str, int] = MappingProxyType({})
+"""No coordinates in particular."""
 
 
 @final
@@ -48,8 +54,14 @@ class ClientConfig:
         """Return η of a round: what updates are divided by, and what the step is multiplied with."""
         return self.run.lr_of(round)
 
-    def config(self, round: int, given: ConfigRecord) -> ConfigRecord:
-        """Return what a client is told in a round; the user's own entries come first, and cannot replace these."""
+    def config(self, round: int, given: ConfigRecord, asked: Mapping[str, int] = NOTHING) -> ConfigRecord:
+        """Return what a client is told in a round; the user's own entries come first, and cannot replace these.
+
+        Args:
+            round: the number of the round, from 0.
+            given: the user's own entries.
+            asked: which coordinates are asked for, if not the whole model.
+        """
         batch_size = self.run.batch_size
         own: dict[str, int | float] = {
             "server-round": round + 1,
@@ -60,7 +72,7 @@ class ClientConfig:
         }
         if self.sends_lr:
             own["lr"] = self.lr_of(round)
-        return ConfigRecord({**given, **own})
+        return ConfigRecord({**given, **own, **asked})
 
     def to_run_config(
         self, layout: ModelLayout, *, num_clients: int, cohort_size: int, twin: RunConfig | None

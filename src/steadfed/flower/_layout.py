@@ -26,6 +26,8 @@ NDArray: TypeAlias = npt.NDArray[Any]
 
 BUFFERS = ("*running_mean", "*running_var", "*num_batches_tracked")
 """Names of arrays that are not trained: what batch normalisation keeps."""
+COORDINATES = "steadfed-coordinates"
+"""Name of the array that a reply holds in the place of the parameters, if only some coordinates were asked for."""
 FLOATS = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))
 """What a parameter may be."""
 
@@ -152,6 +154,21 @@ class ModelLayout:
     def dtype(self) -> torch.dtype:
         """The dtype of a row, as torch calls it."""
         return torch.float64 if self.row_dtype == FLOATS[2] else torch.float32
+
+    @property
+    def is_of_coordinates(self) -> bool:
+        """Whether it is the layout of a reply that holds some coordinates of the parameters, not all."""
+        return [spec.name for spec in self.parameters] == [COORDINATES]
+
+    def of_coordinates(self, number: int) -> ModelLayout:
+        """Return what a reply with so many coordinates looks like: one array of them, and the buffers as they are.
+
+        >>> layout = ModelLayout.of(ArrayRecord([np.ones((2, 3), np.float32), np.array(7)]))
+        >>> [(spec.name, spec.shape) for spec in layout.of_coordinates(2).specs]
+        [('steadfed-coordinates', (2,)), ('1', ())]
+        """
+        dtype = np.result_type(*(spec.dtype for spec in self.parameters))
+        return ModelLayout((ArraySpec(COORDINATES, (number,), dtype, Kind.PARAMETER, 0), *self.buffers))
 
     def parameters_of(self, arrays: ArrayRecord) -> Float[Tensor, " d"]:
         """Return the parameters of a trusted record as a row."""

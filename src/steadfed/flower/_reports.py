@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from logging import INFO, WARNING
 
 from flwr.app import MetricRecord, RecordDict
@@ -10,7 +10,7 @@ from flwr.supercore import log
 
 from steadfed.flower._metrics import common_metrics
 from steadfed.server._history import Tally
-from steadfed.server._record import RoundRecord
+from steadfed.server._record import RoundRecord, finite_or_none
 
 MetricsFn = Callable[[list[RecordDict], str], MetricRecord]
 """FedAvg's kind of function: the clients' records and the key of the weights in, one record out."""
@@ -70,6 +70,19 @@ def scores_of(metrics: MetricRecord | None) -> dict[str, float]:
     """Return the losses and accuracies of the server's own evaluation, by the names of a `RoundRecord`."""
     found = {} if metrics is None else figures(metrics, "")
     return {score: found[key] for score, keys in SCORES.items() for key in reversed(keys) if key in found}
+
+
+def with_evaluation(
+    record: RoundRecord, by_clients: MetricRecord | None, by_server: MetricRecord | None, seconds: Mapping[str, float]
+) -> RoundRecord:
+    """Return the record of a round with what was found out about the model after it."""
+    metrics = {
+        **record.metrics,
+        **({} if by_clients is None else figures(by_clients, "evaluate/")),
+        **({} if by_server is None else figures(by_server, "server/")),
+    }
+    more = {**scores_of(by_server), "metrics": metrics, "seconds": {**record.seconds, **seconds}}
+    return record.model_copy(update=finite_or_none(more))
 
 
 def log_round(record: RoundRecord) -> None:

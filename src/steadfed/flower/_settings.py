@@ -14,7 +14,7 @@ from steadfed._core.ranges import check_between, check_share, check_whole
 from steadfed.aggregators import Aggregator, Need, ServerView
 from steadfed.errors import ParameterError
 from steadfed.server._record import Client
-from steadfed.simulation import RunConfig
+from steadfed.simulation import Compression, RunConfig
 
 Known = TypeVar("Known")
 
@@ -50,6 +50,10 @@ def _are_words(patterns: Any) -> bool:
     return sequence and all(isinstance(pattern, str) for pattern in patterns)
 
 
+def _is_seed(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
 _WORD = (lambda value: isinstance(value, str) and value != "", "a word")
 _FUNCTION = (lambda value: value is None or callable(value), "a function or None")
 _KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
@@ -67,6 +71,8 @@ _KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "twin": (lambda twin: twin is None or isinstance(twin, RunConfig), "a RunConfig or None"),
     "convert_dtypes": (lambda value: isinstance(value, bool), "True or False"),
     "buffers": (_are_words, 'patterns such as ["*running_var"]'),
+    "compression": (lambda value: isinstance(value, Compression), "a Compression, such as RandomK(coordinates=0.1)"),
+    "coordinates_seed": (lambda seed: seed is None or _is_seed(seed), "a whole number from 0 on, or None"),
     "tampering": (lambda value: value is None or isinstance(value, Tampering), "a Tampering or None"),
 }
 """What a setting must be that no `RunConfig` checks, and how to say it."""

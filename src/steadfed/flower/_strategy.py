@@ -20,26 +20,29 @@ from torch import Tensor
 
 from steadfed._core.ranges import check_whole
 from steadfed.aggregators import Aggregator, Rage, ServerView
-from steadfed.errors import ParameterError, ReplyError
+from steadfed.errors import ParameterError
 from steadfed.flower._client_config import ClientConfig
+from steadfed.flower._coordinates import AskedFor
 from steadfed.flower._layout import BUFFERS, ModelLayout
 from steadfed.flower._loop import Evaluated, Loop
 from steadfed.flower._metrics import scalars_of
 from steadfed.flower._nodes import Member, NodeDirectory, NodeNames, NodeWaiter, cohort_of, evaluators_of
-from steadfed.flower._replies.matcher import ReplyMatcher, escape_detail, secret
+from steadfed.flower._replies.matcher import ReplyMatcher, secret
 from steadfed.flower._replies.matrix import ReplyMatrix
 from steadfed.flower._replies.stream import Unreadable
 from steadfed.flower._replies.validator import ReplyValidator
-from steadfed.flower._reports import MetricsFn, common_record, figures, log_round, scores_of, with_counts
+from steadfed.flower._reports import MetricsFn, common_record, figures, log_round, with_counts, with_evaluation
 from steadfed.flower._run_folder import open_run_folder, resume_run, run_exists
 from steadfed.flower._settings import Tampering, check_seconds, check_settings, require_known
 from steadfed.runs._writer import RunWriter
+from steadfed.server._coordinates import Places
 from steadfed.server._record import RoundRecord, finite_or_none
-from steadfed.server._round import Server, round_record
+from steadfed.server._round import MessageBytes, Server, round_record
 from steadfed.server._state import ServerState
 from steadfed.server._timer import Timer
 from steadfed.simulation import RunConfig
 from steadfed.simulation._cohorts import Cohorts, UniformCohorts
+from steadfed.simulation._compression import Compression, NoCompression, check_memories
 from steadfed.simulation._config import ServerOptions
 from steadfed.simulation._schedules import ConstantSchedule, Schedule
 from steadfed.simulation._step_schedules import StepSchedule
@@ -54,6 +57,7 @@ class ResilientStrategy(Strategy, ABC):
     Buffers (running means and variances, counters) go another way: the median over the replies. A reply that is no
     model like the one sent counts as Byzantine and is recorded with the reason; one that does not come is an erasure.
     If those that are left are too few for what is assumed, the model stays as it is and the record says why.
+    With `compression` the matrix is K × k: clients are told a seed and send the k coordinates that it draws.
     """
 
     fraction_train: float = 1.0
@@ -81,6 +85,10 @@ class ResilientStrategy(Strategy, ABC):
     """b, sent to the clients."""
     schedule: Schedule = field(default_factory=ConstantSchedule)
     """How η changes over the rounds."""
+    compression: Compression = field(default_factory=NoCompression)
+    """What of its update a client is asked for."""
+    coordinates_seed: int | None = None
+    """Draws coordinates as a simulation does; left out, nobody knows them before their round, as the theorem asks."""
     server_momentum: float = 0.0
     """β of the server: v ← β v + ĝ and x ← x − η v."""
     seed: int = 0
@@ -115,6 +123,7 @@ class ResilientStrategy(Strategy, ABC):
             local_steps=self.local_steps,
             batch_size=self.batch_size,
             schedule=self.schedule,
+            compression=self.compression,
             seed=self.seed,
             cohorts=self.cohorts,
             server=ServerOptions(momentum=self.server_momentum),
@@ -150,6 +159,7 @@ class ResilientStrategy(Strategy, ABC):
         """Take the arrays as the model that a round starts from; the first ones say what a model looks like."""
         if self._layout is None:
             self._layout = ModelLayout.of(arrays, self.buffers)
+            check_memories(self.compression, self._layout.dim, self.the_rule())
         sent = self._layout.state_of(arrays, round)
         if self._state is not None:
             sent = replace(sent, velocity=self._state.velocity, rule_memory=self._state.rule_memory)
@@ -180,13 +190,16 @@ class ResilientStrategy(Strategy, ABC):
                 size = self._cohort_size(len(members))
                 asked = cohort_of(members, self.cohorts, round=number, size=size, seed=self.seed)
         log(INFO, "configure_train: asking %s of %s nodes", len(asked), len(members))
-        messages = self._messages(asked, arrays, self._client_config.config(number, config), MessageType.TRAIN)
+        wanted = AskedFor.drawn(self.layout, self.compression, number, self.coordinates_seed)
+        told = self._client_config.config(number, config, wanted.config(self.layout.dim))
+        messages = self._messages(asked, arrays, told, MessageType.TRAIN)
         self._round = ReplyMatrix(
             self._before.model,
             self._client_config.lr_of(number),
             ReplyMatcher(asked, messages, self._directory),
-            ReplyValidator(self.layout, arrays_key=self.arrayrecord_key, convert_dtypes=self.convert_dtypes),
+            ReplyValidator(wanted.layout, arrays_key=self.arrayrecord_key, convert_dtypes=self.convert_dtypes),
             keep_metrics=self.train_metrics_aggr_fn is not None,
+            wanted=wanted,
         )
         return messages
 
@@ -226,17 +239,7 @@ class ResilientStrategy(Strategy, ABC):
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message | Unreadable]) -> MetricRecord | None:
         """Return the median of what the nodes report; it decides nothing."""
-        contents: list[RecordDict] = []
-        for reply in replies:
-            place = self._evaluators.place(reply)
-            if place is None:
-                continue
-            try:
-                contents.append(RecordDict(dict(self._evaluators.content(place, reply).metric_records)))
-            except ReplyError as error:
-                log(
-                    INFO, "\t> no evaluation from %r: %s", self._evaluators.asked[place].name, escape_detail(str(error))
-                )
+        contents = self._evaluators.metric_records(replies)
         if not contents:
             return None
         reports = [scalars_of(content) for content in contents]
@@ -309,14 +312,7 @@ class ResilientStrategy(Strategy, ABC):
         """Complete the record of a round by what was found out after it, and write it down."""
         if not self.records or self.records[-1].round != server_round - 1:
             return  # nobody was to train
-        last, by_clients, by_server = self.records[-1], found.by_clients, found.by_server
-        metrics = {
-            **last.metrics,
-            **({} if by_clients is None else figures(by_clients, "evaluate/")),
-            **({} if by_server is None else figures(by_server, "server/")),
-        }
-        more = {**scores_of(by_server), "metrics": metrics, "seconds": {**last.seconds, **found.seconds}}
-        self.records[-1] = last.model_copy(update=finite_or_none(more))
+        self.records[-1] = with_evaluation(self.records[-1], found.by_clients, found.by_server, found.seconds)
         if writer is not None:
             writer.write(require_known(self._before), self.records[-1], self.state)
 
@@ -328,7 +324,7 @@ class ResilientStrategy(Strategy, ABC):
         """Take the server's step, and return the record of the round."""
         server = Server(self.the_rule(), self.server_momentum, self.layout.variances)
         received, asked = training.received(), [member.name for member in training.matcher.asked]
-        view = self._view(server, state, training.lr, len(asked))
+        view = self._view(server, state, training.lr, len(asked), received.places)
         if self.tampering is not None and received.clients:
             self.tampering.tamper(received.updates, list(received.clients), server.rule, view)
         outcome, following = server.conclude(state, received, view, lr=training.lr)
@@ -340,11 +336,12 @@ class ResilientStrategy(Strategy, ABC):
             lr=training.lr,
             cohort=asked,
             received=received.clients,
-            model_bytes=self.layout.nbytes,
+            message_bytes=MessageBytes(self.layout.nbytes, training.reply_bytes),
+            coordinates=training.coordinates,
             drops=tuple(training.matcher.drops),
         )
 
-    def _view(self, server: Server, state: ServerState, lr: float, asked: int) -> ServerView:
+    def _view(self, server: Server, state: ServerState, lr: float, asked: int, places: Places) -> ServerView:
         """Return what the server tells its rule besides the rows."""
 
         def row() -> Tensor:
@@ -354,7 +351,7 @@ class ResilientStrategy(Strategy, ABC):
         def loss(model: Tensor) -> float:
             return float(require_known(self.trusted_loss_fn)(self.layout.arrays_of(replace(state, model=model))))
 
-        return server.view(state, asked=asked, trusted_row=row, trusted_loss=loss)
+        return server.view(state, asked=asked, trusted_row=row, trusted_loss=loss, places=places)
 
 
 @final

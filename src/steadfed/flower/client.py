@@ -29,7 +29,7 @@ This is what happens to it in a round:
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, final
 
 import numpy as np
@@ -39,6 +39,7 @@ from pydantic import BeforeValidator, Field
 from torch import Tensor, nn
 from torch.nn import functional
 
+from steadfed._core.coordinates import SEED
 from steadfed._core.values import ValueObject, real_number, whole_number
 from steadfed.errors import ParameterError
 
@@ -165,17 +166,33 @@ def local_steps(
 
 
 def train_reply(
-    message: Message, model: nn.Module, *, num_examples: int, metrics: Mapping[str, float] | None = None
+    message: Message,
+    model: nn.Module,
+    *,
+    num_examples: int,
+    metrics: Mapping[str, float] | None = None,
+    buffers: Sequence[str] | None = None,
 ) -> Message:
     """Return the reply that Flower's own strategies take too: the model's state and its metrics.
+
+    If the message asks for k coordinates, they are drawn from its seed and sent in the place of the parameters.
 
     Args:
         message: what is replied to.
         model: after its local steps.
         num_examples: n_r, for strategies that weigh with it; steadfed's rules do not.
         metrics: what else the server may be told, such as {"loss": 0.3}.
+        buffers: patterns for names of arrays that are no parameters, as the server has them, if not the usual
+            ones; they are looked at only where coordinates are asked for.
+
+    Raises:
+        ParameterError: the message asks for coordinates of another model.
     """
     arrays = ArrayRecord(model.state_dict())
+    if any(SEED in config for config in message.content.config_records.values()):
+        from steadfed.flower._coordinates import arrays_asked_for  # most clients need none of it
+
+        arrays = arrays_asked_for(message.content, arrays, buffers)
     return Message(RecordDict({"arrays": arrays, "metrics": _record(num_examples, metrics or {})}), reply_to=message)
 
 

@@ -48,6 +48,15 @@ class DroppedReply(ValueObject):
         return f"{self.fault}: {self.detail}" if self.detail else self.fault
 
 
+class RoundCoordinates(ValueObject):
+    """Which coordinates a round was about, if not all: `coordinates_of(seed, number, d)` draws them again."""
+
+    number: int
+    """k, how many of the d coordinates every client sent."""
+    seed: int
+    """What they were drawn from; nobody knew it before the round."""
+
+
 class RoundRecord(ValueObject):
     """Everything worth knowing about one round, in the order of the path of data. One line of `rounds.jsonl`."""
 
@@ -73,6 +82,8 @@ class RoundRecord(ValueObject):
     """Those whose rows held NaN, Inf or numbers whose squares overflow."""
     kept: tuple[Client, ...] = ()
     """Those with any weight."""
+    coordinates: RoundCoordinates | None = None
+    """Which coordinates of their updates the clients sent; None for all."""
     drops: tuple[DroppedReply, ...] = ()
     """Why those that are absent or unusable are, and replies nobody asked for; only a deployment knows."""
     stop: str | None = None
@@ -115,7 +126,8 @@ class RoundRecord(ValueObject):
     bytes_down: int | None = None
     """What the server sent to the cohort: the model, once to every client; None in records of old versions."""
     bytes_up: int | None = None
-    """What arrived: one model from every client whose update arrived, as numbers without the wrapping."""
+    """What arrived: one model, or k coordinates of it and its buffers, from every client whose update arrived; as
+    numbers without the wrapping."""
     metrics: Annotated[Mapping[str, float | None], BeforeValidator(finite_or_none)] = {}
     """What clients report of themselves (the median over them), and what the server's own evaluation says besides."""
     seconds: Mapping[str, float] = {}

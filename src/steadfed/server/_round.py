@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 from jaxtyping import Bool, Float
 from numpy.typing import NDArray
 from torch import Tensor
 
 from steadfed.aggregators import Aggregation, Aggregator, Need, ServerView
+from steadfed.errors import ParameterError
 from steadfed.server._buffers import median_buffers, median_counters
+from steadfed.server._coordinates import Places, part_of, with_part
 from steadfed.server._decision import Skipped, decide, decision_fields, unusable_clients
 from steadfed.server._record import Client, RoundRecord
 from steadfed.server._state import ServerState
@@ -24,13 +26,15 @@ class Received:
     """What came back: the matrix, and what is not trained."""
 
     updates: Float[Tensor, "n d"]
-    """(x − x_r)/η, one row a client."""
+    """(x − x_r)/η, one row a client; of the round's coordinates, if it has any."""
     clients: tuple[Client, ...]
     """Whose rows these are."""
     buffers: Float[Tensor, "b m"]
     """The floating-point buffers of those that sent a model, in any order."""
     counters: tuple[Mapping[str, NDArray[Any]], ...] = ()
     """Their other buffers."""
+    places: Places = None
+    """Which coordinates the rows hold; None for all."""
 
 
 @final
@@ -52,6 +56,7 @@ class Server:
         trusted_row: Callable[[], Tensor],
         trusted_loss: Callable[[Tensor], float],
         secret: int | None = None,
+        places: Places = None,
     ) -> ServerView:
         """Return what the rule is told besides the rows.
 
@@ -61,14 +66,20 @@ class Server:
             trusted_row: computes an update from data the server trusts, if the rule needs one.
             trusted_loss: computes the loss on such data, if the rule needs it.
             secret: what sketches are keyed by; the operating system's own if left out.
+            places: which coordinates the round is about; the rule is told of these only, and a loss is that of the
+                model with these changed.
         """
         needs = self.rule.all_needs()
+
+        def loss(part: Tensor) -> float:
+            return trusted_loss(with_part(state.model, part, places))
+
         return ServerView(
             round=state.round,
             cohort_size=max(asked, 1),
-            model=state.model,
-            trusted_row=trusted_row() if Need.TRUSTED_ROW in needs else None,
-            trusted_loss=trusted_loss if Need.TRUSTED_LOSS in needs else None,
+            model=part_of(state.model, places),
+            trusted_row=part_of(trusted_row(), places) if Need.TRUSTED_ROW in needs else None,
+            trusted_loss=loss if Need.TRUSTED_LOSS in needs else None,
             memory=state.rule_memory,
             secret=secret,
         )
@@ -78,7 +89,7 @@ class Server:
     ) -> tuple[Aggregation | Skipped, ServerState]:
         """Return what was decided, and the state after it: but for the count of rounds the same if that is nothing."""
         outcome = decide(received.updates, received.clients, self.rule, view)
-        step = outcome if isinstance(outcome, Skipped) else take_step(state, outcome, lr=lr, momentum=self.momentum)
+        step = outcome if isinstance(outcome, Skipped) else self._step(state, received, outcome, lr)
         if isinstance(step, Skipped):
             skipped = replace(step, unusable=unusable_clients(received.updates, received.clients))
             return skipped, replace(state, round=state.round + 1)
@@ -87,6 +98,21 @@ class Server:
             buffers=median_buffers(received.buffers, state.buffers, self.variances),
             counters=median_counters(received.counters, state.counters),
         )
+
+    def _step(self, state: ServerState, received: Received, outcome: Aggregation, lr: float) -> ServerState | Skipped:
+        if received.places is not None and outcome.memory:
+            raise ParameterError(
+                f"{self.rule!r} asks to remember {', '.join(sorted(outcome.memory)[:3])} and does not say so in "
+                f"remembers(); a round about some coordinates has no place for it, as the next is about others"
+            )
+        return take_step(state, outcome, lr=lr, momentum=self.momentum, places=received.places)
+
+
+class MessageBytes(NamedTuple):
+    """How many bytes the numbers of a message take: the model to a client, and what it sends back."""
+
+    down: int
+    up: int
 
 
 def round_record(
@@ -97,7 +123,7 @@ def round_record(
     lr: float,
     cohort: Sequence[Client],
     received: Sequence[Client],
-    model_bytes: int,
+    message_bytes: MessageBytes,
     **facts: Any,
 ) -> RoundRecord:
     """Return the line of a round: who was asked, whose rows came, what was decided, what was sent.
@@ -109,7 +135,7 @@ def round_record(
         lr: η.
         cohort: who was asked.
         received: whose rows came, in the order of the rows.
-        model_bytes: how many bytes a model takes.
+        message_bytes: how long messages are, either way.
         facts: what else is known, by the names of a `RoundRecord`.
     """
     present = set(received)
@@ -120,8 +146,8 @@ def round_record(
         cohort=tuple(cohort),
         absent=tuple(client for client in cohort if client not in present),
         received=tuple(received),
-        bytes_down=len(cohort) * model_bytes,
-        bytes_up=len(received) * model_bytes,
+        bytes_down=len(cohort) * message_bytes.down,
+        bytes_up=len(received) * message_bytes.up,
         **decision_fields(outcome, received),
         **facts,
     )

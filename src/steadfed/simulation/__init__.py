@@ -12,6 +12,7 @@ from steadfed._core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from steadfed.simulation._cohorts import COHORTS, Cohorts, ListedCohorts, RoundRobinCohorts, UniformCohorts
+    from steadfed.simulation._compression import COMPRESSIONS, Compression, NoCompression, RandomK
     from steadfed.simulation._config import ClientOptions, Evaluation, RunConfig, ServerOptions
     from steadfed.simulation._federation import Federation
     from steadfed.simulation._schedules import (
@@ -35,6 +36,7 @@ else:
         __name__,
         {
             "_cohorts": ("COHORTS", "Cohorts", "ListedCohorts", "RoundRobinCohorts", "UniformCohorts"),
+            "_compression": ("COMPRESSIONS", "Compression", "NoCompression", "RandomK"),
             "_config": ("ClientOptions", "Evaluation", "RunConfig", "ServerOptions"),
             "_federation": ("Federation",),
             "_schedules": (
@@ -52,10 +54,12 @@ else:
 
 __all__ = [
     "COHORTS",
+    "COMPRESSIONS",
     "SCHEDULES",
     "STEP_SCHEDULES",
     "ClientOptions",
     "Cohorts",
+    "Compression",
     "ConstantSchedule",
     "ConstantSteps",
     "CosineSchedule",
@@ -65,6 +69,8 @@ __all__ = [
     "InverseSchedule",
     "ListedCohorts",
     "ListedSteps",
+    "NoCompression",
+    "RandomK",
     "RoundRobinCohorts",
     "RunConfig",
     "Schedule",

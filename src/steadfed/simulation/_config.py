@@ -14,6 +14,7 @@ from steadfed.data import DataSource, Digits
 from steadfed.models import Architecture, MultilayerPerceptron
 from steadfed.partitions import DirichletPartition, Partition
 from steadfed.simulation._cohorts import Cohorts, UniformCohorts
+from steadfed.simulation._compression import Compression, NoCompression
 from steadfed.simulation._local import LocalSteps, Number, Share
 from steadfed.simulation._measuring import is_measured
 from steadfed.simulation._schedules import ConstantSchedule, Schedule
@@ -96,6 +97,8 @@ class RunConfig(ValueObject):
     """How a cohort is chosen."""
     schedule: InstanceOf[Schedule] = ConstantSchedule()
     """How the step size changes over the rounds."""
+    compression: InstanceOf[Compression] = NoCompression()
+    """What of its update a client sends."""
     client: ClientOptions = ClientOptions()
     server: ServerOptions = ServerOptions()
     evaluation: Evaluation = Evaluation()

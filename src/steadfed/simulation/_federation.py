@@ -11,15 +11,18 @@ from jaxtyping import Float
 from torch import Tensor
 
 from steadfed._core.arrays import Indices
+from steadfed._core.coordinates import seed_of_round
 from steadfed._core.rng import stream, stream_keys, stream_words
+from steadfed._linalg.columns import DenseColumns
 from steadfed._linalg.threads import one_torch_thread
 from steadfed.aggregators import Aggregation, ServerView
 from steadfed.data import Dataset
 from steadfed.server._buffers import variance_columns
 from steadfed.server._checkpoint import Checkpoint
+from steadfed.server._coordinates import Places, places_of
 from steadfed.server._decision import Skipped
-from steadfed.server._record import RoundRecord
-from steadfed.server._round import Received, Server, round_record
+from steadfed.server._record import RoundCoordinates, RoundRecord
+from steadfed.server._round import MessageBytes, Received, Server, round_record
 from steadfed.server._state import ServerState, below, with_prefix
 from steadfed.server._timer import Timer
 from steadfed.simulation._adversary import Adversary, AttackContext
@@ -122,12 +125,14 @@ class Federation:
         with one_torch_thread():
             with timer.part("sampling"):
                 cohort = self._cohort(state.round)
+                coordinates = self._coordinates(state.round)
+                places = places_of(coordinates, len(state.model), self.config.device)
             with timer.part("local_steps"):
                 self._train(state, cohort)
-                view = self._server_view(state, len(cohort.sampled))
+                view = self._server_view(state, len(cohort.sampled), places)
             timer.move("local_steps", "sampling", self._pool.sampling_seconds)
             with timer.part("attack"):
-                received, num_forged, extra = self._attack(state, cohort, view)
+                received, num_forged, extra = self._attack(state, cohort, view, places)
             honest = received.updates[num_forged:]
             with timer.part("aggregation"):
                 outcome, following = self._server.conclude(state, received, view, lr=cohort.lr)
@@ -142,7 +147,8 @@ class Federation:
             lr=cohort.lr,
             cohort=cohort.sampled.tolist(),
             received=received.clients,
-            model_bytes=(len(state.model) + len(state.buffers)) * state.model.element_size(),
+            message_bytes=self._message_bytes(state, received),
+            coordinates=coordinates,
             byzantine=tuple(cohort.adversarial.tolist()),
             seconds=timer.rounded(),
             **facts,
@@ -165,6 +171,19 @@ class Federation:
             adversarial=sampled[adversarial],
         )
 
+    @staticmethod
+    def _message_bytes(state: ServerState, received: Received) -> MessageBytes:
+        """Return the bytes of a model with its buffers, and those of an update with them."""
+        numbers = (len(state.model) + len(state.buffers), received.updates.shape[1] + len(state.buffers))
+        return MessageBytes(*(number * state.model.element_size() for number in numbers))
+
+    def _coordinates(self, round_number: int) -> RoundCoordinates | None:
+        """Return which coordinates a round is about, from the run's own stream; None for all."""
+        number = self.config.compression.number(self.setting.layout.dim)
+        if number == self.setting.layout.dim:
+            return None
+        return RoundCoordinates(number=number, seed=seed_of_round(self.config.seed, round_number))
+
     def _sort_by_kind(self, clients: Indices) -> Indices:
         """Return the clients with those adjacent that the engine can take together."""
         return clients[np.argsort(self.setting.engine.kinds(clients), kind="stable")]
@@ -179,7 +198,7 @@ class Federation:
         chunk = Chunk(cohort.round, cohort.lr, cohort.steps, clients, poisoned)
         self._pool.train((state.model, state.buffers), chunk, first_row=0 if trains else num_byzantine)
 
-    def _server_view(self, state: ServerState, asked: int) -> ServerView:
+    def _server_view(self, state: ServerState, asked: int, places: Places = None) -> ServerView:
         """Return what the server tells its rule besides the rows."""
 
         def loss(model: Tensor) -> float:
@@ -188,7 +207,12 @@ class Federation:
 
         secret = int.from_bytes(stream(self.config.seed, "secret", state.round).bytes(16), "little")
         return self._server.view(
-            state, asked=asked, trusted_row=lambda: self._trusted_row(state), trusted_loss=loss, secret=secret
+            state,
+            asked=asked,
+            trusted_row=lambda: self._trusted_row(state),
+            trusted_loss=loss,
+            secret=secret,
+            places=places,
         )
 
     def _trusted_row(self, state: ServerState) -> Float[Tensor, " d"]:
@@ -203,22 +227,30 @@ class Federation:
             momentum[self.setting.num_clients].zero_()  # the server begins anew in every round
         return row[0]
 
-    def _attack(self, state: ServerState, cohort: Cohort, view: ServerView) -> tuple[Received, int, dict[str, Tensor]]:
+    def _attack(
+        self, state: ServerState, cohort: Cohort, view: ServerView, places: Places
+    ) -> tuple[Received, int, dict[str, Tensor]]:
         """Put what the Byzantine clients send in the place of what they computed.
+
+        In a round about some coordinates these are taken out of the rows first: the adversary sees and forges what is
+        sent, and knows which coordinates they are.
 
         Forged rows come first, so that ties are broken in the adversary's favour; their number and what the adversary
         remembers are returned too.
         """
         num_byzantine, number = len(cohort.byzantine), len(cohort.byzantine) + len(cohort.honest)
-        own, honest = self._pool.matrix[:num_byzantine], self._pool.matrix[num_byzantine:number]
+        rows = self._pool.matrix[:number]
+        if places is not None:
+            rows = DenseColumns(rows).take(places.cpu().numpy())
+        own, honest = rows[:num_byzantine], rows[num_byzantine:]
         clients = np.concatenate([cohort.byzantine, cohort.honest])
         context = AttackContext(view, clients, below(_ATTACK, state.extra))
         forged = self._adversary.forge(own, honest, self.config.rule, context)
         first = int(forged.silent.sum())  # silent ones are left out at the front, so nothing is copied behind it
-        self._pool.matrix[first:num_byzantine] = forged.sent
+        rows[first:num_byzantine] = forged.sent
         speaking = np.concatenate([~forged.silent.cpu().numpy(), np.ones(len(cohort.honest), dtype=np.bool_)])
         buffers = self._pool.buffer_matrix[:number][torch.from_numpy(speaking)]
-        received = Received(self._pool.matrix[first:number], tuple(clients[speaking].tolist()), buffers)
+        received = Received(rows[first:], tuple(clients[speaking].tolist()), buffers, places=places)
         return received, num_byzantine - first, with_prefix(_ATTACK, forged.memory)
 
     def _truth(

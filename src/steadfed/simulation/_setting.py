@@ -17,6 +17,7 @@ from steadfed.data import Dataset
 from steadfed.errors import ParameterError
 from steadfed.models._layout import Layout
 from steadfed.partitions import Shares
+from steadfed.simulation._compression import check_memories
 from steadfed.simulation._config import RunConfig
 from steadfed.simulation._engines.base import Engine
 from steadfed.simulation._engines.choice import choose
@@ -54,6 +55,7 @@ class Setting:
         config.rule.check_cohort(config.cohort_size)
         config.byzantine.among(np.empty(0, dtype=np.int64), 0, num_clients, config.seed)  # names clients that exist
         task = _task(config, dataset, shares)
+        check_memories(config.compression, task.layout.dim, config.rule, config.attack)
         engine, choice = choose(config.engine, task)
         held = np.sort(shares.order[: shares.offsets[num_clients]])
         return cls(

@@ -15,6 +15,7 @@ from steadfed.errors import ParameterError
 from steadfed.models import MODELS
 from steadfed.partitions import PARTITIONS
 from steadfed.simulation._cohorts import COHORTS
+from steadfed.simulation._compression import COMPRESSIONS, NoCompression
 from steadfed.simulation._config import ClientOptions, Evaluation, RunConfig, ServerOptions
 from steadfed.simulation._schedules import SCHEDULES
 from steadfed.simulation._step_schedules import StepSchedule, plain_local_steps
@@ -29,9 +30,12 @@ NAMED: Mapping[str, Registry[Any]] = MappingProxyType(
         "attack": ATTACKS,
         "cohorts": COHORTS,
         "schedule": SCHEDULES,
+        "compression": COMPRESSIONS,
     }
 )
 """The tables of a configuration that have a name and parameters."""
+LATER: Mapping[str, ValueObject] = MappingProxyType({"compression": NoCompression()})
+"""Tables that are written only if they differ from this, which is what older versions, which do not know them, did."""
 OPTIONS: Mapping[str, type[ValueObject]] = MappingProxyType(
     {"client": ClientOptions, "server": ServerOptions, "evaluation": Evaluation}
 )
@@ -41,11 +45,15 @@ OPTIONS: Mapping[str, type[ValueObject]] = MappingProxyType(
 def config_table(config: RunConfig) -> dict[str, Any]:
     """Return the whole configuration as plain values, defaults included, so that it means the same in years.
 
+    Left out is what older versions had no word for and did anyway, so that a configuration of theirs is still the same.
+
     >>> config_table(RunConfig())["cohorts"]
     {'name': 'uniform'}
     """
     table: dict[str, Any] = {}
     for key, value in config:
+        if key in LATER and value == LATER[key]:
+            continue
         if key in NAMED:
             table[key] = _plain(NAMED[key].to_table(value, complete=True))
         elif isinstance(value, StepSchedule):

@@ -180,6 +180,8 @@ def check_memory_of_attack(attack: Attack, view: AdversaryView) -> None:
         unchanged = all(_same_bits(before[name], tensor) for name, tensor in memory.items())
         expect(unchanged, "the memory handed in must not change", memory)
         memory = forged.memory
+        said = any(each.remembers() for each in attack.chain())
+        expect(said or not memory, "an attack that remembers something must say so in remembers()", memory)
 
 
 def check_finite(attack: Attack, view: AdversaryView) -> None:

@@ -207,6 +207,8 @@ def check_duplicates(rule: Aggregator, updates: Tensor) -> None:
 def check_memory(rule: Aggregator, updates: Tensor) -> None:
     """What a rule remembers can be handed back in the next round, when other clients may take part."""
     first = run(rule, updates)
+    said = any(each.remembers() for each in rule.chain())
+    expect(said or not first.memory, "a rule that remembers something must say so in remembers()", first.memory)
     clients = [f"client {i}" for i in range(1, len(updates) + 1)]
     view = replace(example_view(updates), round=1, memory=first.memory, clients=clients)
     expect(bool(rule(updates, view).update.isfinite().all()), "the second round must be finite", first.memory)

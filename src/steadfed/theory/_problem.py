@@ -109,6 +109,8 @@ class Protocol(ValueObject):
     """How likely the honest updates of some round may be to spread more than a high-probability bound says."""
     repeats: bool = True
     """Whether gaps begin anew after the last. Those that were drawn do not: more rounds than gaps are refused."""
+    coordinates: Annotated[float, Field(gt=0.0, le=1.0), BeforeValidator(real_number)] = 1.0
+    """θ = k/d, the share of the coordinates that all clients of a round send; 1 for whole updates."""
     uniform: bool = True
     """Whether cohorts are drawn uniformly; otherwise all Byzantine clients may meet in one."""
 

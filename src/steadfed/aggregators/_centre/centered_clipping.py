@@ -68,6 +68,10 @@ class CenteredClipping(MinorityAggregator, GramAggregator):
             broken |= {Claim.IDEMPOTENCE} if self.radius is not None else set()
         return frozenset(broken)
 
+    def remembers(self) -> bool:
+        """Return whether the last update is where the next round starts."""
+        return self.start == "previous"
+
     def aggregate(self, columns: Columns, num_byzantine: int, view: ServerView) -> Aggregation:
         """Iterate in the Gram matrix, combine once; the score of a row is its distance to the update."""
         gram = pivoted_gram(columns)

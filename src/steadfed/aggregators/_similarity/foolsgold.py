@@ -64,6 +64,10 @@ class FoolsGold(LooselyBoundedAggregator):
         """Return that directions are those from the origin."""
         return frozenset({Claim.TRANSLATION})
 
+    def remembers(self) -> bool:
+        """Return that clients' updates are summed over the rounds."""
+        return True
+
     def aggregate(self, columns: Columns, num_byzantine: int, view: ServerView) -> Aggregation:
         """Weigh the rows by their sums; the score of a row is its largest similarity after pardoning."""
         usable = all_or_usable(columns)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
+from logging import INFO
 from typing import final
 
 from flwr.app import Message, RecordDict
 from flwr.common.constant import ErrorCode
+from flwr.supercore import log
 
 from steadfed.errors import ReplyError
 from steadfed.flower._faults import Fault
@@ -75,6 +77,19 @@ class ReplyMatcher:
         if not reply.has_content():
             raise ReplyError(Fault.KEYS, "the reply has no content")
         return reply.content
+
+    def metric_records(self, replies: Iterable[Message | Unreadable]) -> list[RecordDict]:
+        """Return the metrics of asked clients that report some; who does not is logged."""
+        found = []
+        for reply in replies:
+            place = self.place(reply)
+            if place is None:
+                continue
+            try:
+                found.append(RecordDict(dict(self.content(place, reply).metric_records)))
+            except ReplyError as error:
+                log(INFO, "\t> no evaluation from %r: %s", self.asked[place].name, escape_detail(str(error)))
+        return found
 
     def drop(self, place: int, error: ReplyError) -> None:
         """Note that the reply of an asked client cannot be used."""

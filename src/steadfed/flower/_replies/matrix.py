@@ -11,12 +11,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from steadfed.errors import ReplyError
+from steadfed.flower._coordinates import AskedFor
 from steadfed.flower._faults import Fault
 from steadfed.flower._layout import NDArray
 from steadfed.flower._metrics import scalars_of
 from steadfed.flower._replies.matcher import ReplyMatcher
 from steadfed.flower._replies.stream import Unreadable
 from steadfed.flower._replies.validator import ReplyValidator
+from steadfed.server._coordinates import part_of
 from steadfed.server._round import Received
 
 
@@ -33,6 +35,7 @@ class ReplyMatrix:
         matcher: who was asked.
         validator: what a model looks like.
         keep_metrics: whether the metrics are kept as they came.
+        wanted: which coordinates of the model the clients were asked for; all if left out.
     """
 
     def __init__(
@@ -43,9 +46,14 @@ class ReplyMatrix:
         validator: ReplyValidator,
         *,
         keep_metrics: bool = False,
+        wanted: AskedFor | None = None,
     ) -> None:
         self.lr, self.matcher = lr, matcher
-        self._start, self._validator, self._keep_metrics = start, validator, keep_metrics
+        self.coordinates = None if wanted is None else wanted.coordinates
+        """How the coordinates are drawn that the round is about; None for all."""
+        self._places = None if wanted is None else wanted.places
+        self._start = part_of(start, self._places)
+        self._validator, self._keep_metrics = validator, keep_metrics
         self._matrix = torch.empty(0)
         self._buffers: dict[int, Mapping[str, NDArray]] = {}
         self._malformed: set[int] = set()
@@ -53,6 +61,11 @@ class ReplyMatrix:
         """What each client whose reply was a model says of itself: finite numbers."""
         self.metric_records: list[RecordDict] = []
         """The same as they came, if they are to be kept."""
+
+    @property
+    def reply_bytes(self) -> int:
+        """How many bytes the numbers of a reply take."""
+        return self._validator.layout.nbytes
 
     def take(self, replies: Iterable[Message | Unreadable]) -> None:
         """Read replies into the matrix; each is let go of before the next one is asked for."""
@@ -99,4 +112,5 @@ class ReplyMatrix:
             self._matrix[: len(places)],
             tuple(self.matcher.asked[place].name for place in places),
             *self._validator.layout.stack_buffers([self._buffers[place] for place in sorted(self._buffers)]),
+            places=self._places,
         )

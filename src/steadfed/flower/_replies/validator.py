@@ -9,7 +9,7 @@ from flwr.app import Array, ArrayRecord, RecordDict
 
 from steadfed.errors import DtypeError, ReplyError, ShapeError
 from steadfed.flower._faults import Fault
-from steadfed.flower._layout import ArraySpec, Kind, ModelLayout, NDArray
+from steadfed.flower._layout import COORDINATES, ArraySpec, Kind, ModelLayout, NDArray
 from steadfed.flower._replies.npy import describe_error, read_array, short_repr
 
 _BLOCK = 1 << 16  # numbers that are looked at together: the scratch stays in the cache
@@ -20,7 +20,8 @@ class ReplyValidator:
     """Admits a reply that is a model like the trusted one, and nothing else.
 
     A reply must hold exactly one record of arrays, under the agreed key, with exactly the names of the model; every
-    array must have the model's shape and dtype, in what is declared and in the bytes, and only finite numbers.
+    array must have the model's shape and dtype, in what is declared and in the bytes, and only finite numbers. In a
+    round about some coordinates the layout is that of these: a whole model is then as malformed as half of one.
 
     Args:
         layout: what the model looks like.
@@ -109,9 +110,12 @@ class ReplyValidator:
         if len(sent) == len(names) and names == set(sent):
             return
         missing, extra = sorted(names - set(sent)), [name for name in sent if name not in names]
+        wanted = "those of the model"
+        if self.layout.is_of_coordinates:
+            wanted = f"{COORDINATES!r}, the {self.layout.dim} coordinates that were asked for, and the model's buffers"
         _refuse(
             Fault.KEYS,
-            f"the arrays must be those of the model; missing: {_list_some(missing)}; extra: {_list_some(extra)}",
+            f"the arrays must be {wanted}; missing: {_list_some(missing)}; extra: {_list_some(extra)}",
         )
 
 

@@ -28,9 +28,11 @@ from steadfed._core.rng import stream
 from steadfed.attacks import ATTACKS, AdversaryView, Attack, Forged, Knowledge
 from steadfed.attacks._labels import DataAttack, data_attack_of
 from steadfed.errors import ParameterError, SteadfedError
+from steadfed.flower._coordinates import AskedFor
 from steadfed.flower._layout import ModelLayout
 from steadfed.flower.redteam._forging import arrays_key, with_arrays
 from steadfed.flower.redteam._malformed import MALFORMED
+from steadfed.server._coordinates import part_of
 
 Call = Callable[[Message, Context], Message]
 Mod = Callable[[Message, Context, Call], Message]
@@ -96,13 +98,22 @@ class _Attacking:
         sent, own = _arrays(message.content), _arrays(reply.content)
         lr, round = _lr_and_round(message.content)
         layout = ModelLayout.of(sent)
-        x = layout.parameters_of(sent)
-        update = (x - layout.parameters_of(own)) / lr
+        asked = AskedFor.told(message.content, layout)
+        self._check_memory(asked)
+        x = part_of(layout.parameters_of(sent), asked.places)
+        update = (x - asked.layout.parameters_of(own)) / lr
         row = self._forge(update, round, context)
         if not torch.equal(row, update):  # what is sent honestly keeps its bits
-            arrays = _with_parameters(own, layout, x - lr * row)
+            arrays = _with_parameters(own, asked.layout, x - lr * row)
             reply.content = with_arrays(reply.content, arrays)
         return reply
+
+    def _check_memory(self, asked: AskedFor) -> None:
+        """Refuse an attack that would set coordinates of one round against those of another."""
+        if asked.coordinates is not None and any(each.remembers() for each in self.attack.chain()):
+            raise ParameterError(
+                f"{self.attack!r} remembers vectors from round to round, and every round is about other coordinates"
+            )
 
     def _forge(self, update: Float[Tensor, " d"], round: int, context: Context) -> Float[Tensor, " d"]:
         """Return the row that is sent in the place of the client's own; raise `SilentClientError` if there is none."""

@@ -29,7 +29,7 @@ def papers(problem: Problem, protocol: Protocol) -> Guarantee:
         source="the paper",
         theorem=f"{'Theorem 2' if _is_full(protocol) else 'Theorem 1'}, {shared.kind(problem)}",
         quantity=shared.quantity(problem, protocol),
-        reading=shared.SURELY if _is_full(protocol) else shared.LIKELY,
+        reading=shared.reading(shared.SURELY if _is_full(protocol) else shared.LIKELY, protocol),
         conditions=(*needed, worst_case),
         sigma0=_sigma0(problem, protocol, protocol.most_steps) if sound else math.inf,
         filter_error=math.sqrt(_filter_error(problem, protocol, protocol.most_steps)) if sound else math.inf,
@@ -66,6 +66,10 @@ def _conditions(problem: Problem, protocol: Protocol) -> tuple[tuple[Condition, 
         least = _stated_sigma0(problem, protocol, protocol.most_steps)
         needed.append(
             Condition(name="σ₀ of the rule", requirement=asked, value=protocol.sigma0, limit=least, relation="≥")
+        )
+    if protocol.coordinates < 1.0:
+        needed.append(
+            Condition(name="whole updates", requirement="k = d", value=protocol.coordinates, limit=1.0, relation="≥")
         )
     share = protocol.num_byzantine / protocol.num_clients
     tolerated = protocol.cohort_size / (4.0 * protocol.num_clients) - (0.0 if full else slack)

@@ -14,6 +14,14 @@ from steadfed.theory.sampling import run_excess_probability
 SURELY = "surely"
 EXPECTED = "in expectation over the batches"
 LIKELY = "in every round at once, with high probability"
+OVER_COORDINATES = "in expectation over the coordinates"
+OVER_BOTH = "in expectation over the batches and the coordinates"
+LIKELY_OVER_COORDINATES = "in expectation over the coordinates, with high probability over the batches"
+MEANS = frozenset({EXPECTED, OVER_BOTH, OVER_COORDINATES, LIKELY_OVER_COORDINATES})
+"""Readings that bound a mean, which a single run may exceed."""
+SETTING_ASIDE = frozenset({LIKELY, LIKELY_OVER_COORDINATES})
+"""Readings for which some of the f updates are set aside for unlucky honest ones."""
+_WITH_COORDINATES = {SURELY: OVER_COORDINATES, EXPECTED: OVER_BOTH, LIKELY: LIKELY_OVER_COORDINATES}
 COHORTS = "a cohort has more Byzantine updates than tolerated"
 SPREAD = "honest updates spread more than reckoned with"
 
@@ -31,11 +39,21 @@ def kind(problem: Problem) -> str:
     return "strongly convex" if problem.strong_convexity else "non-convex"
 
 
+def reading(plain: str, protocol: Protocol) -> str:
+    """Return in which sense a statement holds, given in which it would with whole updates."""
+    return plain if protocol.coordinates == 1.0 else _WITH_COORDINATES[plain]
+
+
 def rests_on(protocol: Protocol) -> str:
-    """Return what mode auto needs above 128 updates that is not proved: section 5.2 of docs/theory/filter.md."""
-    if protocol.mode != "auto" or protocol.cohort_size <= DENSE_UP_TO:
-        return ""
-    return f"above {DENSE_UP_TO} updates: Lanczos finds the largest spread of a cohort to 1 % (filter.md, 5.2)"
+    """Return what is needed and not proved: that coordinates are a secret, and section 5.2 of docs/theory/filter.md."""
+    found = []
+    if protocol.coordinates < 1.0:
+        found.append("nobody knows the coordinates of a round before it (compression.md)")
+    if protocol.mode == "auto" and protocol.cohort_size > DENSE_UP_TO:
+        found.append(
+            f"above {DENSE_UP_TO} updates: Lanczos finds the largest spread of a cohort to 1 % (filter.md, 5.2)"
+        )
+    return "; ".join(found)
 
 
 def nothing(rounds: Vector) -> Vector:

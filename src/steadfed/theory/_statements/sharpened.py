@@ -1,4 +1,4 @@
-"""steadfed's theorems (docs/theory/convergence.md) about one problem and one protocol."""
+"""steadfed's theorems (docs/theory/convergence.md, compression.md) about one problem and one protocol."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from steadfed._core.arrays import Vector
 from steadfed.aggregators._rage.constants import EXACT_LIMIT
-from steadfed.theory import sharp
+from steadfed.theory import compression, sharp
 from steadfed.theory._guarantee import Condition, Guarantee
 from steadfed.theory._problem import Problem, Protocol
 from steadfed.theory._statements import shared
@@ -27,7 +27,7 @@ def expected(problem: Problem, protocol: Protocol) -> Guarantee:
         conditions.append(Condition(name="the rule adapts", requirement="it learns σ₀, mode auto", value=learns))
     else:
         conditions += _sigma0_conditions(protocol, sigma0)
-    reading = shared.EXPECTED if noisy else shared.SURELY
+    reading = shared.reading(shared.EXPECTED if noisy else shared.SURELY, protocol)
     failures = shared.cohort_failure(protocol, protocol.assumed_byzantine)
     return _guarantee(
         problem, protocol, tuple(conditions), _expected_error, sigma0=sigma0, reading=reading, failures=failures
@@ -50,15 +50,16 @@ def likely(problem: Problem, protocol: Protocol) -> Guarantee:
         return sharp.likely_deviation(**_numbers(problem, protocol, steps), outlier_probability=chance)
 
     def error(problem: Problem, protocol: Protocol, steps: int) -> float:
-        reach, pull = deviation(problem, protocol, steps), protocol.constant * math.sqrt(protocol.fraction)
+        reach = deviation(problem, protocol, steps)
         if protocol.mode == "auto":
             return sharp.decoding_error(constant=protocol.constant, fraction=protocol.fraction, deviation=reach)
-        return pull * (protocol.sigma0 or deviation(problem, protocol, protocol.most_steps)) + reach
+        return _told_error(protocol, protocol.sigma0 or deviation(problem, protocol, protocol.most_steps), reach)
 
     sigma0 = deviation(problem, protocol, protocol.most_steps)
     conditions = (*_conditions(problem, protocol), *_sigma0_conditions(protocol, sigma0))
     failures = {**shared.cohort_failure(protocol, protocol.tolerated), shared.SPREAD: protocol.failure}
-    return _guarantee(problem, protocol, conditions, error, sigma0=sigma0, reading=shared.LIKELY, failures=failures)
+    reading = shared.reading(shared.LIKELY, protocol)
+    return _guarantee(problem, protocol, conditions, error, sigma0=sigma0, reading=reading, failures=failures)
 
 
 def _expected_error(problem: Problem, protocol: Protocol, steps: int) -> float:
@@ -71,7 +72,13 @@ def _expected_error(problem: Problem, protocol: Protocol, steps: int) -> float:
             constant=protocol.constant, fraction=protocol.fraction, deviation=deviation, mean=mean
         )
     told = protocol.sigma0 or sharp.client_deviation(**_numbers(problem, protocol, protocol.most_steps))
-    return protocol.constant * math.sqrt(protocol.fraction) * told + mean
+    return _told_error(protocol, told, mean)
+
+
+def _told_error(protocol: Protocol, sigma0: float, mean: float) -> float:
+    """Return s of a filter that is told σ₀: Lemma 5, or Lemma 2 of compression.md."""
+    share = {"coordinates": protocol.coordinates, "constant": protocol.constant, "fraction": protocol.fraction}
+    return compression.told_error(**share, sigma0=sigma0, mean=mean)
 
 
 def _conditions(problem: Problem, protocol: Protocol) -> tuple[Condition, Condition]:
@@ -133,19 +140,24 @@ def _guarantee(
     failures: Mapping[str, float],
 ) -> Guarantee:
     def floor(problem: Problem, protocol: Protocol) -> float:
-        level = sharp.distance_floor if problem.strong_convexity else sharp.gradient_floor
+        convex = sharp.distance_floor if protocol.coordinates == 1.0 else compression.distance_floor
+        level = convex if problem.strong_convexity else sharp.gradient_floor
         return level(error=_errors(error, problem, protocol), **_steps(problem, protocol))
 
     def curve(rounds: Vector) -> Vector:
-        steps, reached = _steps(problem, protocol), _errors(error, problem, protocol)
-        if problem.strong_convexity:
-            return sharp.distance_bound(rounds, distance=problem.start, error=reached, **steps)
-        return sharp.gradient_bound(rounds, gap=problem.height, error=reached, **steps)
+        steps = _steps(problem, protocol) | {"error": _errors(error, problem, protocol)}
+        share = protocol.coordinates
+        if not problem.strong_convexity:
+            return compression.gradient_bound(rounds, coordinates=share, gap=problem.height, **steps)
+        if share == 1.0:
+            return sharp.distance_bound(rounds, distance=problem.start, **steps)
+        return compression.distance_bound(rounds, coordinates=share, distance=problem.start, **steps)
 
     sound = all(condition.passed for condition in conditions) and math.isfinite(protocol.constant)
+    page = "convergence.md" if protocol.coordinates == 1.0 else "compression.md"
     return Guarantee(
         source="steadfed",
-        theorem=f"Theorem {1 if problem.strong_convexity else 2} of convergence.md, {shared.kind(problem)}",
+        theorem=f"Theorem {1 if problem.strong_convexity else 2} of {page}, {shared.kind(problem)}",
         quantity=shared.quantity(problem, protocol),
         reading=reading,
         conditions=conditions,
