@@ -13,7 +13,8 @@ from tests.oracles.saddle import Array
 from steadfed._core.rng import stream
 from steadfed.aggregators import Rage, Stop
 from steadfed.aggregators._rage.constants import exact_constant, resilience
-from steadfed.aggregators._rage.exact import _mean_bound, run_exact
+from steadfed.aggregators._rage.decided import _mean_bound
+from steadfed.aggregators._rage.exact import ExactFiltering, run_exact, run_lazy
 
 pytestmark = pytest.mark.portable
 

@@ -62,7 +62,7 @@ def plan(
         float | None, typer.Option(help="η, the step size; the paper's, if there is no CONFIG and it is left out.")
     ] = None,
     rounds: Annotated[int | None, typer.Option(help="T/H, how many rounds.")] = None,
-    mode: Annotated[str | None, typer.Option(help="The mode of RAGE: auto, known or exact.")] = None,
+    mode: Annotated[str | None, typer.Option(help="The mode of RAGE: auto, known, exact or lazy.")] = None,
     smoothness: Annotated[float | None, typer.Option(help="L of F.")] = None,
     strong_convexity: Annotated[float | None, typer.Option(help="μ of F; 0 if it is not strongly convex.")] = None,
     variance: Annotated[float | None, typer.Option(help="σ², the variance of the gradient of one point.")] = None,

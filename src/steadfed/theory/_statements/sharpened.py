@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from steadfed._core.arrays import Vector
-from steadfed.aggregators._rage.constants import EXACT_LIMIT
+from steadfed.aggregators._rage.constants import ALGORITHM_2, EXACT_LIMIT
 from steadfed.theory import sharp
 from steadfed.theory._guarantee import Condition, Guarantee
 from steadfed.theory._problem import Problem, Protocol
@@ -75,7 +75,7 @@ def _expected_error(problem: Problem, protocol: Protocol) -> float:
 def _conditions(problem: Problem, protocol: Protocol) -> tuple[Condition, Condition]:
     limit, reach = _lr_limit(problem, protocol), sharp.largest_reach(protocol.local_steps)
     strong = problem.strong_convexity > 0.0
-    most = EXACT_LIMIT if protocol.mode == "exact" else 0.5
+    most = EXACT_LIMIT if protocol.mode in ALGORITHM_2 else 0.5
     return (
         Condition(
             name="step size",
