@@ -49,7 +49,8 @@ class Rage(BoundedAggregator):
 
     Modes:
         auto: needs no σ₀. Filters down to mass n − 2f to learn the smallest spread λ_min seen on the way, then starts
-            again and stops as soon as the spread is at most κ λ_min.
+            again and stops as soon as the spread is at most κ λ_min. Above 128 rows its C rests on Ritz values being
+            within 1 %, which is assumed, not proved.
         known: the weighted-mean filter with threshold θ(ε) n σ₀², θ(ε) = (1 − ε)/(1/2 − ε).
         exact: Algorithm 2 as printed: the saddle point of its line 3 is solved to a relative gap of 1e-3, and is in the
             certificate (`saddle_point`).

@@ -32,15 +32,15 @@ CLIMBS = 40
 """Steps of a climb at the most; it needs about ten."""
 PENALTY = 2.0
 """ρ of ADMM; of 0.05 to 5 the one with which the slowest saddle points are the fastest (140 iterations, not 1,000)."""
-POLISH_EVERY = 4
-"""Looks at the bounds between two climbs over Y of higher rank."""
+POLISH_AFTER = 20
+"""Iterations before the first climb over Y of higher rank; the next follow after twice as many each time."""
 SHARING = 0.95
 """Eigenvectors of G (I−W) C (I−W)ᵀ Gᵀ with at least this share of its largest eigenvalue may have a part in Y."""
-MOST_SHARING = 6
+MOST_SHARING = 3
 """Directions at the most that a climb over Y gives a part to."""
 NEW_PART = 0.02
 """The part in Y from which such a direction starts."""
-POLISH_STEPS = 25
+POLISH_STEPS = 20
 """Best responses of a climb over Y at the most, and"""
 POLISH_CYCLES = 20
 """the vertices tried for each, which need not be accurate: only the last one is used."""
@@ -215,7 +215,8 @@ class _Search:
         self._try_w(iterate.w_matrix)
         if iterate.directions.shape[1]:
             self._climb_from(iterate.directions[:, :1])
-        if iterate.directions.shape[1] > 1 and not self.num_iterations % (CHECK_EVERY * POLISH_EVERY):
+        turns, rest = divmod(self.num_iterations, POLISH_AFTER)
+        if iterate.directions.shape[1] > 1 and not rest and not turns & (turns - 1):
             self._polish(iterate.root_y.T)
 
     def _try_w(self, w_matrix: Matrix) -> None:
