@@ -64,6 +64,7 @@ docs: $(VENV)/installed-dev  ## write the generated pages, then build the docume
 
 bench-filter: $(VENV)/installed-bench  ## time and memory of the filter against its peers
 	$(BIN)/python -m benchmarks.filter
+	$(BIN)/python -m benchmarks.passes
 
 bench-rules: $(VENV)/installed-bench  ## time of every rule that a peer has too, against the peer
 	$(BIN)/python -m benchmarks.rules

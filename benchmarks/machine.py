@@ -119,22 +119,31 @@ def interleaved(
 
     The order rotates from round to round, so that load which comes and goes hits all alike.
     """
+    return interleaved_by_clock(calls, num_rounds, look)["wall"]
+
+
+def interleaved_by_clock(
+    calls: Mapping[str, Callable[[], object]], num_rounds: int, look: Callable[[str, object], None]
+) -> dict[str, list[dict[str, float]]]:
+    """Return the same by the wall's clock ("wall") and by the processor's, over all threads ("CPU")."""
     allowed = dict.fromkeys(calls, num_rounds)
-    rounds: list[dict[str, float]] = []
+    rounds: dict[str, list[dict[str, float]]] = {"wall": [], "CPU": []}
     for number in range(num_rounds):
         names = [name for name in calls if allowed[name] > number]
         if not names:
             break  # every call is so slow that fewer rounds are enough
         turn = number % len(names)
         times: dict[str, float] = {}
+        worked: dict[str, float] = {}
         for name in names[turn:] + names[:turn]:
-            start = time.perf_counter()
+            start, begun = time.perf_counter(), time.process_time()
             result = calls[name]()
-            times[name] = time.perf_counter() - start
+            times[name], worked[name] = time.perf_counter() - start, time.process_time() - begun
             allowed[name] = min([allowed[name], *(few for above, few in FEWER_ROUNDS if times[name] > above)])
             look(name, result)
             del result
-        rounds.append(times)
+        rounds["wall"].append(times)
+        rounds["CPU"].append(worked)
     return rounds
 
 

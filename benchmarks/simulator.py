@@ -237,7 +237,9 @@ def competitors(
 ) -> dict[str, Callable[[], object]]:
     """Return everybody who takes the steps."""
     build = partial(workload.model.build, dataset, 0)
-    chunk = Chunk(0, LR, np.arange(workload.num_clients), np.zeros(workload.num_clients, dtype=np.bool_))
+    chunk = Chunk(
+        0, LR, task.local.steps, np.arange(workload.num_clients), np.zeros(workload.num_clients, dtype=np.bool_)
+    )
     points, module = DrawnPoints.of(task, chunk).points, build()
     start = {name: tensor.clone() for name, tensor in module.state_dict().items()}
     model, buffers = task.layout.parameters_of(module, torch.float32), task.layout.buffers_of(module, torch.float32)

@@ -74,7 +74,7 @@ def skipped_round(config: RunConfig, number: int) -> RoundRecord:
     drops = tuple(DroppedReply(client=name, fault="silent", detail="no reply within 60 s") for name in NAMES)
     return RoundRecord(
         round=number,
-        step=(number + 1) * config.local_steps,
+        step=config.steps_until(number + 1),
         lr=config.lr,
         cohort=NAMES,
         absent=NAMES,
@@ -100,7 +100,7 @@ def played_round(config: RunConfig, number: int) -> RoundRecord:
     same = ("weights", "stop", "reason", "assumption_violated", "num_byzantine", "sigma0", "spread", "certificate")
     return RoundRecord(
         round=number,
-        step=(number + 1) * config.local_steps,
+        step=config.steps_until(number + 1),
         lr=config.lr,
         cohort=NAMES,
         absent=(AWAY,),

@@ -14,7 +14,7 @@ from steadfed.errors import ParameterError, SteadfedError, UnknownNameError
 EXAMPLES: list[Aggregator] = [
     Rage(byzantine_fraction=0.2),
     Rage(num_byzantine=3, mode="known", sigma0=0.5),
-    Rage(num_byzantine=3, kappa=2.0, sketch=5),
+    Rage(num_byzantine=3, kappa=2.0, gram="fast"),
     Krum(num_byzantine=0),
     Mean(),
     GeometricMedian(smoothing=0.1),

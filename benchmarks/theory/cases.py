@@ -74,6 +74,8 @@ class Case:
     slack: float = 0.0
     """ε′."""
     local_steps: int = 5
+    gaps: tuple[int, ...] | None = None
+    """Steps of the rounds if they differ, at most `local_steps`."""
     batch_size: int | Literal["full"] = "full"
     step: float = 0.2
     """η H L: 1/8 is the step size of Theorem 1, 1/5 that of Theorem 2."""
@@ -131,7 +133,7 @@ class Case:
             seed=self.seed,
             rounds=self.rounds,
             cohort_size=self.cohort_size,
-            local_steps=self.local_steps,
+            local_steps=self.gaps or self.local_steps,
             batch_size=self.batch_size,
             lr=self.lr,
             data=self._source,
@@ -188,7 +190,7 @@ class Case:
             cohort_size=self.cohort_size,
             num_byzantine=self.num_byzantine,
             assumed_byzantine=self.assumed,
-            local_steps=self.local_steps,
+            local_steps=self.gaps or self.local_steps,
             batch_size=self.batch_size,
             num_points=self.num_points,
             lr=self.lr,

@@ -37,7 +37,7 @@ class WrittenEngine(Engine):
         if not self.task.local.is_plain or momentum is not None or buffers is not None:
             raise NotImplementedError("the written engine takes plain steps of models without buffers only")
         drawn = DrawnPoints.of(self.task, chunk)
-        for step in range(self.task.local.steps):
+        for step in range(chunk.steps):
             if step < drawn.points.shape[1]:  # a full batch is gathered once
                 points = self.task.data.features[drawn.points[:, step]]
             slope = self.gradient(rows, points, drawn.labels_of(step))

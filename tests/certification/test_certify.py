@@ -16,7 +16,7 @@ from tests.simulation.small import classes
 from steadfed.aggregators import Median, Rage
 from steadfed.attacks import FixedMembers, NotANumber, Ones, Scaling, Silence
 from steadfed.certification import Certification, Outcome, Plan, Subject, Verdict, certify
-from steadfed.certification._path import ModelPath
+from steadfed.certification._path import MeasuredModel, ModelPath
 from steadfed.data import Dataset
 from steadfed.errors import CorruptRunError, RunError
 from steadfed.models import MultilayerPerceptron
@@ -79,6 +79,39 @@ def test_the_example_stays_under_every_curve(tmp_path: Path) -> None:
         assert (values <= guarantee.bound(rounds) * (1 + 1e-9)).all()
     assert values[-1] < 0.1 * plan_of(found).guarantees[1].bound(20)
     assert not found.contradicted
+
+
+@pytest.mark.parametrize("steps", [[1, 2, 1], {"name": "uniform", "lowest": 1, "highest": 2}], ids=repr)
+def test_a_run_whose_rounds_differ_in_steps_stays_under_every_curve(tmp_path: Path, steps: Any) -> None:
+    config = convex(local_steps=steps, evaluation=Evaluation(every=6, measured_rounds=12))
+    found = certify(played(tmp_path / "run", config))
+    rounds, values = found.curve
+    assert len(found.applicable) == 3
+    assert plan_of(found).protocol.total_steps == config.total_steps
+    for guarantee in found.applicable:
+        assert (values <= guarantee.bound(rounds) * (1 + 1e-9)).all()
+    assert not found.contradicted
+
+
+def test_gradients_count_by_the_steps_of_their_rounds() -> None:
+    places = tuple(
+        MeasuredModel(
+            round=number,
+            value=0.0,
+            gradient=gradient,
+            gradient_error=0.0,
+            distance=None,
+            gradient_variance=0.0,
+            variance_error=0.0,
+            dissimilarity=0.0,
+        )
+        for number, gradient in ((0, 1.0), (1, 4.0), (3, 2.0), (4, 0.0))
+    )
+    path = ModelPath(places=places, trajectory=None)
+    rounds, means = path.mean_gradients((1, 3))  # steps 1, 3, 1, 3
+    assert rounds.tolist() == [1, 3, 4]
+    assert means == pytest.approx([1.0, (1.0 + 4 * 4.0) / 5, (1.0 + 4 * 4.0 + 3 * 2.0) / 8])
+    assert path.mean_gradients((7,))[1] == pytest.approx([1.0, 9.0 / 3, 11.0 / 4])
 
 
 def test_the_measured_curve_is_the_distance_to_the_minimum(complete: Path) -> None:

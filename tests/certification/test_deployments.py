@@ -147,9 +147,7 @@ def test_malformed_replies_disprove_the_assumption_in_a_skipped_round_too() -> N
     view = server.view(state, asked=8, trusted_row=lambda: torch.zeros(3), trusted_loss=lambda _: 0.0)
     outcome, _ = server.conclude(state, Received(updates, names, torch.zeros(0, 0)), view, lr=0.1)
     drops = tuple(DroppedReply(client=client, fault="shape") for client in names[:3])
-    record = round_record(
-        outcome, round=0, local_steps=1, lr=0.1, cohort=names, received=names, model_bytes=12, drops=drops
-    )
+    record = round_record(outcome, round=0, step=1, lr=0.1, cohort=names, received=names, model_bytes=12, drops=drops)
     assert (record.skipped, record.num_byzantine, Tally.of(record).assumption_violated) == (True, 1, 1)
     verdict = judge_unseen_cohorts([record])
     assert verdict.outcome is Outcome.FAILED

@@ -63,6 +63,19 @@ def test_the_protocol_is_that_of_the_configuration() -> None:
     assert (protocol.num_points, protocol.mode, protocol.sigma0, protocol.uniform) == (10, "known", 2.0, True)
 
 
+def test_the_gaps_are_those_of_the_configuration() -> None:
+    listed, drawn = plan(convex(local_steps=[1, 2])), plan(convex(local_steps={"name": "uniform", "highest": 2}))
+    assert listed.protocol.local_steps == (1, 2)
+    assert (listed.protocol.known_rounds, listed.protocol.total_steps) == (math.inf, 18)
+    config = convex(local_steps={"name": "uniform", "highest": 2})
+    assert drawn.protocol.local_steps == tuple(config.steps_of(number) for number in range(12))
+    assert (drawn.protocol.known_rounds, drawn.protocol.total_steps) == (12, config.total_steps)
+    for found in (listed, drawn):
+        assert found.applies
+        assert found.guarantees[0].lr_limit == plan(convex(local_steps=2)).guarantees[0].lr_limit
+        assert finite_json(found.as_dict())["protocol"]["local_steps"] == list(found.protocol.gaps)
+
+
 @pytest.mark.parametrize("size", ["full", 10, 11])
 def test_batches_that_hold_all_points_of_every_client_are_full(size: Any) -> None:
     found = plan(convex(batch_size=size))
@@ -246,3 +259,18 @@ def test_large_problems_are_looked_at_in_samples_and_say_so(monkeypatch: pytest.
     assert origins["gap"] == "bound: F(x_0), as F* ≥ 0, from a sample of points"
     assert "a lower bound" in origins["dissimilarity"]
     assert not found.everywhere
+
+
+def test_the_reading_says_with_which_variance_of_a_batch_the_bounds_reckon() -> None:
+    numbers = {"smoothness": 1.0, "gradient_variance": 6.0, "dissimilarity": 0.1, "gap": 1.0}
+    run: dict[str, Any] = {
+        "num_clients": 20, "cohort_size": 10, "assumed_byzantine": 1, "batch_size": 4, "lr": 0.1, "rounds": 5,
+    }  # fmt: skip
+    finer = plan_numbers(PlanRequest(problem=numbers, protocol=run | {"num_points": 10}))
+    coarse = plan_numbers(PlanRequest(problem=numbers, protocol=run))
+    assert any("b = 4 of at most n = 10 points" in each and "σ² = 1, 67 % of σ²/b" in each for each in finer.reading)
+    assert any("is taken to be σ²/b = 1.5" in each for each in coarse.reading)
+    for ours, theirs in zip(finer.guarantees, coarse.guarantees, strict=True):
+        assert ours.floor < theirs.floor
+    full = plan_numbers(PlanRequest(problem=numbers, protocol=run | {"batch_size": "full"}))
+    assert not any("σ²/b" in each for each in full.reading)

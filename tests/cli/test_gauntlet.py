@@ -20,11 +20,12 @@ def test_gauntlet_ranks_rules_and_says_where_rage_is_not_the_best(tmp_path: Path
     options = ("--rules", "rage,median,krum", "--attacks", "none,nan,alie", "--populations", "iso", "--dims", "5,50")
     cohort = ("--cohort-sizes", "12", "--byzantine-fractions", "0.25")
     output = run("gauntlet", *options, *cohort, "--out", str(out))
-    for word in ("worst", "d=50", "krum", "rage", "18 records"):
+    for word in ("worst", "d=50", "krum", "rage", "18 records", "no rule has less than f/(K − 2f)"):
         assert word in output
     again = json.loads(run("gauntlet", *options, *cohort, "--out", str(out), "--json"))
     assert {each["rule"] for each in again} == {"rage", "median", "krum"}
     assert len(out.read_text().splitlines()) == 18
+    assert all(0.0 < each["trace_coefficient"] <= each["spectral_coefficient"] for each in again)
     assert json.loads(run("gauntlet", "--show", str(out), "--json")) == again
 
 

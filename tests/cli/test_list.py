@@ -78,6 +78,7 @@ def test_list_shows_a_wrapper_and_what_is_inside() -> None:
         ("partitions", ("dirichlet", "alpha = 0.5", "Hsu, Qi, Brown 2019")),
         ("cohorts", ("round-robin", "uniform", "Algorithm 1")),
         ("schedules", ("cosine", "last = 0.01")),
+        ("local-steps", ("uniform", "lowest = 1", "drawn for every round")),
         ("memberships", ("fraction", "fixed", "changing")),
     ],
 )
@@ -92,7 +93,7 @@ def test_every_table_of_a_configuration_is_listed(
 ) -> None:
     listed = [import_object(path, "a registry") for path in KINDS.values()]
     assert all(any(each is registry for each in listed) for registry in NAMED.values())
-    assert len(listed) == len(NAMED)
+    assert len(listed) == len(NAMED) + 1  # and schedules of local steps, for which a number may stand
     for kind in KINDS:
         assert "known: " in refused(capsys, monkeypatch, "list", kind, "no-such")
 

@@ -55,6 +55,22 @@ def test_the_example_shows_constants_guarantees_and_what_they_mean() -> None:
         assert words in output
 
 
+def test_local_steps_may_differ_from_round_to_round() -> None:
+    table = json.loads(run("plan", *options(local_steps="1,4,2", lr="0.02"), "--json"))
+    assert table["protocol"]["local_steps"] == [1, 4, 2]
+    longest = json.loads(run("plan", *options(local_steps="4", lr="0.02"), "--json"))
+    assert [each["lr_limit"] for each in table["guarantees"]] == [each["lr_limit"] for each in longest["guarantees"]]
+    listed = json.loads(run("plan", str(EXAMPLE), "--set", "local_steps=[1, 3]", "--json"))
+    assert listed["protocol"]["local_steps"] == [1, 3]
+    drawn = 'local_steps={name="uniform", lowest=1, highest=3}'
+    assert set(json.loads(run("plan", str(EXAMPLE), "--set", drawn, "--json"))["protocol"]["local_steps"]) == {1, 2, 3}
+
+
+def test_words_are_no_local_steps(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    said = refused(capsys, monkeypatch, "plan", *options(local_steps="some"))
+    assert "--local-steps must be a whole number of at least 1, or several with commas between, got 'some'" in said
+
+
 def test_settings_and_options_change_the_configuration() -> None:
     changes = ("--set", "local_steps=2", "--lr", "0.5", "--byzantine", "9", "--set", "rounds=20")
     table = json.loads(run("plan", str(EXAMPLE), *changes, "--json"))

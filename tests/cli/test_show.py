@@ -196,6 +196,15 @@ def test_a_round_says_what_became_of_every_reply(
     assert "of one run, got 2 folders" in refused(capsys, monkeypatch, "show", path, path, "--round", "0")
 
 
+def test_rounds_that_differ_in_steps_say_how_many(tmp_path: Path) -> None:
+    path = small_config(tmp_path, "local_steps = [1, 4]\n")
+    run("run", str(path), "--out", str(tmp_path / "run"), "-q", "--set", "rounds=3")
+    assert "H = 1 to 4" in run("show", str(tmp_path / "run"))
+    titles = [run("show", str(tmp_path / "run"), "--round", str(number)) for number in range(3)]
+    assert [f"Round {number}, H = " in title for number, title in enumerate(titles)] == [True] * 3
+    assert all(f"H = {steps}:" in title for steps, title in zip((1, 4, 1), titles, strict=True))
+
+
 def test_a_skipped_round_has_a_word_for_everybody() -> None:
     drops = (
         DroppedReply(client="a", fault="shape"),

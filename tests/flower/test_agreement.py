@@ -27,7 +27,7 @@ from steadfed.flower.redteam import Omniscient, attack_mod, byzantine
 from steadfed.models import ImportedModel, MultilayerPerceptron, SoftmaxRegression
 from steadfed.partitions import DirichletPartition
 from steadfed.server._record import RoundRecord
-from steadfed.simulation import Federation, RunConfig
+from steadfed.simulation import Federation, RunConfig, UniformSteps
 from steadfed.simulation._config import ClientOptions, Evaluation, ServerOptions
 from steadfed.simulation._setting import deal_out
 
@@ -188,6 +188,8 @@ def test_they_agree_on_who_is_asked_if_not_all_are(size: int, clock: Clock) -> N
     [
         {"batch_size": "full"},
         {"local_steps": 1},
+        {"local_steps": (4, 1, 2)},
+        {"local_steps": UniformSteps(lowest=1, highest=6), "rounds": 4},
         {"server": ServerOptions(momentum=0.7)},
         {"model": SoftmaxRegression(l2=0.01)},
         {"seed": 11, "batch_size": 4096},

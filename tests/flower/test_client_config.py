@@ -145,6 +145,22 @@ def test_what_the_server_decides_cannot_be_replaced_by_the_users_config() -> Non
     assert dict(config) == wanted
 
 
+@pytest.mark.parametrize("steps", [[1, 4, 2], {"name": "uniform", "lowest": 2, "highest": 9}])
+def test_every_round_is_told_its_own_number_of_steps(steps: Any) -> None:
+    told = ClientConfig.of(lr=0.5, rule=Rage(num_byzantine=1), local_steps=steps, seed=7).with_rounds(6)
+    sent: list[Any] = [told.config(number, ConfigRecord())["local-steps"] for number in range(6)]
+    assert sent == [RunConfig(local_steps=steps, seed=7).steps_of(number) for number in range(6)]
+    assert len(set(sent)) > 1
+    assert all(type(each) is int for each in sent)
+    assert [told.steps_until(number) for number in range(7)] == [sum(sent[:number]) for number in range(7)]
+
+
+def test_more_numbers_of_steps_than_rounds_are_refused_when_the_rounds_are_known() -> None:
+    strategy = RobustStrategy(Mean(), local_steps=[1, 4, 2])
+    with pytest.raises(ParameterError, match="at most one number per round, got 3 for 2 rounds"):
+        strategy.start(ScriptedGrid(honest, NODES), model(), num_rounds=2)
+
+
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_the_step_size_follows_the_schedule_over_the_rounds_of_the_run(name: str) -> None:
     schedule = SCHEDULES[name]()

@@ -106,6 +106,32 @@ def test_a_run_killed_anywhere_ends_with_the_same_bytes(rule: str, tmp_path: Pat
     assert (folder / "config.toml").read_bytes() == (whole / "config.toml").read_bytes()
 
 
+@pytest.mark.parametrize("steps", [(3, 1, 4), {"name": "uniform", "highest": 9}], ids=repr)
+def test_a_resumed_deployment_tells_the_numbers_of_steps_that_an_unbroken_one_tells(
+    steps: Any, tmp_path: Path, clock: Clock
+) -> None:
+    told: list[tuple[int, int]] = []
+
+    def train(node: int, message: Message) -> Reply:
+        config = message.content["config"]
+        told.append((int(str(config["round"])), int(str(config["local-steps"]))))
+        return honest(node, message)
+
+    _, records, _ = played(tmp_path / "whole", clock, train=train, local_steps=steps)
+    unbroken = dict(told)
+    assert len(unbroken) == ROUNDS
+    assert len(set(told)) == ROUNDS  # the same for every client of a round
+    assert [record.step for record in records] == np.cumsum([unbroken[k] for k in range(ROUNDS)]).tolist()
+    with pytest.raises(Killed):
+        played(tmp_path / "killed", clock, local_steps=steps, evaluate=killed_in_evaluation(3))
+    told.clear()
+    _, again, _ = played(tmp_path / "killed", clock, train=train, local_steps=steps)
+    assert dict(told) == {number: unbroken[number] for number in (2, 3)}
+    assert timeless(again) == timeless(records)
+    with pytest.raises(RunError, match="local_steps was"):
+        played(tmp_path / "killed", clock, local_steps=5)
+
+
 def test_rules_that_remember_would_end_elsewhere_if_they_forgot(tmp_path: Path, clock: Clock) -> None:
     for rule in ("remembers its centre", "remembers every client"):
         played(tmp_path / rule, clock, rule=RULES[rule])

@@ -16,6 +16,7 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 
 from steadfed._core.rng import stream
+from steadfed._linalg import sketch
 from steadfed._linalg.shards import ShardedColumns
 from steadfed.aggregators import Aggregator, GeometricMedian, Krum, Mean, Median, NearestNeighborMixing, Rage
 from steadfed.aggregators._centre.centered_clipping import CenteredClipping
@@ -79,16 +80,22 @@ def aggregate_shards(rank: int, folder: str) -> None:
                     results[key + "/weights"] = found.weights.numpy()
                     results[key + "/usable"] = found.usable.numpy()
                     results[key + "/update"] = found.update.numpy()
-        results["sketch/weights"] = Rage(num_byzantine=40, sketch=5)(sketched(rank)).weights.numpy()
+        results |= sketched_results(rank)
         np.savez(Path(folder) / f"rank{rank}.npz", allow_pickle=False, **results)
 
 
-def sketched(rank: int) -> ShardedColumns:
-    """Return slices of which one is too narrow to need a sketch, with a far cluster of 40 clients."""
+def sketched_results(rank: int) -> dict[str, NDArray[np.float64]]:
+    """Return weights, how wide the sketch was and its secret, for slices that both are wide, and if one is narrow."""
     rng = stream(0, "sketched shards")
-    matrix = rng.standard_normal((500, 9_000), dtype=np.float32)
-    matrix[:40] = 0.01 * matrix[:40] + rng.standard_normal(9_000, dtype=np.float32)
-    return ShardedColumns(slice_of(matrix, rank))
+    matrix = rng.standard_normal((60, 9_000), dtype=np.float32)
+    matrix[:10] = 0.01 * matrix[:10] + rng.standard_normal(9_000, dtype=np.float32)
+    found: dict[str, NDArray[np.float64]] = {}
+    for name, buckets in (("wide", CUT // 4), ("narrow", CUT)):
+        sketch.BUCKETS, sketch.FEWEST_ROWS = buckets, {1: 5, 2: 5}
+        outcome = Rage(num_byzantine=10)(ShardedColumns(slice_of(matrix, rank)))
+        told = (0, 0) if outcome.sketch is None else (outcome.sketch.num_buckets, outcome.sketch.secret % 2**32)
+        found |= {f"sketch/{name}/weights": outcome.weights.numpy(), f"sketch/{name}/told": np.array(told)}
+    return found
 
 
 def _refusal(local: torch.Tensor) -> str:

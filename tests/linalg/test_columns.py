@@ -15,15 +15,8 @@ from tests.linalg.memory import peak_of_a_gram_pass
 
 from steadfed._core.rng import stream
 from steadfed._linalg import columns as columns_module
-from steadfed._linalg.columns import (
-    SCRATCH_BLOCKS,
-    SCRATCH_FLOOR,
-    WIDEST_BLOCK,
-    Columns,
-    DenseColumns,
-    RowColumns,
-    subtract,
-)
+from steadfed._linalg.blocks import subtract
+from steadfed._linalg.columns import SCRATCH_BLOCKS, SCRATCH_FLOOR, WIDEST_BLOCK, Columns, DenseColumns, RowColumns
 from steadfed._linalg.gram import pivoted_gram
 from steadfed._linalg.sources import as_columns
 from steadfed._linalg.threads import one_blas_thread

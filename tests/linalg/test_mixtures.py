@@ -17,7 +17,8 @@ from tests.oracles.rules import coordinate_median, gram_matrix, pairwise_squared
 from tests.oracles.saddle import Array
 
 from steadfed._core.rng import stream
-from steadfed._linalg.columns import Columns, DenseColumns, Range
+from steadfed._linalg.blocks import Range
+from steadfed._linalg.columns import Columns, DenseColumns
 from steadfed._linalg.gram import gram_with_points, pivoted_gram, squared_distances
 from steadfed._linalg.mixtures import MixedColumns, averages
 from steadfed._linalg.sources import as_columns

@@ -66,10 +66,14 @@ def test_shards_that_do_not_fit_together_are_refused_on_both_ranks(results: Resu
     assert [str(result["refusal/dtype"]) for result in results] == ["DtypeError"] * 2
 
 
-def test_a_sketch_of_a_narrow_and_a_wide_shard_takes_a_far_cluster_its_weight(results: Results) -> None:
-    weights = [result["sketch/weights"] for result in results]
-    np.testing.assert_array_equal(weights[0], weights[1])
-    assert weights[0][:40].sum() <= 0.01
+def test_ranks_sketch_their_shards_with_one_secret_and_agree(results: Results) -> None:
+    first, second = results
+    for name in ("wide", "narrow"):
+        np.testing.assert_array_equal(first[f"sketch/{name}/weights"], second[f"sketch/{name}/weights"])
+        np.testing.assert_array_equal(first[f"sketch/{name}/told"], second[f"sketch/{name}/told"])
+        assert first[f"sketch/{name}/weights"][:10].sum() <= 0.02
+    assert first["sketch/wide/told"][0] > 0
+    assert first["sketch/narrow/told"][0] == 0, "a shard that is too narrow keeps all from sketching"
 
 
 def test_shards_need_a_process_group() -> None:

@@ -74,7 +74,7 @@ def test_steps_of_the_loop_make_the_loss_smaller(model: Architecture, dataset: D
     )
     task = TrainingTask(module, layout, model.loss(), model.l2, LocalSteps(steps=3, batch_size="full"), data, 0)
     rows, buffer_rows = start[None].clone(), buffers[None].clone()
-    chunk = Chunk(0, 0.05, np.array([0]), np.array([False]))
+    chunk = Chunk(0, 0.05, 3, np.array([0]), np.array([False]))
     LoopEngine(task).train(rows, chunk, buffers=buffer_rows if buffers.numel() else None)
     trained = model.build(dataset, seed=0)
     layout.load(trained, rows[0], buffer_rows[0])

@@ -1,8 +1,9 @@
 """Algorithm 1 as it is printed, client by client and step by step, with the errata that a program cannot do without.
 
-Three things differ from the paper: line 15 has the sign that descends, the loop over t ends after T/H rounds, and the
-model starts where the architecture says and not at 0. Cohorts, batches and who is Byzantine are drawn from the same
-streams as in the program under test; nothing else is taken from it.
+Three things differ from the paper: line 15 has the sign that descends, the loop over t ends at the last synchronisation
+index, and the model starts where the architecture says and not at 0. Cohorts, batches and who is Byzantine are drawn
+from the same streams as in the program under test; nothing else is taken from it. The synchronisation indices I_T are
+handed over as a set, whatever the gaps between them are.
 
 Everybody answers with finite rows here and every step is finite, as in the paper: no round is skipped, and the K rows
 are those of all clients that were asked.
@@ -27,25 +28,39 @@ Attacked = Callable[[Tensor], Tensor]
 """What a Byzantine client makes of its own accumulated gradient."""
 
 
-def algorithm_1(config: RunConfig, dataset: Dataset, attacked: Attacked | None = None) -> list[list[Tensor]]:
-    """Return the parameters of the global model after every round."""
+def algorithm_1(
+    config: RunConfig, dataset: Dataset, attacked: Attacked | None = None, indices: set[int] | None = None
+) -> list[list[Tensor]]:
+    """Return the parameters of the global model after every round.
+
+    `indices` is I_T, 0 and T among them; the multiples of H = `local_steps` up to T if left out.
+    """
     dtype = torch.float64
     shares = config.partition.split(dataset, config.seed)
     x = config.model.build(dataset, config.seed).to(dtype)
-    T, H, K, R = config.total_steps, config.local_steps, config.cohort_size, shares.num_clients  # noqa: N806
+    I_T = indices or set(range(0, config.total_steps + 1, _constant(config)))  # noqa: N806
+    T, K, R = max(I_T), config.cohort_size, shares.num_clients  # noqa: N806
     eta, loss = config.lr, config.model.loss()
     models = []
-    t = 0
+    t, number = 0, 0
     while t < T:  # line 2; the paper's t <= T runs one round too many
-        cohort = config.cohorts.cohort(t // H, R, K, config.seed)  # line 3
-        liars = config.byzantine.among(cohort, t // H, R, config.seed)
+        cohort = config.cohorts.cohort(number, R, K, config.seed)  # line 3
+        liars = config.byzantine.among(cohort, number, R, config.seed)
+        most = (
+            min(index for index in I_T if index > t) - t
+        )  # batches that are drawn; which of them are used is line 9's
         received = []
         for r, lies in zip(cohort.tolist(), liars.tolist(), strict=True):
-            x_r = copy.deepcopy(x)  # line 5
-            for features, labels in _batches(config, dataset, shares, r, t // H):  # line 6
-                _descend(x_r, _gradient(x_r, loss, config.model.l2, features.to(dtype), labels), eta)  # lines 7, 8
+            x_r, own_t = copy.deepcopy(x), t  # line 5
+            drawn = iter(_batches(config, dataset, shares, r, (number, most)))
+            while True:  # line 6
+                features, labels = next(drawn)
+                _descend(x_r, _gradient(x_r, loss, config.model.l2, features.to(dtype), labels), eta)  # line 7
+                own_t += 1  # line 8
+                if own_t in I_T:  # line 9
+                    break  # line 11
             received.append((r, x_r, lies))
-        t += H
+        t, number = own_t, number + 1
         accumulated = []
         for _, x_r, lies in received:
             g = (_flat(x) - _flat(x_r)) / eta  # line 15; the paper has x_r - x, which ascends
@@ -56,19 +71,24 @@ def algorithm_1(config: RunConfig, dataset: Dataset, attacked: Attacked | None =
     return models
 
 
+def _constant(config: RunConfig) -> int:
+    if not isinstance(config.local_steps, int):
+        raise TypeError("give the synchronisation indices of a run whose gaps differ")
+    return config.local_steps
+
+
 def _batches(
-    config: RunConfig, dataset: Dataset, shares: Shares, client: int, round_number: int
+    config: RunConfig, dataset: Dataset, shares: Shares, client: int, round_and_steps: tuple[int, int]
 ) -> list[tuple[Tensor, Tensor]]:
     """Return the points of every step of a client."""
+    round_number, steps = round_and_steps
     own = shares.order[shares.offsets[client] : shares.offsets[client + 1]]
     if config.batch_size == "full":
-        drawn = [np.arange(len(own))] * config.local_steps
+        drawn = [np.arange(len(own))] * steps
     else:
         size = min(config.batch_size, len(own))
         sizes = np.array([len(own)])
-        drawn = list(
-            batches(config.seed, round_number, np.array([client]), sizes, steps=config.local_steps, batch_size=size)[0]
-        )
+        drawn = list(batches(config.seed, round_number, np.array([client]), sizes, steps=steps, batch_size=size)[0])
     points = [torch.from_numpy(own[step]) for step in drawn]
     return [(dataset.features[step], dataset.labels[step]) for step in points]
 

@@ -15,7 +15,7 @@ from steadfed.errors import ParameterError
 from steadfed.models import Quadratic
 from steadfed.partitions import ExtremePartition, IidPartition, UnequalPartition
 from steadfed.runs._check import CheckReport, check
-from steadfed.simulation import ClientOptions, Evaluation, RunConfig, ServerOptions
+from steadfed.simulation import ClientOptions, Evaluation, RunConfig, ServerOptions, UniformSteps
 from steadfed.simulation._cohorts import ListedCohorts, RoundRobinCohorts
 
 
@@ -46,6 +46,12 @@ def test_what_a_configuration_resolves_to_is_said() -> None:
     few, none = (dict(looked_at(rounds=5, evaluation=Evaluation(measured_rounds=each)).facts) for each in (2, 0))
     assert few["disk"].endswith("; 3 snapshots of 144 B each")
     assert none["disk"].endswith("two are kept")
+
+
+def test_steps_that_differ_are_said_with_their_range_and_their_sum() -> None:
+    drawn = RunConfig(rounds=30, local_steps=UniformSteps(lowest=2, highest=8))
+    steps = [drawn.steps_of(number) for number in range(30)]
+    assert dict(check(drawn).facts)["rounds"] == f"30 of H = 2 to 8 local steps: T = {sum(steps)}"
 
 
 def test_heterogeneity_is_that_of_the_clients_without_the_server() -> None:

@@ -25,7 +25,7 @@ KILLS, ROUNDS, LONGEST_DELAY = 20, 60, 0.05
 CONFIG = f"""
 rounds = {ROUNDS}
 cohort_size = 16
-local_steps = 20
+local_steps = {{ name = "uniform", lowest = 10, highest = 30 }}
 checkpoint_every = 2
 partition = {{ name = "iid", num_clients = 20 }}
 model = {{ name = "mlp", hidden = [64, 64] }}

@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -20,7 +21,7 @@ from steadfed.models import SoftmaxRegression
 from steadfed.runs import Run
 from steadfed.runs._files import part_of_configuration
 from steadfed.server._folder import RunFolder
-from steadfed.simulation import Evaluation, Federation, RunConfig
+from steadfed.simulation import Evaluation, Federation, RunConfig, UniformSteps
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +46,20 @@ def test_a_run_stopped_after_any_round_ends_as_if_it_had_not_been(
     run = resumed(folder, jobs=jobs)
     assert run.notes == []
     assert same_results(folder, whole) == []
+
+
+@pytest.mark.usefixtures("two_threads")
+@pytest.mark.parametrize("steps", [(3, 1, 4), UniformSteps(lowest=1, highest=5)], ids=repr)
+def test_a_run_whose_rounds_differ_in_steps_is_continued_as_if_it_had_not_been_stopped(
+    tmp_path: Path, steps: Any
+) -> None:
+    config = remembering(local_steps=steps)
+    whole = whole_run(config, tmp_path / "whole")
+    assert len({config.steps_of(number) for number in range(ROUNDS)}) > 1
+    for rounds in (1, 3):
+        folder = interrupted_run(config, tmp_path / f"run{rounds}", rounds)
+        resumed(folder, jobs=2)
+        assert same_results(folder, whole) == []
 
 
 def test_a_run_in_a_folder_is_the_run_in_memory(whole: RunFolder) -> None:

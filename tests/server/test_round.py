@@ -95,7 +95,7 @@ def test_the_line_says_who_was_asked_who_is_missing_and_what_was_sent() -> None:
     record = round_record(
         Skipped("why"),
         round=2,
-        local_steps=5,
+        step=15,
         lr=0.1,
         cohort=["a", "b", "c"],
         received=("c",),
@@ -119,5 +119,5 @@ def test_a_skipped_round_says_whose_updates_were_unusable(rule: Aggregator, spoi
     whose = tuple("abc"[place] for place in spoiled)
     assert isinstance(outcome, Skipped)
     assert outcome.unusable == whose
-    record = round_record(outcome, round=2, local_steps=5, lr=0.1, cohort="abc", received="abc", model_bytes=100)
+    record = round_record(outcome, round=2, step=15, lr=0.1, cohort="abc", received="abc", model_bytes=100)
     assert (record.skipped, record.unusable) == (True, whose)

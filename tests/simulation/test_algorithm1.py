@@ -22,7 +22,7 @@ from steadfed.simulation import Federation, RunConfig
 def assert_equal_to_the_paper(what: RunConfig, **attack: Any) -> None:
     states, records = played(what)
     expected = algorithm_1(what, classes(), **attack)
-    assert len(records) == len(expected) == what.total_steps // what.local_steps
+    assert len(records) == len(expected) == what.rounds
     with Federation(what, dataset=classes()) as federation:
         layout = federation.setting.layout
     for state, parameters in zip(states[1:], expected, strict=True):

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from steadfed._core.rng import stream_keys, stream_words
+from steadfed._core.rng import stream, stream_keys, stream_words
 from steadfed.simulation import _batches as module
 from steadfed.simulation._batches import batches
+from steadfed.theory.paper import variance_without_replacement
 
 Indices = NDArray[np.int64]
 
@@ -68,6 +69,23 @@ def test_steps_rounds_clients_and_seeds_draw_differently() -> None:
 
     seen = {tuple(batch) for drawn in (draw(0, 0), draw(0, 1), draw(1, 0)) for batch in drawn.reshape(-1, 16).tolist()}
     assert len(seen) == 12
+
+
+def test_batches_have_the_finer_variance_which_is_largest_for_the_client_with_most_points() -> None:
+    sizes, rounds, size = np.array([4, 6, 12]), 3000, 4
+    points = [stream(0, "points", client).standard_normal((number, 2)) for client, number in enumerate(sizes)]
+    spreads = [float(np.square(each - each.mean(0)).sum(1).mean()) for each in points]
+    points = [each / np.sqrt(spread) for each, spread in zip(points, spreads, strict=True)]  # σ² = 1 for everybody
+    drawn = [batches(0, number, np.arange(3), sizes, steps=2, batch_size=size) for number in range(rounds)]
+    found = []
+    for client, each in enumerate(points):
+        means = np.array([each[chosen[client]].mean(axis=1) for chosen in drawn]) - each.mean(axis=0)
+        found.append(float(np.square(means).sum(axis=2).mean()))
+        stated = variance_without_replacement(gradient_variance=1.0, batch_size=size, num_points=len(each))
+        assert found[-1] == pytest.approx(stated, rel=0.1, abs=1e-12)
+        # E[g | past] = ∇F_r: the second batch knows nothing of the first
+        assert abs(float((means[:, 0] * means[:, 1]).sum(axis=1).mean())) <= 5.0 * stated / np.sqrt(rounds) + 1e-12
+    assert found == sorted(found)
 
 
 def test_no_clients_have_no_batches() -> None:

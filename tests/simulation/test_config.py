@@ -21,6 +21,7 @@ from steadfed.partitions import PARTITIONS
 from steadfed.simulation import (
     COHORTS,
     SCHEDULES,
+    STEP_SCHEDULES,
     ClientOptions,
     Evaluation,
     ExponentialSchedule,
@@ -41,7 +42,7 @@ def test_every_field_has_public_types() -> None:
 
 @pytest.mark.parametrize(
     "registry",
-    [ATTACKS, COHORTS, DATASETS, MEMBERSHIPS, MODELS, PARTITIONS, RULES, SCHEDULES],
+    [ATTACKS, COHORTS, DATASETS, MEMBERSHIPS, MODELS, PARTITIONS, RULES, SCHEDULES, STEP_SCHEDULES],
     ids=lambda registry: registry.kind,
 )
 def test_everything_with_a_name_that_a_person_may_choose_is_public(registry: Registry[Any]) -> None:

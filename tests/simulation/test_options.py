@@ -41,7 +41,7 @@ def by_hand(what: RunConfig) -> list[Tensor]:
         for client in what.cohorts.cohort(number, shares.num_clients, what.cohort_size, what.seed).tolist():
             own = shares.points(client)
             drawn = batches(
-                what.seed, number, np.array([client]), np.array([len(own)]), steps=what.local_steps, batch_size=4
+                what.seed, number, np.array([client]), np.array([len(own)]), steps=what.steps_of(number), batch_size=4
             )[0]
             x_r = x
             for step in drawn:

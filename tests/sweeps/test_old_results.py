@@ -32,6 +32,14 @@ def test_the_gauntlet_of_old_is_ranked_as_it_was(records: list[GauntletRecord]) 
     assert next(iter(ranked)) == "caf"
 
 
+def test_of_the_gauntlet_of_old_the_coefficient_is_known_that_follows_from_the_error(
+    records: list[GauntletRecord],
+) -> None:
+    ranked = {each.rule: each for each in ranking(records)}
+    assert {each.trace_coefficient for each in ranked.values()} == {None}
+    assert ranked["rage"].spectral_coefficient == pytest.approx(2.12**2 / 4, rel=0.01)
+
+
 def test_rules_that_join_do_not_make_old_records_anew(records: list[GauntletRecord], tmp_path: Path) -> None:
     grid = GauntletGrid(
         rules=("rage", "mean", "clustered+median"), attacks=("none", "alie"), populations=("iso",), dims=(10,),

@@ -10,14 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from steadfed.theory import paper, sharp
+from steadfed.theory import paper, remarks, robustness, sharp
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "theory" / "map.md").read_text(encoding="utf-8")
 FUNCTIONS = sorted(set(re.findall(r"`((?:theory|aggregators|simulation)\.[\w.]+)`", TEXT)))
 TESTS = sorted(set(re.findall(r"`([\w/]+\.py::test_\w+)`", TEXT)))
 ROWS = [
-    line for line in TEXT.splitlines() if line.startswith("| ") and not line.startswith(("| paper", "| convergence"))
+    line
+    for line in TEXT.splitlines()
+    if line.startswith("| ") and not line.startswith(("| paper", "| convergence", "| robustness"))
 ]
 
 
@@ -41,6 +43,8 @@ def test_every_row_names_a_function_and_a_test() -> None:
 
 def test_every_formula_is_on_the_map() -> None:
     formulas = [f"theory.paper.{name}" for name in paper.__all__ if inspect.isfunction(getattr(paper, name))]
+    formulas += [f"theory.remarks.{name}" for name in remarks.__all__]
+    formulas += [f"theory.robustness.{name}" for name in robustness.__all__ if name[0].islower()]
     here = inspect.unwrap
     own = [name for name, each in vars(sharp).items() if inspect.isfunction(here(each)) and not name.startswith("_")]
     formulas += [f"theory.sharp.{name}" for name in own if here(getattr(sharp, name)).__module__ == sharp.__name__]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from steadfed._core.gaps import check_synchronised
 from steadfed._core.ranges import (
     check_cohort,
     check_curvatures,
@@ -15,7 +16,6 @@ from steadfed._core.ranges import (
     check_probability,
     check_share,
     check_step_size,
-    check_synchronised,
     check_whole,
 )
 from steadfed.errors import ParameterError
@@ -30,7 +30,7 @@ def test_what_is_allowed_comes_back_as_a_plain_number() -> None:
         check_whole("x", 10**30),
     ) == (1, 0, 7, 10**30)
     assert check_curvatures(2.0, 2) == (2.0, 2.0)
-    assert check_synchronised(0, 3) == (0, 3)
+    assert check_synchronised(0, 3) == (0, 0)
     assert check_cohort(4, 4) == (4, 4)
 
 

@@ -102,7 +102,7 @@ def test_the_papers_bounds_of_theorem_1_follow_from_the_sharp_ones() -> None:
 
 def test_the_papers_bounds_of_theorem_2_follow_from_the_sharp_ones() -> None:
     for problem, setting, _ in settings():
-        full = setting.with_changes(batch_size="full", slack=0.0, lr=1.0 / (5 * setting.local_steps))
+        full = setting.with_changes(batch_size="full", slack=0.0, lr=1.0 / (5 * setting.most_steps))
         for mode in ("auto", "known"):
             for told in {None, papers(problem, full).sigma0 or None} if mode == "known" else {None}:
                 stated, proved = guarantees(problem, full.with_changes(mode=mode, sigma0=told))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steadfed._core.wording import ranges
+from steadfed._core.wording import percent, ranges
 from steadfed.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -130,8 +130,13 @@ def _facts(result: Aggregation, out: Path | None) -> Iterator[tuple[str, str]]:
         yield "spread of the kept updates", f"{result.spread:.6g} (largest variance in any direction)"
     if result.certificate is not None:
         bound = result.certificate.error_bound()
-        yield "error at most", f"{bound:.6g} if the honest spread σ₀ is {result.certificate.sigma0:.6g}"
+        failure = result.certificate.failure_probability
+        said = "" if result.certificate.proved else f"; fails with probability {percent(failure)}"
+        said = " (an estimate)" if failure == 1.0 else said
+        yield "error at most", f"{bound:.6g} if the honest spread σ₀ is {result.certificate.sigma0:.6g}{said}"
         yield "data rule out any σ₀ below", f"{result.certificate.smallest_sigma0():.6g}"
+    if result.sketch is not None:
+        yield "seen through a sketch of", f"{result.sketch.num_buckets:,} numbers, secret {result.sketch.secret:x}"
     yield "steps, eigen-solves", f"{result.num_steps}, {result.num_eigensolves}"
     if out is not None:
         yield "update written to", str(out)

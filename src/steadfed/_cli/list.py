@@ -29,6 +29,7 @@ KINDS: Mapping[str, str] = MappingProxyType(
         "partitions": "steadfed.partitions:PARTITIONS",
         "cohorts": "steadfed.simulation._cohorts:COHORTS",
         "schedules": "steadfed.simulation._schedules:SCHEDULES",
+        "local-steps": "steadfed.simulation._step_schedules:STEP_SCHEDULES",
         "memberships": "steadfed.attacks:MEMBERSHIPS",
     }
 )

@@ -55,9 +55,16 @@ def plan(
             help="f, how many updates of a cohort the rule distrusts; as many as may be Byzantine if left out."
         ),
     ] = None,
-    local_steps: Annotated[int | None, typer.Option(help="H, local steps in a round.")] = None,
+    local_steps: Annotated[
+        str | None, typer.Option(help="H, local steps in a round; or one number per round, again and again: 1,4,2.")
+    ] = None,
     batch: Annotated[str | None, typer.Option(help='b, points of a mini-batch; or "full", as without CONFIG.')] = None,
-    points: Annotated[int | None, typer.Option(help="The most points that a client holds.")] = None,
+    points: Annotated[
+        int | None,
+        typer.Option(
+            help="n, the most points that a client holds: batches drawn without replacement vary less than σ²/b."
+        ),
+    ] = None,
     lr: Annotated[
         float | None, typer.Option(help="η, the step size; the paper's, if there is no CONFIG and it is left out.")
     ] = None,
@@ -92,7 +99,7 @@ def plan(
     given = locals()
     numbers = {
         "problem": given_numbers(PROBLEM, given),
-        "protocol": given_numbers(PROTOCOL, {**given, "batch": _batch(batch)}),
+        "protocol": given_numbers(PROTOCOL, {**given, "batch": _batch(batch), "local_steps": _steps(local_steps)}),
         "slack": slack,
         "failure": failure,
         "target": target,
@@ -120,6 +127,18 @@ def _batch(text: str | None) -> int | str | None:
         return int(text)
     except ValueError:
         raise ParameterError(f'--batch must be a whole number of at least 1 or "full", got {text!r}') from None
+
+
+def _steps(text: str | None) -> int | tuple[int, ...] | None:
+    if text is None:
+        return None
+    try:
+        numbers = tuple(int(each) for each in text.split(","))
+    except ValueError:
+        raise ParameterError(
+            f"--local-steps must be a whole number of at least 1, or several with commas between, got {text!r}"
+        ) from None
+    return numbers if len(numbers) > 1 else numbers[0]
 
 
 def _plan_run(config: Path | None, settings: list[str], numbers: dict[str, Any]) -> Plan:

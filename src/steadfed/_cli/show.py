@@ -83,11 +83,17 @@ def _show_round(paths: list[Path], number: int, *, as_json: bool) -> None:
     from steadfed.reports._render import terminal
     from steadfed.reports._sections.round import round_table
     from steadfed.server._folder import RunFolder
+    from steadfed.server._history import open_run
 
     if len(paths) != 1:
         raise ParameterError(f"--round shows a round of one run, got {len(paths)} folders")
     folder = RunFolder.open(paths[0])
-    record = next((record for record in folder.records() if record.round == number), None)
+    before, record = 0, None
+    for each in folder.records():
+        if each.round == number:
+            record = each
+            break
+        before = each.step
     if record is None:
         raise ParameterError(
             f"{str(folder.path)!r} has {plural(folder.num_rounds(), 'round')}, counted from 0; got --round {number}"
@@ -95,7 +101,8 @@ def _show_round(paths: list[Path], number: int, *, as_json: bool) -> None:
     if as_json:
         typer.echo(record.to_line(), nl=False)
     else:
-        terminal.show(round_table(record))
+        alike = isinstance(open_run(folder.path).raw.get("local_steps"), int)
+        terminal.show(round_table(record, steps=None if alike else record.step - before))
 
 
 def client_panel(history: RunHistory, order: Order, limit: int | None) -> Table:

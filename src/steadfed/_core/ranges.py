@@ -85,19 +85,6 @@ def check_step_size(lr: Any, limit: float, reason: str) -> float:
     return check_between("lr", lr, 0.0, limit * (1.0 + 1e-12), allowed, open_below=True)
 
 
-def check_synchronised(total_steps: Any, local_steps: Any) -> tuple[int, int]:
-    """Return T and H, of which T is a multiple.
-
-    >>> check_synchronised(50, 5), check_synchronised(0, 5)
-    ((50, 5), (0, 5))
-    """
-    steps = check_whole("local_steps", local_steps)
-    total = check_whole("total_steps", total_steps, least=0)
-    if total % steps:
-        raise ParameterError(f"total_steps must be a multiple of local_steps = {steps}, got {total_steps!r}")
-    return total, steps
-
-
 def check_cohort(cohort_size: Any, num_clients: Any) -> tuple[int, int]:
     """Return K and R with 1 ≤ K ≤ R."""
     clients = check_whole("num_clients", num_clients)

@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from steadfed._core.arrays import Matrix, Vector
+from steadfed._linalg.blocks import Range, add_and_square, gather, magnification, runs, subtract
 from steadfed._linalg.threads import in_order, num_workers
 
 if TYPE_CHECKING:
     from steadfed._linalg.gram import Gram
-
-Range = tuple[int, int]
 
 SCRATCH_SHARE = 0.04
 """Scratch memory of one pass over the columns, as a share of the matrix itself."""
@@ -33,15 +32,13 @@ WIDEST_BLOCK = 8192
 """Columns of one block; wider ones fall out of the cache (measured)."""
 COMBINE_WIDTH = 65536
 """Columns of one block of the weighted pass, which needs no K-fold scratch."""
+TWICE_READ_WIDTH = 16384
+"""Columns of a block that is read from memory once and from the cache again."""
 MOST_ROWS_SUMMED = 32
 """Rows of one product of the weighted pass; partial sums keep the rounding error from growing with K."""
-MAGNIFIED_BELOW = 2.0**-50
-"""Vectors of float32 whose numbers are all below this are magnified before they are multiplied."""
-POINT_MAGNIFICATION = 2.0**96
-"""By how much; a power of two, so that nothing is rounded."""
 SAMPLE_RUNS, SAMPLE_WIDTH = 8, 32
 """A sample is this many runs of this many neighbouring columns; single columns would touch a page of disk each."""
-_NUMPY_DTYPE = {torch.float32: np.float32, torch.float64: np.float64}
+NUMPY_DTYPE = {torch.float32: np.float32, torch.float64: np.float64}
 
 
 class Columns(ABC):
@@ -53,6 +50,8 @@ class Columns(ABC):
     device: torch.device
     known_usable: bool = False
     """Whether all rows are known to be usable without being read."""
+    holder: int = 0
+    """Which of those that hold columns this is."""
 
     @abstractmethod
     def centred(self, start: int, stop: int, pivot: Tensor | None, out: Tensor) -> None:
@@ -65,6 +64,10 @@ class Columns(ABC):
     @abstractmethod
     def add_rows(self, weights: Vector, rows: Range, columns: Range, out: Tensor) -> None:
         """Add Σ weights_i · row_i over the consecutive `rows` in `columns` to `out`."""
+
+    def rows_of(self, rows: Range) -> list[Tensor]:
+        """Return the consecutive `rows` as matrices, as few as they lie in."""
+        return [self.row(index)[None] for index in range(*rows)]
 
     def view(self, start: int, stop: int) -> Tensor | None:  # noqa: ARG002  none here, whatever the columns
         """Return rows[:, start:stop] where they lie, if they lie in one piece of memory."""
@@ -97,6 +100,10 @@ class Columns(ABC):
         budget = max(SCRATCH_FLOOR, int(SCRATCH_SHARE * column * self.num_columns))
         return max(1, min(budget // (SCRATCH_BLOCKS * column), WIDEST_BLOCK, self.num_columns))
 
+    def in_place_width(self) -> int:
+        """Return the width of a block that is read where it lies; a matrix of two blocks is one."""
+        return self.num_columns if self.num_columns <= 2 * WIDEST_BLOCK else WIDEST_BLOCK
+
     def scan(
         self,
         pivot: Tensor | None,
@@ -109,20 +116,20 @@ class Columns(ABC):
         """Call `work(range, block − pivot, out)` side by side for every block, then `consume(range, out)` in order.
 
         `out` is scratch of shape `result`; a `work` with nothing to hand over may change the block and let `consume`
-        read it by asking for no result, in which case `out` IS the block. A `work` that is `read_only` is given the
-        rows where they lie if there is no pivot.
+        read it by asking for no result, in which case `out` IS the block. A `work` that is `read_only` and has a result
+        is given the rows where they lie if there is no pivot.
         """
-        width = self.block_width()
+        in_place = read_only and pivot is None and bool(result) and self.view(0, 1) is not None
+        width = self.in_place_width() if in_place else self.block_width()
         num_slots = min(SCRATCH_BLOCKS, num_workers()) if self.device.type == "cpu" else 1
-        slots = [
-            (self._empty((self.num_rows * width,)), self._empty(result) if result else None) for _ in range(num_slots)
-        ]
+        size = (0,) if in_place else (self.num_rows * width,)
+        slots = [(self._empty(size), self._empty(result) if result else None) for _ in range(num_slots)]
 
         def run(columns: Range, slot: tuple[Tensor, Tensor | None]) -> None:
-            in_place = self.view(*columns) if read_only and pivot is None else None
-            block = self._block(slot[0], columns) if in_place is None else in_place
+            seen = self.view(*columns) if in_place else None
+            block = self._block(slot[0], columns) if seen is None else seen
             with np.errstate(all="ignore"):  # NaN, Inf and overflow are what the caller looks for in the result
-                if in_place is None:
+                if seen is None:
                     self.centred(*columns, pivot, block)
                 work(columns, block, block if slot[1] is None else slot[1])
 
@@ -156,7 +163,7 @@ class Columns(ABC):
         """Return ⟨g_i − pivot, point_j − pivot⟩ for all rows and points, K x r, in float64, in one pass."""
         size = (self.num_rows, len(points))
         sums = np.zeros(size)
-        factors = np.array([_magnification(point, pivot) for point in points])
+        factors = np.array([magnification(point, pivot) for point in points])
         scale = torch.from_numpy(factors[:, None]).to(dtype=self.dtype, device=self.device)
 
         def work(columns: Range, block: Tensor, out: Tensor) -> None:
@@ -191,6 +198,24 @@ class Columns(ABC):
         in_order(work, self.ranges(COMBINE_WIDTH), [None] * num_slots, lambda *_: None)
         return update
 
+    def squares(self) -> Vector:
+        """Return ‖g_i‖² of every row, in float64; not finite where a square overflows the dtype of the rows."""
+
+        def work(block: Tensor, out: Tensor) -> None:
+            if block.device.type == "cpu":
+                np.vecdot(block.numpy(), block.numpy(), out=out.numpy())
+            else:
+                torch.sum(block * block, dim=1, out=out)
+
+        return self.fold(None, work, (self.num_rows,))
+
+    def combine_with_squares(self, weights: Vector) -> tuple[Tensor, Vector]:
+        """Return Σ_i weights_i · row_i over all rows, and ‖g_i‖²: one pass where rows can be read twice from the cache.
+
+        A row that is not finite makes the combination so, as its square shows.
+        """
+        return self.combine(weights), self.squares()
+
     def zero_row(self) -> Tensor:
         """Return a row of zeros, where and as the rows are."""
         return self._zeros((self.num_columns,), self.dtype)
@@ -222,7 +247,7 @@ class Columns(ABC):
     def _zeros(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
         """Return zeros; on a CPU made by numpy, as torch's own threads do not survive a fork of the process."""
         if self.device.type == "cpu":
-            return torch.from_numpy(np.zeros(shape, dtype=_NUMPY_DTYPE[dtype]))
+            return torch.from_numpy(np.zeros(shape, dtype=NUMPY_DTYPE[dtype]))
         return torch.zeros(shape, dtype=dtype, device=self.device)
 
     def _empty(self, shape: tuple[int, ...]) -> Tensor:
@@ -233,7 +258,31 @@ class Columns(ABC):
         return scratch[: self.num_rows * width].view(self.num_rows, width)
 
 
-class DenseColumns(Columns):
+class HeldColumns(Columns, ABC):
+    """Rows that lie in memory as they are."""
+
+    def combine_with_squares(self, weights: Vector) -> tuple[Tensor, Vector]:
+        """Return Σ_i weights_i · row_i over all rows, and ‖g_i‖²: each number is read from memory once."""
+        if self.device.type != "cpu":
+            return super().combine_with_squares(weights)
+        update, squares = self.zero_row(), np.zeros(self.num_rows)
+        parts = runs(np.ones(self.num_rows, dtype=bool), MOST_ROWS_SUMMED)
+        blocks = [[part.numpy() for part in self.rows_of(rows)] for rows in parts]
+        shares = [weights[slice(*rows)].astype(NUMPY_DTYPE[self.dtype]) for rows in parts]
+
+        def work(columns: Range, out: Vector) -> None:
+            with np.errstate(all="ignore"):
+                for rows, arrays, share in zip(parts, blocks, shares, strict=True):
+                    add_and_square(arrays, share, columns, update.numpy(), out[slice(*rows)])
+
+        def consume(_: Range, out: Vector) -> None:
+            np.add(squares, out, out=squares)
+
+        in_order(work, self.ranges(TWICE_READ_WIDTH), [np.empty(self.num_rows) for _ in range(num_workers())], consume)
+        return update, squares
+
+
+class DenseColumns(HeldColumns):
     """A K x d tensor, on any device."""
 
     def __init__(self, tensor: Tensor) -> None:
@@ -253,6 +302,10 @@ class DenseColumns(Columns):
         """Return row `index` as a view."""
         return self.tensor[index]
 
+    def rows_of(self, rows: Range) -> list[Tensor]:
+        """Return the consecutive `rows` as a view."""
+        return [self.tensor[slice(*rows)]]
+
     def take(self, indices: NDArray[np.intp]) -> Tensor:
         """Return the columns at `indices`, reading nothing else."""
         taken = self._empty((self.num_rows, len(indices)))
@@ -269,7 +322,7 @@ class DenseColumns(Columns):
             out.addmv_(block.T, factors)
 
 
-class RowColumns(Columns):
+class RowColumns(HeldColumns):
     """K tensors of d numbers each, wherever they lie; never stacked."""
 
     def __init__(self, rows: Sequence[Tensor]) -> None:
@@ -301,53 +354,3 @@ class RowColumns(Columns):
                 out.numpy()[:] += out.numpy().dtype.type(weight) * row[slice(*columns)].numpy()
             else:
                 out.add_(row[slice(*columns)], alpha=weight)
-
-
-def subtract(block: Tensor, shift: Tensor | None, out: Tensor) -> None:
-    """Write block − shift into `out`, on a CPU with numpy, which keeps to the calling thread."""
-    if out.device.type != "cpu":
-        out.copy_(block if shift is None else block - shift)
-    elif shift is None:
-        np.copyto(out.numpy(), block.numpy())
-    else:
-        np.subtract(block.numpy(), shift.numpy(), out=out.numpy())
-
-
-def _magnification(point: Tensor, pivot: Tensor | None) -> float:
-    """Return by what a point's difference to the pivot must be multiplied so that products with it do not vanish.
-
-    Products of float32 numbers below 2^-63 underflow. 1 unless all numbers are below 2^-50: then products with the
-    largest usable row, whose numbers are below 2^64, stay far from overflow.
-    """
-    if point.dtype != torch.float32:
-        return 1.0
-    largest = max(_largest(vector) for vector in (point, pivot) if vector is not None)
-    return POINT_MAGNIFICATION if largest < MAGNIFIED_BELOW else 1.0
-
-
-def _largest(vector: Tensor) -> float:
-    """Return the largest absolute value."""
-    values = vector.numpy() if vector.device.type == "cpu" else vector
-    return max(float(values.max()), -float(values.min()))
-
-
-def gather(source: Tensor, indices: NDArray[np.intp], out: Tensor) -> None:
-    """Write the entries at `indices` of the last axis into `out`, on a CPU with numpy."""
-    if out.device.type == "cpu":
-        out.numpy()[...] = source.numpy()[..., indices]
-    else:
-        out.copy_(source[..., torch.from_numpy(indices).to(out.device)])
-
-
-def runs(mask: NDArray[np.bool_], longest: int) -> list[Range]:
-    """Return ranges [start, stop) of consecutive True, none longer than `longest`.
-
-    >>> runs(np.array([True, True, True, False, True]), 2)
-    [(0, 2), (2, 3), (4, 5)]
-    """
-    edges = np.flatnonzero(np.diff(np.concatenate(([False], mask, [False])).astype(np.int8))).tolist()
-    return [
-        (start, min(start + longest, stop))
-        for begin, stop in zip(edges[::2], edges[1::2], strict=True)
-        for start in range(begin, stop, longest)
-    ]

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from steadfed._core.arrays import Matrix, Vector
-from steadfed._linalg.columns import Columns, Range, RowColumns
+from steadfed._linalg.blocks import Range
+from steadfed._linalg.columns import Columns, RowColumns
 from steadfed.errors import NoUsableRowError
 
 WORST_PIVOT_RATIO = 64.0
@@ -50,6 +51,8 @@ class Gram:
     """What was subtracted; None for the origin."""
     num_passes: int
     """How many Gram matrices were formed: more than 1 if the pivot had to be replaced."""
+    num_buckets: int | None = None
+    """m, if these are inner products of a sketch of the rows; None if they are those of the rows themselves."""
 
 
 def pivoted_gram(columns: Columns) -> Gram:
@@ -177,14 +180,7 @@ def squared_distances(gram: Matrix) -> Matrix:
 
 def squared_norms(columns: Columns) -> Vector:
     """Return ‖g_i‖² of every row, in float64; not finite where a square overflows the dtype of the rows."""
-
-    def work(block: Tensor, out: Tensor) -> None:
-        if block.device.type == "cpu":
-            np.vecdot(block.numpy(), block.numpy(), out=out.numpy())
-        else:
-            torch.sum(block * block, dim=1, out=out)
-
-    return columns.fold(None, work, (columns.num_rows,))
+    return columns.squares()
 
 
 def are_usable(squares: Vector) -> NDArray[np.bool_]:
@@ -241,10 +237,11 @@ def _squared_norm(columns: Columns, index: int) -> float:
     row = columns.row(index)
     parts = (row[slice(*span)] for span in columns.ranges(columns.block_width()))
     with np.errstate(all="ignore"):
-        return float(columns.total(np.array([sum(_dot(part) for part in parts)]))[0])
+        return float(columns.total(np.array([sum(dot(part) for part in parts)]))[0])
 
 
-def _dot(part: Tensor) -> float:
+def dot(part: Tensor) -> float:
+    """Return the squared length of a vector, in its own precision."""
     return float(np.dot(part.numpy(), part.numpy())) if part.device.type == "cpu" else float(torch.dot(part, part))
 
 

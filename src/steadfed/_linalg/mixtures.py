@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from steadfed._core.arrays import Matrix, Vector
-from steadfed._linalg.columns import MOST_ROWS_SUMMED, Columns, Range, RowColumns, runs, subtract
+from steadfed._linalg.blocks import Range, runs, subtract
+from steadfed._linalg.columns import MOST_ROWS_SUMMED, Columns, RowColumns
 from steadfed._linalg.gram import Gram, squared_distances
 
 
@@ -143,10 +144,11 @@ class MixedColumns(DerivedColumns):
                 self.gram.pivot,
                 self.gram.pivot_row,
                 self.gram.num_passes,
+                self.gram.num_buckets,
             )
         matrix = _congruence(self.mixing - self.mixing[0], self.with_origin)
         pivot = int(np.argmin(np.median(squared_distances(matrix), axis=1)))
-        return Gram(_about(matrix, pivot), usable, pivot, self.row(pivot), self.gram.num_passes)
+        return Gram(_about(matrix, pivot), usable, pivot, self.row(pivot), self.gram.num_passes, self.gram.num_buckets)
 
     def products(self, pivot: Tensor | None, points: Sequence[Tensor]) -> Matrix:
         """Return ⟨m_i − pivot, point_j − pivot⟩ from those of the rows and the origin."""

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from steadfed._core.arrays import Vector
-from steadfed._linalg.columns import Columns, Range
+from steadfed._linalg.blocks import Range
+from steadfed._linalg.columns import Columns
 from steadfed._linalg.sources import as_columns
 from steadfed.errors import DtypeError, InputError, ShapeError
 
@@ -27,6 +28,7 @@ class ShardedColumns(Columns):
         if not dist.is_available() or not dist.is_initialized():
             raise InputError("ShardedColumns needs torch.distributed.init_process_group first")
         self.group = group
+        self.holder = dist.get_rank(group)
         self.device = torch.device("cpu")
         failure: InputError | None = None
         try:
@@ -56,6 +58,11 @@ class ShardedColumns(Columns):
     def take(self, indices: NDArray[np.intp]) -> Tensor:
         """Return this rank's columns at `indices` of its slice."""
         return self.local.take(indices)
+
+    def combine_with_squares(self, weights: Vector) -> tuple[Tensor, Vector]:
+        """Return this rank's slice of Σ_i weights_i · row_i, and ‖g_i‖² over all ranks."""
+        update, squares = self.local.combine_with_squares(weights)
+        return update, self.total(squares)
 
     def total(self, local: Vector) -> Vector:
         """Return the sum over all ranks, the same bits on each."""

@@ -1,79 +1,287 @@
-r"""A count-sketch of the columns: K² m instead of K² d multiplications, for cohorts of many clients.
+r"""A sketch of the columns: the Gram matrix of K rows at the price of one pass over memory.
 
-Column j is multiplied by a random sign and added to one of m buckets. For the sketch matrix S (d x m),
-E⟨xS, yS⟩ = ⟨x, y⟩ and Var‖xS‖² ≤ 2 ‖x‖⁴ / m, whatever the dimension d.
+Column j gets a random sign s_j and one of m buckets, and row x becomes xS, whose entry b is the sum of s_j x_j over the
+columns in bucket b. For vectors that were fixed before the key was drawn, E⟨xS, yS⟩ = ⟨x, y⟩ and Var‖xS‖² ≤ 2 ‖x‖⁴ / m,
+whatever the dimension d (docs/theory/filter.md, section 8).
 
-Buckets are not drawn column by column, which no memory system likes: a run of at most m neighbouring columns goes to
-neighbouring buckets (modulo m) from a random offset per run. Then two columns collide with probability 1/m (different
-runs) or never (same run), and the signs are independent, which is all that the variance bound uses: in
-E(‖xS‖² − ‖x‖²)² = E(Σ_{j≠k} s_j s_k 1[h_j = h_k] x_j x_k)² only the terms with equal pairs survive the signs, and they
-sum to 2 Σ_{j≠k} Pr[h_j = h_k] x_j² x_k² ≤ 2 ‖x‖⁴ / m.
+Buckets are not drawn column by column, which no memory system likes: a run of m neighbouring columns goes to
+neighbouring buckets (modulo m) from a random offset per run. Two columns collide with probability 1/m (different runs)
+or never (same run), and the signs are independent, which is all that the variance bound uses.
+
+The key is a secret of the server, drawn when all rows are in. Who knew it could hide: +a and −a in two columns of one
+bucket leave no trace. Without it, that succeeds with probability 1/(2m); and what has cancelled is found, because the
+combination that a rule decides on must be as long before the sketch as after it.
 """
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from steadfed._core.arrays import Matrix, Vector
 from steadfed._core.rng import stream
-from steadfed._linalg.columns import Columns, DenseColumns, Range
-from steadfed._linalg.gram import Gram, pivoted_gram, squared_norms
+from steadfed._linalg.blocks import Range, subtract
+from steadfed._linalg.columns import COMBINE_WIDTH, NUMPY_DTYPE, Columns, DenseColumns, RowColumns
+from steadfed._linalg.gram import Gram, dot, pivoted_gram, squared_norms
+from steadfed._linalg.threads import in_order, num_workers
+
+BUCKETS = 32_752
+"""m up to 200 rows. Not a power of two, or the rows of the sketch would fight for the same lines of the cache."""
+MANY_ROWS = 200
+BUCKETS_PER_ROW = 20
+FEWEST_BUCKETS = 16_368
+"""m above 200 rows is 20 K, between this and `BUCKETS`: the product of the sketch with itself costs K² m there."""
+FEWEST_ROWS = {1: 16, 2: 40}
+"""Rows from which one sketch, or two, are cheaper than the exact product (measured)."""
+SHRINKS_BY = 4
+"""A sketch pays if a row has at least this many times as many columns as the sketch."""
+ROWS_AT_ONCE = 8
+"""Rows that one task adds up; their signed numbers and their sketch stay in the cache together (measured)."""
+CANCELLING = 10.0
+"""Standard deviations by which the squared length of a combination may change in the sketch."""
+LARGEST_ROUNDING = 3e-3
+"""Squared distances may err by this share because sums of rows with a common offset are rounded."""
 
 
-def sketched_gram(columns: Columns, buckets_per_row: int) -> Gram:
-    """Return the Gram matrix of the rows after a count-sketch to m = buckets_per_row · K columns.
+class SketchFailsError(Exception):
+    """The sketch does not show these rows as they are: the Gram matrix must be computed exactly. Never seen outside."""
 
-    The signs are keyed by what the rows hold in a sample of columns, so they are not known to a client before every
-    update has arrived; a client who sees all other updates can compute them. Rows that cancel in the sketch are found
-    by their norm, and bring back the exact Gram matrix.
+
+@dataclass(frozen=True)
+class SketchKey:
+    """Where signs and buckets come from."""
+
+    secret: int
+    number: int
+    """Keys of one secret are numbered; they are independent of each other."""
+    holder: int = 0
+    """Which of those that hold columns: each has signs of its own."""
+
+    def signs(self, num_columns: int, dtype: torch.dtype) -> Tensor:
+        """Return +1 or −1 for every column, eight from each byte of the stream."""
+        drawn = stream(self.secret, "sketch", self.number, "signs", self.holder).bytes(-(-num_columns // 8))
+        octets = np.frombuffer(drawn, dtype=np.uint8)
+        table = 1.0 - 2.0 * np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
+        signs = np.empty((len(octets), 8), dtype=NUMPY_DTYPE[dtype])
+        np.take(table.astype(signs.dtype), octets, axis=0, out=signs, mode="clip")  # "clip" writes in place, no copy
+        return torch.from_numpy(signs.reshape(-1)[:num_columns])
+
+    def offsets(self, num_runs: int, num_buckets: int) -> list[int]:
+        """Return the bucket at which each run of columns begins."""
+        rng = stream(self.secret, "sketch", self.number, "offsets", self.holder)
+        return [int(offset) for offset in rng.integers(0, num_buckets, num_runs)]
+
+
+def buckets_for(num_rows: int) -> int:
+    """Return m, by what decisions and spreads were measured to need (benchmarks/README.md)."""
+    return BUCKETS if num_rows <= MANY_ROWS else min(BUCKETS, max(FEWEST_BUCKETS, BUCKETS_PER_ROW * num_rows))
+
+
+def is_cheaper(num_rows: int, num_columns: int, passes: int) -> bool:
+    """Tell whether so many sketches of a matrix are cheaper than its exact Gram matrix."""
+    return passes > 0 and num_rows >= FEWEST_ROWS[passes] and num_columns >= SHRINKS_BY * buckets_for(num_rows)
+
+
+def sketch_pays(columns: Columns, passes: int) -> bool:
+    """Tell whether so many sketches are cheaper for all that hold columns."""
+    here = is_cheaper(columns.num_rows, columns.num_columns, passes)
+    return not columns.total(np.array([float(not here)]))[0]
+
+
+def sketch_rows(columns: Columns, key: SketchKey, num_buckets: int) -> Tensor:
+    """Return xS for every row x, K x m, in one pass that reads every number once.
+
+    Each row is summed on its own, run after run, so its bits depend neither on other rows nor on threads. A NaN or an
+    Inf reaches the sketch of its own row and no other.
     """
-    num_buckets = buckets_per_row * columns.num_rows
-    too_wide = columns.total(np.array([float(columns.num_columns > num_buckets)]))[0]
-    if not too_wide:  # on every holder of columns, so that all take the same way
-        return pivoted_gram(columns)
-    rng = stream(_fingerprint(columns), "sketch")
-    signs = torch.from_numpy(rng.integers(0, 2, columns.num_columns, dtype=np.int8) * np.int8(2) - np.int8(1))
-    signs = signs.to(columns.dtype).to(columns.device)
-    sums = torch.zeros((columns.num_rows, num_buckets), dtype=columns.dtype, device=columns.device)
+    signs = key.signs(columns.num_columns, columns.dtype).to(columns.device)
+    pieces = list(_pieces(columns.num_columns, key, num_buckets))
+    sums = torch.empty((columns.num_rows, num_buckets), dtype=columns.dtype, device=columns.device)
+    add_runs = _add_runs_on_cpu if columns.device.type == "cpu" else _add_runs
 
-    def multiply(columns_range: Range, block: Tensor, _: Tensor) -> None:
-        sign = signs[slice(*columns_range)]
-        if block.device.type == "cpu":
-            np.multiply(block.numpy(), sign.numpy(), out=block.numpy())
-        else:
-            block.mul_(sign)
+    def work(rows: Range, scratch: Tensor) -> None:
+        add_runs(columns.rows_of(rows), signs, pieces, scratch, sums[slice(*rows)])
 
-    def add(_: Range, block: Tensor) -> None:
-        for start in range(0, block.shape[1], num_buckets):
-            run = block[:, start : start + num_buckets]
-            offset = int(rng.integers(num_buckets))
-            before = min(run.shape[1], num_buckets - offset)
-            sums[:, offset : offset + before] += run[:, :before]
-            sums[:, : run.shape[1] - before] += run[:, before:]
-
-    columns.scan(None, multiply, add, ())
-    sketched = columns.like(DenseColumns(sums))
-    return pivoted_gram(sketched if _keeps_norms(columns, sketched) else columns)
+    num_slots = num_workers() if columns.device.type == "cpu" else 1
+    scratch = [torch.empty((ROWS_AT_ONCE, num_buckets), dtype=sums.dtype, device=sums.device) for _ in range(num_slots)]
+    starts = range(0, columns.num_rows, ROWS_AT_ONCE)
+    in_order(work, [(at, min(at + ROWS_AT_ONCE, columns.num_rows)) for at in starts], scratch, lambda *_: None)
+    return sums
 
 
-def _keeps_norms(columns: Columns, sketched: Columns) -> bool:
-    """Tell whether every row has about the same norm before and after.
+def _pieces(num_columns: int, key: SketchKey, num_buckets: int) -> Iterator[tuple[Range, int]]:
+    """Yield ranges of columns and the bucket where each begins: a run of m columns, cut where it wraps around."""
+    starts = range(0, num_columns, num_buckets)
+    for start, offset in zip(starts, key.offsets(len(starts), num_buckets), strict=True):
+        stop = min(start + num_buckets, num_columns)
+        cut = min(start + num_buckets - offset, stop)
+        yield (start, cut), offset
+        if cut < stop:
+            yield (cut, stop), 0
 
-    Large numbers of opposite sign in one bucket cancel. By chance the squared norm errs by √(2/m); a row that errs far
-    more was made to fit the sketch, and the Gram matrix is computed exactly.
+
+def _add_runs_on_cpu(
+    parts: list[Tensor], signs: Tensor, pieces: list[tuple[Range, int]], scratch: Tensor, out: Tensor
+) -> None:
+    """Write the signed sums of a few rows into `out`, with numpy, which keeps to the calling thread.
+
+    The first run fills every bucket; the others are multiplied in the cache and added.
     """
-    before, after = squared_norms(columns), squared_norms(sketched)
-    finite = np.isfinite(before)
-    if not np.array_equal(finite, np.isfinite(after)):
-        return False
-    allowed = 10.0 * np.sqrt(2.0 / sketched.num_columns) * before[finite]
-    return bool((np.abs(after[finite] - before[finite]) <= allowed).all())
+    arrays, sign, signed, sums = [part.numpy() for part in parts], signs.numpy(), scratch.numpy(), out.numpy()
+    with np.errstate(all="ignore"):
+        for (start, stop), bucket in pieces:
+            end, first = bucket + stop - start, stop <= sums.shape[1]
+            target = sums[:, bucket:end]
+            block = target if first else signed[: len(sums), : stop - start]
+            at = 0
+            for array in arrays:
+                np.multiply(array[:, start:stop], sign[start:stop], out=block[at : at + len(array)])
+                at += len(array)
+            if not first:
+                np.add(target, block, out=target)
 
 
-def _fingerprint(columns: Columns) -> int:
-    """Return a number that depends on every row."""
-    sample = np.ascontiguousarray(columns.sample().cpu().numpy())
-    return int.from_bytes(hashlib.blake2b(sample.tobytes(), digest_size=8).digest(), "little")
+def _add_runs(
+    parts: list[Tensor], signs: Tensor, pieces: list[tuple[Range, int]], scratch: Tensor, out: Tensor
+) -> None:
+    """Write the signed sums of a few rows into `out`, on a device that has its own ways."""
+    del scratch
+    out.zero_()
+    for (start, stop), bucket in pieces:
+        block = torch.cat([part[:, start:stop] for part in parts])
+        out[:, bucket : bucket + stop - start].addcmul_(block, signs[start:stop])
+
+
+@final
+class SketchedColumns(Columns):
+    """Rows whose Gram matrix is that of their sketch. Everything else is read where it lies.
+
+    Every combination of rows that is handed out was compared with the same combination of the sketch.
+    """
+
+    def __init__(self, base: Columns, secret: int, number: int = 0) -> None:
+        """Sketch the rows of `base` with key `number` of a secret that nobody knew when the rows were sent."""
+        self.base, self.secret, self.number = base, secret, number
+        self.num_rows, self.num_columns = base.num_rows, base.num_columns
+        self.dtype, self.device = base.dtype, base.device
+        self.num_buckets = buckets_for(base.num_rows)
+
+    @property
+    def key(self) -> SketchKey:
+        """Where the signs and buckets of these columns come from."""
+        return SketchKey(self.secret, self.number, self.base.holder)
+
+    def with_fresh_key(self) -> SketchedColumns:
+        """Return the same rows under the next key, for what was decided with this one."""
+        return SketchedColumns(self.base, self.secret, self.number + 1)
+
+    @cached_property
+    def sketch(self) -> Columns:
+        """The K x m rows of the sketch."""
+        return self.base.like(DenseColumns(sketch_rows(self.base, self.key, self.num_buckets)))
+
+    @cached_property
+    def _gram(self) -> Gram:
+        return replace(pivoted_gram(self.sketch), num_buckets=self.num_buckets)
+
+    def derived_gram(self) -> Gram:
+        """Return the Gram matrix of the sketch about a pivot of its own.
+
+        Raises:
+            SketchFailsError: the rows have so large an offset in common that its rounding shows in their distances.
+        """
+        if self._gram.pivot != "origin":
+            self._check_rounding()
+        return self._gram
+
+    def combine(self, weights: Vector) -> Tensor:
+        """Return Σ_i weights_i · row_i.
+
+        Raises:
+            SketchFailsError: its length differs from that in the sketch by more than chance explains.
+        """
+        update = self.base.combine(weights)
+        centre = int(np.flatnonzero(self._gram.usable)[self._gram.matrix.diagonal().argmin()])
+        mass = float(weights.sum())
+        before = _squared_distance(self.base, update, self.base.row(centre), mass)
+        after = _squared_distance(self.sketch, self.sketch.combine(weights), self.sketch.row(centre), mass)
+        if not abs(before - after) <= CANCELLING * np.sqrt(2.0 / self.num_buckets) * after:
+            raise SketchFailsError
+        return update
+
+    def products(self, pivot: Tensor | None, points: Sequence[Tensor]) -> Matrix:
+        """Return ⟨g_i − pivot, point_j − pivot⟩ as the sketch shows them; the pivot may be a row of the sketch."""
+        seen = None if pivot is None or len(pivot) == self.num_buckets else self._sketch_of([pivot])[0]
+        return self.sketch.products(pivot if seen is None else seen, list(self._sketch_of(points)))
+
+    def like(self, other: Columns) -> Columns:
+        """Return `other` as held by all that hold these columns; sketched, if it has the same columns."""
+        held = self.base.like(other)
+        if other.num_columns != self.num_columns:
+            return held
+        sketched = SketchedColumns(held, self.secret, self.number)
+        sketched.num_buckets = self.num_buckets
+        return sketched
+
+    def centred(self, start: int, stop: int, pivot: Tensor | None, out: Tensor) -> None:
+        """Write rows[:, start:stop] − pivot[start:stop] into `out`."""
+        self.base.centred(start, stop, pivot, out)
+
+    def view(self, start: int, stop: int) -> Tensor | None:
+        """Return the columns where they lie, if they lie in one piece of memory."""
+        return self.base.view(start, stop)
+
+    def row(self, index: int) -> Tensor:
+        """Return row `index`."""
+        return self.base.row(index)
+
+    def add_rows(self, weights: Vector, rows: Range, columns: Range, out: Tensor) -> None:
+        """Add Σ weights_i · row_i over the consecutive `rows` in `columns` to `out`."""
+        self.base.add_rows(weights, rows, columns, out)
+
+    def take(self, indices: NDArray[np.intp]) -> Tensor:
+        """Return the columns at `indices`."""
+        return self.base.take(indices)
+
+    def total(self, local: Vector) -> Vector:
+        """Return the sum over all that hold columns."""
+        return self.base.total(local)
+
+    def agree(self, decided: Vector) -> Vector:
+        """Return what all that hold columns act on."""
+        return self.base.agree(decided)
+
+    def _sketch_of(self, points: Sequence[Tensor]) -> Tensor:
+        return sketch_rows(RowColumns(points), self.key, self.num_buckets)
+
+    def _check_rounding(self) -> None:
+        """Raise if rounded sums of an offset that all rows share may be taken for distances.
+
+        A bucket is a sum of B numbers of size o with random signs, each partial sum rounded by u/√3 of itself: its
+        error has a variance of u² o² B² / 6. That of two rows adds u² B ‖x‖² / 3 to their squared distance.
+        """
+        runs = self.num_columns / self.num_buckets
+        unit = torch.finfo(self.dtype).eps / 2.0
+        norm = float(np.median(squared_norms(self.sketch)[self._gram.usable]))
+        distance = float(np.median(self._gram.matrix.diagonal()))
+        if not unit**2 * runs * norm / 3.0 <= LARGEST_ROUNDING * distance:
+            raise SketchFailsError
+
+
+def _squared_distance(columns: Columns, vector: Tensor, centre: Tensor, mass: float) -> float:
+    """Return ‖vector − mass · centre‖² in float64, in one pass over both; not finite where a square overflows."""
+    total = 0.0
+    with np.errstate(all="ignore"):
+        for start in range(0, len(vector), COMBINE_WIDTH):
+            part = centre[start : start + COMBINE_WIDTH]
+            difference = torch.empty_like(part)
+            subtract(vector[start : start + COMBINE_WIDTH], part if mass == 1.0 else part * mass, difference)
+            total += dot(difference)
+    return float(columns.total(np.array([total]))[0])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from enum import Enum
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -19,9 +21,10 @@ from steadfed._core.arrays import Vector
 from steadfed._core.values import ValueObject, real_number, whole_number
 from steadfed._linalg.columns import Columns
 from steadfed._linalg.gram import Gram
+from steadfed._linalg.sketch import SketchedColumns, SketchFailsError, sketch_pays
 from steadfed._linalg.sources import as_columns
 from steadfed._linalg.threads import one_blas_thread
-from steadfed.aggregators._evidence import Aggregation, Stop
+from steadfed.aggregators._evidence import Aggregation, Sketch, Stop
 from steadfed.aggregators._view import Need, ServerView
 from steadfed.errors import CohortTooSmallError
 
@@ -46,7 +49,8 @@ class Claim(Enum):
 class Aggregator(ValueObject, ABC):
     """A robust rule. Final subclasses are configured by their fields and called with the updates.
 
-    Pure and deterministic: the same matrix gives the same result, the input is neither changed nor aliased, and
+    Pure and deterministic: the same matrix (and the same secret, where the rule makes a sketch of it) gives the same
+    result, the input is neither changed nor aliased, and
     nothing is remembered. A bad row (NaN, Inf, or so large that its square overflows) is removed and reported; it
     never raises and never reaches the update.
     """
@@ -77,6 +81,13 @@ class Aggregator(ValueObject, ABC):
         assumed = self.assumed_of(columns.num_rows, view.cohort_size)
         self._check_rows(columns.num_rows, assumed)
         with one_blas_thread():
+            if sketch_pays(columns, self.sketch_passes()):
+                sketched = SketchedColumns(columns, _secret(columns, view))
+                try:
+                    outcome = self.aggregate(sketched, assumed, view)
+                    return replace(outcome, sketch=Sketch(num_buckets=sketched.num_buckets, secret=sketched.secret))
+                except SketchFailsError:
+                    pass  # these rows are not what they look like in a sketch: the exact path below
             return self.aggregate(columns, assumed, view)
 
     @abstractmethod
@@ -103,6 +114,10 @@ class Aggregator(ValueObject, ABC):
         Called by `__call__` after the checks, and by a wrapper, which knows better how many of the rows it hands over
         may be bad.
         """
+
+    def sketch_passes(self) -> int:
+        """Return how many sketches of the rows the rule makes; 0 if it computes with the rows themselves."""
+        return 0
 
     def breaks(self) -> frozenset[Claim]:
         """Return what most rules keep and this one, by its definition and with these parameters, does not."""
@@ -135,6 +150,19 @@ class Aggregator(ValueObject, ABC):
                 f"{self!r} assumes {assumed} Byzantine of {num_rows} updates, and needs at least {needed} updates for "
                 f"that; aggregate more updates or assume fewer Byzantine clients"
             )
+
+
+class GramAggregator(Aggregator, ABC):
+    """A rule that decides by inner products of rows, and may see these through a sketch."""
+
+    gram: Literal["exact", "fast"] = "exact"
+    """Whether inner products of rows are computed, or estimated from a sketch where that is cheaper.
+
+    An estimate costs one pass over memory, whatever the number of clients."""
+
+    def sketch_passes(self) -> int:
+        """Return 1 if inner products may be estimated."""
+        return int(self.gram == "fast")
 
 
 class LooselyBoundedAggregator(Aggregator, ABC):
@@ -193,6 +221,14 @@ class BoundedAggregator(LooselyBoundedAggregator, ABC):
         """Return 0; never used, as a bound was given."""
         del cohort_size
         return 0
+
+
+def _secret(columns: Columns, view: ServerView) -> int:
+    """Return the view's secret, or one for all holders that the system draws now that all rows are in."""
+    if view.secret is not None:
+        return view.secret
+    words = columns.agree(np.frombuffer(os.urandom(16), dtype="<u4").astype(np.float64))
+    return int.from_bytes(words.astype("<u4").tobytes(), "little")
 
 
 def usable_bound(num_byzantine: int, usable: NDArray[np.bool_]) -> int:

@@ -43,6 +43,20 @@ class Stop(Enum):
         return self in {Stop.SPREAD_STAYS_LARGE, Stop.TOO_MANY_UNUSABLE}
 
 
+@dataclass(frozen=True, kw_only=True)
+class Sketch:
+    """What it takes to make the same sketch of the same rows again."""
+
+    num_buckets: int
+    """m, how many numbers stood for a row."""
+    secret: int
+    """What signs and buckets were drawn from, unknown to the clients when they sent their rows."""
+
+    def evidence(self) -> dict[str, Any]:
+        """Return it as plain values, ready for JSON, which has no integers of this size."""
+        return {"num_buckets": self.num_buckets, "secret": f"{self.secret:x}"}
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Aggregation:
     """An update and the evidence for it. Row i of the input is client i throughout.
@@ -80,6 +94,8 @@ class Aggregation:
     """Filter steps or iterations."""
     num_eigensolves: int = 0
     """Eigenproblems solved."""
+    sketch: Sketch | None = None
+    """The sketch that the rule saw the rows through; None if it saw the rows themselves."""
     memory: Memory = field(default_factory=dict)
     """What the rule asks to be given back in the next round's view; empty for rules that remember nothing."""
 
@@ -115,5 +131,6 @@ class Aggregation:
             "threshold": self.threshold,
             "num_steps": self.num_steps,
             "num_eigensolves": self.num_eigensolves,
+            "sketch": None if self.sketch is None else self.sketch.evidence(),
             "certificate": None if self.certificate is None else self.certificate.evidence(),
         }

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from steadfed._linalg.columns import Columns
-from steadfed._linalg.gram import squared_norms, usable_rows
+from steadfed._linalg.gram import usable_rows
 from steadfed.aggregators._base import LooselyBoundedAggregator, stop_or_too_many
 from steadfed.aggregators._evidence import Aggregation, Stop
 from steadfed.aggregators._registry import RULES
@@ -40,11 +40,11 @@ class Mean(LooselyBoundedAggregator):
 
     def aggregate(self, columns: Columns, num_byzantine: int, view: ServerView) -> Aggregation:
         """Average the usable rows; the score of a row is its squared norm."""
-        norms = squared_norms(columns)
+        update, norms = columns.combine_with_squares(np.full(columns.num_rows, 1.0 / columns.num_rows))
         usable = usable_rows(columns, norms)
         weights = usable / usable.sum()
         return Aggregation(
-            update=columns.combine(weights),
+            update=update if usable.all() else columns.combine(weights),
             weights=torch.from_numpy(weights),
             kept=torch.from_numpy(usable),
             usable=torch.from_numpy(usable),

@@ -50,6 +50,8 @@ class ServerView:
     """The loss on a batch the server trusts, as a function of the model."""
     memory: Memory = field(default_factory=dict)
     """What the rule's last `Aggregation` asked to remember."""
+    secret: int | None = None
+    """A number that no client knew when it sent its row: sketches are keyed by it. The system's own if left out."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be a view."""
@@ -58,6 +60,8 @@ class ServerView:
         size = self.cohort_size
         if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
             raise ParameterError(f"cohort_size must be a whole number from 1 on, got {size!r}")
+        if self.secret is not None and (type(self.secret) is not int or self.secret < 0):
+            raise ParameterError(f"secret must be a whole number from 0 on, got {self.secret!r}")
         if not isinstance(self.memory, Mapping):
             raise ParameterError(
                 f"memory must be what the last Aggregation asked to remember, got {type(self.memory).__name__}"

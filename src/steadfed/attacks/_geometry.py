@@ -44,6 +44,8 @@ class Shape:
     """The unit direction of the largest spread, the row farthest out on its positive side; zero if there is none."""
     radius: float
     """The largest distance of a row to the mean."""
+    trace: float
+    """The mean of the rows' squared distances to the mean, the trace of the covariance."""
     coordinates: Vector
     """The rows' coordinates along the direction, from the mean."""
 
@@ -63,12 +65,13 @@ def honest_shape(rows: Float[Tensor, "m d"]) -> Shape:
         gram = pivoted_gram(columns).matrix
         everyone = np.ones(len(gram))
         found = eigen_directions(gram, everyone, 1)
-        farthest = np.sqrt(max(0.0, scatter_matrix(gram, everyone).diagonal().max()))
+        squares = np.maximum(scatter_matrix(gram, everyone).diagonal(), 0.0)
         coordinates = found.coordinates[:, 0] - found.coordinates[:, 0].mean()
         side = -1.0 if coordinates[np.argmax(np.abs(coordinates))] < 0.0 else 1.0
         direction = unit(columns.combine(side * found.coefficients[:, 0]))
     sigma0 = float(np.sqrt(found.top / len(gram))) if bool(direction.any()) else 0.0
-    return Shape(rows.mean(0), sigma0, direction, float(farthest), side * coordinates)
+    farthest, trace = float(np.sqrt(squares.max())), float(squares.mean())
+    return Shape(rows.mean(0), sigma0, direction, farthest, trace, side * coordinates)
 
 
 def finite_rows(rows: Float[Tensor, "m d"]) -> Float[Tensor, "n d"]:

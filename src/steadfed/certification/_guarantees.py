@@ -56,7 +56,7 @@ def _excesses(protocol: Protocol, rounds: Sequence[RoundFacts], bound: int) -> I
 
 def measured_curve(plan: Plan, path: ModelPath) -> tuple[Vector, Vector]:
     """Return rounds and what the theorems bound there, as far as it is known."""
-    return path.distances() if plan.problem.strong_convexity else path.mean_gradients()
+    return path.distances() if plan.problem.strong_convexity else path.mean_gradients(plan.protocol.gaps)
 
 
 def judge_guarantee(
@@ -143,13 +143,14 @@ def _judged_curve(plan: Plan, path: ModelPath) -> tuple[Vector, Vector]:
 def _rounding(plan: Plan, path: ModelPath) -> float:
     """Return how far from the minimum rounding may keep a run: that of a round, over the share 1 − ρᴴ it forgets.
 
-    Every local step rounds a model once, and so do the accumulated gradients, their mean and the step of the server.
+    Every local step rounds a model once, and so do the accumulated gradients, their mean and the step of the server. If
+    rounds have different numbers of steps, the largest such quotient is meant.
     """
     protocol, strength = plan.protocol, plan.problem.strong_convexity
     if not strength:
         return 0.0
-    forgotten = -math.expm1(protocol.local_steps * math.log1p(-min(protocol.lr * strength, 0.5)))
-    return (protocol.local_steps + 3) * path.rounding / forgotten
+    rate = math.log1p(-min(protocol.lr * strength, 0.5))
+    return max((steps + 3) * path.rounding / -math.expm1(steps * rate) for steps in set(protocol.gaps))
 
 
 def _chance(guarantee: Guarantee, excess: float) -> float:

@@ -28,6 +28,7 @@ def interpret(
     papers, own = guarantees[0], guarantees[1]
     return (
         *_papers_probability(protocol, failure),
+        *_batches(problem, protocol),
         *_cohorts(protocol),
         *_step_size(protocol, papers, own),
         *_progress(problem, protocol, own),
@@ -39,12 +40,12 @@ def _papers_probability(protocol: Protocol, failure: float) -> Iterator[str]:
     if protocol.batch_size == "full":
         yield "Full batches leave nothing to chance: the paper's Theorem 2 is about every run, given the cohorts."
         return
-    size, steps = protocol.cohort_size, protocol.local_steps
+    size = protocol.cohort_size
     slack = protocol.slack if 0.0 < protocol.slack and protocol.fraction <= _LARGEST else _LARGEST
     share = protocol.tolerated / size if slack == protocol.slack else 0.0
     chance = paper.failure_probability(
-        total_steps=protocol.rounds * steps,
-        local_steps=steps,
+        total_steps=protocol.total_steps,
+        local_steps=protocol.local_steps,
         slack=slack,
         byzantine_fraction=share,
         cohort_size=size,
@@ -63,6 +64,24 @@ def _papers_probability(protocol: Protocol, failure: float) -> Iterator[str]:
         )
     else:
         yield f"The paper's failure probability is {stated} with {taken}{wants}."
+
+
+def _batches(problem: Problem, protocol: Protocol) -> Iterator[str]:
+    """Say with which variance of a mini-batch all bounds reckon."""
+    if protocol.batch_size == "full" or problem.gradient_variance == 0.0:
+        return
+    noise, size = protocol.noise(problem.gradient_variance), protocol.batch_size
+    coarse = paper.minibatch_variance(gradient_variance=problem.gradient_variance, batch_size=size)
+    if protocol.num_points is None:
+        yield (
+            f"How many points clients hold is not known, so the variance of a mini-batch is taken to be σ²/b = "
+            f"{coarse:.4g}; drawn without replacement from n points it is (n − b)/(b(n − 1)) σ², which is less."
+        )
+        return
+    yield (
+        f"Mini-batches are drawn without replacement, b = {size:,} of at most n = {protocol.num_points:,} points: "
+        f"their variance is at most (n − b)/(b(n − 1)) σ² = {noise:.4g}, {percent(noise / coarse, 0)} of σ²/b."
+    )
 
 
 def _cohorts(protocol: Protocol) -> Iterator[str]:

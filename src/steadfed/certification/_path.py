@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from steadfed._core.arrays import Vector
+from steadfed._core.gaps import steps_after
 from steadfed.certification._constants import KnownConstants, MeasurementBudget
 from steadfed.errors import CorruptRunError, DataError, ParameterError
 from steadfed.server._folder import RunFolder
@@ -61,16 +62,18 @@ class ModelPath:
         known = [(place.round, place.distance) for place in self.places if place.distance is not None]
         return _columns(known)
 
-    def mean_gradients(self) -> tuple[Vector, Vector]:
+    def mean_gradients(self, gaps: Sequence[int] = (1,)) -> tuple[Vector, Vector]:
         """Return numbers N of rounds and (1/N) Σ_{k<N} ‖∇F(x_k)‖², each model standing for the rounds up to the next.
 
-        It is the mean itself if every round was measured, an estimate of it otherwise.
+        It is the mean itself if every round was measured, an estimate of it otherwise. If rounds have different numbers
+        of steps, each counts as often as it has steps, as in the theorems.
         """
         rounds, gradients = _columns([(place.round, place.gradient) for place in self.places])
         if len(rounds) < 2:
             return rounds[:0], gradients[:0]
-        sums = np.cumsum(gradients[:-1] * np.diff(rounds))
-        return rounds[1:], sums / rounds[1:]
+        steps = steps_after(gaps, rounds) if len(gaps) > 1 else rounds
+        sums = np.cumsum(gradients[:-1] * np.diff(steps))
+        return rounds[1:], sums / steps[1:]
 
 
 def measure_path(

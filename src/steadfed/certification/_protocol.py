@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from steadfed._linalg.sketch import is_cheaper
 from steadfed.aggregators import RULES, Rage
-from steadfed.aggregators._rage.rule import SKETCH_FROM
 from steadfed.runs._deployments import has_own_steps
 from steadfed.server._folder import RunFolder
 from steadfed.simulation import RunConfig
@@ -32,7 +32,8 @@ def protocol_from(config: RunConfig, *, num_clients: int, num_points: int | None
         cohort_size=cohort,
         num_byzantine=int(config.byzantine.members(0, num_clients, config.seed).sum()),
         assumed_byzantine=min(rule.assumed_byzantine(cohort), (cohort - 1) // 2),
-        local_steps=config.local_steps,
+        local_steps=_gaps(config),
+        repeats=config.step_schedule.period is not None,
         batch_size="full" if full else config.batch_size,
         num_points=num_points,
         lr=config.lr,
@@ -40,6 +41,14 @@ def protocol_from(config: RunConfig, *, num_clients: int, num_points: int | None
         uniform=isinstance(config.cohorts, UniformCohorts),
         **given,
     )
+
+
+def _gaps(config: RunConfig) -> int | tuple[int, ...]:
+    """Return H, or the steps of every round as far as they are known: a list is, and what is drawn for the run."""
+    if isinstance(config.local_steps, int):
+        return config.local_steps
+    schedule = config.step_schedule
+    return tuple(schedule.gaps(0, schedule.period or config.rounds, config.seed).tolist())
 
 
 def with_slack(protocol: Protocol, *, slack: float | None, failure: float) -> tuple[Protocol, str]:
@@ -73,6 +82,8 @@ def outside(setting: Setting) -> dict[str, str]:
     found = outside_by_choice(config)
     if draws(config.model.build(setting.dataset, config.seed)):
         found["dropout"] = "steps are taken with parts dropped at random, F has them all"
+    if (seen := _sketch(config, setting.layout.dim)) is not None:
+        found["sketch"] = seen
     if setting.layout.buffer_dim:
         found["buffers"] = f"{setting.layout.buffer_dim} running statistics change F from round to round"
     return found
@@ -96,8 +107,15 @@ def _rule(config: RunConfig) -> Iterator[tuple[str, str]]:
     rule = config.rule
     if not isinstance(rule, Rage):
         yield "rule", f"nothing is proved for {RULES.name(rule)}; the numbers are those that RAGE would have"
-    elif rule.sketch is not None and config.cohort_size >= SKETCH_FROM:
-        yield "sketch", f"with {rule.sketch} buckets a certificate holds up to the error of the sketch only"
+
+
+def _sketch(config: RunConfig, dim: int) -> str | None:
+    """Return what is proved of a filter that sees updates of this size through a sketch; None if it does not."""
+    rule = config.rule
+    if not isinstance(rule, Rage) or not is_cheaper(config.cohort_size, dim, rule.sketch_passes()):
+        return None
+    held = "are estimates" if rule.gram == "fast" else "fail with a small probability, which they state"
+    return f"d = {dim:,} is seen through a sketch: certificates {held}, and C is proved for gram = 'exact' only"
 
 
 def _options(config: RunConfig) -> Iterator[tuple[str, str]]:

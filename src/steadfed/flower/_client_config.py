@@ -1,4 +1,4 @@
-"""What clients are told: H, η, b; in the words of a simulation's configuration."""
+"""What clients are told: H of the round, η, b; in the words of a simulation's configuration."""
 
 from __future__ import annotations
 
@@ -37,7 +37,12 @@ class ClientConfig:
 
     def with_rounds(self, rounds: int) -> ClientConfig:
         """Return the same for so many rounds; schedules look at it."""
+        self.run.step_schedule.check(rounds)
         return replace(self, run=RunConfig(**{**dict(self.run), "rounds": rounds}))
+
+    def steps_until(self, round: int) -> int:
+        """Return how many local steps are taken before a round."""
+        return self.run.steps_until(round)
 
     def lr_of(self, round: int) -> float:
         """Return η of a round: what updates are divided by, and what the step is multiplied with."""
@@ -49,7 +54,7 @@ class ClientConfig:
         own: dict[str, int | float] = {
             "server-round": round + 1,
             "round": round,
-            "local-steps": self.run.local_steps,
+            "local-steps": self.run.steps_of(round),
             "batch-size": FULL_BATCH if batch_size == "full" else batch_size,
             "seed": self.run.seed,
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -42,6 +42,7 @@ from steadfed.simulation import RunConfig
 from steadfed.simulation._cohorts import Cohorts, UniformCohorts
 from steadfed.simulation._config import ServerOptions
 from steadfed.simulation._schedules import ConstantSchedule, Schedule
+from steadfed.simulation._step_schedules import StepSchedule
 
 
 @dataclass(kw_only=True, eq=False)
@@ -74,8 +75,8 @@ class ResilientStrategy(Strategy, ABC):
     evaluate_metrics_aggr_fn: MetricsFn | None = None
     lr: float | None = None
     """η, sent to the clients; None if they choose it themselves (then an update is x − x_r, and the step is 1)."""
-    local_steps: int = 1
-    """H, sent to the clients."""
+    local_steps: int | Sequence[int] | Mapping[str, object] | StepSchedule = 1
+    """H, sent to the clients; or a list or a schedule, as in `RunConfig`: then each round's own number is sent."""
     batch_size: int | Literal["full"] = 32
     """b, sent to the clients."""
     schedule: Schedule = field(default_factory=ConstantSchedule)
@@ -245,7 +246,8 @@ class ResilientStrategy(Strategy, ABC):
         """Log what the strategy is."""
         how = "no learning rate is sent" if self.lr is None else f"η = {self.lr:g}"
         log(INFO, "\t├──> Rule: %r", self.the_rule())
-        log(INFO, "\t├──> Clients: H = %s, %s, batch size %s", self.local_steps, how, self.batch_size)
+        steps = self._client_config.run.step_schedule.words
+        log(INFO, "\t├──> Clients: H = %s, %s, batch size %s", steps, how, self.batch_size)
         log(INFO, "\t└──> Run folder: %s", self.run_folder or "none, so the run cannot be continued")
 
     def start(  # noqa: PLR0917  Flower's signature
@@ -334,7 +336,7 @@ class ResilientStrategy(Strategy, ABC):
         return round_record(
             outcome,
             round=state.round,
-            local_steps=self.local_steps,
+            step=self._client_config.steps_until(state.round + 1),
             lr=training.lr,
             cohort=asked,
             received=received.clients,

@@ -17,6 +17,7 @@ def gauntlet_ranking(ranked: Sequence[GauntletRank]) -> Table:
     """Return the worst cases, the best rule first."""
     lost, forged = "share of honest weight lost without attack", "share of the update that comes from forged updates"
     timed = "one aggregation of the largest matrices"
+    trace, top = "largest error² over the trace of the honest covariance", "the same over its largest eigenvalue"
     columns: dict[Column, Callable[[GauntletRank], Value]] = {
         Column("rule"): lambda each: each.rule,
         Column("worst", Unit.NUMBER): lambda each: _digits(each.worst_error),
@@ -26,6 +27,8 @@ def gauntlet_ranking(ranked: Sequence[GauntletRank]) -> Table:
     columns |= {
         Column("honest lost", Unit.PERCENT, lost): lambda each: each.honest_weight_lost,
         Column("forged kept", Unit.PERCENT, forged): lambda each: each.byzantine_weight,
+        Column("e²/trace", Unit.NUMBER, trace, minor=True): lambda each: _digits(each.trace_coefficient),
+        Column("e²/λ", Unit.NUMBER, top, minor=True): lambda each: _digits(each.spectral_coefficient),
         Column("mean", Unit.NUMBER, "over all attacks", minor=True): lambda each: _digits(each.mean_error),
         Column("ms", Unit.NUMBER, timed, minor=True): lambda each: _digits(1e3 * each.seconds),
         Column("its worst attack"): _where,
@@ -35,7 +38,8 @@ def gauntlet_ranking(ranked: Sequence[GauntletRank]) -> Table:
         columns,
         key="ranking",
         title="worst error over all attacks, in units of σ₀√ε; best first",
-        caption="A rule that refused some matrices is ranked by the others.",
+        caption="A rule that refused some matrices is ranked by the others. e²/trace and e²/λ are the largest that was "
+        "found, lower bounds of robustness coefficients; no rule has less than f/(K − 2f).",
         flag=lambda each: each.rule == SUBJECT,
     )
 

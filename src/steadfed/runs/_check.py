@@ -91,7 +91,8 @@ def _data_facts(setting: Setting) -> Iterator[tuple[str, str]]:
 
 def _round_facts(setting: Setting, byzantine: _ByzantineCounts) -> Iterator[tuple[str, str]]:
     config = setting.config
-    yield "rounds", f"{config.rounds:,} of H = {config.local_steps} local steps: T = {config.total_steps:,}"
+    steps = config.step_schedule.words
+    yield "rounds", f"{config.rounds:,} of H = {steps} local steps: T = {config.total_steps:,}"
     assumed = config.rule.assumed_byzantine(config.cohort_size)
     yield "rule", f"{RULES.name(config.rule)}; assumes at most {assumed} Byzantine of K = {config.cohort_size} updates"
     yield "adversary", f"{ATTACKS.name(config.attack)} by {byzantine.number:,} of {setting.num_clients:,} clients"

@@ -141,6 +141,9 @@ def template(config: RunConfig) -> str:
     for key, value in table.items():
         if not isinstance(value, dict):
             lines += [*_comment(fields[key].description), tomli_w.dumps({key: value}).strip(), ""]
+    for key in table.keys() - NAMED.keys() - OPTIONS.keys():
+        if isinstance(table[key], dict):  # a schedule of local steps that is neither a number nor a list
+            lines += [*_comment(fields[key].description), tomli_w.dumps({key: table[key]}).strip(), ""]
     for key, names in NAMED.items():
         known = f"One of: {', '.join(names.offered)}."
         lines += [*_comment(f"{fields[key].description or ''} {known}"), *_section(key, names, getattr(config, key))]

@@ -54,7 +54,8 @@ class RoundRecord(ValueObject):
     round: int
     """The number of the round, from 0."""
     step: int
-    """t after the round: local steps taken since the start, a multiple of H."""
+    """t after the round: local steps taken since the start. What it has grown by since the last round is the round's
+    own number of steps."""
     lr: float
     """η of this round."""
     cohort: tuple[Client, ...]
@@ -92,6 +93,8 @@ class RoundRecord(ValueObject):
     """λ_max of the covariance of all usable rows, before the rule took weight from any."""
     threshold: Figure = None
     """How large `spread` may be for the rule to stop."""
+    sketch: Mapping[str, Any] | None = None
+    """The sketch that the rule saw the rows through: how wide it was, and the secret it was drawn from."""
     certificate: Annotated[Mapping[str, Any] | None, BeforeValidator(finite_or_none)] = None
     """What is proved about the update."""
     update_norm: Figure = None

@@ -51,6 +51,7 @@ class Server:
         asked: int,
         trusted_row: Callable[[], Tensor],
         trusted_loss: Callable[[Tensor], float],
+        secret: int | None = None,
     ) -> ServerView:
         """Return what the rule is told besides the rows.
 
@@ -59,6 +60,7 @@ class Server:
             asked: how many clients were asked for a row; a bound that is given as a fraction is of these.
             trusted_row: computes an update from data the server trusts, if the rule needs one.
             trusted_loss: computes the loss on such data, if the rule needs it.
+            secret: what sketches are keyed by; the operating system's own if left out.
         """
         needs = self.rule.all_needs()
         return ServerView(
@@ -68,6 +70,7 @@ class Server:
             trusted_row=trusted_row() if Need.TRUSTED_ROW in needs else None,
             trusted_loss=trusted_loss if Need.TRUSTED_LOSS in needs else None,
             memory=state.rule_memory,
+            secret=secret,
         )
 
     def conclude(
@@ -90,7 +93,7 @@ def round_record(
     outcome: Aggregation | Skipped,
     *,
     round: int,
-    local_steps: int,
+    step: int,
     lr: float,
     cohort: Sequence[Client],
     received: Sequence[Client],
@@ -102,7 +105,7 @@ def round_record(
     Args:
         outcome: what was decided.
         round: the number of the round, from 0.
-        local_steps: H.
+        step: t after the round, local steps taken since the start.
         lr: η.
         cohort: who was asked.
         received: whose rows came, in the order of the rows.
@@ -112,7 +115,7 @@ def round_record(
     present = set(received)
     return RoundRecord(
         round=round,
-        step=(round + 1) * local_steps,
+        step=step,
         lr=lr,
         cohort=tuple(cohort),
         absent=tuple(client for client in cohort if client not in present),

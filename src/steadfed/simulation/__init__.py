@@ -22,6 +22,13 @@ if TYPE_CHECKING:
         InverseSchedule,
         Schedule,
     )
+    from steadfed.simulation._step_schedules import (
+        STEP_SCHEDULES,
+        ConstantSteps,
+        ListedSteps,
+        StepSchedule,
+        UniformSteps,
+    )
     from steadfed.simulation._tables import config_from_table, config_table
 else:
     __getattr__, __dir__ = lazy_names(
@@ -38,6 +45,7 @@ else:
                 "InverseSchedule",
                 "Schedule",
             ),
+            "_step_schedules": ("STEP_SCHEDULES", "ConstantSteps", "ListedSteps", "StepSchedule", "UniformSteps"),
             "_tables": ("config_from_table", "config_table"),
         },
     )
@@ -45,20 +53,25 @@ else:
 __all__ = [
     "COHORTS",
     "SCHEDULES",
+    "STEP_SCHEDULES",
     "ClientOptions",
     "Cohorts",
     "ConstantSchedule",
+    "ConstantSteps",
     "CosineSchedule",
     "Evaluation",
     "ExponentialSchedule",
     "Federation",
     "InverseSchedule",
     "ListedCohorts",
+    "ListedSteps",
     "RoundRobinCohorts",
     "RunConfig",
     "Schedule",
     "ServerOptions",
+    "StepSchedule",
     "UniformCohorts",
+    "UniformSteps",
     "config_from_table",
     "config_table",
 ]

@@ -18,6 +18,9 @@ from steadfed.attacks._labels import DataAttack, data_attack_of
 from steadfed.errors import CohortTooSmallError, NoUsableRowError
 from steadfed.server._decision import divergence
 
+GUESS = 0
+"""What the adversary takes for the server's secret when it tries the rule; the secret itself it never sees."""
+
 
 @dataclass(frozen=True)
 class Adversary:
@@ -52,7 +55,7 @@ class Adversary:
             own_rows=own,
             honest_rows=honest if bool(finite.all()) else honest[finite],
             server_rule=rule,
-            server_view=replace(context.server_view, clients=self._senders(context, finite)),
+            server_view=replace(context.server_view, clients=self._senders(context, finite), secret=GUESS),
             granted=self.granted,
             round=context.server_view.round,
             seed=self.seed,

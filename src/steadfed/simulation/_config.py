@@ -17,6 +17,7 @@ from steadfed.simulation._cohorts import Cohorts, UniformCohorts
 from steadfed.simulation._local import LocalSteps, Number, Share
 from steadfed.simulation._measuring import is_measured
 from steadfed.simulation._schedules import ConstantSchedule, Schedule
+from steadfed.simulation._step_schedules import StepSchedule, StepsOfRounds, rounds_of_total, step_schedule
 
 
 class ClientOptions(ValueObject):
@@ -70,8 +71,9 @@ class RunConfig(ValueObject):
     """T/H, how often the clients and the server synchronise; or give total_steps, T, a multiple of local_steps."""
     cohort_size: Number = 40
     """K, how many clients take part in a round."""
-    local_steps: Number = 5
-    """H, how many steps of SGD a client takes in a round."""
+    local_steps: StepsOfRounds = 5
+    """H, how many steps of SGD a client takes in a round; or a list, one number per round, from the beginning after the
+    last; or drawn for every round, such as { name = "uniform", lowest = 1, highest = 8 }."""
     batch_size: Number | Literal["full"] = 32
     """b, how many of its points a client draws for a step, without replacement; all if it has fewer, or "full"."""
     lr: Annotated[float, Field(gt=0.0), BeforeValidator(real_number)] = 0.1
@@ -115,23 +117,34 @@ class RunConfig(ValueObject):
         steps, total = rest.get("local_steps", cls.model_fields["local_steps"].default), values["total_steps"]
         if "rounds" in rest:
             raise ValueError(f"give one of rounds and total_steps, got {rest['rounds']!r} and {total!r}")
-        try:
-            rounds, left = divmod(whole_number(total), whole_number(steps))
-        except (ValueError, ZeroDivisionError):
-            rounds, left = 0, 0
-        if rounds < 1 or left:
-            raise ValueError(f"total_steps must be a positive multiple of local_steps = {steps!r}, got {total!r}")
-        return {**rest, "rounds": rounds}
+        return {**rest, "rounds": rounds_of_total(total, steps)}
 
     @property
     def total_steps(self) -> int:
         """T, how many local steps are taken in all."""
-        return self.rounds * self.local_steps
+        return self.steps_until(self.rounds)
+
+    @property
+    def step_schedule(self) -> StepSchedule:
+        """The number of local steps of every round; H is the largest of them."""
+        return step_schedule(self.local_steps)
+
+    def steps_of(self, round: int) -> int:
+        """Return how many local steps each client takes in a round: t_{k+1} − t_k.
+
+        >>> [RunConfig(local_steps=[1, 4, 2]).steps_of(round) for round in range(4)]
+        [1, 4, 2, 1]
+        """
+        return int(self.step_schedule.gaps(round, 1, self.seed)[0])
+
+    def steps_until(self, round: int) -> int:
+        """Return the synchronisation index t_k at which a round begins: how many steps were taken before it."""
+        return self.step_schedule.taken(round, self.seed)
 
     def local(self) -> LocalSteps:
         """Return what a client does in a round."""
         options = self.client.model_dump(exclude={"erasure_rate"})
-        return LocalSteps(steps=self.local_steps, batch_size=self.batch_size, **options)
+        return LocalSteps(steps=self.step_schedule.most, batch_size=self.batch_size, **options)
 
     def granted(self) -> frozenset[Knowledge]:
         """Return what the adversary may know."""

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from steadfed._core.arrays import Indices
-from steadfed._core.rng import stream_keys, stream_words
+from steadfed._core.rng import stream, stream_keys, stream_words
 from steadfed._linalg.threads import one_torch_thread
 from steadfed.aggregators import Aggregation, ServerView
 from steadfed.data import Dataset
@@ -39,6 +39,8 @@ class Cohort:
 
     round: int
     lr: float
+    steps: int
+    """How many each of them takes."""
     sampled: Indices
     byzantine: Indices
     """The adversary's clients that send something."""
@@ -136,7 +138,7 @@ class Federation:
         return following, round_record(
             outcome,
             round=state.round,
-            local_steps=self.config.local_steps,
+            step=self.config.steps_until(state.round + 1),
             lr=cohort.lr,
             cohort=cohort.sampled.tolist(),
             received=received.clients,
@@ -156,6 +158,7 @@ class Federation:
         return Cohort(
             round_number,
             config.lr_of(round_number),
+            config.steps_of(round_number),
             sampled,
             byzantine=self._sort_by_kind(sampled[~lost & adversarial]),
             honest=self._sort_by_kind(sampled[~lost & ~adversarial]),
@@ -173,7 +176,7 @@ class Federation:
         self._pool.buffer_matrix[:num_byzantine] = state.buffers
         clients = np.concatenate([cohort.byzantine, cohort.honest]) if trains else cohort.honest
         poisoned = np.isin(clients, cohort.byzantine) & self._adversary.poisons(cohort.round)
-        chunk = Chunk(cohort.round, cohort.lr, clients, poisoned)
+        chunk = Chunk(cohort.round, cohort.lr, cohort.steps, clients, poisoned)
         self._pool.train((state.model, state.buffers), chunk, first_row=0 if trains else num_byzantine)
 
     def _server_view(self, state: ServerState, asked: int) -> ServerView:
@@ -183,12 +186,16 @@ class Federation:
             score = None if self.setting.trusted is None else self.setting.trusted.score(model, state.buffers)
             return score.loss if score is not None else 0.0
 
-        return self._server.view(state, asked=asked, trusted_row=lambda: self._trusted_row(state), trusted_loss=loss)
+        secret = int.from_bytes(stream(self.config.seed, "secret", state.round).bytes(16), "little")
+        return self._server.view(
+            state, asked=asked, trusted_row=lambda: self._trusted_row(state), trusted_loss=loss, secret=secret
+        )
 
     def _trusted_row(self, state: ServerState) -> Float[Tensor, " d"]:
         """Return what the server would send if it were a client, from its own points."""
         server = np.array([self.setting.num_clients])
-        chunk = Chunk(state.round, self.config.lr_of(state.round), server, np.zeros(1, dtype=np.bool_))
+        number, config = state.round, self.config
+        chunk = Chunk(number, config.lr_of(number), config.steps_of(number), server, np.zeros(1, dtype=np.bool_))
         row, buffers = torch.empty_like(state.model)[None], torch.empty_like(state.buffers)[None]
         momentum = self._pool.momentum
         take_steps(self.setting.engine, chunk, Start(state.model, state.buffers, momentum), row, buffers)

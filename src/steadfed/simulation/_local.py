@@ -33,7 +33,7 @@ class LocalSteps(ValueObject):
     """
 
     steps: Number = 1
-    """H, how many steps a client takes in a round."""
+    """H, how many steps a client takes in a round; the most, if rounds differ."""
     batch_size: Number | Literal["full"] = 32
     """b, how many of its points a client draws for a step, without replacement; all if it has fewer, or "full"."""
     momentum: Share = 0.0
@@ -89,6 +89,8 @@ class Chunk:
 
     round: int
     lr: float
+    steps: int
+    """How many each of them takes in this round."""
     clients: Indices
     poisoned: NDArray[np.bool_]
     """Which of them train on poisoned labels in this round."""
@@ -99,7 +101,7 @@ class Chunk:
 
     def part(self, start: int, stop: int) -> Chunk:
         """Return the clients start .. stop − 1."""
-        return Chunk(self.round, self.lr, self.clients[start:stop], self.poisoned[start:stop])
+        return Chunk(self.round, self.lr, self.steps, self.clients[start:stop], self.poisoned[start:stop])
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +134,7 @@ class TrainingTask:
         if self.local.batch_size == "full":
             return np.broadcast_to(np.arange(number), (len(chunk), 1, number))
         with self.timer.part("batches"):
-            return batches(self.seed, chunk.round, chunk.clients, sizes, steps=self.local.steps, batch_size=number)
+            return batches(self.seed, chunk.round, chunk.clients, sizes, steps=chunk.steps, batch_size=number)
 
     @torch.no_grad()
     def step_(

@@ -45,6 +45,7 @@ class Setting:
         """Deal the points out, build the model and choose the engine; refuse what would fail in some round."""
         check_device(config)
         check_schedule(config)
+        config.step_schedule.check(config.rounds)
         check_trust(config)
         check_attack(config, dataset)
         shares, own = deal_out(config, dataset)

@@ -17,6 +17,7 @@ from steadfed.partitions import PARTITIONS
 from steadfed.simulation._cohorts import COHORTS
 from steadfed.simulation._config import ClientOptions, Evaluation, RunConfig, ServerOptions
 from steadfed.simulation._schedules import SCHEDULES
+from steadfed.simulation._step_schedules import StepSchedule, plain_local_steps
 
 NAMED: Mapping[str, Registry[Any]] = MappingProxyType(
     {
@@ -47,6 +48,8 @@ def config_table(config: RunConfig) -> dict[str, Any]:
     for key, value in config:
         if key in NAMED:
             table[key] = _plain(NAMED[key].to_table(value, complete=True))
+        elif isinstance(value, StepSchedule):
+            table[key] = plain_local_steps(value)
         elif isinstance(value, ValueObject):
             table[key] = {name: each for name, each in value if each is not None}
         else:

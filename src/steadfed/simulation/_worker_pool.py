@@ -33,8 +33,8 @@ from steadfed.errors import ParameterError, RunError, SteadfedError
 from steadfed.simulation._engines.base import Engine
 from steadfed.simulation._local import Chunk
 
-_ORDER = struct.Struct("<qdqq")
-"""Round, step size, first and last row of a chunk."""
+_ORDER = struct.Struct("<qdqqq")
+"""Round, step size, number of steps, first and last row of a chunk."""
 _REPLY = struct.Struct("<d")
 """Seconds spent on drawing batches; anything longer is the text of an error."""
 _COMPANY = 8
@@ -138,7 +138,8 @@ class WorkerPool:
         memory.start.buffers.copy_(start_from[1])
         chunks = self._chunks(cohort.clients)
         orders = deque(
-            _ORDER.pack(cohort.round, cohort.lr, first_row + first, first_row + last) for first, last in chunks
+            _ORDER.pack(cohort.round, cohort.lr, cohort.steps, first_row + first, first_row + last)
+            for first, last in chunks
         )
         self.sampling_seconds = self._run_in_workers(orders) if self._workers else self._run_here(orders)
 
@@ -308,9 +309,9 @@ def _reply(order: bytes, engine: Engine, memory: _Memory) -> bytes:
 
 def _carry_out(order: bytes, engine: Engine, memory: _Memory) -> float:
     """Take the steps of some rows; return how long drawing the batches took."""
-    round_number, lr, start, stop = _ORDER.unpack(order)
+    round_number, lr, steps, start, stop = _ORDER.unpack(order)
     rows = slice(start, stop)
-    chunk = Chunk(round_number, lr, memory.clients[rows].copy(), memory.poisoned[rows].copy())
+    chunk = Chunk(round_number, lr, steps, memory.clients[rows].copy(), memory.poisoned[rows].copy())
     return take_steps(engine, chunk, memory.start, memory.matrix[rows], memory.buffer_matrix[rows])
 
 

@@ -90,7 +90,7 @@ class Guarantee:
     lr_limit: float
     """The largest η that the theorem allows."""
     floor: float
-    """What is left of the bound after any number of rounds."""
+    """What is left of the bound after any number of rounds, with gaps that go on as they are."""
     floors: Mapping[str, float] = field(default_factory=dict)
     """What would be left without one of the causes of error."""
     failures: Mapping[str, float] = field(default_factory=dict)
@@ -99,6 +99,8 @@ class Guarantee:
     """What is not proved and yet needed, beside the conditions."""
     rounds: int
     """How many rounds the run has."""
+    period: int = 1
+    """After how many rounds the numbers of local steps repeat."""
     curve: Callable[[Vector], Vector] = field(repr=False)
 
     @property

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from steadfed._core.gaps import check_gaps, steps_taken
 from steadfed._core.values import ValueObject, real_number, whole_number
 from steadfed.aggregators._rage.constants import KAPPA, filter_constant
 from steadfed.errors import ParameterError
@@ -16,6 +18,12 @@ NotNegative = Annotated[float, Field(ge=0.0), BeforeValidator(real_number)]
 Positive = Annotated[float, Field(gt=0.0), BeforeValidator(real_number)]
 Number = Annotated[int, Field(ge=1), BeforeValidator(whole_number)]
 Count = Annotated[int, Field(ge=0), BeforeValidator(whole_number)]
+
+
+def _number_or_gaps(value: object) -> object:
+    """Return a list of gaps as a checked tuple, all else as it is."""
+    listed = isinstance(value, Iterable) and not isinstance(value, (str, bytes))
+    return check_gaps(value) if listed else value
 
 
 class Problem(ValueObject):
@@ -79,8 +87,8 @@ class Protocol(ValueObject):
     """How many of the R clients are Byzantine."""
     assumed_byzantine: Count
     """f, how many updates of a cohort the rule assumes to be Byzantine; ε̃ = f/K."""
-    local_steps: Number = 1
-    """H."""
+    local_steps: Annotated[Number | tuple[int, ...], BeforeValidator(_number_or_gaps)] = 1
+    """H; or the gaps ≤ H, one per round and from the beginning after the last."""
     batch_size: Number | Literal["full"] = "full"
     """b, drawn without replacement."""
     num_points: Number | None = None
@@ -99,6 +107,8 @@ class Protocol(ValueObject):
     """ε′, the share of a cohort that is set aside for honest updates far from the others: ⌈ε′K⌉ of the f updates."""
     failure: Annotated[float, Field(gt=0.0, lt=1.0), BeforeValidator(real_number)] = 0.01
     """How likely the honest updates of some round may be to spread more than a high-probability bound says."""
+    repeats: bool = True
+    """Whether gaps begin anew after the last. Those that were drawn do not: more rounds than gaps are refused."""
     uniform: bool = True
     """Whether cohorts are drawn uniformly; otherwise all Byzantine clients may meet in one."""
 
@@ -120,9 +130,33 @@ class Protocol(ValueObject):
             raise ValueError(f"slack must be at most assumed_byzantine / cohort_size = {most:g}, got {self.slack}")
         if self.batch_size != "full" and self.num_points is not None and self.batch_size > self.num_points:
             raise ValueError(f"batch_size must be at most num_points = {self.num_points}, got {self.batch_size}")
+        if self.rounds > self.known_rounds:
+            raise ValueError(
+                f"rounds must be at most {self.known_rounds}, for which local_steps are known, got {self.rounds}"
+            )
         if self.mode == "auto" and self.sigma0 is not None:
             raise ValueError(f"sigma0 must be left out in mode 'auto', got {self.sigma0}")
         return self
+
+    @property
+    def gaps(self) -> tuple[int, ...]:
+        """The numbers of local steps, one of them if all rounds are alike."""
+        return (self.local_steps,) if isinstance(self.local_steps, int) else self.local_steps
+
+    @property
+    def most_steps(self) -> int:
+        """H, the largest gap."""
+        return max(self.gaps)
+
+    @property
+    def known_rounds(self) -> float:
+        """For how many rounds the gaps are known: infinitely many, unless they were drawn."""
+        return math.inf if self.repeats or isinstance(self.local_steps, int) else len(self.local_steps)
+
+    @property
+    def total_steps(self) -> int:
+        """T, the sum of the gaps."""
+        return steps_taken(self.gaps, self.rounds)
 
     @property
     def population(self) -> dict[str, int]:
@@ -166,4 +200,5 @@ class Protocol(ValueObject):
             raise ParameterError(
                 f"a protocol has no {', '.join(sorted(unknown))}; it has {', '.join(type(self).model_fields)}"
             )
-        return Protocol(**{**self.model_dump(), **parameters})
+        anew = {"repeats": True} if "local_steps" in parameters else {}
+        return Protocol(**{**self.model_dump(), **anew, **parameters})

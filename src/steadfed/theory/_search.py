@@ -47,6 +47,31 @@ def first_holding(holds: Callable[[Numbers], Any], low: int, high: int) -> int:
     return high
 
 
+def first_in_repetitions(holds: Callable[[Numbers], Any], period: int, most: int) -> int | None:
+    """Return the first number from 1 to `most` for which a condition holds, looked for by periods; None if none does.
+
+    The condition may come and go within a period. Asked of the j-th number of one period after the other it must begin
+    once, or hold from the first on and end. Then, if it holds nowhere in the first period, the first period in which it
+    holds somewhere is followed by such ones only. With periods of one number it must begin once.
+
+    >>> first_in_repetitions(lambda numbers: (numbers % 3 == 2) & (numbers > 10), 3, 100)
+    11
+    """
+    if period == 1:
+        return first_holding(holds, 0, most)
+    places = np.arange(1, period + 1, dtype=np.int64)
+
+    def found(repetition: int) -> Any:
+        numbers = repetition * period + places
+        return holds(numbers) & (numbers <= most)
+
+    last = max(0, most // period - 1)
+    if not found(0).any() and not found(last).any():
+        return None
+    first = 0 if found(0).any() else 1 + last_holding(lambda number: not found(number).any(), 0, last)
+    return first * period + int(places[found(first).argmax()])
+
+
 def first_of_all(holds: Callable[[Numbers], Any], last: int) -> int | None:
     """Return the first number from 1 to `last` for which a condition on arrays holds, all looked at; None if none does.
 

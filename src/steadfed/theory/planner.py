@@ -21,7 +21,7 @@ from steadfed.errors import ParameterError
 from steadfed.theory import sampling
 from steadfed.theory._guarantee import Guarantee
 from steadfed.theory._problem import Problem, Protocol
-from steadfed.theory._search import first_holding, first_of_all, last_holding
+from steadfed.theory._search import first_in_repetitions, first_of_all, last_holding
 from steadfed.theory.paper._concentration import concentration_failure
 
 __all__ = [
@@ -238,12 +238,13 @@ def rounds_for(problem: Problem, protocol: Protocol, *, target: float, theorem: 
     For a run of a fixed length the bound falls with the number of rounds done: the first round is found by bisection.
     Where the theorem must hold in all rounds with a given probability, its bound also grows with the length of the run.
     Let N(M) be the first round for a run of M rounds: it does not fall with M, so M ← N(M) started at 1 climbs to the
-    smallest M with N(M) ≤ M, and no shorter run will do.
+    smallest M with N(M) ≤ M, and no shorter run will do. With gaps that differ the first round is looked for by
+    repetitions of the list; with gaps that were drawn, among those.
     """
     goal = check_positive("target", target)
     number, guarantee = _fewest_rounds(problem, protocol, goal, theorem)
     if number is None:
-        raise ParameterError(_why_not(guarantee, goal))
+        raise ParameterError(_why_not(guarantee, goal, within=int(min(_MOST_ROUNDS, protocol.known_rounds))))
     reached = float(guarantee.bound(number))
     before = f", {float(guarantee.bound(number - 1)):.4g} one round earlier" if number else ""
     because = f"{guarantee.quantity} is bounded by {reached:.4g}{before}; target {goal:g}, floor {guarantee.floor:.4g}"
@@ -323,7 +324,7 @@ def _fewest_rounds(
     problem: Problem, protocol: Protocol, goal: float, theorem: Theorem, most: int = _MOST_ROUNDS
 ) -> tuple[int | None, Guarantee]:
     """Return the least fixed point of `rounds_for` and the guarantee of a run so long; None if it is above `most`."""
-    length = 1
+    length, most = 1, int(min(most, protocol.known_rounds))
     while True:
         guarantee = theorem(problem, protocol.with_changes(rounds=length))
         needed = _first_round(guarantee, goal, most)
@@ -339,9 +340,9 @@ def _first_round(guarantee: Guarantee, goal: float, most: int) -> int | None:
     if guarantee.holds and guarantee.bound(0) <= goal:
         return 0
     # A bound that is rounded to its floor would reach a target that equals the floor.
-    if not guarantee.holds or guarantee.floor >= goal or guarantee.bound(most) > goal:
+    if not guarantee.holds or guarantee.floor >= goal or (guarantee.period == 1 and guarantee.bound(most) > goal):
         return None
-    return first_holding(lambda rounds: guarantee.bound(rounds) <= goal, 0, most)
+    return first_in_repetitions(lambda rounds: guarantee.bound(rounds) <= goal, guarantee.period, most)
 
 
 def _source(guarantee: Guarantee) -> str:
@@ -361,7 +362,7 @@ def _floor(guarantee: Guarantee) -> float:
     return guarantee.floor if guarantee.holds else math.inf
 
 
-def _why_not(guarantee: Guarantee, goal: float) -> str:
+def _why_not(guarantee: Guarantee, goal: float, within: int = _MOST_ROUNDS) -> str:
     """Say which condition of a theorem fails, or what keeps its floor above the goal."""
     failed = [each for each in guarantee.conditions if not each.passed]
     if failed:
@@ -369,7 +370,7 @@ def _why_not(guarantee: Guarantee, goal: float) -> str:
         return f"{_source(guarantee)}, does not apply, since a condition fails: {listed}"
     said = f"target = {goal:.6g} is not reached by {_source(guarantee)}"
     if guarantee.floor < goal:
-        return f"{said}, within {_MOST_ROUNDS:,} rounds, although its floor is {guarantee.floor:.6g}"
+        return f"{said}, within {within:,} rounds, although its floor is {guarantee.floor:.6g}"
     causes = sorted(guarantee.floors.items(), key=lambda item: item[1])
     without = "; it would be " + ", ".join(f"{left:.4g} {name}" for name, left in causes) if causes else ""
     return f"{said}, whose floor is {guarantee.floor:.6g}{without}"

@@ -7,21 +7,28 @@ x ↦ x − η ∇F(x), and σ_b² the variance of a mini-batch gradient. So the
 the dimension, the single F_r need not be smooth, and the honest rows to look at may be chosen after the fact.
 
 `noise` is σ_b² throughout: σ²/b, (n − b)/(b(n − 1)) σ², or 0 for full batches. All rates hold at synchronisations.
+`local_steps` is a round's own number of steps H_k; where a whole run is bounded, H or a list of gaps, one per round and
+from the beginning after the last.
 
-**Deviations from the paper.** Everything here: the paper's own formulas are in `steadfed.theory.paper`, and each of its
-bounds is at least the one here at the same probability: so it is known to be true (docs/theory/deviations.md).
+**Deviations from the paper.** Everything here: the paper's own formulas are in `steadfed.theory.paper`. Each of its
+bounds is at least the one here in expectation and, at the same probability, if ε̃ ≥ 1/75 (Theorem 3 of
+docs/theory/convergence.md); for smaller ε̃ it can be below. That it is true there, too, has another proof
+(docs/theory/deviations.md, 1).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 from scipy.special import betaincinv
 
 from steadfed._core.arrays import Vector
+from steadfed._core.gaps import Gaps, check_gaps, repetitions, steps_after, sums_before
 from steadfed._core.ranges import (
     check_between,
     check_not_negative,
@@ -55,6 +62,8 @@ def __dir__() -> list[str]:
     return __all__
 
 
+Errors = float | Sequence[float]
+"""s of every round, or one for each of the gaps."""
 _MOST = 709.0
 """e to this power is the largest that is a finite floating-point number, nearly."""
 
@@ -179,31 +188,69 @@ def decoding_error(*, constant: float, fraction: float, deviation: float, mean: 
     return together if mean is None else min(together, pull * deviation + mean)
 
 
-def distance_floor(*, error: float, lr: float, local_steps: int, smoothness: float, strong_convexity: float) -> float:
-    """Return the limit (η s / (1 − ρᴴ))² of `distance_bound`, ρ = 1 − ημ."""
-    limit = _distance_limit(error, lr, check_whole("local_steps", local_steps), smoothness, strong_convexity)
-    return limit * limit
+def distance_floor(*, error: Errors, lr: float, local_steps: Gaps, smoothness: float, strong_convexity: float) -> float:
+    """Return the limit (η s / (1 − ρᴴ))² of `distance_bound`, ρ = 1 − ημ; if gaps differ, the upper limit."""
+    gaps, errors = _gaps_and_errors(local_steps, error)
+    if len(gaps) == 1:
+        limit = _distance_limit(errors[0], lr, gaps[0], smoothness, strong_convexity)
+        return limit * limit
+    rate = _log_contraction(lr, smoothness, strong_convexity)
+    steps, added = sums_before(gaps), _added(gaps, errors, lr, rate)
+    lasting = _repeated_limit(gaps, errors, added[-1], steps[-1] * rate, strong_convexity)
+    largest = float(np.max(np.exp(steps * rate) * lasting + added))
+    return largest * largest
 
 
 def distance_bound(
     rounds: Any,
     *,
     distance: float,
-    error: float,
+    error: Errors,
     lr: float,
-    local_steps: int,
+    local_steps: Gaps,
     smoothness: float,
     strong_convexity: float,
 ) -> Vector:
     r"""Return (ϑ D₀ + (1 − ϑ) η s/(1 − ρᴴ))², ϑ = ρ^{Hk}: a bound of E‖x_k − x*‖² after each number k of rounds.
 
-    Theorem 1 of docs/theory/convergence.md; D₀² = ‖x_0 − x*‖². The same for ‖x_k − x*‖² itself if s bounds every error.
+    If gaps differ, D_k² with D_{k+1} = ρ^{H_k} D_k + η s_k; s is then a number for each gap. Theorem 1 of
+    docs/theory/convergence.md; D₀² = ‖x_0 − x*‖². The same for ‖x_k − x*‖² itself if s bounds every error.
+
+    >>> alike = {"distance": 4.0, "lr": 0.5, "smoothness": 1.0, "strong_convexity": 1.0}
+    >>> distance_bound([0, 1, 2, 3], error=[1.0, 1.5], local_steps=[1, 2], **alike).round(4).tolist()
+    [4.0, 2.25, 1.2656, 1.1289]
     """
     number, start = np.asarray(rounds, dtype=np.float64), math.sqrt(check_not_negative("distance", distance))
-    limit = _distance_limit(error, lr, check_whole("local_steps", local_steps), smoothness, strong_convexity)
-    left = local_steps * number * _log_contraction(lr, smoothness, strong_convexity)
+    gaps, errors = _gaps_and_errors(local_steps, error)
+    rate = _log_contraction(lr, smoothness, strong_convexity)
+    if len(gaps) == 1:
+        limit = _distance_limit(errors[0], lr, gaps[0], smoothness, strong_convexity)
+        left = gaps[0] * number * rate
+        with np.errstate(over="ignore"):
+            return np.square(np.exp(left) * start - np.expm1(left) * limit)
+    steps, added = sums_before(gaps), _added(gaps, errors, lr, rate)
+    shrunk = np.exp(steps * rate)
+    limit = _repeated_limit(gaps, errors, added[-1], steps[-1] * rate, strong_convexity)
+    whole, place = repetitions(gaps, number)
+    left = whole * (steps[-1] * rate)
     with np.errstate(over="ignore"):
-        return np.square(np.exp(left) * start - np.expm1(left) * limit)
+        begun: Vector = np.exp(left) * start - np.expm1(left) * limit
+        found: Vector = np.square(shrunk[place] * begun + added[place])
+    return found
+
+
+def _added(gaps: tuple[int, ...], errors: tuple[float, ...], lr: float, rate: float) -> Vector:
+    """Return what the errors of the first rounds add to the distance: e_0 = 0, e_{j+1} = ρ^{H_j} e_j + η s_j."""
+    pairs = zip(np.exp(np.array(gaps) * rate).tolist(), errors, strict=True)
+    return np.array([*accumulate(pairs, lambda before, pair: pair[0] * before + lr * pair[1], initial=0.0)])
+
+
+def _repeated_limit(
+    gaps: tuple[int, ...], errors: tuple[float, ...], added: float, left: float, strong_convexity: float
+) -> float:
+    """Return the distance to which all gaps, again and again, lead: e/(1 − ρᵀ), and Σs/(μT) where ημ is too small."""
+    shrunk = -math.expm1(left)
+    return added / shrunk if shrunk > 0.0 else math.fsum(errors) / strong_convexity / sum(gaps)
 
 
 def descent_constant(*, lr: float, local_steps: int, smoothness: float) -> float:
@@ -225,22 +272,52 @@ def descent_constant(*, lr: float, local_steps: int, smoothness: float) -> float
     return reach + (ratio + 1.0 - reach) ** 2 / (1.0 - reach - ratio**2)
 
 
-def gradient_floor(*, error: float, lr: float, local_steps: int, smoothness: float) -> float:
-    """Return the limit c s²/H² of `gradient_bound`."""
-    constant = descent_constant(lr=lr, local_steps=local_steps, smoothness=smoothness)
-    level = check_not_negative("error", error) / local_steps
-    return constant * level * level
+def gradient_floor(*, error: Errors, lr: float, local_steps: Gaps, smoothness: float) -> float:
+    """Return the limit c s²/H² of `gradient_bound`; if gaps differ, its mean, each counted by its steps."""
+    gaps, errors = _gaps_and_errors(local_steps, error)
+    levels = _levels(gaps, errors, lr, smoothness)
+    if len(gaps) == 1:
+        return levels[0]
+    return math.fsum(steps * level for steps, level in zip(gaps, levels, strict=True)) / sum(gaps)
 
 
-def gradient_bound(rounds: Any, *, gap: float, error: float, lr: float, local_steps: int, smoothness: float) -> Vector:
+def gradient_bound(
+    rounds: Any, *, gap: float, error: Errors, lr: float, local_steps: Gaps, smoothness: float
+) -> Vector:
     r"""Return 2 (F(x_0) − F*)/(ηHN) + c s²/H²: a bound of (1/N) Σ_{k<N} E‖∇F(x_k)‖² for each number N of rounds.
 
-    Theorem 2 of docs/theory/convergence.md; infinite for N = 0. For any L-smooth F.
+    If gaps differ, 2 (F(x_0) − F*)/(ηT) + (1/T) Σ_{k<N} H_k c_k s_k²/H_k², T = Σ H_k, and what is bounded is
+    (1/T) Σ_{k<N} H_k E‖∇F(x_k)‖². Theorem 2 of docs/theory/convergence.md; infinite for N = 0. For any L-smooth F.
+
+    >>> gradient_bound([1, 2, 4], gap=1.0, error=[0.0, 0.0], lr=0.1, local_steps=[1, 4], smoothness=1.0).tolist()
+    [20.0, 4.0, 2.0]
     """
-    number = np.asarray(rounds, dtype=np.float64)
-    limit = gradient_floor(error=error, lr=lr, local_steps=local_steps, smoothness=smoothness)
+    number, missing = np.asarray(rounds, dtype=np.float64), check_not_negative("gap", gap)
+    gaps, errors = _gaps_and_errors(local_steps, error)
+    levels = _levels(gaps, errors, lr, smoothness)
+    steps = steps_after(gaps, number)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        return np.where(number > 0, 2.0 * check_not_negative("gap", gap) / (lr * local_steps * number) + limit, np.inf)
+        if len(gaps) == 1:
+            return np.where(number > 0, 2.0 * missing / (lr * gaps[0] * number) + levels[0], np.inf)
+        whole, place = repetitions(gaps, number)
+        sums = sums_before([each * level for each, level in zip(gaps, levels, strict=True)])
+        return np.where(number > 0, 2.0 * missing / (lr * steps) + (whole * sums[-1] + sums[place]) / steps, np.inf)
+
+
+def _levels(gaps: tuple[int, ...], errors: tuple[float, ...], lr: float, smoothness: float) -> list[float]:
+    """Return c s²/H² of every gap."""
+    constants = {steps: descent_constant(lr=lr, local_steps=steps, smoothness=smoothness) for steps in set(gaps)}
+    shares = [(constants[steps], error / steps) for steps, error in zip(gaps, errors, strict=True)]
+    return [constant * share * share for constant, share in shares]
+
+
+def _gaps_and_errors(local_steps: Any, error: Any) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """Return as many errors as gaps; one error stands for all."""
+    gaps = check_gaps(local_steps)
+    given = list(error) if isinstance(error, Iterable) else [error] * len(gaps)
+    if len(given) != len(gaps):
+        raise ParameterError(f"error must be one number, or one for each of the {len(gaps)} gaps, got {len(given)}")
+    return gaps, tuple(check_not_negative("error", each) for each in given)
 
 
 def _roots(dissimilarity: Any, noise: Any) -> tuple[float, float]:
@@ -264,8 +341,7 @@ def _log_contraction(lr: float, smoothness: float, strong_convexity: float) -> f
 def _distance_limit(error: float, lr: float, steps: int, smoothness: float, strong_convexity: float) -> float:
     """Return η s/(1 − ρᴴ), and s/(μH) where ημ is too small a number."""
     shrunk = -math.expm1(steps * _log_contraction(lr, smoothness, strong_convexity))
-    reached = check_not_negative("error", error)
-    return lr * reached / shrunk if shrunk > 0.0 else reached / strong_convexity / steps
+    return lr * error / shrunk if shrunk > 0.0 else error / strong_convexity / steps
 
 
 def _strength(strong_convexity: Any, smoothness: float) -> float:

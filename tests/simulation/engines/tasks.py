@@ -131,7 +131,7 @@ def start_of(task: TrainingTask, number: int) -> Start:
 def chunk_of(task: TrainingTask, clients: list[int], number: int = 3) -> Chunk:
     """Return a round of these clients; those with odd numbers attack if the task has a poison."""
     ids = np.array(clients)
-    return Chunk(number, 0.05, ids, (ids % 2 == 1) & (task.data.poison is not None))
+    return Chunk(number, 0.05, task.local.steps, ids, (ids % 2 == 1) & (task.data.poison is not None))
 
 
 def trained(engine: Engine, largest: int = 100, *, backwards: bool = False, start: Start | None = None) -> Start:

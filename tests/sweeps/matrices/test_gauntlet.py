@@ -11,17 +11,21 @@ from typing import Any
 
 import pytest
 
+from steadfed.aggregators import Median
+from steadfed.attacks import ALittleIsEnough
 from steadfed.errors import ParameterError, RunError, UnknownNameError
 from steadfed.sweeps.matrices import (
     GauntletGrid,
     GauntletRecord,
     _gauntlet as gauntlet,
+    attacked_population,
     lost_duels,
     ranking,
     read_records,
     run,
 )
 from steadfed.sweeps.matrices._gauntlet import MatrixRules, try_matrix
+from steadfed.theory.robustness import robustness_coefficients
 
 SMALL = GauntletGrid(
     rules=("rage", "median", "bulyan"),
@@ -97,6 +101,31 @@ def test_rules_are_ranked_by_the_worst_case_and_losses_are_told() -> None:
     assert (dict(lost.setting)["dim"], lost.other.rule) == (5, "krum")
     assert (lost.other.value.mean, lost.own.value.mean) == (-1.2, -1.5)
     assert [dict(duel.setting)["dim"] for duel in lost_duels(found, "krum")] == [50]
+
+
+def test_coefficients_are_the_largest_under_attack() -> None:
+    found = [
+        replace(_record("rage", 2.0), trace_coefficient=0.1),
+        replace(_record("rage", 1.0, dim=50), trace_coefficient=0.3),
+        replace(_record("rage", 9.0, attack="none"), trace_coefficient=7.0),
+        _record("krum", 3.0),
+        _record("mda", None),
+    ]
+    rage, krum, mda = ranking(found)
+    assert (rage.trace_coefficient, krum.trace_coefficient) == (0.3, None)
+    assert rage.spectral_coefficient == pytest.approx(4.0 * 0.2)
+    assert krum.spectral_coefficient == pytest.approx(9.0 * 0.2)
+    assert (mda.trace_coefficient, mda.spectral_coefficient) == (None, None)
+
+
+def test_coefficients_of_a_run_are_those_of_its_matrices() -> None:
+    grid = SMALL.model_copy(update={"rules": ("median",), "attacks": ("alie",), "dims": (5,)})
+    (record,) = records(grid)
+    there = attacked_population("iso", ALittleIsEnough(), cohort_size=12, dim=5, num_byzantine=3, seed=0)
+    update = there.aggregate(Median()).update
+    expected = robustness_coefficients(update, there.population.honest)
+    assert record.trace_coefficient == pytest.approx(expected.trace, rel=1e-5)
+    assert record.spectral_coefficient == pytest.approx(expected.spectral, rel=1e-5)
 
 
 def test_rage_stays_at_its_constant_in_every_dimension_and_coordinates_do_not() -> None:

@@ -32,6 +32,21 @@ def test_the_reference_is_there_once_for_all_rules_and_attacks() -> None:
     assert all(cell.config.attack.__class__.__name__ == "Silence" for cell in oracles if cell.num_byzantine)
 
 
+def test_lists_and_schedules_of_local_steps_are_choices_of_their_own() -> None:
+    found = cells('rule = "rage"\nlocal_steps = [2, [1, 3], { name = "uniform", highest = 3 }]')
+    assert [cell.settings["local_steps"] for cell in found] == [2, "1,3", "uniform highest=3"]
+    assert len({cell.key for cell in found}) == 3
+    assert [cell.config.step_schedule.words for cell in found] == ["2", "1 to 3", "1 to 3"]
+
+
+@pytest.mark.parametrize("steps", ["[1, 3]", '{ name = "uniform", highest = 3 }'])
+def test_a_base_may_have_steps_that_differ(steps: str) -> None:
+    base = BASE.replace("local_steps = 1", f"local_steps = {steps}")
+    (found,) = CellPlanner(parse_grid(f'reference = false\n{base}\n[grid]\nrule = "rage"')).cells()
+    assert str(found.settings["local_steps"]) in {"1,3", "uniform lowest=1 highest=3"}
+    assert found.config.step_schedule.most == 3
+
+
 def test_shares_of_as_many_clients_are_one_run_under_two_names() -> None:
     found = cells('rule = "rage"\nattack = "nan"\nbyzantine_fraction = [0.25, 0.3]')
     assert len(found) == 2

@@ -13,7 +13,7 @@ from steadfed._core.arrays import Matrix, Vector
 from steadfed._core.values import real_number, whole_number
 from steadfed._linalg.columns import Columns, RowColumns
 from steadfed._linalg.gram import LARGEST_SQUARE, gram_with_points, pivoted_gram, squared_distances
-from steadfed.aggregators._base import Claim, MinorityAggregator, aggregation_of
+from steadfed.aggregators._base import Claim, GramAggregator, MinorityAggregator, aggregation_of
 from steadfed.aggregators._centre.weiszfeld import distances_to_combination
 from steadfed.aggregators._evidence import Aggregation, Stop
 from steadfed.aggregators._registry import RULES
@@ -27,7 +27,7 @@ TIE = 1e-5
 
 @RULES.register("centered-clipping")
 @final
-class CenteredClipping(MinorityAggregator):
+class CenteredClipping(MinorityAggregator, GramAggregator):
     r"""Steps from a centre by the mean of the clipped differences to it (Karimireddy, He, Jaggi 2021, equation (CC)).
 
     L times: v ← v + (1/n) Σ_i (g_i − v) min(1, τ / ‖g_i − v‖). No row moves the centre by more than τ/n per step. The

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field
 from steadfed._core.values import real_number, whole_number
 from steadfed._linalg.columns import Columns
 from steadfed._linalg.gram import pivoted_gram
-from steadfed.aggregators._base import MinorityAggregator, aggregation_of
+from steadfed.aggregators._base import GramAggregator, MinorityAggregator, aggregation_of
 from steadfed.aggregators._centre.weiszfeld import (
     MAX_ITERATIONS,
     SMOOTHING,
@@ -24,7 +24,7 @@ from steadfed.aggregators._view import ServerView
 
 @RULES.register("geometric-median")
 @final
-class GeometricMedian(MinorityAggregator):
+class GeometricMedian(MinorityAggregator, GramAggregator):
     r"""The point with the smallest sum of distances to the rows (Chen, Su, Xu 2017; Pillutla et al. 2019, RFA).
 
     It lies in the affine hull of the rows, so Weiszfeld's iteration w_i ∝ 1 / max(ν, ‖g_i − G w‖) needs only

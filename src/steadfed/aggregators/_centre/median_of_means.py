@@ -13,7 +13,7 @@ from steadfed._core.values import whole_number
 from steadfed._linalg.columns import Columns
 from steadfed._linalg.gram import pivoted_gram
 from steadfed._linalg.mixtures import averages
-from steadfed.aggregators._base import BoundedAggregator, Claim, aggregation_of, usable_bound
+from steadfed.aggregators._base import BoundedAggregator, Claim, GramAggregator, aggregation_of, usable_bound
 from steadfed.aggregators._centre.weiszfeld import MAX_ITERATIONS, distances_to_combination, geometric_median_weights
 from steadfed.aggregators._evidence import Aggregation, Stop
 from steadfed.aggregators._registry import RULES
@@ -22,7 +22,7 @@ from steadfed.aggregators._view import ServerView
 
 @RULES.register("geometric-median-of-means")
 @final
-class MedianOfMeans(BoundedAggregator):
+class MedianOfMeans(BoundedAggregator, GramAggregator):
     r"""The geometric median of the means of k random groups of clients (Chen, Su, Xu 2017, Algorithm 2).
 
     Groups are drawn anew in every round, and their sizes differ by at most one. The Gram matrix of the means is

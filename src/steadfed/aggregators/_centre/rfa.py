@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 from steadfed._core.values import real_number, whole_number
 from steadfed._linalg.columns import Columns
 from steadfed._linalg.gram import pivoted_gram
-from steadfed.aggregators._base import Claim, MinorityAggregator, aggregation_of
+from steadfed.aggregators._base import Claim, GramAggregator, MinorityAggregator, aggregation_of
 from steadfed.aggregators._centre.weiszfeld import distances_to_combination, weiszfeld_step
 from steadfed.aggregators._evidence import Aggregation, Stop
 from steadfed.aggregators._registry import RULES
@@ -19,7 +19,7 @@ from steadfed.aggregators._view import ServerView
 
 @RULES.register("rfa")
 @final
-class Rfa(MinorityAggregator):
+class Rfa(MinorityAggregator, GramAggregator):
     r"""The smoothed Weiszfeld iteration, cut off after R steps (Pillutla, Kakade, Harchaoui 2022, Algorithm 2).
 
     From the mean v of the n rows, R times: β_i = 1 / max(ν, ‖v − g_i‖), v ← Σ β_i g_i / Σ β_i, with equal weights of

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from steadfed._core.arrays import Vector
-from steadfed._linalg.columns import Columns, Range
+from steadfed._linalg.blocks import Range
+from steadfed._linalg.columns import Columns
 from steadfed._linalg.gram import all_or_usable
 from steadfed.aggregators._base import stop_or_too_many
 from steadfed.aggregators._evidence import Aggregation, Stop

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -71,14 +71,21 @@ class Certificate:
     """Whether more rows were unusable than Byzantine ones were assumed: the assumption is then false for every σ₀."""
     threshold_met: bool
     """Whether the filter reached its threshold, on which the bound known before any data rests."""
-    proved: bool = True
-    """False when the Gram matrix was sketched: the statements then hold up to the error of the sketch."""
+    failure_probability: float = 0.0
+    """With what probability, over the server's secret, the statements may be false.
+
+    0 if they are proved from the rows themselves, small if a second sketch has checked them, 1 for estimates."""
     row_rounding: float = 0.0
     """ρ, how far rounding may have moved a standard deviation of the rows; 0 in evidence that does not know of it."""
     update_rounding: float = 0.0
     """How far rounding may have moved the update."""
     saddle_point: SaddlePoint | None = None
     """The last saddle point of mode "exact"; its numbers are in the evidence, its matrices are not."""
+
+    @property
+    def proved(self) -> bool:
+        """Whether the statements hold for certain, if the assumption does."""
+        return self.failure_probability == 0.0
 
     def error_bound(self, sigma0: float | None = None) -> float:
         """Return the proved bound on ‖update − mean of the assumed honest rows‖ if their spread is `sigma0`.
@@ -144,6 +151,10 @@ class Certificate:
             low, high = (low, middle) if self.is_consistent(middle) else (middle, high)
         return high
 
+    def as_estimate(self) -> Certificate:
+        """Return the same figures as estimates, without the bound that would be known before any data."""
+        return replace(self, threshold_met=False, failure_probability=1.0)
+
     def direction(self, updates: Any) -> Float[Tensor, " d"]:
         """Return the unit direction of the largest remaining spread, given the rows again; zero if there is none."""
         columns = as_columns(updates)
@@ -168,6 +179,7 @@ class Certificate:
             "spread": self.spread,
             "weight_removed": self.removed,
             "proved": self.proved,
+            "failure_probability": self.failure_probability,
             "too_many_unusable": self.too_many_unusable,
             "threshold_met": self.threshold_met,
             "steps": [astuple(step) for step in self.steps],
@@ -202,7 +214,7 @@ class Certificate:
                 coefficients=torch.empty(0, dtype=torch.float64),
                 too_many_unusable=bool(evidence["too_many_unusable"]),
                 threshold_met=bool(evidence["threshold_met"]),
-                proved=bool(evidence["proved"]),
+                failure_probability=float(evidence.get("failure_probability", not evidence["proved"])),
                 row_rounding=float(evidence.get("row_rounding", 0.0)),
                 update_rounding=float(evidence.get("update_rounding", 0.0)),
                 saddle_point=SaddlePoint.from_evidence(point) if (point := evidence.get("saddle_point")) else None,

@@ -79,6 +79,8 @@ class Filtering:
     """Coordinates of the rows along every direction that a step used or a state measured."""
     below_limit: bool = False
     num_eigensolves: int = 0
+    solved: dict[int, Directions] = field(default_factory=dict)
+    """What was found after how many steps."""
 
     @property
     def last(self) -> State:
@@ -90,7 +92,7 @@ def run_filter(
     gram: Matrix,
     floor: float,
     limit: Limit,
-    first: Directions | None = None,
+    before: Filtering | None = None,
     *,
     confirm: bool = True,
     reuse_down_to: float = 0.0,
@@ -101,13 +103,17 @@ def run_filter(
     the scatter along the best of them falls below `reuse_down_to` times what it was when they were found. As the
     scatter matrix never grows, every step then looks along a direction with at least that share of its λ_max.
 
+    A run `before` this one, on the same rows with the same floor and the same reuse, has taken the same steps as long
+    as both looked for directions after the same steps. Until then, what it found is not looked for again.
+
     Each full step zeroes at least one client, so there are at most n − floor + 1 steps. The last step is scaled so
     that the mass ends at the floor exactly: a scaled step takes weight in the same proportions, so the inequality
     above holds for it too, and two symmetric clusters cannot empty the cohort.
     """
     run = Filtering()
     weights = np.ones(len(gram))
-    directions, fresh = first or _solve(gram, weights, run), True
+    known = dict(before.solved) if before else {}
+    directions, fresh = _solve(gram, weights, run, known), True
     while True:
         scatters, deviations = scatter_along(directions.coordinates, weights)
         best, mass = int(np.argmax(scatters)), float(weights.sum())
@@ -116,12 +122,13 @@ def run_filter(
         ends = below or mass - floor <= MASS_ROUNDING
         stale = directions.exact or scatters[best] < reuse_down_to * directions.top
         if not fresh and (ends or stale):
-            directions, fresh = _solve(gram, weights, run), True
+            directions, fresh = _solve(gram, weights, run, known), True
             continue
         if fresh:
             state, better = _measure(gram, weights, directions, run, confirm=confirm and ends)
             if better is not None:
                 directions = better
+                known.clear()
                 continue
             run.states.append(state)
         run.looked_along.append(directions.coordinates[:, 0 if ends else best])
@@ -164,9 +171,17 @@ def _without(weights: Vector, taken: Vector, floor: float) -> Vector:
     return left * (floor / mass) if mass < floor else left
 
 
-def _solve(gram: Matrix, weights: Vector, run: Filtering) -> Directions:
-    run.num_eigensolves += 1
-    return leading_directions(gram, weights)
+def _solve(gram: Matrix, weights: Vector, run: Filtering, known: dict[int, Directions]) -> Directions:
+    """Return the leading directions here; those of the run before if it has looked for them after the same steps."""
+    number = len(run.steps)
+    if number in known:
+        found = known[number]
+    else:
+        known.clear()  # from here on the runs may take different steps
+        found = leading_directions(gram, weights)
+        run.num_eigensolves += 1
+    run.solved[number] = found
+    return found
 
 
 def _measure(

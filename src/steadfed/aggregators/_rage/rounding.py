@@ -11,11 +11,15 @@ import numpy as np
 import torch
 
 from steadfed._core.arrays import Vector
-from steadfed._linalg.columns import MOST_ROWS_SUMMED, Columns, runs
+from steadfed._linalg.blocks import runs
+from steadfed._linalg.columns import MOST_ROWS_SUMMED, Columns
 from steadfed._linalg.gram import Gram
 
 SCATTER = 32.0
 """Error of a computed scatter in units of u · Σ c_i ‖g_i − pivot‖²; up to 22 was measured, on rows of equal numbers."""
+
+WIDTH = 65536
+"""Numbers of a row that are brought to float64 at a time."""
 
 
 def row_rounding(columns: Columns, gram: Gram, weights: Vector) -> float:
@@ -52,5 +56,5 @@ def _norm(columns: Columns, row: torch.Tensor | None) -> float:
     """Return the norm of a row of these columns, summed in float64; 0 for the origin."""
     if row is None:
         return 0.0
-    parts = (row[slice(*span)].double() for span in columns.ranges(columns.block_width()))
+    parts = (part.double() for part in row.split(WIDTH))
     return float(np.sqrt(columns.total(np.array([sum(float(part @ part) for part in parts)]))[0]))

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal, final
 
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
 from steadfed._core.arrays import Matrix, Vector
-from steadfed._core.values import real_number, whole_number
+from steadfed._core.values import real_number
 from steadfed._linalg.columns import Columns
 from steadfed._linalg.gram import Gram, pivoted_gram
-from steadfed._linalg.sketch import sketched_gram
-from steadfed._linalg.spectrum import eigen_directions, leading_directions, negligible_scatter
+from steadfed._linalg.sketch import SketchedColumns
+from steadfed._linalg.spectrum import eigen_directions, negligible_scatter
 from steadfed.aggregators._base import (
     BoundedAggregator,
     Claim,
@@ -30,11 +30,9 @@ from steadfed.aggregators._rage.exact import ExactFiltering, run_exact, run_lazy
 from steadfed.aggregators._rage.filtering import Filtering, Step, confirmed, run_filter, scatter_along
 from steadfed.aggregators._rage.point import SaddlePoint, last_point
 from steadfed.aggregators._rage.rounding import row_rounding, update_rounding
+from steadfed.aggregators._rage.second_key import certify_spread
 from steadfed.aggregators._registry import RULES
 from steadfed.aggregators._view import ServerView
-
-SKETCH_FROM = 500
-"""Rows from which a sketch pays (measured); below it the Gram matrix is computed exactly."""
 
 
 @RULES.register("rage")
@@ -78,10 +76,11 @@ class Rage(BoundedAggregator):
     """σ₀, the honest spread as a standard deviation; for all modes but "auto"."""
     kappa: Annotated[float, Field(ge=1.0), BeforeValidator(real_number)] = KAPPA
     """κ of mode "auto". Larger keeps more honest clients, smaller removes more attackers."""
-    sketch: Annotated[int, Field(ge=5), BeforeValidator(whole_number)] | None = None
-    """Buckets per client of a count-sketch for cohorts of 500 clients and more; the exact Gram matrix if left out.
+    gram: Literal["exact", "certified", "fast"] = "certified"
+    """How the inner products of the rows are found: computed, or estimated from a sketch where that is cheaper.
 
-    What the certificate says then holds up to the error of the sketch."""
+    With "certified" a second sketch, by a key that the weights do not depend on, bounds the spread of the kept rows:
+    the certificate then holds but for a small probability, which it states. With "fast" it is an estimate."""
 
     @model_validator(mode="after")
     def _mode_has_its_parameters(self) -> Rage:
@@ -102,14 +101,16 @@ class Rage(BoundedAggregator):
             return max(1, math.floor(num_byzantine / EXACT_LIMIT) + 1)
         return 2 * num_byzantine + 1
 
+    def sketch_passes(self) -> int:
+        """Return 2 if the spread of what was kept is to be certified, 1 if it may be an estimate."""
+        return {"exact": 0, "certified": 2, "fast": 1}[self.gram]
+
     def aggregate(self, columns: Columns, num_byzantine: int, view: ServerView) -> Aggregation:
         """Compute the Gram matrix in one pass, filter in it, and combine the kept rows in a second pass."""
-        buckets = self.sketch if columns.num_rows >= SKETCH_FROM else None
-        gram = pivoted_gram(columns) if buckets is None else sketched_gram(columns, buckets)
+        gram = pivoted_gram(columns)
         decision = self._decide(gram.matrix, usable_bound(num_byzantine, gram.usable))
         stop = stop_or_too_many(decision.stop, num_byzantine, gram.usable)
-        certificate = _certificate(self.mode, columns, gram, decision, stop, proved=buckets is None)
-        return aggregation_of(
+        aggregation = aggregation_of(
             columns,
             gram,
             decision.weights / decision.weights.sum(),
@@ -120,10 +121,15 @@ class Rage(BoundedAggregator):
             spread=decision.spread,
             spread_before=decision.spread_before,
             threshold=decision.threshold,
-            certificate=certificate,
             num_steps=len(decision.steps),
             num_eigensolves=decision.num_eigensolves,
         )
+        certificate = _certificate(self.mode, columns, gram, decision, stop)
+        if gram.num_buckets is not None:
+            certificate = certificate.as_estimate()
+        if isinstance(columns, SketchedColumns) and self.gram == "certified":
+            certificate = certify_spread(certificate, columns, gram.usable, decision.weights)
+        return replace(aggregation, certificate=certificate)
 
     def _decide(self, gram: Matrix, num_byzantine: int) -> _Decision:
         if self.mode in ALGORITHM_2 and num_byzantine:
@@ -173,12 +179,11 @@ def _decide_auto(gram: Matrix, num_byzantine: int, kappa: float) -> _Decision:
     Ritz values that are too low; if the second ends at the mass floor, the state with the smaller spread is used.
     """
     floor = len(gram) - 2.0 * num_byzantine
-    first = leading_directions(gram, np.ones(len(gram)))
-    probe = run_filter(gram, floor, lambda _: -math.inf, first, confirm=False, reuse_down_to=REUSE)
+    probe = run_filter(gram, floor, lambda _: -math.inf, confirm=False, reuse_down_to=REUSE)
     smallest = min(probe.states, key=lambda state: state.spread)
     limit = kappa * smallest.spread
-    run = run_filter(gram, floor, lambda mass: limit * mass, first, reuse_down_to=REUSE)
-    run.num_eigensolves += probe.num_eigensolves + 1
+    run = run_filter(gram, floor, lambda mass: limit * mass, probe, reuse_down_to=REUSE)
+    run.num_eigensolves += probe.num_eigensolves
     if not run.below_limit:
         other = confirmed(gram, smallest)
         if other.spread < run.last.spread:
@@ -261,9 +266,7 @@ def _scores(looked_along: list[Vector], weights: Vector, spread: float) -> Vecto
     return np.where(largest > 0.0, np.inf, 0.0)
 
 
-def _certificate(
-    mode: str, columns: Columns, gram: Gram, decision: _Decision, stop: Stop, *, proved: bool
-) -> Certificate:
+def _certificate(mode: str, columns: Columns, gram: Gram, decision: _Decision, stop: Stop) -> Certificate:
     return Certificate(
         mode=mode,
         num_rows=len(gram.matrix),
@@ -277,7 +280,6 @@ def _certificate(
         coefficients=scatter_usable(decision.coefficients, gram.usable, 0.0),
         too_many_unusable=stop is Stop.TOO_MANY_UNUSABLE,
         threshold_met=stop in {Stop.SPREAD_IS_SMALL, Stop.ROWS_AGREE, Stop.NOTHING_TO_FILTER},
-        proved=proved,
         row_rounding=row_rounding(columns, gram, decision.weights),
         update_rounding=update_rounding(columns, gram, decision.weights),
         saddle_point=_saddle_point(gram, decision),

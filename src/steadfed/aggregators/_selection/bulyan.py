@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from steadfed._core.arrays import Matrix
 from steadfed._linalg.columns import Columns
 from steadfed._linalg.gram import pivoted_gram
-from steadfed.aggregators._base import BoundedAggregator, Claim, stop_or_too_many, usable_bound
+from steadfed.aggregators._base import BoundedAggregator, Claim, GramAggregator, stop_or_too_many, usable_bound
 from steadfed.aggregators._coordinatewise.blocks import coordinatewise
 from steadfed.aggregators._coordinatewise.windows import around_median
 from steadfed.aggregators._evidence import Aggregation, Stop
@@ -26,7 +26,7 @@ Members = NDArray[np.bool_]
 
 @RULES.register("bulyan")
 @final
-class Bulyan(BoundedAggregator):
+class Bulyan(BoundedAggregator, GramAggregator):
     """Rows chosen by iterated Krum, averaged around their median (El Mhamdi, Guerraoui, Rouault 2018, section 4).
 
     θ = n − 2f rows are chosen one after the other: each time the best by Krum among the rows not chosen yet. Then, in

@@ -11,7 +11,7 @@ from steadfed._core.arrays import Matrix, Vector
 from steadfed._core.values import whole_number
 from steadfed._linalg.columns import Columns
 from steadfed._linalg.gram import pivoted_gram
-from steadfed.aggregators._base import BoundedAggregator, aggregation_of, usable_bound
+from steadfed.aggregators._base import BoundedAggregator, GramAggregator, aggregation_of, usable_bound
 from steadfed.aggregators._evidence import Aggregation, Stop
 from steadfed.aggregators._registry import RULES
 from steadfed.aggregators._selection.subsets import lowest, pair_distances
@@ -20,7 +20,7 @@ from steadfed.aggregators._view import ServerView
 
 @RULES.register("krum")
 @final
-class Krum(BoundedAggregator):
+class Krum(BoundedAggregator, GramAggregator):
     """The one row that is closest to its n − f − 2 nearest other rows (Blanchard et al. 2017, section 4).
 
     score(i) = Σ over the n − f − 2 nearest OTHER rows j of ‖g_i − g_j‖², squared as in the paper; the row with the
@@ -47,7 +47,7 @@ class Krum(BoundedAggregator):
 
 @RULES.register("multi-krum")
 @final
-class MultiKrum(BoundedAggregator):
+class MultiKrum(BoundedAggregator, GramAggregator):
     """The average of the rows with the smallest Krum scores (Blanchard et al. 2017, Multi-Krum).
 
     All scores are computed once, on all usable rows; with one row selected it is Krum, with n the mean. Of equal scores

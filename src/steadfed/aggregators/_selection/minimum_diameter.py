@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from steadfed._core.arrays import Matrix, Vector
 from steadfed._linalg.columns import Columns
 from steadfed._linalg.gram import Gram, pivoted_gram
-from steadfed.aggregators._base import BoundedAggregator, aggregation_of, usable_bound
+from steadfed.aggregators._base import BoundedAggregator, GramAggregator, aggregation_of, usable_bound
 from steadfed.aggregators._evidence import Aggregation, Stop
 from steadfed.aggregators._registry import RULES
 from steadfed.aggregators._selection.subsets import pair_distances
@@ -42,7 +42,7 @@ SAME_SUM = 1e-12
 
 @RULES.register("mda")
 @final
-class MinimumDiameter(BoundedAggregator):
+class MinimumDiameter(BoundedAggregator, GramAggregator):
     """The average of the n − f rows with the smallest diameter (Rousseeuw 1985; El Mhamdi et al. 2020, MDA).
 
     Of all subsets S of n − f rows the one with the smallest max ‖g_i − g_j‖ over i, j ∈ S; of several such subsets

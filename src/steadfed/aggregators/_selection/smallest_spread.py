@@ -14,7 +14,7 @@ from steadfed._core.arrays import Matrix, Vector
 from steadfed._linalg.columns import Columns
 from steadfed._linalg.gram import pivoted_gram
 from steadfed._linalg.spectrum import eigen_directions
-from steadfed.aggregators._base import BoundedAggregator, aggregation_of, usable_bound
+from steadfed.aggregators._base import BoundedAggregator, GramAggregator, aggregation_of, usable_bound
 from steadfed.aggregators._centre.weiszfeld import distances_to_combination
 from steadfed.aggregators._evidence import Aggregation, Stop
 from steadfed.aggregators._registry import RULES
@@ -38,7 +38,7 @@ Subset = NDArray[np.intp]
 
 @RULES.register("smea")
 @final
-class SmallestSpread(BoundedAggregator):
+class SmallestSpread(BoundedAggregator, GramAggregator):
     """The average of the n − f rows whose covariance has the smallest top eigenvalue (Allouah et al. 2023, SMEA).
 
     Of all subsets S of n − f rows the one with the smallest λ(S), the largest eigenvalue of the covariance of its rows.

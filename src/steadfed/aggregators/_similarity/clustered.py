@@ -78,6 +78,10 @@ class Clustered(Aggregator):
         """Return what the rule inside assumes of the clients."""
         return self.rule.assumed_byzantine(cohort_size)
 
+    def sketch_passes(self) -> int:
+        """Return 1 if the rule inside wants estimates."""
+        return int(self.rule.sketch_passes() == 1)
+
     def smallest_cohort(self, num_byzantine: int) -> int:
         """Return what the rule inside needs, and at least one row more than f, or everything would be trimmed."""
         return max(num_byzantine + 1, self.rule.smallest_cohort(num_byzantine))

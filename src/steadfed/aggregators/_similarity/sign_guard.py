@@ -12,7 +12,8 @@ from torch import Tensor
 from steadfed._core.arrays import Matrix
 from steadfed._core.rng import stream
 from steadfed._core.values import real_number, whole_number
-from steadfed._linalg.columns import Columns, Range
+from steadfed._linalg.blocks import Range
+from steadfed._linalg.columns import Columns
 from steadfed._linalg.norms import clip_factors, row_norms
 from steadfed.aggregators._base import Claim, MinorityAggregator
 from steadfed.aggregators._evidence import Aggregation

@@ -11,7 +11,7 @@ from steadfed._core.arrays import Matrix, Vector
 from steadfed._linalg.columns import Columns
 from steadfed._linalg.gram import pivoted_gram
 from steadfed._linalg.spectrum import BOUND_SLACK, leading_directions, negligible_scatter, scatter_is_below
-from steadfed.aggregators._base import BoundedAggregator, aggregation_of, usable_bound
+from steadfed.aggregators._base import BoundedAggregator, GramAggregator, aggregation_of, usable_bound
 from steadfed.aggregators._evidence import Aggregation, Stop
 from steadfed.aggregators._rage.filtering import MASS_ROUNDING, scatter_along
 from steadfed.aggregators._registry import RULES
@@ -23,7 +23,7 @@ DUST = 1e-12
 
 @RULES.register("caf")
 @final
-class Caf(BoundedAggregator):
+class Caf(BoundedAggregator, GramAggregator):
     r"""Of the means that a spectral filter passes on its way, the one of smallest spread (Allouah et al. 2025, CAF).
 
     Weights c start at 1. While Σ c > n − 2f: with the weighted mean ḡ_c, the top eigenpair (λ, v) of the weighted

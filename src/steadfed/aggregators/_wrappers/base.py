@@ -56,6 +56,10 @@ class Wrapper(Aggregator, ABC):
         """Return what the rule inside assumes of the clients."""
         return self.rule.assumed_byzantine(cohort_size)
 
+    def sketch_passes(self) -> int:
+        """Return 1 if the rule inside wants estimates; what it certifies is not passed on, so no more than that."""
+        return int(self.rule.sketch_passes() == 1)
+
     def hand_on(
         self, rows: DerivedColumns, stands_for: NDArray[np.intp], bounds: Bounds, view: ServerView
     ) -> Aggregation:
@@ -116,11 +120,11 @@ class ShrinkingWrapper(Wrapper, ABC):
         """Shrink the usable rows and hand them on."""
         gram = columns.derived_gram()
         with_origin = None if gram is None else gram_with_points(columns, gram, [None])
-        if with_origin is None:
+        if gram is None or with_origin is None:
             norms, usable = row_norms(columns)
         else:
             norms = np.sqrt(squared_distances(with_origin)[:-1, -1])
-            usable = np.ones(len(norms), dtype=bool)
+            usable = gram.usable
         bound = usable_bound(num_byzantine, usable)
         factors = columns.agree(clip_factors(norms, self.radius_for(norms, bound)))
         shrunk: DerivedColumns = ScaledColumns(columns, usable, factors)

@@ -7,7 +7,7 @@ from itertools import chain
 
 import numpy as np
 
-from steadfed._core.wording import plural
+from steadfed._core.wording import percent, plural
 from steadfed.reports._sections.learning import attack_marks, curve, positive_only
 from steadfed.reports._sections.phrases import per_run, run_names, setting_words
 from steadfed.reports._thinning import REPORT, Numbers, PanelLimits, Places
@@ -79,14 +79,14 @@ def _caption(history: RunHistory, *, certified: bool) -> str:
     if history.deployed:
         return (
             "The bound is proved if the honest updates spread no more than the rule found; the true error is not known "
-            "in a deployment. Logarithmic scale."
+            f"in a deployment. {_sketch_text(history)}Logarithmic scale."
         )
     proved = _excess_text(history, "honest_error_bound", broken_rounds(history))
     return (
         "With the true spread of the honest updates (known in some rounds of a simulation) the bound is proved"
         f"{proved}; with the spread that the rule found by itself it may fail"
-        f"{_excess_text(history, 'certificate.error_bound')}. {_unbounded_text(history)}Mere rounding is not drawn. "
-        "Logarithmic scale."
+        f"{_excess_text(history, 'certificate.error_bound')}. {_unbounded_text(history)}{_sketch_text(history)}"
+        "Mere rounding is not drawn. Logarithmic scale."
     )
 
 
@@ -100,6 +100,19 @@ def _excess_text(history: RunHistory, name: str, besides: Places | None = None) 
         return ""
     above = int((real_errors(history)[known] > bound[known]).sum())
     return f" (the error was above it in {above} of {plural(int(known.sum()), 'round')})"
+
+
+def _sketch_text(history: RunHistory) -> str:
+    """Say in how many rounds the updates were seen through a sketch, and what that does to the bound."""
+    failure = history["certificate.failure_probability"]
+    checked, estimated = failure[(failure > 0.0) & (failure < 1.0)], int((failure == 1.0).sum())
+    said = ""
+    if len(checked):
+        rounds, share = plural(len(checked), "round"), percent(float(checked.max()))
+        said += f"In {rounds} the updates were seen through a sketch: there a bound may fail with probability {share}. "
+    if estimated:
+        said += f"In {plural(estimated, 'round')} the bound is an estimate from a sketch. "
+    return said
 
 
 def _unbounded_text(history: RunHistory) -> str:

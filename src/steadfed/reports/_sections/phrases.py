@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from steadfed.errors import SteadfedError
 from steadfed.reports.panels import Panel
 from steadfed.server._history import RunHistory
 from steadfed.server._history.files import in_words
 from steadfed.server._record import Client
+from steadfed.simulation._step_schedules import read_local_steps, step_schedule
 
 _LETTERS = 40
 """How many letters of a client's name are shown."""
@@ -62,6 +64,17 @@ def per_run(histories: Sequence[RunHistory], panels_of: Callable[[RunHistory], I
 def setting_words(history: RunHistory, key: str) -> str:
     """Return what the configuration says under a key, in words; "unknown" if it cannot be read."""
     return in_words(history.raw[key]) if key in history.raw else "unknown"
+
+
+def steps_words(history: RunHistory) -> str:
+    """Return H of a run: the number, or from where to where it goes if rounds differ."""
+    steps = history.raw.get("local_steps")
+    try:
+        return step_schedule(read_local_steps(steps)).words
+    except SteadfedError:
+        return in_words(steps)
+    except ValueError:  # no number, list or table
+        return str(steps)
 
 
 def short_words(histories: Sequence[RunHistory], key: str) -> list[str]:

@@ -11,8 +11,13 @@ _LONGEST = 300
 """Letters of a reason."""
 
 
-def round_table(record: RoundRecord) -> Table:
-    """Return what happened to every client of one round, and to those who replied unasked."""
+def round_table(record: RoundRecord, *, steps: int | None = None) -> Table:
+    """Return what happened to every client of one round, and to those who replied unasked.
+
+    Args:
+        record: the round.
+        steps: how many local steps each client took, if that is worth saying.
+    """
     fates, weights, scores = fates_of(record), record.by_client(record.weights), record.by_client(record.scores)
     happened: dict[Client | None, list[Event]] = {}
     for event in events_of([record]):
@@ -33,7 +38,7 @@ def round_table(record: RoundRecord) -> Table:
     said = [event.why for event in happened.get(None, [])] or ([record.reason] if record.reason else [])
     return Table(
         key="round",
-        title=f"Round {record.round}{_outcome(record)}",
+        title=f"Round {record.round}{'' if steps is None else f', H = {steps}'}{_outcome(record)}",
         caption=harmless("; ".join(said), limit=_LONGEST),
         columns=(
             Column(title="client"),

@@ -133,6 +133,7 @@ class SampleSpace(FirstLayer):
     def __init__(self, layer: Bound, chunk: Chunk, drawn: DrawnPoints, space: Space) -> None:
         """Begin a round: read all points of the clients."""
         self._layer, self._space, self._size = layer, space, space.grams.size_of(chunk.clients)
+        self._steps = chunk.steps
         places = all_points(space.task.data, chunk.clients, self._size)
         self._points = space.points.rows(space.features, places)
         self._positions = torch.from_numpy(drawn.positions.copy()).to(self._points.device)
@@ -152,7 +153,7 @@ class SampleSpace(FirstLayer):
             self._sums.mul_(by.keep)
         self._sums.scatter_add_(2, self._places(step), delta)
         self._total = Descent(self._total.keep * by.keep, by.scale)
-        if step + 1 == self._space.task.local.steps:
+        if step + 1 == self._steps:
             return
         if step < self._positions.shape[1]:
             places = self._offsets[:, None] + self._positions[:, step]

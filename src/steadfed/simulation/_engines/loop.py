@@ -79,20 +79,20 @@ class LoopEngine(Engine):
                 _copy(self._parameters, self._views)
             randomness = drawing_from(self.task.seed, "module", chunk.round, client) if self._draws else nullcontext()
             with randomness:
-                self._train_one(drawn.points[i], drawn.labels[i], chunk.lr)
+                self._train_one(drawn.points[i], drawn.labels[i], chunk)
             if self._apart:
                 _copy(self._views, self._parameters)
             for mine, theirs in own:
                 theirs[i] = mine
 
-    def _train_one(self, points: Tensor, labels: Tensor, lr: float) -> None:
+    def _train_one(self, points: Tensor, labels: Tensor, chunk: Chunk) -> None:
         number = len(points)
-        for step in range(self.task.local.steps):
+        for step in range(chunk.steps):
             if step < number:  # a full batch is gathered once
                 features = self._gather(points[step])
             loss = self.task.loss.mean(self._module(features), labels[min(step, number - 1)])
             gradients = torch.autograd.grad(loss, self._parameters, materialize_grads=True)  # 0 for what is not used
-            self._step(list(gradients), lr)
+            self._step(list(gradients), chunk.lr)
 
     def _gather(self, points: Tensor) -> Tensor:
         batch = self._batch.rows(self.task.data.features, points)

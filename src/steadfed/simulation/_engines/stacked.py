@@ -100,7 +100,7 @@ class StackedEngine(Engine):
         by = Descent(1.0 - chunk.lr * self.task.decay, -chunk.lr * share) if plain else Descent(0.0, share)
         layers = [Bound.to(layer, own, into) for layer in self._layers]
         first = self._first_layer(layers[0], chunk, drawn)
-        for step in range(self.task.local.steps):
+        for step in range(chunk.steps):
             first.descend(step, self._backpropagate(layers, first.outputs(step), drawn, step, by), by)
             if not plain:
                 self.task.step_(own, into, momentum, chunk.lr)

@@ -48,16 +48,16 @@ class VmapEngine(Engine):
         buffers: Float[Tensor, "c m"] | None = None,
     ) -> None:
         """Take the steps of all clients together."""
-        self._take(self.task.local.steps, rows, chunk, momentum, buffers)
+        self._take(rows, chunk, momentum, buffers)
 
-    def _take(self, steps: int, rows: Tensor, chunk: Chunk, momentum: Tensor | None, buffers: Tensor | None) -> None:
+    def _take(self, rows: Tensor, chunk: Chunk, momentum: Tensor | None, buffers: Tensor | None) -> None:
         drawn, layout = DrawnPoints.of(self.task, chunk), self.task.layout
         self._module.train()
         parameters = layout.parameter_views(rows)
         own = layout.buffer_views(buffers) if buffers is not None else {}
         counts = {name: each for name, each in self._module.named_buffers() if name not in self._floats}
         into = None if self.task.local.is_plain else self._into.empty(tuple(rows.shape), rows)
-        for step in range(steps):
+        for step in range(chunk.steps):
             if step < drawn.points.shape[1]:  # a full batch is gathered once
                 features = self._batch.rows(self.task.data.features, drawn.points[:, step])
             labels = drawn.labels_of(step)
@@ -93,11 +93,11 @@ class VmapEngine(Engine):
         buffers = layout.buffers_of(self._module, some.dtype).to(some.device).repeat(len(clients), 1)
         own, module_own = buffers.clone(), [each.clone() for each in self._module.buffers()]
         momentum = torch.zeros_like(rows) if self.task.local.momentum else None
-        chunk = Chunk(0, 1e-3, clients, np.zeros(len(clients), dtype=np.bool_))
+        chunk = Chunk(0, 1e-3, 1, clients, np.zeros(len(clients), dtype=np.bool_))
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
-                self._take(1, rows, chunk, momentum, buffers)
+                self._take(rows, chunk, momentum, buffers)
         except Exception as error:  # noqa: BLE001  whatever a module does that vmap cannot take
             raise EngineRefusalError(f"vmap cannot take the model: {_one_line(error)}") from None
         finally:

@@ -84,6 +84,7 @@ def _outcome(label: str, matrix: GauntletMatrix, rule: Aggregator, attacked: Att
         rule=label,
         **vars(matrix),
         error=attacked.error(result.update),
+        trace_coefficient=attacked.trace_coefficient(result.update),
         honest_weight_lost=attacked.honest_weight_lost(result.weights),
         byzantine_weight=attacked.byzantine_weight(result.weights),
         assumption_violated=result.assumption_violated,

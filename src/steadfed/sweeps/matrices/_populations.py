@@ -8,7 +8,7 @@ the honest spread σ₀ = √λ_max(Cov of the honest rows), and hence the error
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -34,6 +34,8 @@ RECORDED = "file:"
 """What a model's name begins with if its rows are in a file."""
 SERVER_KNOWS = frozenset({Need.MODEL, Need.TRUSTED_ROW, Need.TRUSTED_LOSS})
 """What the server of a population can tell a rule besides the rows."""
+SECRET = 1
+"""What the server's sketches are keyed by, so that a matrix gives the same result again; the adversary guesses 0."""
 NUM_TRUSTED = 5
 """The server's own update, for rules that trust one, is the mean of this many further honest rows."""
 
@@ -61,7 +63,8 @@ class Population:
         def loss(model: Tensor) -> float:
             return float(trusted @ model.double() + 0.5 * model.double().square().sum())
 
-        return ServerView(model=torch.zeros_like(self.trusted_row), trusted_row=self.trusted_row, trusted_loss=loss)
+        origin = torch.zeros_like(self.trusted_row)
+        return ServerView(model=origin, trusted_row=self.trusted_row, trusted_loss=loss, secret=SECRET)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,8 +88,11 @@ class AttackedPopulation:
 
     def error(self, update: Float[Tensor, " d"]) -> float:
         """Return ‖update − honest mean‖ in units of σ₀ √ε (of σ₀ if nobody is Byzantine)."""
-        distance = float(torch.linalg.vector_norm(update.double() - self.population.shape.mean.double()))
-        return distance / (self.population.shape.sigma0 * (np.sqrt(self.epsilon) or 1.0))
+        return self._distance(update) / (self.population.shape.sigma0 * (np.sqrt(self.epsilon) or 1.0))
+
+    def trace_coefficient(self, update: Float[Tensor, " d"]) -> float:
+        """Return ‖update − honest mean‖² over the trace of the covariance of the honest rows."""
+        return self._distance(update) ** 2 / self.population.shape.trace
 
     def honest_weight_lost(self, weights: Float[Tensor, " K"]) -> float:
         """Return the share of their weight that honest rows lost, relative to the best-kept row; 0 for a plain mean."""
@@ -96,6 +102,9 @@ class AttackedPopulation:
     def byzantine_weight(self, weights: Float[Tensor, " K"]) -> float:
         """Return the share of the update that comes from forged rows."""
         return float(weights[: self.num_forged].sum())
+
+    def _distance(self, update: Float[Tensor, " d"]) -> float:
+        return float(torch.linalg.vector_norm(update.double() - self.population.shape.mean.double()))
 
 
 def population(model: str, *, cohort_size: int, dim: int, num_byzantine: int, seed: int = 0) -> Population:
@@ -164,7 +173,7 @@ def under_attack(
         own_rows=people.rows[: people.num_byzantine],
         honest_rows=people.honest,
         server_rule=rule,
-        server_view=people.server_view(),
+        server_view=replace(people.server_view(), secret=0),
         seed=seed,
     )
     sent = attack(view).sent

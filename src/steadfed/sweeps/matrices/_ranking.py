@@ -23,6 +23,11 @@ class GauntletRank:
     mean_error: float | None
     worst_by_dim: dict[int, float]
     """The largest error under attack for every dimension."""
+    trace_coefficient: float | None
+    """The largest squared error over the trace of the honest covariance under attack: a lower bound of κ of the rule's
+    (f, κ)-robustness (Allouah et al. 2023). None if it was not measured."""
+    spectral_coefficient: float | None
+    """The same over λ_max of the honest covariance."""
     honest_weight_lost: float | None
     """The mean share of honest weight lost where nobody attacks."""
     byzantine_weight: float | None
@@ -71,8 +76,14 @@ def _rank_rule(rule: str, records: Sequence[GauntletRecord]) -> GauntletRank:
         worst=max(hostile, key=lambda record: record.error or 0.0, default=None),
         mean_error=mean_of(record.error for record in hostile),
         worst_by_dim=dict(by_dim),
+        trace_coefficient=_largest(record.trace_coefficient for record in hostile),
+        spectral_coefficient=_largest(record.spectral_coefficient for record in hostile),
         honest_weight_lost=mean_of(record.honest_weight_lost for record in unattacked),
         byzantine_weight=mean_of(record.byzantine_weight for record in hostile),
         seconds=float(np.median([r.seconds or 0.0 for r in hostile if r.dim * r.cohort_size == largest] or [0.0])),
         num_refused=sum(record.refused is not None for record in records),
     )
+
+
+def _largest(values: Iterable[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)

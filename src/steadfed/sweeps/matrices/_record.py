@@ -24,6 +24,8 @@ class GauntletRecord:
     seed: int
     error: float | None = None
     """‖update − honest mean‖ / (σ₀ √ε); None if the rule refused."""
+    trace_coefficient: float | None = None
+    """‖update − honest mean‖² over the trace of the honest covariance; None also in results that did not measure it."""
     honest_weight_lost: float | None = None
     """Share of the honest rows' weight that was taken from them."""
     byzantine_weight: float | None = None
@@ -51,6 +53,11 @@ class GauntletRecord:
     def value(self) -> float | None:
         """The error, negative: the larger the better."""
         return None if self.error is None else -self.error
+
+    @property
+    def spectral_coefficient(self) -> float | None:
+        """‖update − honest mean‖² over λ_max of the honest covariance: error² ε, as σ₀² is that λ_max."""
+        return None if self.error is None else self.error * self.error * self.num_byzantine / self.cohort_size
 
     def row(self) -> Row:
         """Return what there is of the record, as a line of the result."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, final
 
-from steadfed.aggregators import Mean
+from steadfed.aggregators import Aggregator, Mean
 from steadfed.aggregators._registry import RULES
 from steadfed.attacks import ATTACKS, FixedMembers, FractionMembers, Honest, Membership, Silence
 from steadfed.data import DATASETS, Dataset, DataSource
@@ -16,6 +16,7 @@ from steadfed.partitions import PARTITIONS
 from steadfed.runs import config_to_toml
 from steadfed.simulation import RunConfig, config_from_table
 from steadfed.simulation._setting import check_trust, deal_out
+from steadfed.simulation._step_schedules import StepSchedule, plain_local_steps, read_local_steps
 from steadfed.sweeps._ranking import NO_ATTACK, ORACLE, Label
 from steadfed.sweeps._store import key_of
 from steadfed.sweeps.matrices._catalogue import with_bound
@@ -30,6 +31,7 @@ from steadfed.sweeps.runs._choices import (
     Choice,
     Table,
     label_of,
+    label_of_steps,
     place_choices,
 )
 from steadfed.sweeps.runs._grid import ComparisonGrid
@@ -158,8 +160,19 @@ def _bound(num_clients: int, num_byzantine: int, cohort_size: int, probability: 
 
 
 def _key(config: RunConfig, data_checksum: str) -> str:
-    """Return the identity of a run; how often the state is saved decides nothing, so it is left out."""
-    return key_of(FORMAT, config_to_toml(config.model_copy(update={"checkpoint_every": 1})), data_checksum)
+    """Return the identity of a run; how often the state is saved decides nothing, so it is left out.
+
+    So is how inner products are found, unless it was chosen: cells that were played before there was a choice stay.
+    """
+    text = config_to_toml(config.model_copy(update={"checkpoint_every": 1}))
+    usual = {f'gram = "{type(rule).model_fields["gram"].default}"' for rule in _with_gram(config.rule)}
+    lines = [line for line in text.splitlines(keepends=True) if line.strip() not in usual]
+    return key_of(FORMAT, "".join(lines), data_checksum)
+
+
+def _with_gram(rule: Aggregator) -> Iterator[Aggregator]:
+    """Yield the rules of a chain that have a choice of how inner products are found."""
+    return (each for each in rule.chain() if "gram" in type(each).model_fields)
 
 
 def _canonical(config: RunConfig, num_byzantine: int, num_clients: int) -> RunConfig:
@@ -176,7 +189,10 @@ def _canonical(config: RunConfig, num_byzantine: int, num_clients: int) -> RunCo
 
 def _with_defaults(table: Table) -> Table:
     """Return the table with what suits cells: few looks at the model, few checkpoints, nothing measured."""
-    rounds = _rounds(*(table.get(key) for key in ("rounds", "total_steps", "local_steps")))
+    steps = table.get("local_steps")
+    if isinstance(steps, (Mapping, list)):
+        steps = read_local_steps(steps)  # which is hashable
+    rounds = _rounds(table.get("rounds"), table.get("total_steps"), steps)
     evaluation = {"every": max(1, rounds // _EVALUATIONS), "train_points": 0, "measured_rounds": 0}
     return {
         "checkpoint_every": max(1, rounds // _CHECKPOINTS),
@@ -186,7 +202,7 @@ def _with_defaults(table: Table) -> Table:
 
 
 @lru_cache(maxsize=100)
-def _rounds(rounds: int | None, total_steps: int | None, local_steps: int | None) -> int:
+def _rounds(rounds: int | None, total_steps: int | None, local_steps: int | StepSchedule | None) -> int:
     given = {"rounds": rounds, "total_steps": total_steps, "local_steps": local_steps}
     return config_from_table({key: value for key, value in given.items() if value is not None}).rounds
 
@@ -200,7 +216,7 @@ def _settings(
         HETEROGENEITY: label_of(PARTITIONS.to_table(config.partition)),
         FRACTION: fraction,
         PARTICIPATION: config.cohort_size / num_clients,
-        "local_steps": config.local_steps,
+        "local_steps": _steps_label(config),
         RULE: label_of(RULES.to_table(config.rule)),
         ATTACK: label_of(ATTACKS.to_table(config.attack)),
         SEED: config.seed,
@@ -211,6 +227,12 @@ def _settings(
     if label is not None:
         chosen |= {RULE: label, ATTACK: ANY if fraction else NO_ATTACK}
     return chosen
+
+
+def _steps_label(config: RunConfig) -> Label:
+    """Return the number of local steps, or the list or schedule of them in a few words."""
+    steps = config.local_steps
+    return label_of_steps(plain_local_steps(steps)) if isinstance(steps, StepSchedule) else steps
 
 
 def _refusal(config: RunConfig) -> str | None:

@@ -19,7 +19,7 @@ from steadfed.sweeps.matrices._catalogue import attack_for
 
 Table = dict[str, Any]
 
-RULE, ATTACK, SEED = "rule", "attack", "seed"
+RULE, ATTACK, SEED, STEPS = "rule", "attack", "seed", "local_steps"
 FRACTION, PARTICIPATION, HETEROGENEITY = "byzantine_fraction", "participation", "heterogeneity"
 LABEL = "label"
 """The key of a table in a grid that says what the choice is called; it is no parameter."""
@@ -55,6 +55,8 @@ def choice(key: str, value: Any) -> Choice:
     if key in {FRACTION, PARTICIPATION}:
         share = _share(key, value)
         return Choice(label=share, value=share)
+    if key == STEPS and isinstance(value, (Mapping, list)):
+        return Choice(label=label_of_steps(value), value=value)
     if _WHERE.get(key, key) not in NAMED:
         if isinstance(value, (Mapping, list)):
             raise ParameterError(
@@ -96,6 +98,15 @@ def label_of(table: Mapping[str, Any]) -> str:
         if key not in {"name", _PLACED}:
             words.append(f"{key}=({label_of(value)})" if isinstance(value, Mapping) else f"{key}={_short(value)}")
     return " ".join(words)
+
+
+def label_of_steps(value: Mapping[str, Any] | list[int]) -> str:
+    """Return a list or a schedule of local steps in a few words.
+
+    >>> label_of_steps([1, 4, 2]), label_of_steps({"name": "uniform", "lowest": 1, "highest": 8})
+    ('1,4,2', 'uniform lowest=1 highest=8')
+    """
+    return label_of(value) if isinstance(value, Mapping) and "name" in value else _short(value)
 
 
 def _short(value: Any) -> str:

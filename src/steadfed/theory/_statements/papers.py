@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from steadfed._core.arrays import Vector
+from steadfed._core.gaps import steps_after
 from steadfed.theory import paper
 from steadfed.theory._guarantee import Condition, Guarantee
 from steadfed.theory._problem import Problem, Protocol
@@ -27,17 +28,18 @@ def papers(problem: Problem, protocol: Protocol) -> Guarantee:
     return Guarantee(
         source="the paper",
         theorem=f"{'Theorem 2' if _is_full(protocol) else 'Theorem 1'}, {shared.kind(problem)}",
-        quantity=shared.quantity(problem),
+        quantity=shared.quantity(problem, protocol),
         reading=shared.SURELY if _is_full(protocol) else shared.LIKELY,
         conditions=(*needed, worst_case),
-        sigma0=_sigma0(problem, protocol) if sound else math.inf,
-        filter_error=math.sqrt(_filter_error(problem, protocol)) if sound else math.inf,
+        sigma0=_sigma0(problem, protocol, protocol.most_steps) if sound else math.inf,
+        filter_error=math.sqrt(_filter_error(problem, protocol, protocol.most_steps)) if sound else math.inf,
         lr_limit=needed[0].limit,
         floor=_floor(problem, protocol) if sound else math.inf,
         floors=shared.floors_without(problem, protocol, _floor) if sound else {},
         failures=_failures(protocol),
         rests_on=shared.rests_on(protocol),
         rounds=protocol.rounds,
+        period=len(protocol.gaps),
         curve=(lambda rounds: _bound(problem, protocol, rounds)) if sound else shared.nothing,
     )
 
@@ -61,7 +63,7 @@ def _conditions(problem: Problem, protocol: Protocol) -> tuple[tuple[Condition, 
         needed.append(aside)
     if protocol.sigma0 is not None and (full or slack > 0.0):
         asked = f"σ₀ ≥ that of Theorem {4 if full else 3}"
-        least = _stated_sigma0(problem, protocol)
+        least = _stated_sigma0(problem, protocol, protocol.most_steps)
         needed.append(
             Condition(name="σ₀ of the rule", requirement=asked, value=protocol.sigma0, limit=least, relation="≥")
         )
@@ -76,7 +78,7 @@ def _failures(protocol: Protocol) -> dict[str, float]:
     failures = shared.cohort_failure(protocol, protocol.assumed_byzantine if _is_full(protocol) else protocol.tolerated)
     if not _is_full(protocol) and 0.0 < protocol.slack and protocol.fraction <= 0.25:
         failures[shared.SPREAD] = paper.failure_probability(
-            total_steps=protocol.rounds * protocol.local_steps,
+            total_steps=protocol.total_steps,
             local_steps=protocol.local_steps,
             slack=protocol.slack,
             byzantine_fraction=protocol.tolerated / protocol.cohort_size,
@@ -85,13 +87,16 @@ def _failures(protocol: Protocol) -> dict[str, float]:
     return failures
 
 
-def _sigma0(problem: Problem, protocol: Protocol) -> float:
-    return _stated_sigma0(problem, protocol) if protocol.sigma0 is None else protocol.sigma0
+def _sigma0(problem: Problem, protocol: Protocol, steps: int) -> float:
+    """Return σ₀ in a round of so many steps: its own if the rule adapts, else the one that the rule is told."""
+    if protocol.sigma0 is not None:
+        return protocol.sigma0
+    return _stated_sigma0(problem, protocol, steps if protocol.mode == "auto" else protocol.most_steps)
 
 
-def _stated_sigma0(problem: Problem, protocol: Protocol) -> float:
-    """Return σ₀ as Theorem 3 or, for full batches, Theorem 4 of the paper has it."""
-    apart, steps = problem.dissimilarity, protocol.local_steps
+def _stated_sigma0(problem: Problem, protocol: Protocol, steps: int) -> float:
+    """Return σ₀ of a round of so many steps as Theorem 3 or, for full batches, Theorem 4 of the paper has it."""
+    apart = problem.dissimilarity
     if _is_full(protocol):
         return math.sqrt(paper.full_batch_honest_spread(dissimilarity=apart, local_steps=steps))
     spread = paper.honest_spread(
@@ -105,15 +110,20 @@ def _stated_sigma0(problem: Problem, protocol: Protocol) -> float:
     return math.sqrt(spread)
 
 
-def _filter_error(problem: Problem, protocol: Protocol) -> float:
-    """Return Υ²."""
-    return protocol.constant**2 * protocol.fraction * _sigma0(problem, protocol) ** 2
+def _filter_error(problem: Problem, protocol: Protocol, steps: int) -> float:
+    """Return Υ² of a round of so many steps."""
+    return protocol.constant**2 * protocol.fraction * _sigma0(problem, protocol, steps) ** 2
 
 
 def _floor(problem: Problem, protocol: Protocol) -> float:
-    """Return the last term of the bound."""
-    error, strength = _filter_error(problem, protocol), problem.strong_convexity
-    apart, steps = problem.dissimilarity, protocol.local_steps
+    """Return the last term of the bound: the largest that a gap gives, see docs/theory/deviations.md, 5."""
+    return max(_floor_of_gap(problem, protocol, steps) for steps in set(protocol.gaps))
+
+
+def _floor_of_gap(problem: Problem, protocol: Protocol, steps: int) -> float:
+    """Return the last term of the bound if every round had so many steps."""
+    error, strength = _filter_error(problem, protocol, steps), problem.strong_convexity
+    apart = problem.dissimilarity
     if _is_full(protocol):
         gamma = paper.full_batch_floor(filter_error=error, dissimilarity=apart, local_steps=steps)
         return gamma * (14.0 / strength**2 if strength else 24.0 / 5.0)
@@ -124,7 +134,7 @@ def _floor(problem: Problem, protocol: Protocol) -> float:
 
 def _bound(problem: Problem, protocol: Protocol, rounds: Vector) -> Vector:
     """Return the four displayed bounds for many T at once; tests compare them with the functions for one."""
-    steps, limit = rounds * protocol.local_steps, _floor(problem, protocol)
+    steps, limit = steps_after(protocol.gaps, rounds), _floor(problem, protocol)
     if problem.strong_convexity:
         left = np.exp(steps * math.log1p(-problem.strong_convexity * protocol.lr / 2.0))
         return left * problem.start + limit

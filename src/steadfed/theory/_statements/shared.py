@@ -18,9 +18,12 @@ COHORTS = "a cohort has more Byzantine updates than tolerated"
 SPREAD = "honest updates spread more than reckoned with"
 
 
-def quantity(problem: Problem) -> str:
+def quantity(problem: Problem, protocol: Protocol) -> str:
     """Return what is bounded."""
-    return "‖x_k − x*‖² after k rounds" if problem.strong_convexity else "the mean of ‖∇F(x_k)‖² over the rounds"
+    if problem.strong_convexity:
+        return "‖x_k − x*‖² after k rounds"
+    weighed = ", each counted by its local steps" if len(protocol.gaps) > 1 else ""
+    return f"the mean of ‖∇F(x_k)‖² over the rounds{weighed}"
 
 
 def kind(problem: Problem) -> str:

@@ -13,14 +13,15 @@ from steadfed.theory._guarantee import Condition, Guarantee
 from steadfed.theory._problem import Problem, Protocol
 from steadfed.theory._statements import shared
 
-Error = Callable[[Problem, Protocol], float]
+Error = Callable[[Problem, Protocol, int], float]
+"""s of a round of so many local steps."""
 
 
 def expected(problem: Problem, protocol: Protocol) -> Guarantee:
     """Return what is proved in expectation over the batches, and surely for full batches: Lemma 4 (a)."""
     noisy = protocol.noise(problem.gradient_variance) > 0.0
     conditions = [*_conditions(problem, protocol)]
-    sigma0 = sharp.client_deviation(**_numbers(problem, protocol))
+    sigma0 = sharp.client_deviation(**_numbers(problem, protocol, protocol.most_steps))
     if noisy:
         learns = float(protocol.mode == "auto")
         conditions.append(Condition(name="the rule adapts", requirement="it learns σ₀, mode auto", value=learns))
@@ -45,35 +46,36 @@ def likely(problem: Problem, protocol: Protocol) -> Guarantee:
         failure=protocol.failure / protocol.rounds,
     )
 
-    def deviation(problem: Problem, protocol: Protocol) -> float:
-        return sharp.likely_deviation(**_numbers(problem, protocol), outlier_probability=chance)
+    def deviation(problem: Problem, protocol: Protocol, steps: int) -> float:
+        return sharp.likely_deviation(**_numbers(problem, protocol, steps), outlier_probability=chance)
 
-    def error(problem: Problem, protocol: Protocol) -> float:
-        reach, pull = deviation(problem, protocol), protocol.constant * math.sqrt(protocol.fraction)
+    def error(problem: Problem, protocol: Protocol, steps: int) -> float:
+        reach, pull = deviation(problem, protocol, steps), protocol.constant * math.sqrt(protocol.fraction)
         if protocol.mode == "auto":
             return sharp.decoding_error(constant=protocol.constant, fraction=protocol.fraction, deviation=reach)
-        return pull * (protocol.sigma0 or reach) + reach
+        return pull * (protocol.sigma0 or deviation(problem, protocol, protocol.most_steps)) + reach
 
-    sigma0 = deviation(problem, protocol)
+    sigma0 = deviation(problem, protocol, protocol.most_steps)
     conditions = (*_conditions(problem, protocol), *_sigma0_conditions(protocol, sigma0))
     failures = {**shared.cohort_failure(protocol, protocol.tolerated), shared.SPREAD: protocol.failure}
     return _guarantee(problem, protocol, conditions, error, sigma0=sigma0, reading=shared.LIKELY, failures=failures)
 
 
-def _expected_error(problem: Problem, protocol: Protocol) -> float:
-    """Return s of Lemma 5 (a)."""
-    numbers = _numbers(problem, protocol)
+def _expected_error(problem: Problem, protocol: Protocol, steps: int) -> float:
+    """Return s of Lemma 5 (a) for a round of so many local steps."""
+    numbers = _numbers(problem, protocol, steps)
     deviation = sharp.client_deviation(**numbers)
     mean = sharp.mean_deviation(**numbers, num_honest=max(1, protocol.cohort_size - protocol.assumed_byzantine))
     if protocol.mode == "auto":
         return sharp.decoding_error(
             constant=protocol.constant, fraction=protocol.fraction, deviation=deviation, mean=mean
         )
-    return protocol.constant * math.sqrt(protocol.fraction) * (protocol.sigma0 or deviation) + mean
+    told = protocol.sigma0 or sharp.client_deviation(**_numbers(problem, protocol, protocol.most_steps))
+    return protocol.constant * math.sqrt(protocol.fraction) * told + mean
 
 
 def _conditions(problem: Problem, protocol: Protocol) -> tuple[Condition, Condition]:
-    limit, reach = _lr_limit(problem, protocol), sharp.largest_reach(protocol.local_steps)
+    limit, reach = _lr_limit(problem, protocol), sharp.largest_reach(protocol.most_steps)
     strong = problem.strong_convexity > 0.0
     most = EXACT_LIMIT if protocol.mode in ALGORITHM_2 else 0.5
     return (
@@ -97,8 +99,8 @@ def _conditions(problem: Problem, protocol: Protocol) -> tuple[Condition, Condit
 def _lr_limit(problem: Problem, protocol: Protocol) -> float:
     if problem.strong_convexity:
         return 2.0 / (problem.smoothness + problem.strong_convexity)
-    reach = sharp.largest_reach(protocol.local_steps) * (1.0 - 1e-12)  # so that ηHL is below it after rounding, too
-    return reach / (problem.smoothness * protocol.local_steps)
+    reach = sharp.largest_reach(protocol.most_steps) * (1.0 - 1e-12)  # so that ηHL is below it after rounding, too
+    return reach / (problem.smoothness * protocol.most_steps)
 
 
 def _sigma0_conditions(protocol: Protocol, sigma0: float) -> tuple[Condition, ...]:
@@ -108,10 +110,10 @@ def _sigma0_conditions(protocol: Protocol, sigma0: float) -> tuple[Condition, ..
     return (Condition(name="σ₀ of the rule", requirement="σ₀ ≥ τ", value=protocol.sigma0, limit=sigma0, relation="≥"),)
 
 
-def _numbers(problem: Problem, protocol: Protocol) -> dict[str, Any]:
+def _numbers(problem: Problem, protocol: Protocol, steps: int) -> dict[str, Any]:
     """Return what the deviation of an honest update depends on; a step size beyond the limit is cut to it."""
     return {
-        "local_steps": protocol.local_steps,
+        "local_steps": steps,
         "lr": min(protocol.lr, _lr_limit(problem, protocol)),
         "smoothness": problem.smoothness,
         "strong_convexity": problem.strong_convexity,
@@ -132,10 +134,10 @@ def _guarantee(
 ) -> Guarantee:
     def floor(problem: Problem, protocol: Protocol) -> float:
         level = sharp.distance_floor if problem.strong_convexity else sharp.gradient_floor
-        return level(error=error(problem, protocol), **_steps(problem, protocol))
+        return level(error=_errors(error, problem, protocol), **_steps(problem, protocol))
 
     def curve(rounds: Vector) -> Vector:
-        steps, reached = _steps(problem, protocol), error(problem, protocol)
+        steps, reached = _steps(problem, protocol), _errors(error, problem, protocol)
         if problem.strong_convexity:
             return sharp.distance_bound(rounds, distance=problem.start, error=reached, **steps)
         return sharp.gradient_bound(rounds, gap=problem.height, error=reached, **steps)
@@ -144,7 +146,7 @@ def _guarantee(
     return Guarantee(
         source="steadfed",
         theorem=f"Theorem {1 if problem.strong_convexity else 2} of convergence.md, {shared.kind(problem)}",
-        quantity=shared.quantity(problem),
+        quantity=shared.quantity(problem, protocol),
         reading=reading,
         conditions=conditions,
         sigma0=sigma0,
@@ -155,8 +157,15 @@ def _guarantee(
         failures=failures,
         rests_on=shared.rests_on(protocol),
         rounds=protocol.rounds,
+        period=len(protocol.gaps),
         curve=curve if sound else shared.nothing,
     )
+
+
+def _errors(error: Error, problem: Problem, protocol: Protocol) -> list[float]:
+    """Return s of every gap."""
+    found = {steps: error(problem, protocol, steps) for steps in set(protocol.gaps)}
+    return [found[steps] for steps in protocol.gaps]
 
 
 def _steps(problem: Problem, protocol: Protocol) -> dict[str, Any]:

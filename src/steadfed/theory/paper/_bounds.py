@@ -3,10 +3,14 @@ r"""Theorems 1 and 2: the floors Γ, the four bounds as functions of T, and the 
 `distance` is ‖x⁰ − x*‖² (squared), `gap` is F(x⁰) − F(x*), `noise` σ²/b, `filter_error` Υ² or Υ_GD², `floor` Γ or Γ_GD.
 `lr=None` means the step size of the theorem.
 
+`local_steps` of a bound is H, or a list of gaps ≤ H, one per round and from the beginning after the last: T is then a
+sum of gaps, and Γ the largest that a round's own gap gives, with the filter's error in that round. That is Γ(H) if the
+filter adapts, since Γ grows with the gap.
+
 **Deviations from the paper**, for every bound here:
 
 * ε, which enters through Υ² and the probability, is the fraction of the cohort, not of all clients.
-* The bounds speak about synchronisation indices, T a multiple of H: between them x^t averages iterates that Byzantine
+* The bounds speak about synchronisation indices, T a sum of gaps: between them x^t averages iterates that Byzantine
   clients do not have.
 * Several steps of the proofs of Theorem 1 are not justified. With the explicit C the displayed bounds hold all the
   same: section 1 of docs/theory/deviations.md proves them with the tools of `steadfed.theory.sharp`. In that form they
@@ -18,13 +22,14 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from itertools import accumulate
 
+from steadfed._core.gaps import Gaps, check_gaps, check_synchronised, steps_taken
 from steadfed._core.ranges import (
     check_curvatures,
     check_not_negative,
     check_probability,
     check_step_size,
-    check_synchronised,
     check_whole,
 )
 from steadfed.theory.paper._concentration import concentration_failure
@@ -84,7 +89,7 @@ def distance_bound(
     floor: float,
     strong_convexity: float,
     smoothness: float,
-    local_steps: int,
+    local_steps: Gaps,
     total_steps: int,
     lr: float | None = None,
 ) -> float:
@@ -113,7 +118,7 @@ def full_batch_distance_bound(
     floor: float,
     strong_convexity: float,
     smoothness: float,
-    local_steps: int,
+    local_steps: Gaps,
     total_steps: int,
     lr: float | None = None,
 ) -> float:
@@ -137,7 +142,7 @@ def full_batch_distance_bound(
 
 
 def gradient_bound(
-    *, gap: float, floor: float, smoothness: float, local_steps: int, total_steps: int, lr: float | None = None
+    *, gap: float, floor: float, smoothness: float, local_steps: Gaps, total_steps: int, lr: float | None = None
 ) -> float:
     r"""Return 2(F(x⁰) − F(x*))/(ηT) + (9/2)Γ, a bound of the mean squared gradient, η ≤ 1/(8HL), with mini-batches.
 
@@ -146,7 +151,8 @@ def gradient_bound(
     Paper: Theorem 1 (thm:LocalSGD_convergence), eq. nonconvex_convergence_rate; any η: eq. nonconvex_local-11.
 
     **Deviations from the paper.** The mean is (1/N) Σ_{k<N} ‖∇F(x^{kH})‖² over the N = T/H synchronisation indices
-    before T; the paper divides T + 1 terms by T. See also the module: the cohort's ε, pathwise.
+    before T; the paper divides T + 1 terms by T. If gaps differ, each counts as often as it has steps. See also the
+    module: the cohort's ε, pathwise.
 
     >>> gradient_bound(gap=1.0, floor=2.0, smoothness=1.0, local_steps=5, total_steps=80)
     10.0
@@ -156,7 +162,7 @@ def gradient_bound(
 
 
 def full_batch_gradient_bound(
-    *, gap: float, floor: float, smoothness: float, local_steps: int, total_steps: int, lr: float | None = None
+    *, gap: float, floor: float, smoothness: float, local_steps: Gaps, total_steps: int, lr: float | None = None
 ) -> float:
     r"""Return 2(F(x⁰) − F(x*))/(ηT) + (24/5)Γ_GD, a bound of the mean squared gradient, η ≤ 1/(5HL), with full batches.
 
@@ -174,11 +180,12 @@ def full_batch_gradient_bound(
 
 
 def failure_probability(
-    *, total_steps: int, local_steps: int, slack: float, byzantine_fraction: float, cohort_size: int
+    *, total_steps: int, local_steps: Gaps, slack: float, byzantine_fraction: float, cohort_size: int
 ) -> float:
     r"""Return (T/H) exp(−ε′²(1 − ε)K/16), the probability that the bounds of Theorem 1 fail in a run of T steps.
 
-    It may exceed 1 and is returned as it is: a value of 1 or more says nothing. With full batches nothing can fail.
+    T/H stands for the number of rounds, also where gaps differ. It may exceed 1 and is returned as it is: a value of 1
+    or more says nothing. With full batches nothing can fail.
 
     Paper: Theorem 1 (thm:LocalSGD_convergence), "Error probability analysis" of Section sec:convex_convergence.
 
@@ -190,13 +197,13 @@ def failure_probability(
     ... ), 4)
     0.0099
     """
-    steps, each = check_synchronised(total_steps, local_steps)
+    rounds = check_synchronised(total_steps, local_steps)[1]
     once = concentration_failure(slack=slack, byzantine_fraction=byzantine_fraction, cohort_size=cohort_size)
-    return (steps // each) * once
+    return rounds * once
 
 
-def longest_run(*, failure: float, local_steps: int, slack: float, byzantine_fraction: float, cohort_size: int) -> int:
-    r"""Return the largest T, a multiple of H, with `failure_probability` at most δ = `failure`; 0 if there is none.
+def longest_run(*, failure: float, local_steps: Gaps, slack: float, byzantine_fraction: float, cohort_size: int) -> int:
+    r"""Return the largest T at which a round ends with `failure_probability` at most δ = `failure`; 0 if there is none.
 
     T ≤ δ H exp(ε′²(1 − ε)K/16), in whole rounds, exactly. At most `MOST_STEPS`.
 
@@ -207,14 +214,20 @@ def longest_run(*, failure: float, local_steps: int, slack: float, byzantine_fra
     >>> longest_run(failure=0.01, local_steps=5, slack=0.1, byzantine_fraction=0.1, cohort_size=100)
     0
     """
-    allowed, each = check_probability("failure", failure), check_whole("local_steps", local_steps)
+    allowed, gaps = check_probability("failure", failure), check_gaps(local_steps)
     once = concentration_failure(slack=slack, byzantine_fraction=byzantine_fraction, cohort_size=cohort_size)
-    most = MOST_STEPS // each
+    most = _most_rounds(gaps)
     if once == 0.0 or Fraction(allowed) >= most * Fraction(once):
-        return most * each
+        return steps_taken(gaps, most)
     rounds = Fraction(allowed) // Fraction(once)
     # `failure_probability` rounds its product: one round more may be allowed by the same float
-    return (rounds + int((rounds + 1) * once <= allowed)) * each
+    return steps_taken(gaps, rounds + int((rounds + 1) * once <= allowed))
+
+
+def _most_rounds(gaps: tuple[int, ...]) -> int:
+    """Return how many rounds take at most `MOST_STEPS`."""
+    whole, left = divmod(MOST_STEPS, sum(gaps))
+    return whole * len(gaps) + sum(end <= left for end in accumulate(gaps))
 
 
 def _average(gap: float, step: float, steps: int) -> float:

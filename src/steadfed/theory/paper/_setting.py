@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from steadfed._core.gaps import Gaps, check_gaps
 from steadfed._core.ranges import (
     check_between,
     check_cohort,
@@ -91,26 +92,26 @@ def cohort_fraction(*, byzantine_fraction: float, cohort_size: int, num_clients:
     return fraction * clients / size + slack_of("slack", slack, least=0.0)
 
 
-def minibatch_lr(*, smoothness: float, local_steps: int) -> float:
-    r"""Return η = 1/(8HL), the step size of Theorem 1 and the largest that its lemmas allow.
+def minibatch_lr(*, smoothness: float, local_steps: Gaps) -> float:
+    r"""Return η = 1/(8HL), the step size of Theorem 1 and the largest that its lemmas allow; H is the largest gap.
 
     Paper: Theorem 1 (thm:LocalSGD_convergence).
 
     >>> minibatch_lr(smoothness=0.5, local_steps=5)
     0.05
     """
-    return 1.0 / (8.0 * check_whole("local_steps", local_steps) * check_positive("smoothness", smoothness))
+    return 1.0 / (8.0 * max(check_gaps(local_steps)) * check_positive("smoothness", smoothness))
 
 
-def full_batch_lr(*, smoothness: float, local_steps: int) -> float:
-    r"""Return η = 1/(5HL), the step size of Theorem 2 and the largest that its lemmas allow.
+def full_batch_lr(*, smoothness: float, local_steps: Gaps) -> float:
+    r"""Return η = 1/(5HL), the step size of Theorem 2 and the largest that its lemmas allow; H is the largest gap.
 
     Paper: Theorem 2 (thm:full-batch-GD).
 
     >>> full_batch_lr(smoothness=0.5, local_steps=4)
     0.1
     """
-    return 1.0 / (5.0 * check_whole("local_steps", local_steps) * check_positive("smoothness", smoothness))
+    return 1.0 / (5.0 * max(check_gaps(local_steps)) * check_positive("smoothness", smoothness))
 
 
 def slack_of(name: str, value: Any, *, least: float | None = None) -> float:
@@ -127,13 +128,13 @@ def admissible(byzantine_fraction: Any, slack: Any, *, least_slack: float | None
     return check_between("byzantine_fraction", byzantine_fraction, 0.0, limit + _ROUNDING, allowed), spare
 
 
-def minibatch_step(lr: float | None, smoothness: float, local_steps: int) -> float:
+def minibatch_step(lr: float | None, smoothness: float, local_steps: Gaps) -> float:
     """Return η ≤ 1/(8HL), and that limit itself for None."""
     limit = minibatch_lr(smoothness=smoothness, local_steps=local_steps)
     return limit if lr is None else check_step_size(lr, limit, "1/(8HL)")
 
 
-def full_batch_step(lr: float | None, smoothness: float, local_steps: int) -> float:
+def full_batch_step(lr: float | None, smoothness: float, local_steps: Gaps) -> float:
     """Return η ≤ 1/(5HL), and that limit itself for None."""
     limit = full_batch_lr(smoothness=smoothness, local_steps=local_steps)
     return limit if lr is None else check_step_size(lr, limit, "1/(5HL)")

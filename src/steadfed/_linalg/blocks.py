@@ -1,0 +1,83 @@
+"""What is done with blocks of columns: numpy on a CPU, which keeps to the calling thread, torch elsewhere."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from steadfed._core.arrays import Vector
+
+Range = tuple[int, int]
+
+MAGNIFIED_BELOW = 2.0**-50
+"""Vectors of float32 whose numbers are all below this are magnified before they are multiplied."""
+POINT_MAGNIFICATION = 2.0**96
+"""By how much; a power of two, so that nothing is rounded."""
+
+
+def add_and_square(
+    arrays: list[NDArray[np.floating]],
+    share: NDArray[np.floating],
+    columns: Range,
+    update: NDArray[np.floating],
+    squares: Vector,
+) -> None:
+    """Add share @ rows to the columns of the update, and write the squared lengths of the rows there."""
+    span, at = slice(*columns), 0
+    for array in arrays:
+        block = array[:, span]
+        squares[at : at + len(block)] = np.vecdot(block, block)
+        update[span] += share[at : at + len(block)] @ block if len(block) > 1 else share[at] * block[0]
+        at += len(block)
+
+
+def subtract(block: Tensor, shift: Tensor | None, out: Tensor) -> None:
+    """Write block − shift into `out`, on a CPU with numpy, which keeps to the calling thread."""
+    if out.device.type != "cpu":
+        out.copy_(block if shift is None else block - shift)
+    elif shift is None:
+        np.copyto(out.numpy(), block.numpy())
+    else:
+        np.subtract(block.numpy(), shift.numpy(), out=out.numpy())
+
+
+def magnification(point: Tensor, pivot: Tensor | None) -> float:
+    """Return by what a point's difference to the pivot must be multiplied so that products with it do not vanish.
+
+    Products of float32 numbers below 2^-63 underflow. 1 unless all numbers are below 2^-50: then products with the
+    largest usable row, whose numbers are below 2^64, stay far from overflow.
+    """
+    if point.dtype != torch.float32:
+        return 1.0
+    largest = max(_largest(vector) for vector in (point, pivot) if vector is not None)
+    return POINT_MAGNIFICATION if largest < MAGNIFIED_BELOW else 1.0
+
+
+def _largest(vector: Tensor) -> float:
+    """Return the largest absolute value."""
+    values = vector.numpy() if vector.device.type == "cpu" else vector
+    return max(float(values.max()), -float(values.min()))
+
+
+def gather(source: Tensor, indices: NDArray[np.intp], out: Tensor) -> None:
+    """Write the entries at `indices` of the last axis into `out`, on a CPU with numpy."""
+    if out.device.type == "cpu":
+        out.numpy()[...] = source.numpy()[..., indices]
+    else:
+        out.copy_(source[..., torch.from_numpy(indices).to(out.device)])
+
+
+def runs(mask: NDArray[np.bool_], longest: int) -> list[Range]:
+    """Return ranges [start, stop) of consecutive True, none longer than `longest`.
+
+    >>> runs(np.array([True, True, True, False, True]), 2)
+    [(0, 2), (2, 3), (4, 5)]
+    """
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], mask, [False])).astype(np.int8))).tolist()
+    return [
+        (start, min(start + longest, stop))
+        for begin, stop in zip(edges[::2], edges[1::2], strict=True)
+        for start in range(begin, stop, longest)
+    ]
