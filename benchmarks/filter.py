@@ -180,6 +180,7 @@ def rules(num_byzantine: int, sigma0: float) -> dict[str, Run]:
         AUTO: Rage(num_byzantine=num_byzantine),
         "steadfed Rage known": Rage(mode="known", num_byzantine=num_byzantine, sigma0=sigma0),
         "steadfed Rage exact": Rage(mode="exact", num_byzantine=num_byzantine, sigma0=sigma0),
+        "steadfed Rage lazy": Rage(mode="lazy", num_byzantine=num_byzantine, sigma0=sigma0),
         "steadfed Krum": Krum(num_byzantine=num_byzantine),
         "steadfed GeometricMedian": GeometricMedian(),
         "steadfed Median": Median(),

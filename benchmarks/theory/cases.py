@@ -80,7 +80,7 @@ class Case:
     step: float = 0.2
     """η H L: 1/8 is the step size of Theorem 1, 1/5 that of Theorem 2."""
     rounds: int = 30
-    mode: Literal["auto", "known", "exact"] = "auto"
+    mode: Literal["auto", "known", "exact", "lazy"] = "auto"
     attack: str = "none"
     rule: Aggregator | None = None
     """Another rule than RAGE."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
@@ -60,7 +61,7 @@ def test_algorithm_2_is_covered_up_to_its_limit_and_not_beyond() -> None:
     assert exact_constant(EXACT_LIMIT + 1e-6) == math.inf
 
 
-@pytest.mark.parametrize("mode", ["known", "auto", "exact"])
+@pytest.mark.parametrize("mode", ["known", "auto", "exact", "lazy"])
 @pytest.mark.parametrize("epsilon", [0.5, 0.75])
 def test_without_an_honest_majority_nothing_is_proved(mode: str, epsilon: float) -> None:
     assert filter_constant(mode, epsilon) == math.inf
@@ -102,3 +103,57 @@ def test_the_maximum_over_the_weight_taken_is_found(epsilon: float, factor: floa
         largest = max(largest, kept + math.sqrt(ratio * x / left))
     assert known_constant(epsilon, factor) == pytest.approx(largest / math.sqrt(epsilon), rel=1e-5)
     assert known_constant(epsilon, factor) * math.sqrt(epsilon) >= largest * (1.0 - 1e-7)
+
+
+def largest_sum(epsilon: float, factor: float | None) -> Decimal:
+    """Return C of `known_constant` to 30 digits: the maximum by ever finer grids around the best point."""
+    exact = Decimal(epsilon)
+    alpha = 1 - exact
+    used = alpha / (Decimal("0.5") - exact) if factor is None else Decimal(factor)
+    share = alpha / used + exact
+    ratio = share / (1 - share)
+
+    def at(x: Decimal) -> Decimal:
+        left = alpha - ratio * x
+        return (used * (exact - x) / ((1 - x - ratio * x) * left)).sqrt() + (ratio * x / left).sqrt()
+
+    # the maximum lies where exact − x is small when epsilon is near 1/2, so the first grid is geometric in it
+    grid = sorted({Decimal(0), exact, *(exact * (1 - Decimal(10) ** (-Decimal(k) / 8)) for k in range(1, 120))})
+    for _ in range(60):
+        best = max(range(len(grid)), key=lambda i: at(grid[i]))
+        low, high = grid[max(0, best - 1)], grid[min(len(grid) - 1, best + 1)]
+        grid = [low + (high - low) * k / 8 for k in range(9)]
+    return max(map(at, grid)) / exact.sqrt()
+
+
+@pytest.mark.parametrize("factor", [None, 4.0, 30.0])
+@pytest.mark.parametrize("epsilon", [1e-4, 0.05, 0.25, 0.4, 5 / 11, 0.49, 0.499, 0.49999, 0.5 - 1e-7])
+def test_the_constant_is_never_below_the_maximum_and_hardly_above_it(epsilon: float, factor: float | None) -> None:
+    found = known_constant(epsilon, factor)
+    if math.isinf(found):
+        assert factor is not None
+        assert factor <= theta(epsilon) / 2.0 * (1.0 + 1e-9)
+        return
+    with localcontext(prec=50):
+        true = largest_sum(epsilon, factor)
+        assert true <= Decimal(found) <= true * (1 + Decimal("1e-13") + Decimal("1e-15") / Decimal(1.0 - 2.0 * epsilon))
+
+
+@pytest.mark.parametrize(("byzantine", "rows"), [(5, 11), (499, 999), (49_999, 99_999)])
+def test_the_constant_of_a_bare_majority_is_not_below_that_of_the_exact_share(byzantine: int, rows: int) -> None:
+    """f/n is rounded to a float before the constant is computed, and near 1/2 that matters."""
+    with localcontext(prec=50):
+        share, n = Decimal(byzantine) / Decimal(rows), Decimal(rows)
+        # θ = (1 − ε) 2n, and x = ε − v/n: the maximum over v ≥ 0 of √(θ v n/((1 + 2v)(1 + v))) + √((f − v)/(1 + v))
+        best = Decimal(0)
+        step = Decimal(1) / 4000
+        for k in range(1, 4000):
+            v = step * k
+            kept = ((1 - share) * 2 * n * v * n / ((1 + 2 * v) * (1 + v))).sqrt()
+            best = max(best, kept + ((byzantine - v) / (1 + v)).sqrt())
+        assert Decimal(known_constant(byzantine / rows)) * share.sqrt() >= best
+
+
+@pytest.mark.parametrize("factor", [0.5, 0.9, 1.0])
+def test_a_factor_so_small_that_a_step_may_take_from_honest_rows_alone_has_no_constant(factor: float) -> None:
+    assert known_constant(0.1, factor) == math.inf

@@ -34,6 +34,7 @@ WITH_PARAMETERS: dict[str, Aggregator] = {
     "rage f=0": RULES.build("rage", num_byzantine=0),
     "rage known": RULES.build("rage", byzantine_fraction=0.2, mode="known", sigma0=3.0),
     "rage exact": RULES.build("rage", byzantine_fraction=0.2, mode="exact", sigma0=3.0),
+    "rage lazy": RULES.build("rage", byzantine_fraction=0.2, mode="lazy", sigma0=3.0),
     "norm-filter 20%": RULES.build("norm-filter", byzantine_fraction=0.2),
     "smea f=0": RULES.build("smea", num_byzantine=0),
     "trimmed-mean 20%": RULES.build("trimmed-mean", byzantine_fraction=0.2),

@@ -1,8 +1,10 @@
-"""Algorithm 2: the lazy version against the literal one, and against what its proof promises."""
+"""Algorithm 2, exact and lazy: against the literal one, and against what its proof promises."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -13,11 +15,14 @@ from tests.oracles.saddle import Array
 from steadfed._core.rng import stream
 from steadfed.aggregators import Rage, Stop
 from steadfed.aggregators._rage.constants import exact_constant, resilience
-from steadfed.aggregators._rage.exact import _mean_bound, run_exact
+from steadfed.aggregators._rage.decided import _mean_bound
+from steadfed.aggregators._rage.exact import ExactFiltering, run_exact, run_lazy
 
 pytestmark = pytest.mark.portable
 
 SEEDS = 12
+RUNS = pytest.mark.parametrize("run", [run_exact, run_lazy])
+Run = Callable[[Array, int, float], ExactFiltering]
 
 
 def spread_of(rows: Array) -> float:
@@ -40,36 +45,39 @@ def about_a_row(rows: Array) -> Array:
     return np.asarray(centred @ centred.T)
 
 
+@RUNS
 @pytest.mark.parametrize("name", CLOUDS)
-def test_no_more_promised_rows_are_dropped_than_the_proof_allows(name: str) -> None:
+def test_no_more_promised_rows_are_dropped_than_the_proof_allows(name: str, run: Run) -> None:
     for seed in range(SEEDS):
         rows, bad, sigma0 = promised_cloud(name, seed, 40)
-        run = run_exact(about_a_row(rows), bad, sigma0)
-        assert run.refused is None
-        assert run.active[bad:].sum() >= resilience(bad / len(rows)) * len(rows) - 1e-9
+        found = run(about_a_row(rows), bad, sigma0)
+        assert found.refused is None
+        assert found.active[bad:].sum() >= resilience(bad / len(rows)) * len(rows) - 1e-9
 
 
+@pytest.mark.parametrize("mode", ["exact", "lazy"])
 @pytest.mark.parametrize("name", CLOUDS)
-def test_the_error_is_below_the_proved_constant(name: str) -> None:
+def test_the_error_is_below_the_proved_constant(name: str, mode: Literal["exact", "lazy"]) -> None:
     for seed in range(SEEDS):
         rows, bad, sigma0 = promised_cloud(name, seed, 40)
-        found = Rage(num_byzantine=bad, mode="exact", sigma0=sigma0)(rows)
+        found = Rage(num_byzantine=bad, mode=mode, sigma0=sigma0)(rows)
         error = float(np.linalg.norm(found.update.numpy() - rows[bad:].mean(axis=0)))
         epsilon = bad / len(rows)
         assert error <= exact_constant(epsilon) * sigma0 * math.sqrt(epsilon) + 1e-9 * np.abs(rows).max()
 
 
+@RUNS
 @pytest.mark.parametrize("name", CLOUDS)
-def test_honest_rows_lose_at_most_a_quarter_of_alpha_of_the_weight_taken(name: str) -> None:
+def test_honest_rows_lose_at_most_a_quarter_of_alpha_of_the_weight_taken(name: str, run: Run) -> None:
     for seed in range(SEEDS):
         rows, bad, sigma0 = promised_cloud(name, seed, 40)
-        run = run_exact(about_a_row(rows), bad, sigma0)
+        found = run(about_a_row(rows), bad, sigma0)
         alpha = 1.0 - bad / len(rows)
-        for step in run.steps:
+        for step in found.steps:
             assert step.scatter >= 4.0 * (len(rows) * sigma0**2 + step.excess / alpha) * (1.0 - 1e-9)
-        taken = sum(step.removed for step in run.steps)
+        taken = sum(step.removed for step in found.steps)
         assert taken * (1.0 - alpha / 4.0) <= bad + 1e-9
-        assert sum(step.dropped for step in run.steps) == (~run.active).sum()
+        assert sum(step.dropped for step in found.steps) == (~found.active).sum()
 
 
 def test_the_proof_holds_where_only_an_approximate_saddle_point_decides() -> None:
@@ -81,23 +89,23 @@ def test_the_proof_holds_where_only_an_approximate_saddle_point_decides() -> Non
         for scale in np.geomspace(2.0, 6.0, 8).tolist():
             attacked = rows.copy()
             attacked[:5] *= scale
-            run = run_exact(about_a_row(attacked), 5, sigma0)
+            run = run_lazy(about_a_row(attacked), 5, sigma0)
             undecided_by_closed_forms += run.num_eigensolves > len(run.steps) + 1
             assert run.refused is None
             assert run.active[5:].sum() >= resilience(0.25) * 20 - 1e-9
     assert undecided_by_closed_forms >= 5
 
 
+@RUNS
 @pytest.mark.parametrize("name", ["isotropic", "far cluster", "spread attack", "staircase", "groups", "heavy tails"])
-def test_the_lazy_version_filters_when_the_literal_one_does(name: str) -> None:
+def test_both_versions_filter_when_the_literal_one_does(run: Run, name: str) -> None:
     for seed in range(4):
         rows, bad, sigma0 = promised_cloud(name, seed, 10)
         literal = algorithm_2(rows, bad, sigma0)
         threshold = 4.0 * len(rows) * sigma0**2
         if abs(literal.saddle_points[0].value / threshold - 1.0) < 1e-3:
             continue
-        run = run_exact(about_a_row(rows), bad, sigma0)
-        assert bool(run.steps) == (len(literal.saddle_points) > 1)
+        assert bool(run(about_a_row(rows), bad, sigma0).steps) == (len(literal.saddle_points) > 1)
         assert not literal.assumption_violated
 
 
@@ -107,41 +115,44 @@ def test_both_versions_keep_what_the_proof_promises(name: str) -> None:
         rows, bad, sigma0 = promised_cloud(name, seed, 10)
         epsilon = bad / len(rows)
         literal = algorithm_2(rows, bad, sigma0)
-        lazy = run_exact(about_a_row(rows), bad, sigma0)
+        lazy, exact = (run(about_a_row(rows), bad, sigma0) for run in (run_lazy, run_exact))
         honest = [i for i in literal.active if i >= bad]
         assert len(honest) >= resilience(epsilon) * len(rows) - 1e-9
         mean = rows[bad:].mean(axis=0)
-        for update in (literal.update, rows[lazy.active].mean(axis=0)):
+        for update in (literal.update, rows[lazy.active].mean(axis=0), rows[exact.active].mean(axis=0)):
             assert np.linalg.norm(update - mean) <= exact_constant(epsilon) * sigma0 * math.sqrt(epsilon)
 
 
+@RUNS
 @pytest.mark.parametrize("seed", range(3))
-def test_both_versions_drop_rows_that_are_beyond_doubt_and_no_other(seed: int) -> None:
+def test_both_versions_drop_rows_that_are_beyond_doubt_and_no_other(seed: int, run: Run) -> None:
     rng = stream(seed, "beyond doubt")
     rows = rng.standard_normal((9, 3))
     rows[:2] += 1e4 * rng.standard_normal((2, 3))
     sigma0 = spread_of(rows[2:])
     assert algorithm_2(rows, 2, sigma0).active == list(range(2, 9))
-    assert np.flatnonzero(run_exact(about_a_row(rows), 2, sigma0).active).tolist() == list(range(2, 9))
+    assert np.flatnonzero(run(about_a_row(rows), 2, sigma0).active).tolist() == list(range(2, 9))
 
 
+@RUNS
 @pytest.mark.parametrize("factor", [0.97, 1.03])
 @pytest.mark.parametrize("seed", range(6))
-def test_the_threshold_is_met_from_either_side(seed: int, factor: float) -> None:
+def test_the_threshold_is_met_from_either_side(seed: int, factor: float, run: Run) -> None:
     rng = stream(seed, "threshold")
     rows = rng.standard_normal((9, 4))
     rows[:2] *= 6.0
     value = algorithm_2(rows, 2, 1e6).saddle_points[0].value
-    run = run_exact(about_a_row(rows), 2, math.sqrt(factor * value / (4.0 * 9)))
-    assert bool(run.steps or run.refused) == (factor < 1.0)
+    found = run(about_a_row(rows), 2, math.sqrt(factor * value / (4.0 * 9)))
+    assert bool(found.steps or found.refused) == (factor < 1.0)
 
 
-def test_a_promise_that_is_far_too_small_is_refused_and_nobody_is_left_out() -> None:
+@pytest.mark.parametrize("mode", ["exact", "lazy"])
+def test_a_promise_that_is_far_too_small_is_refused_and_nobody_is_left_out(mode: Literal["exact", "lazy"]) -> None:
     rows = stream(0, "refused").standard_normal((20, 5))
-    run = run_exact(about_a_row(rows), 4, 1e-3)
+    run = (run_exact if mode == "exact" else run_lazy)(about_a_row(rows), 4, 1e-3)
     assert run.refused is not None
     assert run.active.sum() >= resilience(0.2) * 20
-    found = Rage(num_byzantine=4, mode="exact", sigma0=1e-3)(rows)
+    found = Rage(num_byzantine=4, mode=mode, sigma0=1e-3)(rows)
     assert found.stop is Stop.SPREAD_STAYS_LARGE
     assert found.assumption_violated
     assert found.certificate is not None
@@ -149,17 +160,19 @@ def test_a_promise_that_is_far_too_small_is_refused_and_nobody_is_left_out() -> 
     assert found.certificate.error_bound() == math.inf
 
 
-def test_mirror_images_do_not_empty_the_cohort() -> None:
+@RUNS
+def test_mirror_images_do_not_empty_the_cohort(run: Run) -> None:
     rows = np.where(np.arange(16) % 2, 1.0, -1.0)[:, None] * np.ones((16, 3))
-    run = run_exact(about_a_row(rows), 3, 0.01)
-    assert run.refused is not None
-    assert run.active.all()
+    found = run(about_a_row(rows), 3, 0.01)
+    assert found.refused is not None
+    assert found.active.all()
 
 
-def test_equal_rows_are_all_kept() -> None:
-    run = run_exact(np.zeros((7, 7)), 2, 1.0)
-    assert run.active.all()
-    assert not run.steps
+@RUNS
+def test_equal_rows_are_all_kept(run: Run) -> None:
+    found = run(np.zeros((7, 7)), 2, 1.0)
+    assert found.active.all()
+    assert not found.steps
 
 
 def test_no_byzantine_row_means_the_plain_mean() -> None:

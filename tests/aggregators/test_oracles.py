@@ -111,7 +111,7 @@ def test_the_error_of_mode_auto_is_below_the_proved_constant(name: str, kappa: f
 
 @pytest.mark.parametrize("far", [1e6, 1e12, 1e15])
 @pytest.mark.parametrize("gap", [1e-15, 1e-14, 1e-13, 1e-11])
-@pytest.mark.parametrize("mode", ["auto", "known", "exact"])
+@pytest.mark.parametrize("mode", ["auto", "known", "exact", "lazy"])
 def test_two_rows_that_are_almost_equally_far_do_not_survive_each_other(mode: str, gap: float, far: float) -> None:
     rows = stream(0, "almost equal").standard_normal((12, 5))
     rows[:2] = 0.0
@@ -222,7 +222,8 @@ def rules(number: int, assumed: int, sigma0: float) -> list[Rage]:
     """Return the filter in every mode that takes as many rows."""
     found = [Rage(num_byzantine=assumed), Rage(num_byzantine=assumed, mode="known", sigma0=sigma0)]
     if assumed < EXACT_LIMIT * number:
-        found.append(Rage(num_byzantine=assumed, mode="exact", sigma0=sigma0))
+        found += [Rage(num_byzantine=assumed, mode="exact", sigma0=sigma0)]
+        found += [Rage(num_byzantine=assumed, mode="lazy", sigma0=sigma0)]
     return found
 
 

@@ -22,6 +22,7 @@ MODES = {
     "auto": Rage(byzantine_fraction=0.2),
     "known": Rage(byzantine_fraction=0.2, mode="known", sigma0=1.5),
     "exact": Rage(byzantine_fraction=0.2, mode="exact", sigma0=1.5),
+    "lazy": Rage(byzantine_fraction=0.2, mode="lazy", sigma0=1.5),
 }
 
 
@@ -130,7 +131,7 @@ def test_without_assumed_attackers_the_mean_is_returned() -> None:
     assert torch.allclose(result.update, rows.mean(0))
 
 
-@pytest.mark.parametrize("mode", ["known", "exact"])
+@pytest.mark.parametrize("mode", ["known", "exact", "lazy"])
 def test_a_spread_above_the_promise_without_attackers_breaks_it(mode: str) -> None:
     result = Rage(num_byzantine=0, mode=mode, sigma0=0.1)(normal(20, 50))
     assert result.stop is Stop.SPREAD_STAYS_LARGE
@@ -140,7 +141,7 @@ def test_a_spread_above_the_promise_without_attackers_breaks_it(mode: str) -> No
     assert result.certificate.smallest_sigma0() == pytest.approx(math.sqrt(result.spread or 0), rel=1e-3)
 
 
-@pytest.mark.parametrize("mode", ["known", "exact"])
+@pytest.mark.parametrize("mode", ["known", "exact", "lazy"])
 def test_a_sigma0_far_too_small_ends_in_a_broken_promise_and_not_in_an_empty_cohort(mode: str) -> None:
     result = Rage(byzantine_fraction=0.25, mode=mode, sigma0=1e-3)(normal(40, 100))
     assert result.stop is Stop.SPREAD_STAYS_LARGE
@@ -209,14 +210,14 @@ def test_worst_case_belongs_to_the_sigma0_the_filter_was_given() -> None:
 def test_exact_contradicts_a_sigma0_below_the_spread_of_what_must_be_honest() -> None:
     rows = normal(20, 30)
     rows[:3] = 1e6
-    for mode in ("known", "exact"):
+    for mode in ("known", "exact", "lazy"):
         result = Rage(num_byzantine=3, mode=mode, sigma0=3.0)(rows)
         assert result.certificate is not None
         assert not result.certificate.is_consistent(0.1)
         assert result.certificate.is_consistent(3.0)
 
 
-@pytest.mark.parametrize("mode", ["known", "exact"])
+@pytest.mark.parametrize("mode", ["known", "exact", "lazy"])
 def test_the_true_sigma0_without_attackers_keeps_the_promise(mode: str) -> None:
     for seed in range(20):
         staged = attacked_population("iso", Cluster(), cohort_size=20, dim=50, num_byzantine=0, seed=seed)
@@ -337,7 +338,8 @@ def test_evidence_is_plain_json() -> None:
 
 
 @pytest.mark.parametrize(
-    "rule", [Rage(num_byzantine=8), *(Rage(num_byzantine=8, mode=mode, sigma0=1.5) for mode in ("known", "exact"))]
+    "rule",
+    [Rage(num_byzantine=8), *(Rage(num_byzantine=8, mode=mode, sigma0=1.5) for mode in ("known", "exact", "lazy"))],
 )
 def test_a_certificate_can_be_asked_again_from_its_evidence(rule: Rage) -> None:
     staged = attacked_population(

@@ -13,7 +13,8 @@ from tests.oracles.saddle import Array, OracleFailedError, SaddlePoint, cp, larg
 from steadfed._core.rng import stream
 from steadfed._linalg.spectrum import eigen_directions
 from steadfed.aggregators._rage.constants import resilience
-from steadfed.aggregators._rage.saddle import decide, project_on_capped_simplex, rank_one_scores
+from steadfed.aggregators._rage.decided import decide, rank_one_scores
+from steadfed.aggregators._rage.simplex import project_on_capped_simplex
 
 pytestmark = pytest.mark.portable
 
@@ -169,7 +170,7 @@ def test_the_projection_is_the_nearest_point_of_the_capped_simplex(seed: int) ->
     number = int(rng.integers(2, 12))
     matrix = 10.0 ** rng.uniform(-2.0, 2.0) * rng.standard_t(3.0, (number, 3))
     cap = float(rng.uniform(1.0 / number, 1.0))
-    projected = project_on_capped_simplex(matrix, cap)
+    projected, _ = project_on_capped_simplex(matrix, cap)
     w = cp.Variable(matrix.shape)
     problem = cp.Problem(cp.Minimize(cp.sum_squares(w - matrix)), [w >= 0.0, w <= cap, cp.sum(w, axis=0) == 1.0])
     minimise(problem, 1e-12)
@@ -182,15 +183,17 @@ def test_a_projection_is_feasible_and_separated_from_the_rest_of_the_set(seed: i
     number = int(rng.integers(1, 60))
     matrix = 10.0 ** rng.uniform(-3.0, 6.0) * rng.standard_normal((number, 7))
     cap = float(rng.choice([1.0 / number, rng.uniform(1.0 / number, 1.0), 1.0]))
-    projected = project_on_capped_simplex(matrix, cap)
+    projected, shift = project_on_capped_simplex(matrix, cap)
+    again, _ = project_on_capped_simplex(matrix, cap, shift + rng.standard_normal(7))
     scale = max(1.0, float(np.abs(matrix).max()))
     np.testing.assert_allclose(projected.sum(axis=0), 1.0, atol=1e-12 * scale)
     assert projected.min() >= 0.0
     assert projected.max() <= cap
+    np.testing.assert_allclose(again, projected, atol=1e-12 * scale)
     for v, w in zip(matrix.T, projected.T, strict=True):
         assert largest_mean(v - w, cap) - float((v - w) @ w) <= 1e-10 * scale
 
 
 def test_a_point_of_the_capped_simplex_is_its_own_projection() -> None:
     matrix = np.array([[0.5, 0.25], [0.5, 0.25], [0.0, 0.5]])
-    np.testing.assert_allclose(project_on_capped_simplex(matrix, 0.5), matrix, atol=1e-14)
+    np.testing.assert_allclose(project_on_capped_simplex(matrix, 0.5)[0], matrix, atol=1e-14)

@@ -27,7 +27,7 @@ def test_list_names_parameters_knowledge_and_citation_of_every_rule_and_attack()
         "krum",
         "byzantine_fraction",
         "kappa = 3.0  (number >= 1.0)",
-        "auto | known | exact",
+        "auto | known | exact | lazy",
         "trusted row",
     ):
         assert word in output

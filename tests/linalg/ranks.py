@@ -35,6 +35,7 @@ RULES: Mapping[str, Aggregator] = MappingProxyType(
         "auto": Rage(num_byzantine=4),
         "known": Rage(num_byzantine=4, mode="known", sigma0=30.0),
         "exact": Rage(num_byzantine=4, mode="exact", sigma0=30.0),
+        "lazy": Rage(num_byzantine=4, mode="lazy", sigma0=30.0),
         "krum": Krum(num_byzantine=4),
         "median": Median(),
         "mean": Mean(),

@@ -38,10 +38,13 @@ simulation/test_measuring.py simulation/test_evaluation.py simulation/test_cohor
 TARGETS: tuple[Target, ...] = (
     # the filter
     *_of("aggregators/_rage", "certificate rule", "aggregators/test_rage.py aggregators/test_exact.py"),
+    *_of("aggregators/_rage", "rounding point", "aggregators/test_rounding.py aggregators/test_solved.py"),
     *_of("aggregators/_rage", "constants", "aggregators/test_constants.py aggregators/test_rage.py"),
     *_of("aggregators/_rage", "exact", "aggregators/test_exact.py aggregators/test_rage.py"),
+    *_of("aggregators/_rage", "decided", "aggregators/test_saddle.py aggregators/test_exact.py"),
+    *_of("aggregators/_rage", "solved responses", "aggregators/test_solved.py"),
     *_of("aggregators/_rage", "filtering", "linalg/test_spectrum.py aggregators/test_rage.py"),
-    *_of("aggregators/_rage", "saddle", "aggregators/test_saddle.py aggregators/test_exact.py"),
+    *_of("aggregators/_rage", "saddle simplex", "aggregators/test_saddle.py aggregators/test_solved.py"),
     *_of("aggregators/_rage", "second_key", "aggregators/test_second_key.py"),
     # linear algebra
     *_of("_linalg", "blocks columns", "linalg/test_columns.py linalg/test_mixtures.py linalg/test_gram.py"),

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from tests.oracles.saddle import Array, SaddlePoint, solve_saddle_point
+from tests.oracles.saddle import Array, SaddlePoint, solve_saddle_point, tilted
+
+Choose = Callable[[SaddlePoint, Array, Array, float], SaddlePoint]
+"""(the solved saddle point, the active vectors, c, cap) -> the one to go on with."""
+
+
+def as_solved(point: SaddlePoint, *_: object) -> SaddlePoint:
+    """Go on with the saddle point as it was solved."""
+    return point
 
 
 @dataclass(frozen=True)
@@ -19,7 +28,7 @@ class Estimate:
     """Whether a step would have left no feasible W, which cannot happen under the promise."""
 
 
-def algorithm_2(rows: Array, num_byzantine: int, sigma0: float) -> Estimate:
+def algorithm_2(rows: Array, num_byzantine: int, sigma0: float, choose: Choose = as_solved) -> Estimate:
     """Run Algorithm 2 (algo:robust-grad-est), lines 1 to 12, on the rows g_1 … g_K."""
     cohort = len(rows)
     c = [1.0] * cohort  # line 1
@@ -29,7 +38,8 @@ def algorithm_2(rows: Array, num_byzantine: int, sigma0: float) -> Estimate:
     saddle_points = []
     while True:  # line 2
         vectors = rows[active].T
-        point = solve_saddle_point(vectors, np.array([c[i] for i in active]), cap)  # line 3
+        weights = np.array([c[i] for i in active])
+        point = choose(solve_saddle_point(vectors, weights, cap), vectors, weights, cap)  # line 3
         saddle_points.append(point)
         tau = dict(zip(active, point.tau.tolist(), strict=True))  # line 4
         if sum(c[i] * tau[i] for i in active) <= 4.0 * cohort * sigma0**2:  # line 5
@@ -41,3 +51,17 @@ def algorithm_2(rows: Array, num_byzantine: int, sigma0: float) -> Estimate:
         if len(left) * cap < 1.0:
             return Estimate(rows[active].mean(axis=0), active, saddle_points, assumption_violated=True)
         active = left
+
+
+def outcomes(rows: Array, num_byzantine: int, sigma0: float, gap: float) -> set[tuple[int, ...]]:
+    """Return the sets 𝒜 with which Algorithm 2 ends if in every turn Y is any of some that are optimal up to `gap`.
+
+    More than one means that a relative gap of this size does not determine the result: the saddle point is so flat, or
+    a weight or a value so close to its threshold, that two solutions of line 3 lead to different sets.
+    """
+
+    def towards(direction: int) -> Choose:
+        return lambda point, vectors, c, cap: tilted(point, vectors, c, cap, direction, gap)
+
+    choices = [as_solved, *(towards(direction) for direction in range(3))]
+    return {tuple(algorithm_2(rows, num_byzantine, sigma0, choose).active) for choose in choices}

@@ -73,6 +73,42 @@ def solve_saddle_point(vectors: Array, c: Array, cap: float) -> SaddlePoint:
     )
 
 
+def tilted(point: SaddlePoint, vectors: Array, c: Array, cap: float, direction: int, gap: float) -> SaddlePoint:
+    """Return a saddle point whose Y is tilted towards one of its directions, as far as it stays optimal up to `gap`.
+
+    `direction` counts the eigenvectors of G (I−W) C (I−W)ᵀ Gᵀ from the largest eigenvalue on; all of Y lies in those of
+    the largest.
+    """
+    deviations = (vectors - vectors @ point.w_star) * np.sqrt(c)
+    left, _, _ = np.linalg.svd(deviations, full_matrices=False)
+    if direction >= left.shape[1]:
+        return point
+    target = np.outer(left[:, direction], left[:, direction])
+    found, low, high = point, 0.0, 1.0
+    for _ in range(5):
+        share = (low + high) / 2.0
+        y = (1.0 - share) * point.y_star + share * target
+        w = best_response(y, vectors, c, cap)
+        rest = vectors - vectors @ w
+        tau = np.array([rest[:, i] @ y @ rest[:, i] for i in range(len(c))])
+        if float(c @ tau) >= (1.0 - gap) * point.value:
+            low, found = share, SaddlePoint(float(c @ tau), point.upper, w, y, tau)
+        else:
+            high = share
+    return found
+
+
+def best_response(y: Array, vectors: Array, c: Array, cap: float) -> Array:
+    """Return the W that minimises Φ(W, Y) = Σ_i c_i (g_i − G w_i)ᵀ Y (g_i − G w_i), by a quadratic program."""
+    values, basis = np.linalg.eigh(y)
+    scale = float(np.abs(vectors).max()) or 1.0
+    points = (basis * np.sqrt(np.maximum(values, 0.0))).T @ (vectors / scale)
+    w = cp.Variable((len(c), len(c)))
+    objective = cp.sum_squares((points - points @ w) @ np.diag(np.sqrt(c)))
+    minimise(cp.Problem(cp.Minimize(objective), [w >= 0.0, w <= cap, cp.sum(w, axis=0) == 1.0]), 1e-10)
+    return _feasible(np.asarray(w.value), cap)
+
+
 def _solutions(vectors: Array, c: Array, cap: float) -> Iterator[tuple[Array, Array]]:
     """Yield what the solver says W and N are, at one tolerance after the other."""
     dimension, number = vectors.shape

@@ -45,7 +45,7 @@ def test_no_attack_takes_a_run_above_the_bound(kind: str, attack: str, steps: in
 
 
 @pytest.mark.parametrize("attack", ["alie", "sign-flip", "min-max", "cluster-spread"])
-@pytest.mark.parametrize("mode", ["known", "exact"])
+@pytest.mark.parametrize("mode", ["known", "exact", "lazy"])
 def test_modes_that_are_told_the_spread_stay_below_their_bounds(mode: Mode, attack: str) -> None:
     check(replace(QUADRATIC, mode=mode, attack=attack))
 

@@ -45,7 +45,8 @@ def gauntlet(
     The error is the distance of the update to the mean of the honest clients in units of σ₀ √ε: σ₀ is the largest
     standard deviation of honest updates in any direction, ε the share of Byzantine clients.
 
-    `steadfed list rules` and `steadfed list attacks` name them all; rage-known and rage-exact know the true σ₀.
+    `steadfed list rules` and `steadfed list attacks` name them all; rage-known, rage-exact and rage-lazy know the
+    true σ₀.
     """
     from steadfed.sweeps.matrices import read_records, run
 

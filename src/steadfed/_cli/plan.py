@@ -70,7 +70,7 @@ def plan(
         float | None, typer.Option(help="η, the step size; the paper's, if there is no CONFIG and it is left out.")
     ] = None,
     rounds: Annotated[int | None, typer.Option(help="T/H, how many rounds.")] = None,
-    mode: Annotated[str | None, typer.Option(help="The mode of RAGE: auto, known or exact.")] = None,
+    mode: Annotated[str | None, typer.Option(help="The mode of RAGE: auto, known, exact or lazy.")] = None,
     coordinates: Annotated[
         float | None, typer.Option(help="k/d, the share of the coordinates that clients send; 1 for whole updates.")
     ] = None,

@@ -27,18 +27,16 @@ def is_measured(round: int, rounds: int, number: int) -> bool:
 def honest_error_bound(certificate: Certificate | None, spread: float, num_honest: int) -> float | None:
     """Return what is proved about ‖ĝ − mean of the honest rows‖ from the true spread of those rows; None if nothing is.
 
-    The certificate speaks of n − f honest rows of n. If there are fewer, its assumption is violated. If there
-    are h ≥ n − f, its bound holds for all h with σ₀² = `spread` in the modes "auto" and "known". In mode "exact" it
-    holds for any n − f of them with σ₀² = `spread` · h / (n − f), and so for their mean over all such choices, which is
-    the mean of the h (docs/theory/filter.md, section 1). For a sketched Gram matrix it holds up to the sketch's error.
+    The certificate speaks of n − f honest rows of n. If there are fewer, its assumption is violated. If there are more,
+    its bound holds for all of them with σ₀² = `spread`, in every mode (docs/theory/filter.md, sections 1 and 7). For a
+    sketched Gram matrix it holds up to the sketch's error.
     """
     if certificate is None:
         return None
     assumed_honest = certificate.num_rows - certificate.num_byzantine
     if num_honest < assumed_honest:
         return None
-    variance = spread * num_honest / assumed_honest if certificate.mode == "exact" else spread
-    sigma0 = math.sqrt(variance)
+    sigma0 = math.sqrt(spread)
     bound = certificate.error_bound(sigma0) if sigma0 < LARGEST_SIGMA0 else math.inf
     return bound if math.isfinite(bound) else None
 

@@ -97,7 +97,7 @@ class Protocol(ValueObject):
     """η."""
     rounds: Number
     """T/H."""
-    mode: Literal["auto", "known", "exact"] = "auto"
+    mode: Literal["auto", "known", "exact", "lazy"] = "auto"
     """The mode of RAGE."""
     sigma0: Positive | None = None
     """σ₀ that RAGE is given; None for the theorem's own, or in mode "auto"."""

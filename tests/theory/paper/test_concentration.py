@@ -108,7 +108,7 @@ def test_claim_1_fails_for_clients_whose_own_loss_is_not_smooth() -> None:
     assert np.var(sums) > 20 * paper.accumulated_variance(noise=sigma**2, local_steps=2)
 
 
-@pytest.mark.parametrize("mode", ["auto", "known", "exact"])
+@pytest.mark.parametrize("mode", ["auto", "known", "exact", "lazy"])
 def test_the_filter_error_is_its_constant_squared_times_the_share_of_the_spread(mode: str) -> None:
     error = paper.filter_error(sigma0=3.0, byzantine_fraction=0.1, slack=0.1, cohort_size=100, mode=mode)
     assert error == pytest.approx(filter_constant(mode, 0.2, num_rows=100) ** 2 * 0.2 * 9.0)

@@ -1,6 +1,7 @@
-"""RAGE, Algorithm 2 of the paper: the class, its three modes, and the certificate.
+"""RAGE, Algorithm 2 of the paper: the class, its four modes, and the certificate.
 
-`rule` is the class; `filtering` the weighted-mean filter (modes "known" and "auto"); `exact` and `saddle` are
-Algorithm 2 as printed (mode "exact"); `constants` holds what is proved before any data, `certificate` what is proved
-about one update.
+`rule` is the class; `filtering` the weighted-mean filter (modes "known" and "auto"); `exact` is Algorithm 2, its line 3
+`solved` (mode "exact") or `decided` (mode "lazy"), with `saddle`, `responses` and `simplex` below them and `point` for
+what a reader sees; `constants` holds what is proved before any data, `certificate` what is proved about one update,
+`rounding` what finite precision adds to it.
 """

@@ -14,6 +14,9 @@ with D_S, so an upper bound U ≥ D_S suffices. Each step took weight in proport
 follows the filter step by step (the last fraction is absent for Algorithm 2, whose columns of W are best responses).
 The proofs are in docs/theory/filter.md. Nothing here assumes that the filter's threshold was right: (1) and (2) hold
 for any weights, so a wrong σ₀ given to the filter cannot make the certificate wrong.
+
+The rows are numbers of finite precision, and so are their inner products: every σ₀² and λ above is taken larger by
+ρ² = `row_rounding`², and the bound by `update_rounding` (section 7 there).
 """
 
 from __future__ import annotations
@@ -29,8 +32,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from steadfed._linalg.sources import as_columns
-from steadfed.aggregators._rage.constants import filter_constant, resilience
+from steadfed.aggregators._rage.constants import ALGORITHM_2, filter_constant, resilience
 from steadfed.aggregators._rage.filtering import Step
+from steadfed.aggregators._rage.point import SaddlePoint
 from steadfed.errors import ParameterError, ShapeError
 
 ROUNDING = 1e-6
@@ -71,6 +75,12 @@ class Certificate:
     """With what probability, over the server's secret, the statements may be false.
 
     0 if they are proved from the rows themselves, small if a second sketch has checked them, 1 for estimates."""
+    row_rounding: float = 0.0
+    """ρ, how far rounding may have moved a standard deviation of the rows; 0 in evidence that does not know of it."""
+    update_rounding: float = 0.0
+    """How far rounding may have moved the update."""
+    saddle_point: SaddlePoint | None = None
+    """The last saddle point of mode "exact"; its numbers are in the evidence, its matrices are not."""
 
     @property
     def proved(self) -> bool:
@@ -91,10 +101,11 @@ class Certificate:
         honest = self.num_rows - self.num_byzantine - lost
         if honest <= 0.0:
             return math.inf
-        bound = math.sqrt(self.spread * bad / honest) + sigma * math.sqrt(lost / honest)
-        if self.mode == "exact" and sigma <= self.sigma0:
-            return min(bound, self.worst_case())
-        return bound
+        noise = self.row_rounding**2
+        bound = math.sqrt((self.spread + noise) * bad / honest) + math.sqrt((sigma**2 + noise) * lost / honest)
+        if self.mode in ALGORITHM_2 and 0.0 < sigma <= self.sigma0:
+            bound = min(bound, self.worst_case() * (1.0 + noise / self.sigma0**2))
+        return bound + self.update_rounding
 
     def worst_case(self) -> float:
         """Return C · σ₀ √ε for the σ₀ given to the filter: the bound known before any data, if the honest spread is σ₀.
@@ -117,7 +128,7 @@ class Certificate:
             return False
         scatters = [step.scatter - step.excess for step in self.probe] + [self.probe_scatter]
         lost = 0.0
-        allowed = (self.num_rows - self.num_byzantine) * sigma**2 * (1.0 + SLACK)
+        allowed = self._promised(sigma) * (1.0 + SLACK)
         for scatter, (taken, lost) in zip(scatters, self._follow(self.probe, sigma), strict=True):
             left = self.num_byzantine - taken + lost
             # Even a millionth of Byzantine weight can carry any scatter, so here only true zero counts as none.
@@ -174,13 +185,17 @@ class Certificate:
             "steps": [astuple(step) for step in self.steps],
             "probe": [astuple(step) for step in self.probe],
             "probe_scatter": self.probe_scatter,
+            "row_rounding": self.row_rounding,
+            "update_rounding": self.update_rounding,
+            "saddle_point": None if self.saddle_point is None else self.saddle_point.evidence(),
         }
 
     @classmethod
     def from_evidence(cls, evidence: Mapping[str, Any]) -> Certificate:
         """Return the certificate that evidence is about, so that it can be asked about any σ₀ long after the round.
 
-        Only `direction` is lost.
+        Only `direction` and the matrices of the saddle point are lost. What is proved in the modes "exact" and "lazy"
+        is the same, so evidence from before there was a "lazy", which calls that mode "exact", keeps its meaning.
 
         Raises:
             ParameterError: something is missing or is not what `evidence` writes.
@@ -200,6 +215,9 @@ class Certificate:
                 too_many_unusable=bool(evidence["too_many_unusable"]),
                 threshold_met=bool(evidence["threshold_met"]),
                 failure_probability=float(evidence.get("failure_probability", not evidence["proved"])),
+                row_rounding=float(evidence.get("row_rounding", 0.0)),
+                update_rounding=float(evidence.get("update_rounding", 0.0)),
+                saddle_point=SaddlePoint.from_evidence(point) if (point := evidence.get("saddle_point")) else None,
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ParameterError(
@@ -217,20 +235,24 @@ class Certificate:
             raise ParameterError(f"sigma0 must be a number from 0 to {LARGEST_SIGMA0:g}, got {sigma0!r}")
         return sigma
 
+    def _promised(self, sigma: float) -> float:
+        """Return how large the scatter of S may look: (n − f) σ₀², and what rounding may add."""
+        return (self.num_rows - self.num_byzantine) * (sigma**2 + self.row_rounding**2)
+
     def _honest_weight_lost(self, sigma: float) -> float:
         """Return U, an upper bound of the weight that the rows of S have lost."""
         _, lost = self._follow(self.steps, sigma)[-1]
         # Algorithm 2 drops a row once it has lost half its weight, so at most 2 U rows of S are gone.
-        return min(self.removed, 2.0 * lost if self.mode == "exact" else lost)
+        return min(self.removed, 2.0 * lost if self.mode in ALGORITHM_2 else lost)
 
     def _follow(self, steps: tuple[Step, ...], sigma: float) -> list[tuple[float, float]]:
         """Return (D, U) before every step and after the last one: recursion (2)."""
         n, f = self.num_rows, self.num_byzantine
-        promised = (n - f) * sigma**2
+        promised = self._promised(sigma)
         taken = lost = 0.0
         trail = [(taken, lost)]
         for step in steps:
-            if self.mode == "exact":
+            if self.mode in ALGORITHM_2:
                 responds = n - f - 2.0 * lost >= resilience(f / n) * n - ROUNDING  # the mean of S ∩ A is a column of W
                 pull = 0.0 if responds else 1.0
             else:

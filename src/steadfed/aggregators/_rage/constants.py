@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-import numpy as np
-
 from steadfed._core.lookup import find
 from steadfed._linalg.spectrum import BOUND_SLACK, DENSE_UP_TO
 
 EXACT_LIMIT = 1.0 - (math.sqrt(57.0) - 5.0) / 4.0
 """ε up to which the proof for Algorithm 2 holds (0.3625): beyond it t ≤ 1/2. The paper states 1/4."""
+
+ALGORITHM_2 = frozenset({"exact", "lazy"})
+"""The modes that run Algorithm 2: with its line 3 solved, or decided. What is proved is the same for both."""
 
 REUSE = 0.5
 """Without a threshold that is known to be right, mode "auto" steps only along directions with at least this share of
@@ -45,19 +46,30 @@ def known_constant(epsilon: float, factor: float | None = None) -> float:
     With x = (weight taken from Byzantine rows) / n and r the largest ratio of honest to Byzantine weight taken,
 
         C √ε = max_{0 ≤ x ≤ ε}  √( θ (ε − x) / ((1 − x − r x)(α − r x)) ) + √( r x / (α − r x) ) .
+
+    In u = ε − x, with δ = α − r ε, the first root grows up to u* = δ/√(r(1+r)) and the second falls, and the sum has
+    one maximum, where the slopes cancel (docs/theory/filter.md, section 4). Bisection encloses it in [low, high]; the
+    first root at `high` plus the second at `low` is at least the maximum, and is rounded up.
     """
     if epsilon == 0.0:
         return 0.0
-    alpha, factor = 1.0 - epsilon, factor or theta(epsilon)
-    share = alpha / factor + epsilon
-    ratio = share / (1.0 - share)
-    x = np.linspace(0.0, epsilon, 20_001)
-    left = alpha - ratio * x
-    if left.min() <= 0.0:
+    if epsilon >= 0.5:
         return math.inf
-    kept = np.sqrt(factor * (epsilon - x) / ((1.0 - x - ratio * x) * left))
-    lost = np.sqrt(ratio * x / left)
-    return float((kept + lost).max() / math.sqrt(epsilon))
+    share = 0.5 if factor is None else (1.0 - epsilon) / factor + epsilon
+    theta_used = theta(epsilon) if factor is None else factor
+    ratio = share / (1.0 - share) if share < 1.0 else math.inf
+    left = 1.0 - (1.0 + ratio) * epsilon
+    if left <= 0.0:
+        return math.inf
+    low, high = 0.0, min(epsilon, left / math.sqrt(ratio * (1.0 + ratio)))
+    while low < (middle := (low + high) / 2.0) < high:
+        slope = left**2 - ratio * (1.0 + ratio) * middle**2
+        rises = theta_used * slope**2 * (epsilon - middle)
+        falls = ratio * (1.0 - epsilon) ** 2 * middle * (left + (1.0 + ratio) * middle) ** 3
+        low, high = (middle, high) if rises > falls else (low, middle)
+    kept = math.sqrt(theta_used * high / ((left + (1.0 + ratio) * high) * (left + ratio * high)))
+    lost = math.sqrt(ratio * (epsilon - low) / (left + ratio * low))
+    return (kept + lost) / math.sqrt(epsilon) * (1.0 + 1e-14 + 4e-16 / left)
 
 
 def exact_constant(epsilon: float) -> float:
@@ -73,7 +85,7 @@ def auto_constant(epsilon: float, *, kappa: float = KAPPA, num_rows: int = DENSE
     r"""Return C such that mode "auto" errs by at most C σ₀ √ε: Theorem 2 of docs/theory/filter.md.
 
     C = max(C₁, C₂), C₁ = √((2κ/(1 − 2ε) + 1)/(1 − 2ε)), C₂ = C_known + 2 √(1 − ε)/(1 − 2ε). Above 128 rows κ is divided
-    by 0.495/1.01 in C₁ and C₂ by √0.495; the bound then rests on Ritz values being within 1 % (section 5.2 there).
+    by 0.495/1.01 in C₁ and C₂ by √0.495; C then rests on an assumption: that Ritz values are within 1 % (section 5.2).
 
     >>> round(auto_constant(0.25), 2), round(auto_constant(0.25, num_rows=1000), 2)
     (6.16, 8.75)
@@ -91,12 +103,12 @@ def auto_constant(epsilon: float, *, kappa: float = KAPPA, num_rows: int = DENSE
 def filter_constant(mode: str, epsilon: float, *, kappa: float = KAPPA, num_rows: int = DENSE_UP_TO) -> float:
     """Return C of a mode: its error is at most C σ₀ √ε if the assumption holds; infinite beyond what is proved.
 
-    >>> [round(filter_constant(mode, 0.2), 2) for mode in ("known", "auto", "exact")]
-    [2.39, 5.37, 11.16]
+    >>> [round(filter_constant(mode, 0.2), 2) for mode in ("known", "auto", "exact", "lazy")]
+    [2.39, 5.37, 11.16, 11.16]
     """
     constants = {
         "auto": lambda: auto_constant(epsilon, kappa=kappa, num_rows=num_rows),
         "known": lambda: known_constant(epsilon) if epsilon < 0.5 else math.inf,
-        "exact": lambda: exact_constant(epsilon),
+        **{both: lambda: exact_constant(epsilon) for both in sorted(ALGORITHM_2)},
     }
     return float(find("mode", mode, constants)())

@@ -1,20 +1,22 @@
-r"""Algorithm 2 of the paper, with K in place of R, solved lazily with certificates (`saddle.py`)."""
+r"""Algorithm 2 of the paper, with K in place of R: line 3 solved (mode "exact") or decided (mode "lazy")."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from steadfed._core.arrays import Matrix, Vector
-from steadfed._linalg.spectrum import eigen_directions, negligible_scatter
 from steadfed.aggregators._rage.constants import resilience
+from steadfed.aggregators._rage.decided import decide_cheaply
 from steadfed.aggregators._rage.filtering import Step
-from steadfed.aggregators._rage.saddle import Saddle, decide, rank_one_scores
+from steadfed.aggregators._rage.saddle import Saddle
+from steadfed.aggregators._rage.solved import solve
 
-RANK_ONE_DIRECTIONS = 32
-"""Leading directions tried as rank-one Y before the saddle point is approached in earnest."""
+LineThree = Callable[[Matrix, Vector, float, float, float], Saddle]
+"""(Gram matrix of the active rows, c, cap, threshold, α) -> what is known of the saddle point."""
 
 
 @dataclass
@@ -25,6 +27,8 @@ class ExactFiltering:
     """The set 𝒜."""
     steps: list[Step] = field(default_factory=list)
     looked_along: list[Vector] = field(default_factory=list)
+    saddles: list[Saddle] = field(default_factory=list)
+    """What line 3 found in every turn; the matrices of the last turn only."""
     num_eigensolves: int = 0
     refused: Step | None = None
     """The step that would have left fewer than t·n rows: the assumption is violated."""
@@ -35,9 +39,18 @@ def run_exact(gram: Matrix, num_byzantine: int, sigma0: float) -> ExactFiltering
     """Run Algorithm 2 on the Gram matrix of the usable rows.
 
     Deviations from the paper: R reads K in the cap and in the threshold (the proof of its cap needs it; with R > K the
-    set of W can be empty). Line 3 is decided, not solved; see `saddle`. When a step would leave fewer than t·K rows,
-    which cannot happen under the assumption, the loop ends with "assumption violated" instead of emptying 𝒜.
+    set of W can be empty). Line 3 is solved to a relative gap of 1e-3; see `solved`. When a step would leave fewer than
+    t·K rows, which cannot happen under the assumption, the loop ends with "assumption violated" instead of emptying 𝒜.
     """
+    return _run(gram, num_byzantine, sigma0, solve)
+
+
+def run_lazy(gram: Matrix, num_byzantine: int, sigma0: float) -> ExactFiltering:
+    """Run Algorithm 2 with line 3 decided, not solved; see `decided`. The guarantee is the same."""
+    return _run(gram, num_byzantine, sigma0, decide_cheaply)
+
+
+def _run(gram: Matrix, num_byzantine: int, sigma0: float, line_three: LineThree) -> ExactFiltering:
     n = len(gram)
     alpha = 1.0 - num_byzantine / n  # line 1
     cap = 1.0 / (resilience(num_byzantine / n) * n)
@@ -46,7 +59,8 @@ def run_exact(gram: Matrix, num_byzantine: int, sigma0: float) -> ExactFiltering
     run = ExactFiltering(active=np.ones(n, dtype=bool))
     while True:  # line 2
         active = np.flatnonzero(run.active)
-        saddle = _saddle(gram, c, cap, threshold, alpha, run)  # line 3
+        saddle = line_three(gram[np.ix_(active, active)], c[active], cap, threshold, alpha)  # line 3
+        _note(run, gram, saddle)
         if saddle.tau is None:  # line 5, decided by the upper bound
             run.undecided = not saddle.decided
             return run
@@ -63,27 +77,10 @@ def run_exact(gram: Matrix, num_byzantine: int, sigma0: float) -> ExactFiltering
         c, run.active = left, still
 
 
-def _saddle(gram: Matrix, c: Vector, cap: float, threshold: float, alpha: float, run: ExactFiltering) -> Saddle:
-    """Decide line 3 with the cheapest certificate that does: rank-one Y, mean as W, ADMM."""
-    inner, c = gram[np.ix_(run.active, run.active)], c[run.active]
-    directions = eigen_directions(inner, c, RANK_ONE_DIRECTIONS)
-    run.num_eigensolves += 1
-    run.looked_along.append(gram[:, run.active] @ directions.coefficients[:, 0])
-    if directions.top <= negligible_scatter(inner, c):
-        return Saddle(0.0, directions.top, None)
-    lower, tau = rank_one_scores(directions.coordinates, c, cap)
-    upper = _mean_bound(inner, c, cap, directions.top)
-    if lower > threshold:
-        return Saddle(lower, upper, tau)
-    if upper <= threshold:
-        return Saddle(lower, upper, None)
-    saddle = decide(inner, c, cap, threshold, alpha)
-    run.num_eigensolves += saddle.num_iterations
-    return saddle
-
-
-def _mean_bound(gram: Matrix, c: Vector, cap: float, weighted: float) -> float:
-    """Return max_Y Φ for the better of two feasible W: the plain mean and, if the cap allows, the weighted one."""
-    centred = gram - gram.mean(axis=0) - gram.mean(axis=1)[:, None] + gram.mean()
-    plain = float(np.linalg.eigvalsh(np.sqrt(c)[:, None] * centred * np.sqrt(c))[-1])
-    return min(plain, weighted) if c.max() / c.sum() <= cap * (1.0 + 1e-12) else plain
+def _note(run: ExactFiltering, gram: Matrix, saddle: Saddle) -> None:
+    """Write down what line 3 found and where it looked first."""
+    run.saddles = [each.without_matrices() for each in run.saddles]
+    run.saddles.append(saddle)
+    run.num_eigensolves += 1 + saddle.num_iterations
+    if saddle.coefficients is not None:
+        run.looked_along.append(gram[:, run.active] @ saddle.coefficients[:, 0])

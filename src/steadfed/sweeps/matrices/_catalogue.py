@@ -37,7 +37,7 @@ LEFT_OUT: Mapping[str, str] = MappingProxyType(
 )
 """Rules that could take part and do not unless they are named, and why."""
 RULE_VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
-    {"rage-known": {"name": "rage", "mode": "known"}, "rage-exact": {"name": "rage", "mode": "exact"}}
+    {f"rage-{mode}": {"name": "rage", "mode": mode} for mode in ("known", "exact", "lazy")}
 )
 """The modes of RAGE that are told the true σ₀, by their labels."""
 COMBINATIONS = (
@@ -145,7 +145,7 @@ def with_bound(rule: Mapping[str, Any], num_byzantine: int) -> dict[str, Any]:
 
 
 def rule_for(label: str, num_byzantine: int, sigma0: float) -> Aggregator:
-    """Return the rule for a matrix with so many Byzantine clients; "rage-known" and "rage-exact" also the true σ₀.
+    """Return the rule for a matrix with so many Byzantine clients; those in `RULE_VARIANTS` also the true σ₀.
 
     >>> rule_for("nnm+krum", 3, 1.0)
     NearestNeighborMixing(rule=Krum(num_byzantine=3))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from steadfed._core.arrays import Vector
-from steadfed.aggregators._rage.constants import EXACT_LIMIT
+from steadfed.aggregators._rage.constants import ALGORITHM_2, EXACT_LIMIT
 from steadfed.theory import compression, sharp
 from steadfed.theory._guarantee import Condition, Guarantee
 from steadfed.theory._problem import Problem, Protocol
@@ -84,7 +84,7 @@ def _told_error(protocol: Protocol, sigma0: float, mean: float) -> float:
 def _conditions(problem: Problem, protocol: Protocol) -> tuple[Condition, Condition]:
     limit, reach = _lr_limit(problem, protocol), sharp.largest_reach(protocol.most_steps)
     strong = problem.strong_convexity > 0.0
-    most = EXACT_LIMIT if protocol.mode == "exact" else 0.5
+    most = EXACT_LIMIT if protocol.mode in ALGORITHM_2 else 0.5
     return (
         Condition(
             name="step size",
