@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -249,3 +250,12 @@ def test_a_row_that_hides_from_one_key_does_not_hide_from_the_next() -> None:
         checked = certify_spread(estimate, columns, gram.usable, weights)
     centred = rows.astype(np.float64) - rows.mean(axis=0)
     assert checked.spread >= float(np.linalg.norm(centred, 2)) ** 2 / NUM_ROWS
+
+
+@pytest.mark.usefixtures("narrow")
+@pytest.mark.parametrize("mode", ["exact", "lazy"])
+def test_algorithm_2_sees_the_rows_themselves_unless_estimates_are_asked_for(mode: Literal["exact", "lazy"]) -> None:
+    rows = cohort()[:20]
+    rule = Rage(num_byzantine=3, mode=mode, sigma0=120.0)
+    assert rule(rows, SEEN).sketch is None
+    assert rule.model_copy(update={"gram": "fast"})(rows, SEEN).sketch is not None

@@ -102,7 +102,12 @@ class Rage(BoundedAggregator):
         return 2 * num_byzantine + 1
 
     def sketch_passes(self) -> int:
-        """Return 2 if the spread of what was kept is to be certified, 1 if it may be an estimate."""
+        """Return 2 if the spread of what was kept is to be certified, 1 if it may be an estimate, 0 for Algorithm 2.
+
+        Algorithm 2 as printed knows the rows themselves; only who asks for estimates gets it with a sketch.
+        """
+        if self.mode in ALGORITHM_2 and self.gram != "fast":
+            return 0
         return {"exact": 0, "certified": 2, "fast": 1}[self.gram]
 
     def aggregate(self, columns: Columns, num_byzantine: int, view: ServerView) -> Aggregation:
