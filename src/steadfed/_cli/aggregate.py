@@ -136,7 +136,8 @@ def _facts(result: Aggregation, out: Path | None) -> Iterator[tuple[str, str]]:
         yield "error at most", f"{bound:.6g} if the honest spread σ₀ is {result.certificate.sigma0:.6g}{said}"
         yield "data rule out any σ₀ below", f"{result.certificate.smallest_sigma0():.6g}"
     if result.sketch is not None:
-        yield "seen through a sketch of", f"{result.sketch.num_buckets:,} numbers, secret {result.sketch.secret:x}"
+        seen = "" if result.sketch.fits else "; it did not fit, so the rows themselves were used"
+        yield "sketch", f"{result.sketch.num_buckets:,} numbers for a row, secret {result.sketch.secret:x}{seen}"
     yield "steps, eigen-solves", f"{result.num_steps}, {result.num_eigensolves}"
     if out is not None:
         yield "update written to", str(out)

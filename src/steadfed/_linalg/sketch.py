@@ -31,6 +31,7 @@ from steadfed._linalg.blocks import Range, subtract
 from steadfed._linalg.columns import COMBINE_WIDTH, NUMPY_DTYPE, Columns, DenseColumns, RowColumns
 from steadfed._linalg.gram import Gram, dot, pivoted_gram, squared_norms
 from steadfed._linalg.threads import in_order, num_workers
+from steadfed.errors import NoUsableRowError
 
 BUCKETS = 32_752
 """m up to 200 rows. Not a power of two, or the rows of the sketch would fight for the same lines of the cache."""
@@ -189,7 +190,10 @@ class SketchedColumns(Columns):
 
     @cached_property
     def _gram(self) -> Gram:
-        return replace(pivoted_gram(self.sketch), num_buckets=self.num_buckets)
+        try:
+            return replace(pivoted_gram(self.sketch), num_buckets=self.num_buckets)
+        except NoUsableRowError:  # sums of rows overflow before the rows themselves do
+            raise SketchFailsError from None
 
     def derived_gram(self) -> Gram:
         """Return the Gram matrix of the sketch about a pivot of its own.
@@ -267,7 +271,9 @@ class SketchedColumns(Columns):
         A bucket is a sum of B numbers of size o with random signs, each partial sum rounded by u/√3 of itself: its
         error has a variance of u² o² B² / 6. That of two rows adds u² B ‖x‖² / 3 to their squared distance.
         """
-        runs = self.num_columns / self.num_buckets
+        runs = float(
+            self.total(np.array([self.num_columns / self.num_buckets]))[0]
+        )  # the same for all that hold columns
         unit = torch.finfo(self.dtype).eps / 2.0
         norm = float(np.median(squared_norms(self.sketch)[self._gram.usable]))
         distance = float(np.median(self._gram.matrix.diagonal()))

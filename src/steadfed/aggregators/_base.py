@@ -83,11 +83,11 @@ class Aggregator(ValueObject, ABC):
         with one_blas_thread():
             if sketch_pays(columns, self.sketch_passes()):
                 sketched = SketchedColumns(columns, _secret(columns, view))
+                told = Sketch(num_buckets=sketched.num_buckets, secret=sketched.secret)
                 try:
-                    outcome = self.aggregate(sketched, assumed, view)
-                    return replace(outcome, sketch=Sketch(num_buckets=sketched.num_buckets, secret=sketched.secret))
+                    return replace(self.aggregate(sketched, assumed, view), sketch=told)
                 except SketchFailsError:
-                    pass  # these rows are not what they look like in a sketch: the exact path below
+                    return replace(self.aggregate(columns, assumed, view), sketch=replace(told, fits=False))
             return self.aggregate(columns, assumed, view)
 
     @abstractmethod

@@ -51,10 +51,12 @@ class Sketch:
     """m, how many numbers stood for a row."""
     secret: int
     """What signs and buckets were drawn from, unknown to the clients when they sent their rows."""
+    fits: bool = True
+    """Whether it shows the rows as they are; if not, the rule computed with the rows themselves after all."""
 
     def evidence(self) -> dict[str, Any]:
         """Return it as plain values, ready for JSON, which has no integers of this size."""
-        return {"num_buckets": self.num_buckets, "secret": f"{self.secret:x}"}
+        return {"num_buckets": self.num_buckets, "secret": f"{self.secret:x}", "fits": self.fits}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -95,7 +97,7 @@ class Aggregation:
     num_eigensolves: int = 0
     """Eigenproblems solved."""
     sketch: Sketch | None = None
-    """The sketch that the rule saw the rows through; None if it saw the rows themselves."""
+    """The sketch that the rule saw the rows through, or tried to; None if it made none."""
     memory: Memory = field(default_factory=dict)
     """What the rule asks to be given back in the next round's view; empty for rules that remember nothing."""
 

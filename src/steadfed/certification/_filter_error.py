@@ -5,6 +5,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
+import numpy as np
+
 from steadfed._core.wording import percent
 from steadfed.certification._rounds import RoundFacts
 from steadfed.certification._verdicts import Outcome, Verdict, on_filter, outcome_of
@@ -35,11 +37,16 @@ def judge_certificates(rounds: Sequence[RoundFacts]) -> Verdict:
         f"the honest updates are not known; what {len(bounds)} of {len(rounds)} rounds prove is an error of {proved}, "
         f"if honest updates spread no more than {_sigma0(rounds[0])}"
     )
+    failures = [each.failure_probability for each in rounds if each.certificate is not None]
+    if any(failures):
+        because += (
+            f"; {np.count_nonzero(failures)} saw a sketch, and fail with probability {percent(max(failures))} each"
+        )
     return on_filter(CERTIFIED, Outcome.UNKNOWN, because)
 
 
 def _has_certificates(rounds: Sequence[RoundFacts]) -> bool:
-    return any(each.constant is not None for each in rounds)
+    return any(each.constant is not None or each.certificate is not None for each in rounds)
 
 
 def _judge_certified_error(rounds: Sequence[RoundFacts]) -> Verdict:
@@ -68,13 +75,22 @@ def _judge_proved_error(rounds: Sequence[RoundFacts]) -> Verdict:
         because = "no measured round in which the assumption held and something is proved"
         return on_filter(name, Outcome.UNKNOWN, because)
     beyond = [each for each in judged if each.exceeds_honest_bound]
+    likely = [each for each in judged if each.failure_probability]
+    unlucky = [each for each in likely if each.exceeds_likely_bound]
     share = _largest_share([(each.error, each.honest_bound) for each in judged])
-    because = f"{len(beyond)} of {len(judged)} measured rounds above it{share}"
-    constants = [(each.measured_constant, each.constant) for each in judged if each.measured_constant is not None]
+    because = f"{len(beyond) + len(unlucky)} of {len(judged)} measured rounds above it{share}"
+    if likely:
+        failure = percent(max(each.failure_probability for each in likely))
+        because += f"; {len(likely)} were seen through sketches, where it fails with probability {failure}"
+    constants = [
+        (each.measured_constant, each.constant)
+        for each in judged
+        if each.measured_constant is not None and each.constant is not None
+    ]
     if constants:
-        largest, proved = max(constants, key=lambda pair: pair[0] or 0.0)
+        largest, proved = max(constants)
         because += f"; error / (σ₀√ε̃) is at most {largest:.3g}, proved is C = {proved:.3g}"
-    return on_filter(name, outcome_of(held=not beyond), because, contradiction=bool(beyond))
+    return on_filter(name, outcome_of(held=not beyond and not unlucky), because, contradiction=bool(beyond))
 
 
 def _sigma0(facts: RoundFacts) -> str:

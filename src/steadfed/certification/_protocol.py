@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from steadfed._core.wording import plural
 from steadfed._linalg.sketch import is_cheaper
 from steadfed.aggregators import RULES, Rage
 from steadfed.runs._deployments import has_own_steps
@@ -90,7 +91,7 @@ def outside(setting: Setting) -> dict[str, str]:
     found = outside_by_choice(config)
     if draws(config.model.build(setting.dataset, config.seed)):
         found["dropout"] = "steps are taken with parts dropped at random, F has them all"
-    if (seen := _sketch(config, setting.layout.dim)) is not None:
+    if (seen := _sketch(config, config.compression.number(setting.layout.dim))) is not None:
         found["sketch"] = seen
     if setting.layout.buffer_dim:
         found["buffers"] = f"{setting.layout.buffer_dim} running statistics change F from round to round"
@@ -98,9 +99,15 @@ def outside(setting: Setting) -> dict[str, str]:
 
 
 def outside_by_deployment(folder: RunFolder) -> dict[str, str]:
-    """Return what a deployment leaves to its clients."""
-    own = has_own_steps(folder)
-    return {"step size": "the clients choose their own optimiser and step size; η = 1 stands in"} if own else {}
+    """Return what a deployment leaves to its clients, and what its records say of the filter."""
+    found = {}
+    if has_own_steps(folder):
+        found["step size"] = "the clients choose their own optimiser and step size; η = 1 stands in"
+    seen = [record.round for record in folder.records() if record.sketch and record.sketch.get("fits", True)]
+    if seen:
+        rounds = plural(len(seen), "round")
+        found["sketch"] = f"in {rounds} updates were seen through a sketch: C is proved for gram = 'exact' only"
+    return found
 
 
 def outside_by_choice(config: RunConfig) -> dict[str, str]:

@@ -45,8 +45,8 @@ class RoundFacts:
     """λ_max of the covariance of the honest updates, in measured rounds."""
     constant: float | None
     """C, the proved constant of the rule's mode for these updates."""
-    proved: bool
-    """Whether the certificate is exact, not up to the error of a sketch."""
+    failure_probability: float
+    """With what probability the certificate may be false, as it is when a sketch was used; 1 for an estimate."""
 
     @property
     def assumption_held(self) -> bool:
@@ -67,8 +67,13 @@ class RoundFacts:
 
     @property
     def exceeds_honest_bound(self) -> bool:
-        """Whether the error was larger than what is proved of it: that must not be."""
-        return self.proved and self._exceeds(self.honest_bound)
+        """Whether the error was larger than what is proved of it for certain: that must not be."""
+        return not self.failure_probability and self._exceeds(self.honest_bound)
+
+    @property
+    def exceeds_likely_bound(self) -> bool:
+        """Whether the error was larger than what a sketch certifies of it: that may be, with a small probability."""
+        return bool(self.failure_probability) and self._exceeds(self.honest_bound)
 
     @property
     def measured_constant(self) -> float | None:
@@ -96,6 +101,9 @@ def facts_of(
 
 def _facts(record: RoundRecord, kappa: float, sigma0: float | None) -> RoundFacts:
     tally, proof = Tally.of(record), record.certificate or {}
+    failure = Certificate.from_evidence(proof).failure_probability if proof else 0.0
+    if failure == 1.0:
+        proof = {}  # an estimate proves nothing
     received, assumed = tally.received, record.num_byzantine or 0
     return RoundFacts(
         round=record.round,
@@ -106,13 +114,18 @@ def _facts(record: RoundRecord, kappa: float, sigma0: float | None) -> RoundFact
         update_norm=record.update_norm,
         error=record.error,
         certificate=_certified_bound(proof, sigma0),
-        honest_bound=record.honest_error_bound,
+        honest_bound=record.honest_error_bound if failure < 1.0 else None,
         sigma0=record.sigma0 if sigma0 is None else sigma0,
         own_sigma0=sigma0 is None,
         spread=record.honest_spread,
-        constant=filter_constant(proof["mode"], assumed / received, kappa=kappa, num_rows=received) if proof else None,
-        proved=bool(proof.get("proved", True)),
+        constant=_constant(proof, assumed / received, kappa, received) if proof and not failure else None,
+        failure_probability=failure,
     )
+
+
+def _constant(proof: Mapping[str, Any], fraction: float, kappa: float, received: int) -> float:
+    """Return C of the mode of a certificate, which is proved for the updates themselves."""
+    return filter_constant(proof["mode"], fraction, kappa=kappa, num_rows=received)
 
 
 def _certified_bound(proof: Mapping[str, Any], sigma0: float | None) -> float | None:

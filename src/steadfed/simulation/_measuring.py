@@ -29,7 +29,7 @@ def honest_error_bound(certificate: Certificate | None, spread: float, num_hones
 
     The certificate speaks of n − f honest rows of n. If there are fewer, its assumption is violated. If there are more,
     its bound holds for all of them with σ₀² = `spread`, in every mode (docs/theory/filter.md, sections 1 and 7). For a
-    sketched Gram matrix it holds up to the sketch's error.
+    sketched Gram matrix it may fail with the probability that the certificate states.
     """
     if certificate is None:
         return None

@@ -104,7 +104,8 @@ class Certificate:
         noise = self.row_rounding**2
         bound = math.sqrt((self.spread + noise) * bad / honest) + math.sqrt((sigma**2 + noise) * lost / honest)
         if self.mode in ALGORITHM_2 and 0.0 < sigma <= self.sigma0:
-            bound = min(bound, self.worst_case() * (1.0 + noise / self.sigma0**2))
+            worst = self.worst_case()
+            bound = min(bound, worst + worst * (self.row_rounding / self.sigma0) ** 2)
         return bound + self.update_rounding
 
     def worst_case(self) -> float:
@@ -152,8 +153,8 @@ class Certificate:
         return high
 
     def as_estimate(self) -> Certificate:
-        """Return the same figures as estimates, without the bound that would be known before any data."""
-        return replace(self, threshold_met=False, failure_probability=1.0)
+        """Return the same figures as estimates: nothing is known before the data, and nothing contradicts them."""
+        return replace(self, probe=(), probe_scatter=0.0, threshold_met=False, failure_probability=1.0)
 
     def direction(self, updates: Any) -> Float[Tensor, " d"]:
         """Return the unit direction of the largest remaining spread, given the rows again; zero if there is none."""

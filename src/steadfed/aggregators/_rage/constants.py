@@ -20,6 +20,8 @@ ALGORITHM_2 = frozenset({"exact", "lazy"})
 REUSE = 0.5
 """Without a threshold that is known to be right, mode "auto" steps only along directions with at least this share of
 λ_max; otherwise it could spend its steps on directions in which only honest rows spread."""
+ROUNDED = 1e-14
+"""What differences and results are moved by, so that constants are rounded up."""
 KAPPA = 3.0
 """κ of mode "auto" unless it is set."""
 
@@ -77,8 +79,11 @@ def exact_constant(epsilon: float) -> float:
     t = resilience(epsilon)
     if t <= 0.5:
         return math.inf
-    second = math.sqrt(1.0 / t - 1.0)
-    return math.sqrt(8.0) / ((1.0 - second) * math.sqrt((t + epsilon) * t)) + math.sqrt(2.0 / (3.0 - epsilon))
+    left = 1.0 - math.sqrt(1.0 / t - 1.0) - ROUNDED
+    if left <= 0.0:
+        return math.inf
+    found = math.sqrt(8.0) / (left * math.sqrt((t + epsilon) * t)) + math.sqrt(2.0 / (3.0 - epsilon))
+    return found * (1.0 + ROUNDED)
 
 
 def auto_constant(epsilon: float, *, kappa: float = KAPPA, num_rows: int = DENSE_UP_TO) -> float:
@@ -92,12 +97,14 @@ def auto_constant(epsilon: float, *, kappa: float = KAPPA, num_rows: int = DENSE
     """
     if epsilon >= 0.5:
         return math.inf
-    left, exact = 1.0 - 2.0 * epsilon, num_rows <= DENSE_UP_TO
+    left, exact = 1.0 - 2.0 * epsilon - ROUNDED, num_rows <= DENSE_UP_TO
+    if left <= 0.0:
+        return math.inf
     reuse = 1.0 if exact else REUSE / (1.0 + BOUND_SLACK)
     kappa = kappa if exact else (1.0 + BOUND_SLACK) * kappa / reuse
     before = math.sqrt((2.0 * kappa / left + 1.0) / left)
     after = (known_constant(epsilon) + 2.0 * math.sqrt(1.0 - epsilon) / left) / math.sqrt(reuse)
-    return max(before, after)
+    return max(before, after) * (1.0 + ROUNDED)
 
 
 def filter_constant(mode: str, epsilon: float, *, kappa: float = KAPPA, num_rows: int = DENSE_UP_TO) -> float:

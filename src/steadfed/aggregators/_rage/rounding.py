@@ -15,8 +15,8 @@ from steadfed._linalg.blocks import runs
 from steadfed._linalg.columns import MOST_ROWS_SUMMED, Columns
 from steadfed._linalg.gram import Gram
 
-SCATTER = 32.0
-"""Error of a computed scatter in units of u · Σ c_i ‖g_i − pivot‖²; up to 22 was measured, on rows of equal numbers."""
+SCATTER = 256.0
+"""Error of a computed scatter in units of u · Σ c_i ‖g_i − pivot‖²; up to 82 was measured, on rows of equal numbers."""
 
 WIDTH = 65536
 """Numbers of a row that are brought to float64 at a time."""
@@ -26,7 +26,7 @@ def row_rounding(columns: Columns, gram: Gram, weights: Vector) -> float:
     r"""Return ρ such that ρ² bounds the error of a computed variance of the weighted rows in any direction.
 
     The inner products are known to a few u ‖g_i − pivot‖ ‖g_j − pivot‖, u the unit roundoff, so a scatter of weights c
-    is known to 32 u Σ c_i ‖g_i − pivot‖², and the variance to that over Σ c_i.
+    is known to 256 u Σ c_i ‖g_i − pivot‖², and the variance to that over Σ c_i.
     """
     kept = weights > 0.0
     squares = float(weights[kept] @ gram.matrix.diagonal()[kept])

@@ -13,7 +13,7 @@ from steadfed._core.arrays import Matrix, Vector
 from steadfed._core.values import real_number
 from steadfed._linalg.columns import Columns
 from steadfed._linalg.gram import Gram, pivoted_gram
-from steadfed._linalg.sketch import SketchedColumns
+from steadfed._linalg.sketch import SketchedColumns, SketchFailsError
 from steadfed._linalg.spectrum import eigen_directions, negligible_scatter
 from steadfed.aggregators._base import (
     BoundedAggregator,
@@ -80,7 +80,7 @@ class Rage(BoundedAggregator):
     gram: Literal["exact", "certified", "fast"] = "certified"
     """How the inner products of the rows are found: computed, or estimated from a sketch where that is cheaper.
 
-    With "certified" a second sketch, by a key that the weights do not depend on, bounds the spread of the kept rows:
+    Modes "exact" and "lazy" compute them unless "fast" is said. With "certified" a second sketch, by a key that the weights do not depend on, bounds the spread of the kept rows:
     the certificate then holds but for a small probability, which it states. With "fast" it is an estimate."""
 
     @model_validator(mode="after")
@@ -116,6 +116,8 @@ class Rage(BoundedAggregator):
         gram = pivoted_gram(columns)
         decision = self._decide(gram.matrix, usable_bound(num_byzantine, gram.usable))
         stop = stop_or_too_many(decision.stop, num_byzantine, gram.usable)
+        if gram.num_buckets is not None and stop is Stop.SPREAD_STAYS_LARGE:
+            raise SketchFailsError  # a sketch refutes nothing: look at the rows themselves
         aggregation = aggregation_of(
             columns,
             gram,

@@ -44,13 +44,17 @@ def certify_spread(
 ) -> Certificate:
     """Return what a sketch by a fresh key proves of weights that were found with the key of `columns`.
 
+    Rows without weight do not matter: one whose square is at the limit of its dtype may be usable by chance.
+
     Raises:
-        SketchFailsError: under the fresh key other rows are unusable.
+        SketchFailsError: a row with weight is unusable under the fresh key.
     """
     fresh = pivoted_gram(columns.with_fresh_key())
-    if not np.array_equal(fresh.usable, usable):
+    everywhere = np.zeros(len(usable))
+    everywhere[usable] = weights
+    if everywhere[~fresh.usable].any():
         raise SketchFailsError
-    seen = scatter_bound(fresh.matrix, weights) / float(weights.sum())
+    seen = scatter_bound(fresh.matrix, everywhere[fresh.usable]) / float(weights.sum())
     return replace(
         certificate,
         spread=seen / (1.0 - shortfall(columns.num_buckets, FAILURE)),

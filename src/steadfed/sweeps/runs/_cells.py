@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, final
 
+from steadfed._linalg.sketch import is_cheaper
 from steadfed.aggregators import Aggregator, Mean
 from steadfed.aggregators._registry import RULES
 from steadfed.attacks import ATTACKS, FixedMembers, FractionMembers, Honest, Membership, Silence
@@ -66,6 +68,7 @@ class CellPlanner:
     grid: ComparisonGrid
     _data: dict[str, Dataset] = field(default_factory=dict)
     _clients: dict[tuple[str, str, int, int], int] = field(default_factory=dict)
+    _dims: dict[tuple[str, str, int], int] = field(default_factory=dict)
     _seen: set[tuple[tuple[str, str], ...]] = field(default_factory=set)
     """Points that were looked at, without what does not matter in them."""
 
@@ -124,7 +127,7 @@ class CellPlanner:
         return ComparisonCell(
             settings=_settings(point, config, num_byzantine / num_clients, num_clients, label),
             config=config,
-            key=_key(config, dataset.checksum),
+            key=_key(config, dataset.checksum, sketched=self._is_sketched(config, dataset)),
             num_byzantine=num_byzantine,
             refused=_refusal(config),
         )
@@ -135,6 +138,17 @@ class CellPlanner:
         if name not in self._data:
             self._data[name] = source.load()
         return self._data[name]
+
+    def _is_sketched(self, config: RunConfig, dataset: Dataset) -> bool:
+        """Tell whether the rule sees updates of this size through sketches."""
+        passes, cohort = config.rule.sketch_passes(), config.cohort_size
+        if not is_cheaper(cohort, sys.maxsize, passes):
+            return False
+        name = (dataset.checksum, repr(config.model), config.seed)
+        if name not in self._dims:
+            model = config.model.build(dataset, config.seed)
+            self._dims[name] = sum(parameter.numel() for parameter in model.parameters())
+        return is_cheaper(cohort, config.compression.number(self._dims[name]), passes)
 
     def _num_clients(self, config: RunConfig, dataset: Dataset) -> int:
         """Return R, which some partitions find in the data."""
@@ -159,11 +173,13 @@ def _bound(num_clients: int, num_byzantine: int, cohort_size: int, probability: 
     )
 
 
-def _key(config: RunConfig, data_checksum: str) -> str:
+def _key(config: RunConfig, data_checksum: str, *, sketched: bool) -> str:
     """Return the identity of a run; how often the state is saved decides nothing, so it is left out.
 
-    So is how inner products are found, unless it was chosen: cells that were played before there was a choice stay.
+    So is how inner products are found, unless it was chosen or matters: cells of old, without such a choice, stay.
     """
+    if sketched:
+        return key_of(FORMAT, config_to_toml(config.model_copy(update={"checkpoint_every": 1})), data_checksum)
     text = config_to_toml(config.model_copy(update={"checkpoint_every": 1}))
     usual = {f'gram = "{type(rule).model_fields["gram"].default}"' for rule in _with_gram(config.rule)}
     lines = [line for line in text.splitlines(keepends=True) if line.strip() not in usual]
