@@ -56,5 +56,5 @@ def _norm(columns: Columns, row: torch.Tensor | None) -> float:
     """Return the norm of a row of these columns, summed in float64; 0 for the origin."""
     if row is None:
         return 0.0
-    parts = (part.double() for part in row.split(WIDTH))
+    parts = (row[start : start + WIDTH].double() for start in range(0, len(row), WIDTH))
     return float(np.sqrt(columns.total(np.array([sum(float(part @ part) for part in parts)]))[0]))
