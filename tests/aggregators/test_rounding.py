@@ -91,7 +91,7 @@ def test_the_measured_spread_is_within_its_allowance(kind: str, dtype: type[np.f
     centring = np.eye(number) - 1.0 / number
     seen = centring @ gram.matrix @ centring
     assert np.linalg.norm(seen - exact, 2) / number <= allowed
-    assert allowed <= 100.0 * float(np.finfo(dtype).eps) * float(np.trace(gram.matrix)) / number
+    assert allowed <= 200.0 * float(np.finfo(dtype).eps) * float(np.trace(gram.matrix)) / number
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -27,7 +27,7 @@ def a_round(number: int, **changes: Any) -> RoundFacts:
         "own_sigma0": True,
         "spread": None,
         "constant": 6.0,
-        "proved": True,
+        "failure_probability": 0.0,
     }
     return RoundFacts(**{**facts, **changes})
 
@@ -62,3 +62,18 @@ def test_without_the_honest_rows_the_certificates_are_stated() -> None:
     verdict = judge_certificates([a_round(0), a_round(1, certificate=3.0)])
     assert verdict.outcome is Outcome.UNKNOWN
     assert "at most 2 in the middle round and 3 in the worst" in verdict.because
+
+
+def test_what_a_sketch_certifies_may_fail_with_a_probability_that_is_stated() -> None:
+    rounds = [a_round(0, failure_probability=0.001, constant=None), a_round(1)]
+    assert "1 rounds saw a sketch, and each fails with probability 0.1 %" in judge_certificates(rounds).because
+
+
+def test_an_error_above_what_a_sketch_certifies_fails_and_contradicts_nothing() -> None:
+    rounds = [a_round(0, honest_bound=0.1, failure_probability=0.001, constant=None), a_round(1, honest_bound=1.0)]
+    verdict = judge_errors(rounds)[0]
+    assert verdict.outcome is Outcome.FAILED
+    assert not verdict.contradiction
+    assert "1 of 2 measured rounds above it" in verdict.because
+    certain = judge_errors([a_round(0, honest_bound=0.1)])[0]
+    assert certain.contradiction

@@ -271,9 +271,7 @@ class SketchedColumns(Columns):
         A bucket is a sum of B numbers of size o with random signs, each partial sum rounded by u/√3 of itself: its
         error has a variance of u² o² B² / 6. That of two rows adds u² B ‖x‖² / 3 to their squared distance.
         """
-        runs = float(
-            self.total(np.array([self.num_columns / self.num_buckets]))[0]
-        )  # the same for all that hold columns
+        runs = float(self.total(np.array([self.num_columns / self.num_buckets]))[0])  # so that all holders agree
         unit = torch.finfo(self.dtype).eps / 2.0
         norm = float(np.median(squared_norms(self.sketch)[self._gram.usable]))
         distance = float(np.median(self._gram.matrix.diagonal()))

@@ -39,9 +39,8 @@ def judge_certificates(rounds: Sequence[RoundFacts]) -> Verdict:
     )
     failures = [each.failure_probability for each in rounds if each.certificate is not None]
     if any(failures):
-        because += (
-            f"; {np.count_nonzero(failures)} saw a sketch, and fail with probability {percent(max(failures))} each"
-        )
+        share = percent(max(failures))
+        because += f"; {np.count_nonzero(failures)} rounds saw a sketch, and each fails with probability {share}"
     return on_filter(CERTIFIED, Outcome.UNKNOWN, because)
 
 

@@ -69,7 +69,7 @@ class RunConfig(ValueObject):
     seed: Annotated[int, Field(ge=0), BeforeValidator(whole_number)] = 0
     """The root of everything random."""
     rounds: Number = 100
-    """T/H, how often the clients and the server synchronise; or give total_steps, T, a multiple of local_steps."""
+    """T/H, how often the clients and the server synchronise; or give total_steps, T, where a round ends."""
     cohort_size: Number = 40
     """K, how many clients take part in a round."""
     local_steps: StepsOfRounds = 5

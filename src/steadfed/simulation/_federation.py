@@ -233,7 +233,7 @@ class Federation:
         """Put what the Byzantine clients send in the place of what they computed.
 
         In a round about some coordinates these are taken out of the rows first: the adversary sees and forges what is
-        sent, and knows which coordinates they are.
+        sent, of the coordinates of this round.
 
         Forged rows come first, so that ties are broken in the adversary's favour; their number and what the adversary
         remembers are returned too.

@@ -4,7 +4,7 @@ r"""Bounds for runs in which every client of a round sends the same k random coo
 The server moves to x − η ĝ with ĝ in the range of P, unscaled. Then x_{k+1} − x* has the parts (1 − P)(x_k − x*), which
 no client touches, and P(Gᴴ(x_k) − x*) − η(ĝ − P a_k), and E‖P z‖² = θ‖z‖²: every term of the theorems of
 `steadfed.theory.sharp` is multiplied by θ but the part that stays. So the step sizes and the floors are theirs, and a
-round does θ times as much. For θ = 1 the bounds are theirs, too.
+round does θ times as much. For θ = 1 the bounds are theirs, too, if all rounds take the same number of steps.
 
 `error` is s of `steadfed.theory.sharp.decoding_error` or, for a filter that is told σ₀, of `told_error` here.
 """
@@ -12,7 +12,6 @@ round does θ times as much. For θ = 1 the bounds are theirs, too.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -76,7 +75,7 @@ def distance_bound(  # noqa: PLR0913  the numbers of the theorem
     start, gaps = math.sqrt(check_not_negative("distance", distance)), check_gaps(local_steps)
     curved: dict[str, float] = {"lr": lr, "smoothness": smoothness, "strong_convexity": strong_convexity}
     limit, steps = math.sqrt(distance_floor(error=error, local_steps=local_steps, **curved)), min(gaps)
-    start = start if len(gaps) == 1 else max(start, limit)
+    start = start if len(set(gaps)) == 1 else max(start, limit)
     kept = steps * math.log1p(-lr * strong_convexity) if sharp.lipschitz(**curved) > 0.0 else _LOWEST
     left = number * _log_factor(start, limit, share, kept)
     with np.errstate(over="ignore"):
@@ -89,8 +88,7 @@ def distance_floor(*, error: Errors, lr: float, local_steps: Gaps, smoothness: f
     >>> distance_floor(error=[1.0, 1.0], lr=0.5, local_steps=[1, 2], smoothness=1.0, strong_convexity=1.0)
     1.0
     """
-    gaps = check_gaps(local_steps)
-    errors = list(error) if isinstance(error, Sequence) else [error] * len(gaps)
+    gaps, errors = sharp.gaps_and_errors(local_steps, error)
     curved: dict[str, float] = {"lr": lr, "smoothness": smoothness, "strong_convexity": strong_convexity}
     alone = zip(gaps, errors, strict=True)
     return max(sharp.distance_floor(error=each, local_steps=steps, **curved) for steps, each in alone)

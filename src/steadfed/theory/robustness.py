@@ -99,7 +99,7 @@ def median_coefficient(*, num_rows: int, num_byzantine: int) -> float:
 
 
 def rage_coefficient(
-    *, num_rows: int, num_byzantine: int, mode: Literal["auto", "known", "exact"] = "auto", kappa: float = KAPPA
+    *, num_rows: int, num_byzantine: int, mode: Literal["auto", "known", "exact", "lazy"] = "auto", kappa: float = KAPPA
 ) -> float:
     r"""Return C² f/n, which RAGE has over λ_max and hence over the trace; `known` and `exact` if told the true σ₀.
 

@@ -190,7 +190,7 @@ def decoding_error(*, constant: float, fraction: float, deviation: float, mean: 
 
 def distance_floor(*, error: Errors, lr: float, local_steps: Gaps, smoothness: float, strong_convexity: float) -> float:
     """Return the limit (η s / (1 − ρᴴ))² of `distance_bound`, ρ = 1 − ημ; if gaps differ, the upper limit."""
-    gaps, errors = _gaps_and_errors(local_steps, error)
+    gaps, errors = gaps_and_errors(local_steps, error)
     if len(gaps) == 1:
         limit = _distance_limit(errors[0], lr, gaps[0], smoothness, strong_convexity)
         return limit * limit
@@ -221,7 +221,7 @@ def distance_bound(
     [4.0, 2.25, 1.2656, 1.1289]
     """
     number, start = np.asarray(rounds, dtype=np.float64), math.sqrt(check_not_negative("distance", distance))
-    gaps, errors = _gaps_and_errors(local_steps, error)
+    gaps, errors = gaps_and_errors(local_steps, error)
     rate = _log_contraction(lr, smoothness, strong_convexity)
     if len(gaps) == 1:
         limit = _distance_limit(errors[0], lr, gaps[0], smoothness, strong_convexity)
@@ -274,7 +274,7 @@ def descent_constant(*, lr: float, local_steps: int, smoothness: float) -> float
 
 def gradient_floor(*, error: Errors, lr: float, local_steps: Gaps, smoothness: float) -> float:
     """Return the limit c s²/H² of `gradient_bound`; if gaps differ, its mean, each counted by its steps."""
-    gaps, errors = _gaps_and_errors(local_steps, error)
+    gaps, errors = gaps_and_errors(local_steps, error)
     levels = _levels(gaps, errors, lr, smoothness)
     if len(gaps) == 1:
         return levels[0]
@@ -293,7 +293,7 @@ def gradient_bound(
     [20.0, 4.0, 2.0]
     """
     number, missing = np.asarray(rounds, dtype=np.float64), check_not_negative("gap", gap)
-    gaps, errors = _gaps_and_errors(local_steps, error)
+    gaps, errors = gaps_and_errors(local_steps, error)
     levels = _levels(gaps, errors, lr, smoothness)
     steps = steps_after(gaps, number)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -311,7 +311,7 @@ def _levels(gaps: tuple[int, ...], errors: tuple[float, ...], lr: float, smoothn
     return [constant * share * share for constant, share in shares]
 
 
-def _gaps_and_errors(local_steps: Any, error: Any) -> tuple[tuple[int, ...], tuple[float, ...]]:
+def gaps_and_errors(local_steps: Any, error: Any) -> tuple[tuple[int, ...], tuple[float, ...]]:
     """Return as many errors as gaps; one error stands for all."""
     gaps = check_gaps(local_steps)
     given = list(error) if isinstance(error, Iterable) else [error] * len(gaps)

@@ -80,8 +80,9 @@ class Rage(BoundedAggregator):
     gram: Literal["exact", "certified", "fast"] = "certified"
     """How the inner products of the rows are found: computed, or estimated from a sketch where that is cheaper.
 
-    Modes "exact" and "lazy" compute them unless "fast" is said. With "certified" a second sketch, by a key that the weights do not depend on, bounds the spread of the kept rows:
-    the certificate then holds but for a small probability, which it states. With "fast" it is an estimate."""
+    Modes "exact" and "lazy" compute them unless "fast" is said. With "certified" a second sketch, by a key that the
+    weights do not depend on, bounds the spread of the kept rows: the certificate then holds but for a small
+    probability, which it states. With "fast" it is an estimate."""
 
     @model_validator(mode="after")
     def _mode_has_its_parameters(self) -> Rage:
