@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from steadfed._core.arrays import Indices, Vector
-from steadfed._core.ranges import check_whole
+from steadfed._core.ranges import check_not_negative, check_whole
 from steadfed.errors import ParameterError
 
 Gaps = int | Sequence[int]
@@ -100,3 +100,12 @@ def check_synchronised(total_steps: Any, local_steps: Any) -> tuple[int, int]:
         )
         raise ParameterError(f"total_steps must be {allowed}, got {total_steps!r}")
     return total, rounds
+
+
+def check_gaps_and_errors(local_steps: Any, error: Any) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """Return as many errors as gaps; one error stands for all."""
+    gaps = check_gaps(local_steps)
+    given = list(error) if isinstance(error, Iterable) else [error] * len(gaps)
+    if len(given) != len(gaps):
+        raise ParameterError(f"error must be one number, or one for each of the {len(gaps)} gaps, got {len(given)}")
+    return gaps, tuple(check_not_negative("error", each) for each in given)

@@ -41,8 +41,8 @@ def _papers_probability(protocol: Protocol, failure: float) -> Iterator[str]:
         yield (
             f"The paper's theorems are about whole updates; with {percent(protocol.coordinates)} of the coordinates in "
             f"a round, steadfed's alone speak of the run: the same step size as for whole updates, about "
-            f"{1.0 / protocol.coordinates:.3g} times as many rounds; the same floor, too, if the rule learns the spread "
-            f"and all rounds take as many steps."
+            f"{1.0 / protocol.coordinates:.3g} times as many rounds; the same floor, too, if the rule learns the "
+            f"spread and all rounds take as many steps."
         )
         return
     if protocol.batch_size == "full":

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from steadfed._core.arrays import Vector
-from steadfed._core.gaps import Gaps, check_gaps
+from steadfed._core.gaps import Gaps, check_gaps, check_gaps_and_errors
 from steadfed._core.ranges import check_between, check_not_negative
 from steadfed.theory import sharp
 from steadfed.theory.sharp import Errors
@@ -88,7 +88,7 @@ def distance_floor(*, error: Errors, lr: float, local_steps: Gaps, smoothness: f
     >>> distance_floor(error=[1.0, 1.0], lr=0.5, local_steps=[1, 2], smoothness=1.0, strong_convexity=1.0)
     1.0
     """
-    gaps, errors = sharp.gaps_and_errors(local_steps, error)
+    gaps, errors = check_gaps_and_errors(local_steps, error)
     curved: dict[str, float] = {"lr": lr, "smoothness": smoothness, "strong_convexity": strong_convexity}
     alone = zip(gaps, errors, strict=True)
     return max(sharp.distance_floor(error=each, local_steps=steps, **curved) for steps, each in alone)

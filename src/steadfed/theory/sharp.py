@@ -19,7 +19,7 @@ docs/theory/convergence.md); for smaller ε̃ it can be below. That it is true t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import accumulate
 from typing import Any
@@ -28,7 +28,7 @@ import numpy as np
 from scipy.special import betaincinv
 
 from steadfed._core.arrays import Vector
-from steadfed._core.gaps import Gaps, check_gaps, repetitions, steps_after, sums_before
+from steadfed._core.gaps import Gaps, check_gaps_and_errors, repetitions, steps_after, sums_before
 from steadfed._core.ranges import (
     check_between,
     check_not_negative,
@@ -190,7 +190,7 @@ def decoding_error(*, constant: float, fraction: float, deviation: float, mean: 
 
 def distance_floor(*, error: Errors, lr: float, local_steps: Gaps, smoothness: float, strong_convexity: float) -> float:
     """Return the limit (η s / (1 − ρᴴ))² of `distance_bound`, ρ = 1 − ημ; if gaps differ, the upper limit."""
-    gaps, errors = gaps_and_errors(local_steps, error)
+    gaps, errors = check_gaps_and_errors(local_steps, error)
     if len(gaps) == 1:
         limit = _distance_limit(errors[0], lr, gaps[0], smoothness, strong_convexity)
         return limit * limit
@@ -221,7 +221,7 @@ def distance_bound(
     [4.0, 2.25, 1.2656, 1.1289]
     """
     number, start = np.asarray(rounds, dtype=np.float64), math.sqrt(check_not_negative("distance", distance))
-    gaps, errors = gaps_and_errors(local_steps, error)
+    gaps, errors = check_gaps_and_errors(local_steps, error)
     rate = _log_contraction(lr, smoothness, strong_convexity)
     if len(gaps) == 1:
         limit = _distance_limit(errors[0], lr, gaps[0], smoothness, strong_convexity)
@@ -274,7 +274,7 @@ def descent_constant(*, lr: float, local_steps: int, smoothness: float) -> float
 
 def gradient_floor(*, error: Errors, lr: float, local_steps: Gaps, smoothness: float) -> float:
     """Return the limit c s²/H² of `gradient_bound`; if gaps differ, its mean, each counted by its steps."""
-    gaps, errors = gaps_and_errors(local_steps, error)
+    gaps, errors = check_gaps_and_errors(local_steps, error)
     levels = _levels(gaps, errors, lr, smoothness)
     if len(gaps) == 1:
         return levels[0]
@@ -293,7 +293,7 @@ def gradient_bound(
     [20.0, 4.0, 2.0]
     """
     number, missing = np.asarray(rounds, dtype=np.float64), check_not_negative("gap", gap)
-    gaps, errors = gaps_and_errors(local_steps, error)
+    gaps, errors = check_gaps_and_errors(local_steps, error)
     levels = _levels(gaps, errors, lr, smoothness)
     steps = steps_after(gaps, number)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -309,15 +309,6 @@ def _levels(gaps: tuple[int, ...], errors: tuple[float, ...], lr: float, smoothn
     constants = {steps: descent_constant(lr=lr, local_steps=steps, smoothness=smoothness) for steps in set(gaps)}
     shares = [(constants[steps], error / steps) for steps, error in zip(gaps, errors, strict=True)]
     return [constant * share * share for constant, share in shares]
-
-
-def gaps_and_errors(local_steps: Any, error: Any) -> tuple[tuple[int, ...], tuple[float, ...]]:
-    """Return as many errors as gaps; one error stands for all."""
-    gaps = check_gaps(local_steps)
-    given = list(error) if isinstance(error, Iterable) else [error] * len(gaps)
-    if len(given) != len(gaps):
-        raise ParameterError(f"error must be one number, or one for each of the {len(gaps)} gaps, got {len(given)}")
-    return gaps, tuple(check_not_negative("error", each) for each in given)
 
 
 def _roots(dissimilarity: Any, noise: Any) -> tuple[float, float]:
