@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -145,3 +145,20 @@ def test_the_certificate_holds_for_every_larger_set_of_honest_rows(name: str) ->
                             assert found.certificate.is_consistent(sigma0), (rule, seed, fewer)
                             bound = found.certificate.error_bound(sigma0)
                             assert error <= bound * (1.0 + 1e-9) + 1e-9 * float(np.abs(rows).max()), (rule, seed)
+
+
+@pytest.mark.portable
+@pytest.mark.parametrize("number", [500, 1500])
+def test_many_equal_rows_of_a_list_are_averaged_within_the_allowance(number: int) -> None:
+    row = stream(0, "many").standard_normal(64).astype(np.float32)
+    found = Rage(num_byzantine=2)([row.copy() for _ in range(number)])
+    assert found.certificate is not None
+    error = float(np.linalg.norm(found.update.numpy().astype(np.float64) - row.astype(np.float64)))
+    assert error <= found.certificate.error_bound(0.0)
+
+
+@pytest.mark.parametrize("mode", ["exact", "lazy"])
+def test_a_tiny_sigma0_has_a_bound(mode: Literal["exact", "lazy"]) -> None:
+    found = Rage(mode=mode, sigma0=1e-170, num_byzantine=2)(np.ones((10, 5)))
+    assert found.certificate is not None
+    assert np.isfinite(found.certificate.error_bound())

@@ -260,3 +260,41 @@ def test_algorithm_2_sees_the_rows_themselves_unless_estimates_are_asked_for(mod
     rule = Rage(num_byzantine=3, mode=mode, sigma0=120.0)
     assert rule(rows, SEEN).sketch is None
     assert rule.model_copy(update={"gram": "fast"})(rows, SEEN).sketch is not None
+
+
+@pytest.mark.usefixtures("narrow")
+def test_a_sketch_never_contradicts_the_assumption() -> None:
+    rows = stream(0, "flat").standard_normal((NUM_ROWS, NUM_COLUMNS)).astype(np.float32)
+    centred = rows.astype(np.float64) - rows.mean(axis=0, dtype=np.float64)
+    sigma0 = 1.001 * float(np.linalg.norm(centred, 2)) / math.sqrt(NUM_ROWS)
+    rule = Rage(num_byzantine=0, mode="known", sigma0=sigma0)
+    with one_blas_thread():
+        seen = pivoted_gram(SketchedColumns(DenseColumns(torch.from_numpy(rows)), 1)).matrix
+    assert scatter_bound(seen, np.ones(NUM_ROWS)) / NUM_ROWS > 1.01 * sigma0**2, "the sketch overestimates the spread"
+    found = rule(rows, SEEN)
+    assert found.sketch is not None
+    assert not found.sketch.fits
+    assert not found.assumption_violated
+    assert certificate_of(found).proved
+    violated = Rage(num_byzantine=0, mode="known", sigma0=0.5 * sigma0)(rows, SEEN)
+    assert violated.assumption_violated
+    assert not certificate_of(violated).is_consistent()
+
+
+@pytest.mark.usefixtures("narrow")
+def test_rows_at_the_limit_of_their_dtype_without_weight_do_not_keep_a_spread_from_being_certified() -> None:
+    rows = cohort()
+    size = math.sqrt(0.98 * 4.0 * float(np.finfo(np.float32).max) / NUM_COLUMNS)
+    rows[:4] = size * np.sign(rows[:4])
+    found = Rage(num_byzantine=NUM_BYZANTINE)(rows, SEEN)
+    assert found.sketch is not None
+    assert found.sketch.fits
+    assert float(found.weights[:4].sum()) == 0.0
+
+
+@pytest.mark.usefixtures("narrow")
+def test_rows_whose_sums_overflow_are_looked_at_themselves() -> None:
+    rows = cohort() * np.float32(3e18 / NUM_COLUMNS**0.5)
+    exact, found = (Rage(num_byzantine=NUM_BYZANTINE, gram=gram)(rows, SEEN) for gram in ("exact", "certified"))
+    assert found.usable.sum() >= exact.usable.sum() - NUM_BYZANTINE
+    assert torch.isfinite(found.update).all()

@@ -95,7 +95,18 @@ def sketched_results(rank: int) -> dict[str, NDArray[np.float64]]:
         outcome = Rage(num_byzantine=10)(ShardedColumns(slice_of(matrix, rank)))
         told = (0, 0) if outcome.sketch is None else (outcome.sketch.num_buckets, outcome.sketch.secret % 2**32)
         found |= {f"sketch/{name}/weights": outcome.weights.numpy(), f"sketch/{name}/told": np.array(told)}
-    return found
+    return found | {"sketch/fits": np.array(list(fitting(matrix, rank)))}
+
+
+def fitting(matrix: NDArray[np.float32], rank: int) -> Iterator[bool]:
+    """Yield whether a sketch fits the rows with larger and larger offsets in common."""
+    sketch.BUCKETS = CUT // 4
+    where = stream(0, "offset").standard_normal(matrix.shape[1], dtype=np.float32)
+    for size in np.geomspace(1e4, 1e7, 13):
+        rows = matrix + np.float32(size) * where
+        outcome = Krum(num_byzantine=2, gram="fast")(ShardedColumns(slice_of(rows, rank)))
+        assert outcome.sketch is not None
+        yield outcome.sketch.fits
 
 
 def _refusal(local: torch.Tensor) -> str:

@@ -76,6 +76,13 @@ def test_ranks_sketch_their_shards_with_one_secret_and_agree(results: Results) -
     assert first["sketch/narrow/told"][0] == 0, "a shard that is too narrow keeps all from sketching"
 
 
+def test_ranks_agree_on_whether_a_sketch_fits(results: Results) -> None:
+    first, second = (result["sketch/fits"].tolist() for result in results)
+    assert first == second
+    assert first[0]
+    assert not first[-1]
+
+
 def test_shards_need_a_process_group() -> None:
     with pytest.raises(InputError, match="init_process_group"):
         ShardedColumns(torch.zeros((2, 3)))

@@ -30,10 +30,12 @@ from steadfed.aggregators import (
 )
 from steadfed.attacks import (
     ATTACKS,
+    AdversaryView,
     Alternating,
     Attack,
     ChangingMembers,
     FixedMembers,
+    Forged,
     FractionMembers,
     Gaussian,
     HillClimb,
@@ -390,3 +392,19 @@ def test_noise_of_attackers_differs_from_round_to_round_and_is_reproducible() ->
     assert all(torch.equal(a.model, b.model) for a, b in zip(one, other, strict=True))
     steps = [b.model - a.model for a, b in pairwise(one)]
     assert not np.allclose(steps[0], steps[1])
+
+
+def test_an_attack_is_not_shown_the_secret_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[int | None] = []
+    forge = Zero.forge
+
+    def listen(self: Zero, view: AdversaryView) -> Forged:
+        shown.append(None if view.server_view is None else view.server_view.secret)
+        return forge(self, view)
+
+    monkeypatch.setattr(Zero, "forge", listen)
+    with listening(monkeypatch) as heard:
+        played(config(attack=Zero(), byzantine=FractionMembers(fraction=0.5), rounds=4))
+    secrets = {view.secret for _, view in heard}
+    assert len(secrets) == 4
+    assert set(shown) == {0}
