@@ -39,7 +39,7 @@ def gauntlet_ranking(ranked: Sequence[GauntletRank]) -> Table:
         key="ranking",
         title="worst error over all attacks, in units of σ₀√ε; best first",
         caption="A rule that refused some matrices is ranked by the others. e²/trace and e²/λ are the largest that was "
-        "found, lower bounds of robustness coefficients; no rule has less than f/(K − 2f).",
+        "found, lower bounds of robustness coefficients; the true ones are at least f/(K − 2f) for every rule.",
         flag=lambda each: each.rule == SUBJECT,
     )
 

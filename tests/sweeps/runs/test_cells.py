@@ -115,3 +115,24 @@ def test_one_name_for_two_runs_is_refused() -> None:
 def test_a_combination_that_means_nothing_is_named() -> None:
     with pytest.raises(SteadfedError, match=r"the combination rule = 'fltrust'.*trusted_points"):
         cells('rule = "fltrust"')
+
+
+def test_rules_that_remember_are_refused_where_coordinates_change() -> None:
+    found = cells(
+        'rule = ["rage", "centered-clipping"]\ncompression = ["none", { name = "random-k", coordinates = 0.5 }]'
+    )
+    refused = {
+        (cell.settings["rule"], cell.refused is not None and "remembers vectors" in cell.refused) for cell in found
+    }
+    assert ("centered-clipping", True) in refused
+    assert [cell.refused for cell in found if cell.settings["rule"] == "rage"] == [None, None]
+
+
+def test_how_inner_products_are_found_is_part_of_the_key_where_it_matters(monkeypatch: pytest.MonkeyPatch) -> None:
+    grid = 'rule = ["rage", { label = "exact", name = "rage", gram = "exact" }]'
+    usual, exact = (cell.key for cell in cells(grid))
+    monkeypatch.setattr("steadfed._linalg.sketch.FEWEST_ROWS", {1: 1, 2: 1})
+    monkeypatch.setattr("steadfed._linalg.sketch.BUCKETS", 2)
+    sketched, still = (cell.key for cell in cells(grid))
+    assert sketched != usual
+    assert still == exact

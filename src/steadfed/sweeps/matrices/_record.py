@@ -57,7 +57,8 @@ class GauntletRecord:
     @property
     def spectral_coefficient(self) -> float | None:
         """‖update − honest mean‖² over λ_max of the honest covariance: error² ε, as σ₀² is that λ_max."""
-        return None if self.error is None else self.error * self.error * self.num_byzantine / self.cohort_size
+        share = (self.num_byzantine or self.cohort_size) / self.cohort_size  # without attack the unit is σ₀ itself
+        return None if self.error is None else self.error * self.error * share
 
     def row(self) -> Row:
         """Return what there is of the record, as a line of the result."""

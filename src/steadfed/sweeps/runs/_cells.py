@@ -16,7 +16,8 @@ from steadfed.data import DATASETS, Dataset, DataSource
 from steadfed.errors import CohortTooSmallError, ParameterError, SteadfedError
 from steadfed.partitions import PARTITIONS
 from steadfed.runs import config_to_toml
-from steadfed.simulation import RunConfig, config_from_table
+from steadfed.simulation import NoCompression, RunConfig, config_from_table
+from steadfed.simulation._compression import check_memories
 from steadfed.simulation._setting import check_trust, deal_out
 from steadfed.simulation._step_schedules import StepSchedule, plain_local_steps, read_local_steps
 from steadfed.sweeps._ranking import NO_ATTACK, ORACLE, Label
@@ -129,7 +130,7 @@ class CellPlanner:
             config=config,
             key=_key(config, dataset.checksum, sketched=self._is_sketched(config, dataset)),
             num_byzantine=num_byzantine,
-            refused=_refusal(config),
+            refused=_refusal(config) or self._forgetting(config, dataset),
         )
 
     def dataset(self, source: DataSource) -> Dataset:
@@ -144,11 +145,25 @@ class CellPlanner:
         passes, cohort = config.rule.sketch_passes(), config.cohort_size
         if not is_cheaper(cohort, sys.maxsize, passes):
             return False
+        return is_cheaper(cohort, config.compression.number(self._dim(config, dataset)), passes)
+
+    def _forgetting(self, config: RunConfig, dataset: Dataset) -> str | None:
+        """Return why a rule or an attack that remembers vectors cannot take part where coordinates change."""
+        if isinstance(config.compression, NoCompression):
+            return None
+        try:
+            check_memories(config.compression, self._dim(config, dataset), config.rule, config.attack)
+        except ParameterError as error:
+            return str(error)
+        return None
+
+    def _dim(self, config: RunConfig, dataset: Dataset) -> int:
+        """Return d, how many parameters the model has."""
         name = (dataset.checksum, repr(config.model), config.seed)
         if name not in self._dims:
             model = config.model.build(dataset, config.seed)
             self._dims[name] = sum(parameter.numel() for parameter in model.parameters())
-        return is_cheaper(cohort, config.compression.number(self._dims[name]), passes)
+        return self._dims[name]
 
     def _num_clients(self, config: RunConfig, dataset: Dataset) -> int:
         """Return R, which some partitions find in the data."""

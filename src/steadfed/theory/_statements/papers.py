@@ -29,7 +29,7 @@ def papers(problem: Problem, protocol: Protocol) -> Guarantee:
         source="the paper",
         theorem=f"{'Theorem 2' if _is_full(protocol) else 'Theorem 1'}, {shared.kind(problem)}",
         quantity=shared.quantity(problem, protocol),
-        reading=shared.reading(shared.SURELY if _is_full(protocol) else shared.LIKELY, protocol),
+        reading=shared.SURELY if _is_full(protocol) else shared.LIKELY,
         conditions=(*needed, worst_case),
         sigma0=_sigma0(problem, protocol, protocol.most_steps) if sound else math.inf,
         filter_error=math.sqrt(_filter_error(problem, protocol, protocol.most_steps)) if sound else math.inf,
