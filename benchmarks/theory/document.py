@@ -59,7 +59,7 @@ def floors_table(name: str, found: Axis) -> str:
     if name in UNSLOPED:
         return "\n".join(lines)
     slopes = ", ".join(
-        f"{words} {found.exponent(series, values=values):+.2f}"
+        f"{words} {round(found.exponent(series, values=values), 2) + 0.0:+.2f}"  # no −0.00, which is the last bit's
         for series, words in SLOPES.items()
         if np.isfinite(found.exponent(series, values=values))
     )
