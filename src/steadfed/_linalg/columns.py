@@ -349,10 +349,13 @@ class RowColumns(HeldColumns):
 
     def add_rows(self, weights: Vector, rows: Range, columns: Range, out: Tensor) -> None:
         """Add Σ weights_i · row_i over the consecutive `rows` in `columns` to `out`."""
-        part = torch.zeros_like(out)  # summed by itself, so that rounding errors do not grow with K
+        part = self._zeros((len(out),), self.dtype)  # summed by itself, so that rounding errors do not grow with K
         for weight, row in zip(weights.tolist(), self.rows[slice(*rows)], strict=True):
             if out.device.type == "cpu":
                 part.numpy()[:] += part.numpy().dtype.type(weight) * row[slice(*columns)].numpy()
             else:
                 part.add_(row[slice(*columns)], alpha=weight)
-        out.add_(part)
+        if out.device.type == "cpu":
+            out.numpy()[:] += part.numpy()
+        else:
+            out.add_(part)
