@@ -286,6 +286,10 @@ def _squared_distance(columns: Columns, vector: Tensor, centre: Tensor, mass: fl
         for start in range(0, len(vector), COMBINE_WIDTH):
             part = centre[start : start + COMBINE_WIDTH]
             difference = torch.empty_like(part)
-            subtract(vector[start : start + COMBINE_WIDTH], part if mass == 1.0 else part * mass, difference)
+            if part.device.type == "cpu":
+                part = torch.from_numpy(part.numpy() * part.numpy().dtype.type(mass))
+            else:
+                part = part * mass
+            subtract(vector[start : start + COMBINE_WIDTH], part, difference)
             total += dot(difference)
     return float(columns.total(np.array([total]))[0])
