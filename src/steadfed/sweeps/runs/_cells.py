@@ -193,12 +193,11 @@ def _key(config: RunConfig, data_checksum: str, *, sketched: bool) -> str:
 
     So is how inner products are found, unless it was chosen or matters: cells of old, without such a choice, stay.
     """
-    if sketched:
-        return key_of(FORMAT, config_to_toml(config.model_copy(update={"checkpoint_every": 1})), data_checksum)
     text = config_to_toml(config.model_copy(update={"checkpoint_every": 1}))
-    usual = {f'gram = "{type(rule).model_fields["gram"].default}"' for rule in _with_gram(config.rule)}
-    lines = [line for line in text.splitlines(keepends=True) if line.strip() not in usual]
-    return key_of(FORMAT, "".join(lines), data_checksum)
+    if not sketched:
+        usual = {f'gram = "{type(rule).model_fields["gram"].default}"' for rule in _with_gram(config.rule)}
+        text = "".join(line for line in text.splitlines(keepends=True) if line.strip() not in usual)
+    return key_of(FORMAT, text, data_checksum)
 
 
 def _with_gram(rule: Aggregator) -> Iterator[Aggregator]:
