@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.linalg
 from tests.oracles.clouds import CLOUDS
 from tests.oracles.filtering import top_eigenpair
 from tests.oracles.saddle import Array
@@ -14,6 +15,7 @@ from steadfed._linalg.spectrum import (
     BOUND_SLACK,
     DENSE_UP_TO,
     eigen_directions,
+    largest_eigenpairs,
     leading_directions,
     negligible_scatter,
     scatter_is_below,
@@ -57,6 +59,30 @@ def test_coefficients_give_the_unit_eigenvector_and_coordinates_the_rows_along_i
     np.testing.assert_allclose(rows @ vectors, directions.coordinates, rtol=1e-9, atol=1e-9)
     _, expected, _ = top_eigenpair(rows, weights)
     assert abs(float(expected @ vectors[:, 0])) == pytest.approx(1.0, abs=1e-9)
+
+
+def test_orthogonal_rows_of_one_length_have_their_largest_eigenpairs() -> None:
+    # LAPACK's bisection finds none of them at about every second size
+    for size in range(2, DENSE_UP_TO + 1):
+        matrix = np.eye(size) - 1.0 / size
+        number = min(3, size - 1)
+        values, vectors = largest_eigenpairs(matrix, number)
+        np.testing.assert_allclose(values, np.ones(number), rtol=1e-12)
+        np.testing.assert_allclose(matrix @ vectors, values * vectors, atol=1e-12)
+        np.testing.assert_allclose(vectors.T @ vectors, np.eye(number), atol=1e-12)
+
+
+def test_a_solver_that_does_not_converge_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, weights = cloud("isotropic", 20, 5)
+    expected = largest_eigenpairs(scatter_matrix(rows @ rows.T, weights), 2)
+
+    def fail(*_: object, **__: object) -> None:
+        raise np.linalg.LinAlgError
+
+    monkeypatch.setattr(scipy.linalg, "eigh", fail)
+    values, vectors = largest_eigenpairs(scatter_matrix(rows @ rows.T, weights), 2)
+    np.testing.assert_allclose(values, expected[0], rtol=1e-12)
+    np.testing.assert_allclose(abs(vectors.T @ expected[1]), np.eye(2), atol=1e-9)
 
 
 def test_rows_without_weight_do_not_matter_whatever_they_hold() -> None:

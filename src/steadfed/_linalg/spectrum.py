@@ -54,15 +54,33 @@ def leading_directions(gram: Matrix, weights: Vector, *, dense: bool = False) ->
 
 
 def eigen_directions(gram: Matrix, weights: Vector, number: int) -> Directions:
-    """Return the `number` leading eigendirections of the scatter, from a dense eigensolver.
+    """Return the `number` leading eigendirections of the scatter, from a dense eigensolver."""
+    values, vectors = largest_eigenpairs(scatter_matrix(gram, weights), number)
+    return _as_directions(gram, weights, values, vectors, exact=True)
 
-    For a few of them LAPACK reduces the matrix to tridiagonal form, which costs a third of a full decomposition.
+
+def largest_eigenpairs(symmetric: Matrix, number: int) -> tuple[Vector, Matrix]:
+    """Return the `number` largest eigenvalues, largest first, and their unit vectors as columns.
+
+    For a few of them LAPACK bisects the tridiagonal form, at half the cost of a full decomposition. Where many
+    eigenvalues are equal, as those of orthogonal rows of one length, its bisection may find none and call that a
+    success, or its inverse iteration may not converge. Rows are chosen by clients, so that must not matter: the full
+    decomposition then takes its place.
+
+    >>> largest_eigenpairs(np.eye(30) - 1 / 30, 1)[0].round(12)
+    array([1.])
     """
-    last = len(gram) - 1
-    wanted = [max(0, last - number + 1), last]
-    scatter = scatter_matrix(gram, weights)
-    values, vectors = scipy.linalg.eigh(scatter, subset_by_index=wanted, driver="evr", check_finite=False)
-    return _as_directions(gram, weights, values[::-1], vectors[:, ::-1], exact=True)
+    size = len(symmetric)
+    number = min(number, size)
+    wanted = [size - number, size - 1]
+    try:
+        values, vectors = scipy.linalg.eigh(symmetric, subset_by_index=wanted, driver="evr", check_finite=False)
+    except np.linalg.LinAlgError:
+        values = np.empty(0)
+    if len(values) < number:
+        values, vectors = np.linalg.eigh(symmetric)
+        values, vectors = values[-number:], vectors[:, -number:]
+    return values[::-1], vectors[:, ::-1]
 
 
 def scatter_matrix(gram: Matrix, weights: Vector) -> Matrix:
