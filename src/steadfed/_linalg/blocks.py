@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.linalg.blas import daxpy, saxpy
 from torch import Tensor
 
 from steadfed._core.arrays import Vector
@@ -26,11 +27,31 @@ def add_and_square(
 ) -> None:
     """Add share @ rows to the columns of the update, and write the squared lengths of the rows there."""
     span, at = slice(*columns), 0
+    part = update[span] if len(arrays) == 1 else np.zeros(columns[1] - columns[0], dtype=update.dtype)
     for array in arrays:
         block = array[:, span]
-        squares[at : at + len(block)] = np.vecdot(block, block)
-        update[span] += share[at : at + len(block)] @ block if len(block) > 1 else share[at] * block[0]
+        np.vecdot(block, block, out=squares[at : at + len(block)])
+        if len(block) > 1:
+            part += share[at : at + len(block)] @ block
+        else:
+            _axpy(block[0], part, share[at])
         at += len(block)
+    if len(arrays) > 1:
+        update[span] += part
+
+
+def add_scaled(row: Tensor, weight: float, out: Tensor) -> None:
+    """Add weight · row to `out`, on a CPU with BLAS, which reads and writes every number once."""
+    if out.device.type == "cpu":
+        _axpy(row.numpy(), out.numpy(), weight)
+    else:
+        out.add_(row, alpha=weight)
+
+
+def _axpy(row: NDArray[np.floating], out: NDArray[np.floating], weight: float) -> None:
+    """Add weight · row to `out`, which must be one piece of memory."""
+    axpy = saxpy if out.dtype == np.float32 else daxpy
+    axpy(row, out, a=weight)
 
 
 def subtract(block: Tensor, shift: Tensor | None, out: Tensor) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from steadfed._core.arrays import Matrix, Vector
-from steadfed._linalg.blocks import Range, add_and_square, gather, magnification, runs, subtract
+from steadfed._linalg.blocks import Range, add_and_square, add_scaled, gather, magnification, runs, subtract
 from steadfed._linalg.threads import in_order, num_workers
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ WIDEST_BLOCK = 8192
 """Columns of one block; wider ones fall out of the cache (measured)."""
 COMBINE_WIDTH = 65536
 """Columns of one block of the weighted pass, which needs no K-fold scratch."""
-TWICE_READ_WIDTH = 16384
+TWICE_READ_WIDTH = 32768
 """Columns of a block that is read from memory once and from the cache again."""
 MOST_ROWS_SUMMED = 32
 """Rows of one product of the weighted pass; partial sums keep the rounding error from growing with K."""
@@ -123,7 +123,7 @@ class Columns(ABC):
         width = self.in_place_width() if in_place else self.block_width()
         num_slots = min(SCRATCH_BLOCKS, num_workers()) if self.device.type == "cpu" else 1
         size = (0,) if in_place else (self.num_rows * width,)
-        slots = [(self._empty(size), self._empty(result) if result else None) for _ in range(num_slots)]
+        slots = [(self.empty(size), self.empty(result) if result else None) for _ in range(num_slots)]
 
         def run(columns: Range, slot: tuple[Tensor, Tensor | None]) -> None:
             seen = self.view(*columns) if in_place else None
@@ -167,7 +167,7 @@ class Columns(ABC):
         scale = torch.from_numpy(factors[:, None]).to(dtype=self.dtype, device=self.device)
 
         def work(columns: Range, block: Tensor, out: Tensor) -> None:
-            target = self._empty((len(points), columns[1] - columns[0]))
+            target = self.empty((len(points), columns[1] - columns[0]))
             for point, row in zip(points, target, strict=True):
                 subtract(point[slice(*columns)], None if pivot is None else pivot[slice(*columns)], row)
             if block.device.type == "cpu":
@@ -227,7 +227,7 @@ class Columns(ABC):
         parts = []
         for start in starts:
             stop = min(start + SAMPLE_WIDTH, self.num_columns)
-            parts.append(self._empty((self.num_rows, stop - start)))
+            parts.append(self.empty((self.num_rows, stop - start)))
             self.centred(start, stop, None, parts[-1])
         if self.device.type == "cpu":
             return torch.from_numpy(np.concatenate([part.numpy() for part in parts], axis=1))
@@ -235,11 +235,11 @@ class Columns(ABC):
 
     def take(self, indices: NDArray[np.intp]) -> Tensor:
         """Return the columns at the increasing `indices`, K x b, as a tensor of their own."""
-        taken = self._empty((self.num_rows, len(indices)))
+        taken = self.empty((self.num_rows, len(indices)))
         for start, stop in self.ranges(self.block_width()):
             first, last = np.searchsorted(indices, [start, stop]).tolist()
             if first < last:
-                block = self._empty((self.num_rows, stop - start))
+                block = self.empty((self.num_rows, stop - start))
                 self.centred(start, stop, None, block)
                 gather(block, indices[first:last] - start, taken[:, first:last])
         return taken
@@ -250,7 +250,10 @@ class Columns(ABC):
             return torch.from_numpy(np.zeros(shape, dtype=NUMPY_DTYPE[dtype]))
         return torch.zeros(shape, dtype=dtype, device=self.device)
 
-    def _empty(self, shape: tuple[int, ...]) -> Tensor:
+    def empty(self, shape: tuple[int, ...]) -> Tensor:
+        """Return memory for numbers of the rows' kind; on a CPU numpy's, which asks for large pages."""
+        if self.device.type == "cpu":
+            return torch.from_numpy(np.empty(shape, dtype=NUMPY_DTYPE[self.dtype]))
         return torch.empty(shape, dtype=self.dtype, device=self.device)
 
     def _block(self, scratch: Tensor, columns: Range) -> Tensor:
@@ -308,7 +311,7 @@ class DenseColumns(HeldColumns):
 
     def take(self, indices: NDArray[np.intp]) -> Tensor:
         """Return the columns at `indices`, reading nothing else."""
-        taken = self._empty((self.num_rows, len(indices)))
+        taken = self.empty((self.num_rows, len(indices)))
         gather(self.tensor, indices, taken)
         return taken
 
@@ -342,7 +345,7 @@ class RowColumns(HeldColumns):
 
     def take(self, indices: NDArray[np.intp]) -> Tensor:
         """Return the columns at `indices`, reading nothing else."""
-        taken = self._empty((self.num_rows, len(indices)))
+        taken = self.empty((self.num_rows, len(indices)))
         for row, target in zip(self.rows, taken, strict=True):
             gather(row, indices, target)
         return taken
@@ -351,11 +354,5 @@ class RowColumns(HeldColumns):
         """Add Σ weights_i · row_i over the consecutive `rows` in `columns` to `out`."""
         part = self._zeros((len(out),), self.dtype)  # summed by itself, so that rounding errors do not grow with K
         for weight, row in zip(weights.tolist(), self.rows[slice(*rows)], strict=True):
-            if out.device.type == "cpu":
-                part.numpy()[:] += part.numpy().dtype.type(weight) * row[slice(*columns)].numpy()
-            else:
-                part.add_(row[slice(*columns)], alpha=weight)
-        if out.device.type == "cpu":
-            out.numpy()[:] += part.numpy()
-        else:
-            out.add_(part)
+            add_scaled(row[slice(*columns)], weight, part)
+        add_scaled(part, 1.0, out)

@@ -6,7 +6,10 @@ whatever the dimension d (docs/theory/filter.md, section 8).
 
 Buckets are not drawn column by column, which no memory system likes: a run of m neighbouring columns goes to
 neighbouring buckets (modulo m) from a random offset per run. Two columns collide with probability 1/m (different runs)
-or never (same run), and the signs are independent, which is all that the variance bound uses.
+or never (same run), and the signs are independent, which is all that the variance bound uses. Signs are not multiplied
+with columns, either, but with what the buckets hold: before run r is added, bucket b is flipped by t_rb = ±1, and the
+sign of a column of run q in bucket b is the product of t_rb over r > q. That of the last run is +1 and the others are
+independent; a sign that all columns of a bucket have in common changes no inner product.
 
 The key is a secret of the server, drawn when all rows are in. Who knew it could hide: +a and −a in two columns of one
 bucket leave no trace. Without it, that succeeds with probability 1/(2m); and what has cancelled is found, because the
@@ -43,8 +46,8 @@ FEWEST_ROWS = {1: 16, 2: 40}
 """Rows from which one sketch, or two, are cheaper than the exact product (measured)."""
 SHRINKS_BY = 4
 """A sketch pays if a row has at least this many times as many columns as the sketch."""
-ROWS_AT_ONCE = 8
-"""Rows that one task adds up; their signed numbers and their sketch stay in the cache together (measured)."""
+MOST_ROWS_AT_ONCE = 16
+"""Rows that one task adds up; fewer take longer, as they share what it takes to begin (measured)."""
 CANCELLING = 10.0
 """Standard deviations by which the squared length of a combination may change in the sketch."""
 LARGEST_ROUNDING = 3e-3
@@ -65,14 +68,15 @@ class SketchKey:
     holder: int = 0
     """Which of those that hold columns: each has signs of its own."""
 
-    def signs(self, num_columns: int, dtype: torch.dtype) -> Tensor:
-        """Return +1 or −1 for every column, eight from each byte of the stream."""
-        drawn = stream(self.secret, "sketch", self.number, "signs", self.holder).bytes(-(-num_columns // 8))
+    def flips(self, num_runs: int, num_buckets: int, dtype: torch.dtype) -> Tensor:
+        """Return +1 or −1 for every bucket and every run but the first, eight from each byte of the stream."""
+        size = (num_runs - 1) * num_buckets
+        drawn = stream(self.secret, "sketch", self.number, "signs", self.holder).bytes(-(-size // 8))
         octets = np.frombuffer(drawn, dtype=np.uint8)
         table = 1.0 - 2.0 * np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
-        signs = np.empty((len(octets), 8), dtype=NUMPY_DTYPE[dtype])
-        np.take(table.astype(signs.dtype), octets, axis=0, out=signs, mode="clip")  # "clip" writes in place, no copy
-        return torch.from_numpy(signs.reshape(-1)[:num_columns])
+        flips = np.empty((len(octets), 8), dtype=NUMPY_DTYPE[dtype])
+        np.take(table.astype(flips.dtype), octets, axis=0, out=flips, mode="clip")  # "clip" writes in place, no copy
+        return torch.from_numpy(flips.reshape(-1)[:size].reshape(num_runs - 1, num_buckets))
 
     def offsets(self, num_runs: int, num_buckets: int) -> list[int]:
         """Return the bucket at which each run of columns begins."""
@@ -102,62 +106,53 @@ def sketch_rows(columns: Columns, key: SketchKey, num_buckets: int) -> Tensor:
     Each row is summed on its own, run after run, so its bits depend neither on other rows nor on threads. A NaN or an
     Inf reaches the sketch of its own row and no other.
     """
-    signs = key.signs(columns.num_columns, columns.dtype).to(columns.device)
-    pieces = list(_pieces(columns.num_columns, key, num_buckets))
-    sums = torch.empty((columns.num_rows, num_buckets), dtype=columns.dtype, device=columns.device)
-    add_runs = _add_runs_on_cpu if columns.device.type == "cpu" else _add_runs
+    starts = range(0, columns.num_columns, num_buckets)
+    flips = key.flips(len(starts), num_buckets, columns.dtype).to(columns.device)
+    pieces = list(_pieces(columns.num_columns, key.offsets(len(starts), num_buckets), num_buckets))
+    sums = columns.empty((columns.num_rows, num_buckets))
+    if columns.num_columns < num_buckets:
+        sums.zero_()
 
-    def work(rows: Range, scratch: Tensor) -> None:
-        add_runs(columns.rows_of(rows), signs, pieces, scratch, sums[slice(*rows)])
+    def work(rows: Range, _: None) -> None:
+        _add_runs(columns.rows_of(rows), flips, pieces, sums[slice(*rows)])
 
     num_slots = num_workers() if columns.device.type == "cpu" else 1
-    scratch = [torch.empty((ROWS_AT_ONCE, num_buckets), dtype=sums.dtype, device=sums.device) for _ in range(num_slots)]
-    starts = range(0, columns.num_rows, ROWS_AT_ONCE)
-    in_order(work, [(at, min(at + ROWS_AT_ONCE, columns.num_rows)) for at in starts], scratch, lambda *_: None)
+    height = min(MOST_ROWS_AT_ONCE, -(-columns.num_rows // num_slots))
+    groups = [(at, min(at + height, columns.num_rows)) for at in range(0, columns.num_rows, height)]
+    in_order(work, groups, [None] * num_slots, lambda *_: None)
     return sums
 
 
-def _pieces(num_columns: int, key: SketchKey, num_buckets: int) -> Iterator[tuple[Range, int]]:
-    """Yield ranges of columns and the bucket where each begins: a run of m columns, cut where it wraps around."""
-    starts = range(0, num_columns, num_buckets)
-    for start, offset in zip(starts, key.offsets(len(starts), num_buckets), strict=True):
+def _pieces(num_columns: int, offsets: list[int], num_buckets: int) -> Iterator[list[tuple[Range, Range]]]:
+    """Yield for every run of m columns which of them go to which buckets: two pieces where it wraps around."""
+    for start, offset in zip(range(0, num_columns, num_buckets), offsets, strict=True):
         stop = min(start + num_buckets, num_columns)
         cut = min(start + num_buckets - offset, stop)
-        yield (start, cut), offset
-        if cut < stop:
-            yield (cut, stop), 0
+        wrapped = [((cut, stop), (0, stop - cut))] if cut < stop else []
+        yield [((start, cut), (offset, offset + cut - start)), *wrapped]
 
 
-def _add_runs_on_cpu(
-    parts: list[Tensor], signs: Tensor, pieces: list[tuple[Range, int]], scratch: Tensor, out: Tensor
-) -> None:
-    """Write the signed sums of a few rows into `out`, with numpy, which keeps to the calling thread.
+def _add_runs(parts: list[Tensor], flips: Tensor, pieces: list[list[tuple[Range, Range]]], out: Tensor) -> None:
+    """Write the signed sums of a few rows into `out`: the first run fills it, each other one flips it and is added.
 
-    The first run fills every bucket; the others are multiplied in the cache and added.
+    On a CPU with numpy, which keeps to the calling thread.
     """
-    arrays, sign, signed, sums = [part.numpy() for part in parts], signs.numpy(), scratch.numpy(), out.numpy()
+    rows, turns, sums = parts, flips, out
+    if out.device.type == "cpu":
+        rows, turns, sums = [part.numpy() for part in parts], flips.numpy(), out.numpy()
     with np.errstate(all="ignore"):
-        for (start, stop), bucket in pieces:
-            end, first = bucket + stop - start, stop <= sums.shape[1]
-            target = sums[:, bucket:end]
-            block = target if first else signed[: len(sums), : stop - start]
-            at = 0
-            for array in arrays:
-                np.multiply(array[:, start:stop], sign[start:stop], out=block[at : at + len(array)])
-                at += len(array)
-            if not first:
-                np.add(target, block, out=target)
-
-
-def _add_runs(
-    parts: list[Tensor], signs: Tensor, pieces: list[tuple[Range, int]], scratch: Tensor, out: Tensor
-) -> None:
-    """Write the signed sums of a few rows into `out`, on a device that has its own ways."""
-    del scratch
-    out.zero_()
-    for (start, stop), bucket in pieces:
-        block = torch.cat([part[:, start:stop] for part in parts])
-        out[:, bucket : bucket + stop - start].addcmul_(block, signs[start:stop])
+        for run, both in enumerate(pieces):
+            if run:
+                sums *= turns[run - 1]
+            for (start, stop), (first, last) in both:
+                at = 0
+                for part in rows:
+                    target = sums[at : at + len(part), first:last]
+                    if run:
+                        target += part[:, start:stop]
+                    else:
+                        target[:] = part[:, start:stop]
+                    at += len(part)
 
 
 @final
