@@ -115,7 +115,10 @@ def test_secrets_numbers_and_holders_have_keys_of_their_own() -> None:
     assert abs(float(keys[0].flips(4, 3_333, torch.float64).sum())) <= 500.0
 
 
-@pytest.mark.parametrize(("num_rows", "buckets"), [(20, 32_752), (200, 32_752), (400, 16_368), (1000, 20_000)])
+@pytest.mark.parametrize(
+    ("num_rows", "buckets"),
+    [(20, 32_752), (200, 32_752), (201, 16_368), (1000, 16_368), (1500, 24_000), (3000, 32_752)],
+)
 def test_how_many_buckets_there_are(num_rows: int, buckets: int) -> None:
     assert buckets_for(num_rows) == buckets
 

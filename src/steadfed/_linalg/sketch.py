@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import final
+from typing import TypeVar, final
 
 import numpy as np
 import torch
@@ -36,12 +36,14 @@ from steadfed._linalg.gram import Gram, dot, pivoted_gram, squared_norms
 from steadfed._linalg.threads import in_order, num_workers
 from steadfed.errors import NoUsableRowError
 
+Array = TypeVar("Array", Tensor, NDArray[np.floating])
+
 BUCKETS = 32_752
 """m up to 200 rows. Not a power of two, or the rows of the sketch would fight for the same lines of the cache."""
 MANY_ROWS = 200
-BUCKETS_PER_ROW = 20
+BUCKETS_PER_ROW = 16
 FEWEST_BUCKETS = 16_368
-"""m above 200 rows is 20 K, between this and `BUCKETS`: the product of the sketch with itself costs K² m there."""
+"""m above 200 rows is 16 K, between this and `BUCKETS`: the product of the sketch with itself costs K² m there."""
 FEWEST_ROWS = {1: 16, 2: 40}
 """Rows from which one sketch, or two, are cheaper than the exact product (measured)."""
 SHRINKS_BY = 4
@@ -114,7 +116,11 @@ def sketch_rows(columns: Columns, key: SketchKey, num_buckets: int) -> Tensor:
         sums.zero_()
 
     def work(rows: Range, _: None) -> None:
-        _add_runs(columns.rows_of(rows), flips, pieces, sums[slice(*rows)])
+        parts, out = columns.rows_of(rows), sums[slice(*rows)]
+        if out.device.type == "cpu":  # numpy keeps to the calling thread
+            _add_runs([part.numpy() for part in parts], flips.numpy(), pieces, out.numpy())
+        else:
+            _add_runs(parts, flips, pieces, out)
 
     num_slots = num_workers() if columns.device.type == "cpu" else 1
     height = min(MOST_ROWS_AT_ONCE, -(-columns.num_rows // num_slots))
@@ -132,18 +138,12 @@ def _pieces(num_columns: int, offsets: list[int], num_buckets: int) -> Iterator[
         yield [((start, cut), (offset, offset + cut - start)), *wrapped]
 
 
-def _add_runs(parts: list[Tensor], flips: Tensor, pieces: list[list[tuple[Range, Range]]], out: Tensor) -> None:
-    """Write the signed sums of a few rows into `out`: the first run fills it, each other one flips it and is added.
-
-    On a CPU with numpy, which keeps to the calling thread.
-    """
-    rows, turns, sums = parts, flips, out
-    if out.device.type == "cpu":
-        rows, turns, sums = [part.numpy() for part in parts], flips.numpy(), out.numpy()
+def _add_runs(rows: list[Array], flips: Array, pieces: list[list[tuple[Range, Range]]], sums: Array) -> None:
+    """Write the signed sums of a few rows: the first run fills the buckets, each other one flips them and is added."""
     with np.errstate(all="ignore"):
         for run, both in enumerate(pieces):
             if run:
-                sums *= turns[run - 1]
+                sums *= flips[run - 1]
             for (start, stop), (first, last) in both:
                 at = 0
                 for part in rows:

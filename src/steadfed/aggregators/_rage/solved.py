@@ -44,6 +44,9 @@ POLISH_STEPS = 20
 """Best responses of a climb over Y at the most, and"""
 POLISH_CYCLES = 20
 """the vertices tried for each, which need not be accurate: only the last one is used."""
+MOST_CLIMBED = 8
+"""Rank of Y up to which D is climbed over it. Above, as with orthogonal rows of about one length, a best response costs
+a hundred times as much, and the Y of ADMM is taken as it is."""
 
 
 def solve(gram: Matrix, weights: Vector, cap: float, threshold: float, alpha: float) -> Saddle:
@@ -93,11 +96,14 @@ def polish(problem: Problem, root: Matrix, start: Matrix) -> tuple[Matrix, Respo
     r"""Return a root R of Y and the best response to it, where D was climbed from a given root (r x q).
 
     Best responses determine G (I−W) C^{1/2} Xᵀ R for X = L (I−W) C^{1/2} but for ties, so D(R Rᵀ / tr) has the gradient
-    2 (X Xᵀ R − D R) / tr(R Rᵀ), and L-BFGS climbs it.
+    2 (X Xᵀ R − D R) / tr(R Rᵀ), and L-BFGS climbs it. A root of high rank is only looked at.
     """
     from scipy.optimize import minimize  # takes a while, and few saddle points need it
 
     weights, last = problem.half**2, start
+    if root.shape[1] > MOST_CLIMBED:
+        here = root / np.linalg.norm(root)
+        return here, best_response(here.T @ problem.root, weights, problem.cap, last)
 
     def descend(flat: Vector) -> tuple[float, Vector]:
         nonlocal last
