@@ -54,6 +54,15 @@ from steadfed.testing.contract import check_memory
 NORMALISED = ImportedModel(factory="tests.simulation.modules:normalised")
 
 
+def test_one_coordinate_is_not_the_whole_share() -> None:
+    one, whole = RandomK(coordinates=1), RandomK(coordinates=1.0)
+    assert one != whole
+    assert len({one, whole, RandomK(coordinates=1), RandomK(coordinates=1.0)}) == 2
+    assert RunConfig(compression=one) != RunConfig(compression=whole)
+    assert one != 1
+    assert one != NoCompression()
+
+
 @pytest.mark.parametrize("model", [SoftmaxRegression(l2=0.01), MultilayerPerceptron(hidden=(7,))])
 @pytest.mark.parametrize("rule", [Mean(), Rage(byzantine_fraction=0.25)])
 @pytest.mark.parametrize("momentum", [0.0, 0.6])
