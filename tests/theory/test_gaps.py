@@ -58,6 +58,16 @@ def test_gaps_are_whole_numbers_of_at_least_one(value: Any) -> None:
         check_gaps(value)
 
 
+def test_equal_gaps_are_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    monkeypatch.setattr("steadfed._core.gaps.check_whole", lambda _, value: calls.append(value) or value)
+    assert check_gaps([3, 1, 3] * 10_000) == (3, 1, 3) * 10_000
+    assert sorted(calls) == [1, 3]
+    calls.clear()
+    check_gaps([3, np.int64(3), 3])
+    assert calls == [3, 3, 3]
+
+
 @given(some_gaps, st.lists(st.floats(0.0, 10.0), min_size=7, max_size=7), st.floats(0.0, 100.0), st.floats(0.01, 1.0))
 def test_the_distance_is_that_of_the_recursion(gaps: list[int], drawn: list[float], start: float, mu: float) -> None:
     errors = drawn[: len(gaps)]
