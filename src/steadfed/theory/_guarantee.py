@@ -84,7 +84,9 @@ class Guarantee:
     """In which sense: in expectation, or with a probability."""
     conditions: tuple[Condition, ...]
     sigma0: float
-    """σ₀, the honest spread of accumulated gradients that the theorem reckons with."""
+    """σ₀, the honest spread of accumulated gradients that the theorem reckons with; if gaps differ, that of the largest."""
+    sigma0_of: Callable[[int], float] = field(repr=False)
+    """σ₀ in a round of so many local steps: its own if the rule adapts, else the one of all rounds."""
     filter_error: float
     """Υ, what the filter may add to the error of a round."""
     lr_limit: float
