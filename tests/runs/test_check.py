@@ -15,7 +15,15 @@ from steadfed.errors import ParameterError
 from steadfed.models import Quadratic
 from steadfed.partitions import ExtremePartition, IidPartition, UnequalPartition
 from steadfed.runs._check import CheckReport, check
-from steadfed.simulation import ClientOptions, Evaluation, NoCompression, RandomK, RunConfig, ServerOptions, UniformSteps
+from steadfed.simulation import (
+    ClientOptions,
+    Evaluation,
+    NoCompression,
+    RandomK,
+    RunConfig,
+    ServerOptions,
+    UniformSteps,
+)
 from steadfed.simulation._cohorts import ListedCohorts, RoundRobinCohorts
 
 

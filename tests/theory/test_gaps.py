@@ -59,8 +59,13 @@ def test_gaps_are_whole_numbers_of_at_least_one(value: Any) -> None:
 
 
 def test_equal_gaps_are_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = []
-    monkeypatch.setattr("steadfed._core.gaps.check_whole", lambda _, value: calls.append(value) or value)
+    calls: list[int] = []
+
+    def counted(_name: str, value: int) -> int:
+        calls.append(value)
+        return value
+
+    monkeypatch.setattr("steadfed._core.gaps.check_whole", counted)
     assert check_gaps([3, 1, 3] * 10_000) == (3, 1, 3) * 10_000
     assert sorted(calls) == [1, 3]
     calls.clear()
@@ -296,9 +301,7 @@ def test_a_bound_that_comes_and_goes_is_searched_by_repetitions() -> None:
     assert first_in_repetitions(lambda numbers: numbers == 2, 4, 40) == 2
 
 
-@given(
-    st.integers(2, 5), st.integers(1, 40), st.lists(st.integers(-30, 45).filter(bool), min_size=5, max_size=5)
-)
+@given(st.integers(2, 5), st.integers(1, 40), st.lists(st.integers(-30, 45).filter(bool), min_size=5, max_size=5))
 def test_the_last_period_may_be_a_part_of_one(period: int, most: int, begins: list[int]) -> None:
     """Each place begins to hold at a number, or, of a negative one, holds from the first on and ends there."""
 

@@ -151,7 +151,7 @@ def _spread_and_limit(
     if average:
         return math.sqrt(squares.mean()), math.sqrt(limits.mean())
     # of equal limits the largest spread; where σ₀ is 0, any spread is too large
-    worst = max(range(len(measured)), key=lambda place: (squares[place] / limits[place] if limits[place] else math.inf))
+    worst = max(range(len(measured)), key=lambda place: squares[place] / limits[place] if limits[place] else math.inf)
     return math.sqrt(squares[worst]), math.sqrt(limits[worst])
 
 
