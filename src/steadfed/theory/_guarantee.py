@@ -84,7 +84,7 @@ class Guarantee:
     """In which sense: in expectation, or with a probability."""
     conditions: tuple[Condition, ...]
     sigma0: float
-    """σ₀, the honest spread of accumulated gradients that the theorem reckons with; of the largest gap, if they differ."""
+    """σ₀, the honest spread of accumulated gradients that the theorem reckons with; that of the largest gap."""
     sigma0_of: Callable[[int], float] = field(repr=False)
     """σ₀ in a round of so many local steps: its own if the rule adapts, else the one of all rounds."""
     filter_error: float
