@@ -58,7 +58,7 @@ def open_run_folder(
     folder = RunFolder.open(path)
     found = config_of(folder)
     changed = _changed(found, config)
-    if (seed := coordinates_seed(folder)) != seed_of_coordinates:
+    if str(seed := coordinates_seed(folder)) != str(seed_of_coordinates):
         changed.append(f"{COORDINATES_SEED} was {seed}, is {seed_of_coordinates}")
     _refuse(changed, folder)
     if has_own_steps(folder) != own_steps:

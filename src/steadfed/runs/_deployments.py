@@ -23,10 +23,9 @@ def has_own_steps(folder: RunFolder) -> bool:
     return OWN_STEPS in provenance(folder.config_text())
 
 
-def coordinates_seed(folder: RunFolder) -> int | None:
+def coordinates_seed(folder: RunFolder) -> str | None:
     """Return what the coordinates of all rounds are drawn from; None if each round's own seed was a secret until it."""
-    found = provenance(folder.config_text()).get(COORDINATES_SEED)
-    return None if found is None else int(found)
+    return provenance(folder.config_text()).get(COORDINATES_SEED)
 
 
 def check_simulated(folder: RunFolder) -> None:
