@@ -89,6 +89,16 @@ def test_a_factor_that_may_empty_the_cohort_has_no_constant() -> None:
     assert known_constant(0.4, 1.6) == math.inf
 
 
+@pytest.mark.parametrize(("byzantine", "rows", "factor"), [(3, 7, 4.0), (1, 3, 2.0), (2, 5, 3.0), (5, 11, 6.0)])
+def test_the_factor_at_which_nobody_may_be_left_has_no_constant_however_it_is_rounded(
+    byzantine: int, rows: int, factor: float
+) -> None:
+    """θ(ε)/2 = (n − f)/(n − 2f): there α − rε is 0."""
+    assert factor == (rows - byzantine) / (rows - 2 * byzantine)
+    assert known_constant(byzantine / rows, factor) == math.inf
+    assert math.isfinite(known_constant(byzantine / rows, 1.001 * factor))
+
+
 @pytest.mark.parametrize("epsilon", [0.05, 0.1, 0.25, 0.4])
 @pytest.mark.parametrize("factor", [None, 8.0])
 def test_the_maximum_over_the_weight_taken_is_found(epsilon: float, factor: float | None) -> None:

@@ -15,7 +15,7 @@ from tests.oracles.algorithm2 import algorithm_2, outcomes
 from tests.oracles.saddle import Array, SaddlePoint, largest_mean, solve_saddle_point
 
 from steadfed._core.rng import stream
-from steadfed.aggregators import Certificate, Rage
+from steadfed.aggregators import Certificate, Rage, Stop
 from steadfed.aggregators._rage.constants import resilience
 from steadfed.aggregators._rage.exact import run_exact, run_lazy
 from steadfed.aggregators._rage.responses import best_response, response_near_the_mean
@@ -231,6 +231,17 @@ def test_the_certificate_holds_the_last_saddle_point_and_its_evidence_only_numbe
     assert again.saddle_point is not None
     assert again.saddle_point.evidence() == evidence["saddle_point"]
     assert again.evidence() == found.certificate.evidence()
+
+
+@pytest.mark.parametrize("seed", [2, 13, 24])
+def test_the_widest_gap_counts_a_last_turn_that_was_to_filter_and_may_not(seed: int) -> None:
+    found = Rage(num_byzantine=1, mode="exact", sigma0=0.02)(stream(seed, "wide").standard_normal((6, 3)))
+    assert found.stop is Stop.SPREAD_STAYS_LARGE
+    assert found.certificate is not None
+    point = found.certificate.saddle_point
+    assert point is not None
+    assert point.lower > point.threshold
+    assert 0.0 < point.gap <= point.widest_gap <= GAP
 
 
 @pytest.mark.parametrize("rule", [Rage(num_byzantine=0, mode="exact", sigma0=2.0), Rage(num_byzantine=2)], ids=repr)

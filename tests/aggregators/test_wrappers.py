@@ -280,3 +280,11 @@ def test_the_size_of_a_bucket_is_a_positive_whole_number(size: Any) -> None:
 )
 def test_wrapped_rules_keep_the_contract(rule: Aggregator) -> None:
     check_contract(rule)
+
+
+@pytest.mark.parametrize("gram", ["exact", "fast"])
+def test_clipping_around_a_rule_that_estimates_cuts_rows_by_estimates_of_their_norms(gram: Any) -> None:
+    rows = torch.from_numpy(stream(0, "wide").standard_normal((16, 131_008), dtype=np.float32))
+    found = Clipping(radius=1.0, rule=Krum(num_byzantine=1, gram=gram))(rows)
+    off = abs(float(found.update.norm()) - 1.0)
+    assert (off < 1e-5) if gram == "exact" else (1e-5 < off < 0.05)

@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 from tests.certification.small import convex, played
+from tests.certification.test_deployments import CONSTANTS, quiet
 
 from steadfed.aggregators import Rage
 from steadfed.certification import Certification, Outcome, PlanRequest, Subject, certify, plan, plan_numbers
 from steadfed.certification._guarantees import _chance
+from steadfed.certification._protocol import protocol_from
 from steadfed.data import QuadraticPoints
+from steadfed.errors import ParameterError
 from steadfed.simulation import ClientOptions, RandomK
 from steadfed.theory._statements import shared
 
@@ -95,3 +98,20 @@ def test_more_dimensions_than_a_handful_are_certified_too(tmp_path: Path) -> Non
     assert not found.contradicted
     assert found.plan is not None
     assert found.plan.protocol.coordinates == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("given", [{}, {"dim": 100}])
+def test_the_share_of_a_deployments_coordinates_is_that_of_its_own_model(given: dict[str, int], tmp_path: Path) -> None:
+    """Another d may be asked about, which the paper's formulas have: clients send 3 of 7 numbers all the same."""
+    path = quiet(tmp_path / "run", compression=RandomK(coordinates=3))
+    found = certify(path, request=PlanRequest(problem={**CONSTANTS, **given}))
+    assert found.plan is not None
+    assert found.plan.protocol.coordinates == 3 / 7
+    assert found.plan.problem.dim == given.get("dim", 7)
+
+
+def test_without_d_a_share_of_coordinates_is_not_taken_for_all() -> None:
+    numbers: dict[str, Any] = {"num_clients": 14, "num_points": None, "dim": None}
+    assert protocol_from(convex(), **numbers).coordinates == 1.0
+    with pytest.raises(ParameterError, match=r"with RandomK\(coordinates=0.5\) the theorems need d"):
+        protocol_from(convex(compression=SOME), **numbers)

@@ -20,6 +20,7 @@ from steadfed.reports.panels import Value
 from steadfed.runs import Run, read_config
 from steadfed.server._history import open_run
 from steadfed.server._record import DroppedReply, RoundRecord
+from steadfed.simulation import RandomK
 
 
 @pytest.fixture(scope="session")
@@ -203,6 +204,13 @@ def test_rounds_that_differ_in_steps_say_how_many(tmp_path: Path) -> None:
     titles = [run("show", str(tmp_path / "run"), "--round", str(number)) for number in range(3)]
     assert [f"Round {number}, H = " in title for number, title in enumerate(titles)] == [True] * 3
     assert all(f"H = {steps}:" in title for steps, title in zip((1, 4, 1), titles, strict=True))
+
+
+def test_a_run_says_that_only_some_coordinates_are_sent(tmp_path: Path) -> None:
+    folder(tmp_path / "some", [four(number) for number in range(4)], compression=RandomK(coordinates=0.25))
+    folder(tmp_path / "all", [four(number) for number in range(4)])
+    assert "only the same 25 % of the coordinates from every client" in run("show", str(tmp_path / "some"))
+    assert "coordinates" not in run("show", str(tmp_path / "all"))
 
 
 def test_a_skipped_round_has_a_word_for_everybody() -> None:

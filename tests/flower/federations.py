@@ -16,6 +16,7 @@ from torch import Tensor
 
 from steadfed._core.rng import stream
 from steadfed.flower import _nodes as node_module
+from steadfed.flower._coordinates import arrays_asked_for
 from steadfed.flower._layout import ModelLayout
 from steadfed.flower._replies.stream import Unreadable
 from steadfed.flower._strategy import ResilientStrategy
@@ -89,6 +90,13 @@ def _moved(values: NDArray[Any], draw: np.random.Generator) -> NDArray[Any]:
     if values.dtype.kind in "iu":
         return np.asarray(values + 5, values.dtype)
     return np.asarray(values + 0.1 * draw.random(values.shape), values.dtype)
+
+
+def obliging(message: Message) -> RecordDict:
+    """Return what an honest node sends that does as it is told."""
+    content = honest_content(message.metadata.dst_node_id, message)
+    part = arrays_asked_for(message.content, arrays_in(content), None)
+    return RecordDict({**content, "arrays": part})
 
 
 def honest(node: int, message: Message) -> Message:

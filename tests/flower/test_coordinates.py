@@ -18,6 +18,7 @@ from tests.flower.federations import (
     config_in,
     honest_content,
     model,
+    obliging,
     one_round,
     pushed,
     silent_grid,
@@ -27,13 +28,13 @@ from torch import nn
 
 from steadfed._core.coordinates import coordinates_of
 from steadfed.aggregators import CenteredClipping, FlTrust, Mean, Rage
-from steadfed.attacks import Mimic
+from steadfed.attacks import Attack, Mimic, Sleeper
 from steadfed.errors import ParameterError
-from steadfed.flower._coordinates import AskedFor, arrays_asked_for
+from steadfed.flower._coordinates import AskedFor
 from steadfed.flower._layout import COORDINATES, ModelLayout
 from steadfed.flower._strategy import RobustStrategy
 from steadfed.flower.client import train_reply
-from steadfed.flower.redteam import attack_mod, byzantine
+from steadfed.flower.redteam import Omniscient, attack_mod, byzantine
 from steadfed.simulation import RandomK
 
 pytestmark = pytest.mark.usefixtures("clock")
@@ -45,13 +46,6 @@ DIM = 8
 def strategy(**changes: Any) -> RobustStrategy:
     settings: dict[str, Any] = {"rule": Mean(), "lr": LR, "compression": SOME, "coordinates_seed": 4}
     return RobustStrategy(**(settings | changes))
-
-
-def obliging(message: Message) -> RecordDict:
-    """Return what an honest node sends that does as it is told."""
-    content = honest_content(message.metadata.dst_node_id, message)
-    part = arrays_asked_for(message.content, arrays_in(content), None)
-    return RecordDict({**content, "arrays": part})
 
 
 def everyone_obliging(messages: list[Message]) -> list[Message]:
@@ -216,6 +210,14 @@ def test_a_rule_that_remembers_is_refused_when_the_model_is_known() -> None:
         pushed(strategy(rule=CenteredClipping()), silent_grid(), model())
     with pytest.raises(ParameterError, match="the model has 8 parameters"):
         pushed(strategy(compression=RandomK(coordinates=9)), silent_grid(), model())
+
+
+@pytest.mark.parametrize("attack", [Mimic(warm_up=2), Sleeper(attack=Mimic(warm_up=2), start=3)], ids=repr)
+def test_an_attack_that_remembers_is_refused_by_the_server_that_would_hand_it_all_rows(attack: Attack) -> None:
+    drill = Omniscient(attack, byzantine={"101"})
+    with pytest.raises(ParameterError, match=r"the attack Mimic\(.*\) remembers vectors from round to round"):
+        pushed(strategy(tampering=drill), silent_grid(), model())
+    assert pushed(strategy(tampering=drill, compression=RandomK(coordinates=1.0)), silent_grid(), model())
 
 
 def test_an_attack_that_remembers_is_refused_by_the_client_that_would_carry_it_out() -> None:

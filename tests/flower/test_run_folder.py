@@ -11,15 +11,17 @@ import numpy as np
 import pytest
 from flwr.app import ArrayRecord, Message, MetricRecord
 from flwr.serverapp.strategy import Result
-from tests.flower.federations import LR, NODES, assert_the_same_model, either, flower_array, honest, model
+from tests.flower.federations import LR, NODES, assert_the_same_model, either, flower_array, honest, model, obliging
 from tests.flower.grids import Clock, Reply, ScriptedGrid
 
 from steadfed.aggregators import Aggregator, CenteredClipping, FoolsGold, Mean, Rage
 from steadfed.errors import CorruptRunError, RunError
 from steadfed.flower._strategy import RageStrategy, RobustStrategy
 from steadfed.runs import config_of
+from steadfed.runs._files import provenance
 from steadfed.server._folder import RunFolder
 from steadfed.server._record import RoundRecord
+from steadfed.simulation import RandomK
 
 ROUNDS = 4
 RULES: dict[str, Aggregator] = {
@@ -188,6 +190,25 @@ def test_another_configuration_is_refused(change: dict[str, Any], shown: str, tm
         played(tmp_path, clock, **change)
     assert "another folder" in str(caught.value)
     assert (tmp_path / "rounds.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize(("given", "other"), [(4, 5), (4, None), (None, 4)])
+def test_a_run_goes_on_only_with_the_seed_its_coordinates_were_drawn_from(
+    given: int | None, other: int | None, tmp_path: Path, clock: Clock
+) -> None:
+    def oblige(_node: int, message: Message) -> Reply:
+        return Message(obliging(message), reply_to=message)
+
+    settings: dict[str, Any] = {"compression": RandomK(coordinates=3), "train": oblige}
+    with pytest.raises(Killed):
+        played(tmp_path, clock, evaluate=killed_in_evaluation(2), coordinates_seed=given, **settings)
+    recorded = provenance((tmp_path / "config.toml").read_text()).get("coordinates_seed")
+    assert recorded == (None if given is None else str(given))
+    with pytest.raises(RunError, match=f"coordinates_seed was {given}, is {other}; .*another folder"):
+        played(tmp_path, clock, coordinates_seed=other, **settings)
+    _, records, _ = played(tmp_path, clock, coordinates_seed=given, **settings)
+    assert not any(record.skipped or record.drops for record in records)
+    assert len({record.coordinates for record in records}) == ROUNDS
 
 
 @pytest.mark.parametrize("shape", [(2, 4), (3, 2)])

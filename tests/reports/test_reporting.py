@@ -22,7 +22,7 @@ from steadfed.reports._reporting import report_of
 from steadfed.reports.panels import Bars, HeatMap, Lines, Report, Table, Text
 from steadfed.runs import Run
 from steadfed.server._history import RunHistory
-from steadfed.simulation import RunConfig
+from steadfed.simulation import NoCompression, RandomK, RunConfig
 
 NAME = "<script>alert(1)</script>&$x$"
 """A client that would like to be more than a name."""
@@ -196,3 +196,12 @@ def test_tables_hold_every_number_and_no_formula(tmp_path: Path) -> None:
         assert "'=1+1" in [row["client"] for row in csv.DictReader(file)]
     with pytest.raises(ParameterError, match="cannot write"):
         write_tables(report_of([RunHistory(tmp_path / "run")], guarantee=False), tmp_path / "run" / "config.toml")
+
+
+def test_a_report_says_that_only_some_coordinates_are_sent(tmp_path: Path) -> None:
+    said = "only some is sent: the same 25 % of the coordinates from every client, drawn anew in every round."
+    for name, sent in {"some": RandomK(coordinates=0.25), "all": NoCompression()}.items():
+        folder(tmp_path / name, [four(number) for number in range(4)], compression=sent)
+        report = checked(report_of([RunHistory(tmp_path / name)], guarantee=False))
+        texts = [panel for section in report.sections for panel in section.panels if isinstance(panel, Text)]
+        assert any(said in paragraph for text in texts for paragraph in text.paragraphs) == (name == "some")

@@ -15,7 +15,15 @@ from steadfed.errors import ParameterError
 from steadfed.models import Quadratic
 from steadfed.partitions import ExtremePartition, IidPartition, UnequalPartition
 from steadfed.runs._check import CheckReport, check
-from steadfed.simulation import ClientOptions, Evaluation, RunConfig, ServerOptions, UniformSteps
+from steadfed.simulation import (
+    ClientOptions,
+    Evaluation,
+    NoCompression,
+    RandomK,
+    RunConfig,
+    ServerOptions,
+    UniformSteps,
+)
 from steadfed.simulation._cohorts import ListedCohorts, RoundRobinCohorts
 
 
@@ -52,6 +60,15 @@ def test_steps_that_differ_are_said_with_their_range_and_their_sum() -> None:
     drawn = RunConfig(rounds=30, local_steps=UniformSteps(lowest=2, highest=8))
     steps = [drawn.steps_of(number) for number in range(30)]
     assert dict(check(drawn).facts)["rounds"] == f"30 of H = 2 to 8 local steps: T = {sum(steps)}"
+
+
+def test_how_many_coordinates_are_sent_is_said_if_not_all_are() -> None:
+    half, one = (dict(looked_at(compression=RandomK(coordinates=each)).facts)["sent"] for each in (0.5, 1))
+    said = "from every client, drawn anew in every round"
+    assert half == f"only k = 9 of d = 18 coordinates: the same 50 % of the coordinates {said}"
+    assert one == f"only k = 1 of d = 18 coordinates: the same 1 coordinate {said}"
+    for everything in (NoCompression(), RandomK(coordinates=1.0), RandomK(coordinates=18)):
+        assert "sent" not in dict(looked_at(compression=everything).facts)
 
 
 def test_heterogeneity_is_that_of_the_clients_without_the_server() -> None:

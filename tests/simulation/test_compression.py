@@ -46,12 +46,22 @@ from steadfed.simulation import (
     RandomK,
     RunConfig,
     ServerOptions,
+    UniformSteps,
     config_from_table,
     config_table,
 )
 from steadfed.testing.contract import check_memory
 
 NORMALISED = ImportedModel(factory="tests.simulation.modules:normalised")
+
+
+def test_one_coordinate_is_not_the_whole_share() -> None:
+    one, whole = RandomK(coordinates=1), RandomK(coordinates=1.0)
+    assert one != whole
+    assert len({one, whole, RandomK(coordinates=1), RandomK(coordinates=1.0)}) == 2
+    assert RunConfig(compression=one) != RunConfig(compression=whole)
+    assert one != 1
+    assert one != NoCompression()
 
 
 @pytest.mark.parametrize("model", [SoftmaxRegression(l2=0.01), MultilayerPerceptron(hidden=(7,))])
@@ -115,6 +125,31 @@ def test_workers_and_engines_do_not_matter(engine: str) -> None:
         compression=RandomK(coordinates=0.3),
     )
     assert same_bits(played(what), played(what, jobs=2))
+
+
+@pytest.mark.parametrize("steps", [(3, 1, 4), UniformSteps(lowest=1, highest=5)], ids=repr)
+def test_rounds_may_differ_in_steps_and_in_coordinates_at_once_and_a_resumed_run_is_the_same(
+    tmp_path: Path, steps: Any
+) -> None:
+    what = config(
+        rounds=5, local_steps=steps, compression=RandomK(coordinates=7), rule=Rage(byzantine_fraction=0.25),
+        attack=SignFlip(factor=2.0), byzantine=FractionMembers(fraction=0.25), server=ServerOptions(momentum=0.6),
+    )  # fmt: skip
+    states, records = played(what)
+    expected = algorithm_1_about_coordinates(what, classes(), 7, attacked=lambda row: -2.0 * row)
+    for state, wanted in zip(states[1:], expected, strict=True):
+        torch.testing.assert_close(state.model, wanted, rtol=1e-9, atol=1e-9)
+    taken = np.diff([0, *(record.step for record in records)]).tolist()
+    assert taken == [what.steps_of(number) for number in range(5)]
+    assert len(set(taken)) > 1
+    assert [record.coordinates.seed for record in records if record.coordinates] == [
+        seed_of_round(what.seed, number) for number in range(5)
+    ]
+    whole = whole_run(what, tmp_path / "whole")
+    for rounds in (1, 3):
+        folder = interrupted_run(what, tmp_path / f"stopped{rounds}", rounds)
+        list(Run.resume(folder.path, dataset=classes()).play())
+        assert same_results(folder, whole) == []
 
 
 @pytest.mark.parametrize("rounds", [0, 1, 2, 3])

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import assume, given, settings, strategies as st
 from tests.theory.problems import QUADRATIC, assert_below, mean_and_error
 from tests.theory.test_mini_batches import with_batches
 from tests.theory.test_statements import BENT, PROBLEM, protocol
@@ -56,6 +56,21 @@ def test_totals_at_which_no_round_ends_are_refused() -> None:
 def test_gaps_are_whole_numbers_of_at_least_one(value: Any) -> None:
     with pytest.raises(ParameterError, match="local_steps must be a whole number of at least 1"):
         check_gaps(value)
+
+
+def test_equal_gaps_are_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+
+    def counted(_name: str, value: int) -> int:
+        calls.append(value)
+        return value
+
+    monkeypatch.setattr("steadfed._core.gaps.check_whole", counted)
+    assert check_gaps([3, 1, 3] * 10_000) == (3, 1, 3) * 10_000
+    assert sorted(calls) == [1, 3]
+    calls.clear()
+    check_gaps([3, np.int64(3), 3])
+    assert calls == [3, 3, 3]
 
 
 @given(some_gaps, st.lists(st.floats(0.0, 10.0), min_size=7, max_size=7), st.floats(0.0, 100.0), st.floats(0.01, 1.0))
@@ -284,6 +299,47 @@ def test_a_bound_that_comes_and_goes_is_searched_by_repetitions() -> None:
     assert first_in_repetitions(holds, 4, 10**12) == literal == 51
     assert first_in_repetitions(holds, 4, 40) is None
     assert first_in_repetitions(lambda numbers: numbers == 2, 4, 40) == 2
+
+
+@given(st.integers(2, 5), st.integers(1, 40), st.lists(st.integers(-30, 45).filter(bool), min_size=5, max_size=5))
+def test_the_last_period_may_be_a_part_of_one(period: int, most: int, begins: list[int]) -> None:
+    """Each place begins to hold at a number, or, of a negative one, holds from the first on and ends there."""
+
+    def holds(numbers: Any) -> Any:
+        since = np.array(begins)[numbers % period]
+        return np.where(since > 0, numbers >= since, numbers < -since)
+
+    literal = next((number for number in range(1, most + 1) if holds(np.array(number))), None)
+    assert first_in_repetitions(holds, period, most) == literal
+
+
+@settings(max_examples=60, deadline=None)
+@given(some_gaps.filter(lambda gaps: len(gaps) > 1), st.floats(0.3, 1.1), st.sampled_from([PROBLEM, BENT]))
+def test_targets_below_the_floor_are_reached_just_after_the_rounds_that_err_least(
+    gaps: list[int], factor: float, problem: Problem
+) -> None:
+    setting = varying(local_steps=tuple(gaps), lr=0.01)
+    guarantee = expected(problem, setting)
+    target, rounds = factor * guarantee.floor, np.arange(1, 20_000)
+    assume(not np.isclose(guarantee.bound(rounds[-len(gaps) :]), target, rtol=1e-9).any())  # a limit, and rounding
+    literal = rounds[guarantee.bound(rounds) <= target]
+    if literal.size and guarantee.bound(0) > target:
+        assert rounds_for(problem, setting, target=target, theorem=expected).value == literal[0]
+    elif guarantee.bound(0) > target:
+        with pytest.raises(ParameterError, match="is not reached by"):
+            rounds_for(problem, setting, target=target, theorem=expected)
+
+
+def test_a_target_between_the_limits_of_two_places_is_reached_and_the_lower_limit_is_not() -> None:
+    setting = varying(local_steps=(1, 8), lr=0.01)
+    guarantee = expected(PROBLEM, setting)
+    late = guarantee.bound([10**15, 10**15 + 1])
+    assert late.min() < guarantee.floor * (1 - 1e-3)
+    target = math.sqrt(float(late.min()) * guarantee.floor)
+    found = rounds_for(PROBLEM, setting, target=target, theorem=expected).value
+    assert guarantee.bound(found) <= target < guarantee.bound(np.arange(found)).min()
+    with pytest.raises(ParameterError, match="whose floor is"):
+        rounds_for(PROBLEM, setting, target=float(late.min()), theorem=expected)
 
 
 def test_gaps_that_were_drawn_are_known_for_their_rounds_only() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, islice
 from typing import Any
 
@@ -24,7 +24,7 @@ def check_gaps(local_steps: Any) -> tuple[int, ...]:
     """
     if not isinstance(local_steps, Iterable) or isinstance(local_steps, (str, bytes)):
         return (check_whole("local_steps", local_steps),)
-    found = tuple(check_whole("local_steps", each) for each in local_steps)
+    found = _each_checked(local_steps, int, lambda each: check_whole("local_steps", each))
     if not found:
         raise ParameterError(
             f"local_steps must be a whole number of at least 1, or a list of one or more of them, got {local_steps!r}"
@@ -108,4 +108,17 @@ def check_gaps_and_errors(local_steps: Any, error: Any) -> tuple[tuple[int, ...]
     given = list(error) if isinstance(error, Iterable) else [error] * len(gaps)
     if len(given) != len(gaps):
         raise ParameterError(f"error must be one number, or one for each of the {len(gaps)} gaps, got {len(given)}")
-    return gaps, tuple(check_not_negative("error", each) for each in given)
+    return gaps, _each_checked(given, float, lambda each: check_not_negative("error", each))
+
+
+def _each_checked(values: Iterable[Any], plain: type, check: Callable[[Any], Any]) -> tuple[Any, ...]:
+    """Return what a check makes of every value; of many plain numbers, which it returns as they are, equals once.
+
+    Tens of thousands of gaps were drawn from a few numbers, and a plan is asked for their bounds again and again.
+    """
+    found = tuple(values)
+    if set(map(type, found)) != {plain}:
+        return tuple(check(each) for each in found)
+    for each in set(found):
+        check(each)
+    return found

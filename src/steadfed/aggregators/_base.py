@@ -162,7 +162,8 @@ class GramAggregator(Aggregator, ABC):
     gram: Literal["exact", "fast"] = "exact"
     """Whether inner products of rows are computed, or estimated from a sketch where that is cheaper.
 
-    An estimate costs one pass over memory, whatever the number of clients."""
+    An estimate costs one pass over memory, whatever the number of clients. Wrappers around the rule use it too: with
+    "fast" those that clip cut rows by estimates of their norms."""
 
     def sketch_passes(self) -> int:
         """Return 1 if inner products may be estimated."""

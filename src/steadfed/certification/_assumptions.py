@@ -18,6 +18,7 @@ from steadfed.certification._rounds import ROUNDING, RoundFacts
 from steadfed.certification._verdicts import Outcome, Verdict, on_assumption, outcome_of
 from steadfed.server._history import Fate, Rounds, Tally, fate_of_fault
 from steadfed.server._record import RoundRecord
+from steadfed.theory import Guarantee
 from steadfed.theory._statements.shared import EXPECTED, OVER_BOTH
 
 AWAY = "the points are with the clients, so it cannot be measured here"
@@ -116,25 +117,42 @@ def judge_cohorts(plan: Plan, rounds: Sequence[RoundFacts]) -> Verdict:
 
 
 def judge_spreads(plan: Plan, rounds: Sequence[RoundFacts]) -> Iterator[Verdict]:
-    """Judge the honest spread against each theorem's; a theorem in expectation speaks of the mean."""
-    squares = [each.spread for each in rounds if each.spread is not None]
+    """Judge the honest spread of each round against each theorem's for its own local steps.
+
+    A theorem in expectation speaks of the mean: of the spreads, and of what it reckons with in the same rounds.
+    """
+    gaps = plan.protocol.gaps
+    measured = [(each.spread, gaps[each.round % len(gaps)]) for each in rounds if each.spread is not None]
     for guarantee in plan.guarantees:
         name = f"σ₀ of {guarantee.source}, {guarantee.reading}"
         if not math.isfinite(guarantee.sigma0):
             continue
-        if not squares:
+        if not measured:
             yield on_assumption(name, Outcome.UNKNOWN, "no round was measured; set evaluation.measured_rounds")
             continue
         average = guarantee.reading in {EXPECTED, OVER_BOTH}
-        found = math.sqrt(float(np.mean(squares)) if average else max(squares))
-        kept = found <= guarantee.sigma0 * (1.0 + ROUNDING)
+        found, limit = _spread_and_limit(measured, guarantee, average=average)
+        kept = found <= limit * (1.0 + ROUNDING)
         what = "on average (root mean square)" if average else "at most"
-        because = (
-            f"{found:.4g} {what} in {len(squares)} measured rounds; the theorem reckons with {guarantee.sigma0:.4g}"
-        )
+        because = f"{found:.4g} {what} in {len(measured)} measured rounds; the theorem reckons with {limit:.4g}"
+        if len(set(gaps)) > 1:
+            because += " in these rounds" if average else " in a round of as many steps, where the two are closest"
         if not kept:
             because += "; the best subset of the updates, of which it speaks, may still keep to it"
         yield on_assumption(name, outcome_of(held=kept), because)
+
+
+def _spread_and_limit(
+    measured: Sequence[tuple[float, int]], guarantee: Guarantee, *, average: bool
+) -> tuple[float, float]:
+    """Return the root of the honest spread and σ₀: their means over the rounds, or both where they are closest."""
+    own = {steps: guarantee.sigma0_of(steps) ** 2 for _, steps in measured}
+    squares, limits = np.array([spread for spread, _ in measured]), np.array([own[steps] for _, steps in measured])
+    if average:
+        return math.sqrt(squares.mean()), math.sqrt(limits.mean())
+    # of equal limits the largest spread; where σ₀ is 0, any spread is too large
+    worst = max(range(len(measured)), key=lambda place: squares[place] / limits[place] if limits[place] else math.inf)
+    return math.sqrt(squares[worst]), math.sqrt(limits[worst])
 
 
 def judge_unseen_cohorts(records: Sequence[RoundRecord], sigma0: float | None = None) -> Verdict:

@@ -258,15 +258,12 @@ def _plan_from_constants(config: RunConfig, request: PlanRequest, beyond: Mappin
         raise RunError(
             f"constants are given for a deployment with a remote partition, this run has {config.partition!r}"
         )
-    if isinstance(config.model, RemoteModel):
-        given = {"dim": config.model.dim, **given}
+    dim = int(given["dim"]) if "dim" in given else None
+    if isinstance(config.model, RemoteModel):  # d of the rounds, whatever d the paper's formulas are asked about
+        dim = config.model.dim
+        given = {"dim": dim, **given}
     points = request.protocol.get("num_points")
-    protocol = protocol_from(
-        config,
-        num_clients=config.partition.num_clients,
-        num_points=points,
-        dim=int(given["dim"]) if "dim" in given else None,
-    )
+    protocol = protocol_from(config, num_clients=config.partition.num_clients, num_points=points, dim=dim)
     known = KnownConstants(constants=())
     return make_plan(known, protocol, replace(request, problem=given), beyond=beyond, ask_planner=False)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from steadfed._core.wording import plural
 from steadfed._linalg.sketch import is_cheaper
 from steadfed.aggregators import RULES, Rage
+from steadfed.errors import ParameterError
 from steadfed.runs._deployments import has_own_steps
 from steadfed.server._folder import RunFolder
 from steadfed.simulation import RunConfig
@@ -46,10 +47,19 @@ def protocol_from(config: RunConfig, *, num_clients: int, num_points: int | None
         num_points=num_points,
         lr=config.lr,
         rounds=config.rounds,
-        coordinates=1.0 if dim is None else config.compression.number(dim) / dim,
+        coordinates=_coordinates(config, dim),
         uniform=isinstance(config.cohorts, UniformCohorts),
         **given,
     )
+
+
+def _coordinates(config: RunConfig, dim: int | None) -> float:
+    """Return θ = k/d."""
+    if dim is not None:
+        return config.compression.number(dim) / dim
+    if config.compression.words is None:
+        return 1.0
+    raise ParameterError(f"with {config.compression!r} the theorems need d, how many parameters the model has: dim")
 
 
 def _gaps(config: RunConfig) -> int | tuple[int, ...]:

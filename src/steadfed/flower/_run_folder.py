@@ -17,7 +17,7 @@ from steadfed.errors import RunError
 from steadfed.flower._layout import ModelLayout
 from steadfed.models._layout import Layout
 from steadfed.runs import config_of
-from steadfed.runs._deployments import OWN_STEPS, has_own_steps
+from steadfed.runs._deployments import COORDINATES_SEED, OWN_STEPS, coordinates_seed, has_own_steps
 from steadfed.runs._files import seal_config
 from steadfed.runs._writer import RunWriter
 from steadfed.server._folder import RunFolder
@@ -32,7 +32,12 @@ _FREE = ("partition", "cohort_size", "evaluation")
 
 
 def open_run_folder(
-    config: RunConfig, layout: ModelLayout, path: str | os.PathLike[str], *, own_steps: bool = False
+    config: RunConfig,
+    layout: ModelLayout,
+    path: str | os.PathLike[str],
+    *,
+    own_steps: bool = False,
+    seed_of_coordinates: int | None = None,
 ) -> RunWriter:
     """Make the folder of a run, or open it if there is one.
 
@@ -41,16 +46,21 @@ def open_run_folder(
         layout: what the model looks like.
         path: the folder.
         own_steps: whether the clients choose their step sizes themselves.
+        seed_of_coordinates: what coordinates are drawn from; None if every round has a secret of its own.
 
     Raises:
         RunError: it holds a run of another configuration, or of another model.
     """
     if not run_exists(path):
-        folder = RunFolder.create(path, seal_config(config, _provenance(config, own_steps=own_steps)))
+        made_with = _provenance(config, own_steps=own_steps, seed=seed_of_coordinates)
+        folder = RunFolder.create(path, seal_config(config, made_with))
         return RunWriter(config, folder, to_snapshot=_snapshots(config, layout))
     folder = RunFolder.open(path)
     found = config_of(folder)
-    _compare(found, config, folder)
+    changed = _changed(found, config)
+    if str(seed := coordinates_seed(folder)) != str(seed_of_coordinates):
+        changed.append(f"{COORDINATES_SEED} was {seed}, is {seed_of_coordinates}")
+    _refuse(changed, folder)
     if has_own_steps(folder) != own_steps:
         raise RunError(
             f"{str(folder.path)!r} holds a run in which lr was {'not ' if has_own_steps(folder) else ''}sent"
@@ -105,11 +115,12 @@ def _snapshots(config: RunConfig, layout: ModelLayout) -> Callable[[ServerState]
     return to_snapshot
 
 
-def _provenance(config: RunConfig, *, own_steps: bool) -> dict[str, str]:
+def _provenance(config: RunConfig, *, own_steps: bool, seed: int | None) -> dict[str, str]:
     """Return what a result depends on besides the configuration; points that only clients have cannot be named."""
     remote = isinstance(config.data, RemoteData)
     return {
         **({OWN_STEPS: "chosen by the clients"} if own_steps else {}),
+        **({} if seed is None else {COORDINATES_SEED: str(seed)}),
         "steadfed": __version__,
         "torch": torch.__version__,
         DEPLOYED: flwr.__version__,
@@ -117,13 +128,17 @@ def _provenance(config: RunConfig, *, own_steps: bool) -> dict[str, str]:
     }
 
 
-def _compare(found: RunConfig, config: RunConfig, folder: RunFolder) -> None:
-    """Refuse to go on with a run of another configuration."""
-    changed = [
+def _changed(found: RunConfig, config: RunConfig) -> list[str]:
+    """Return where a configuration is another than that of the folder."""
+    return [
         f"{name} was {getattr(found, name)!r}, is {getattr(config, name)!r}"
         for name in RunConfig.model_fields
         if name not in _FREE and getattr(found, name) != getattr(config, name)
     ]
+
+
+def _refuse(changed: list[str], folder: RunFolder) -> None:
+    """Refuse to go on with a run of another configuration."""
     if changed:
         raise RunError(
             f"{str(folder.path)!r} holds a run of another configuration: {'; '.join(changed)}; continue it with the "

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from steadfed._core.ranges import check_between, check_share, check_whole
 from steadfed.aggregators import Aggregator, Need, ServerView
+from steadfed.attacks import Attack
 from steadfed.errors import ParameterError
 from steadfed.server._record import Client
 from steadfed.simulation import Compression, RunConfig
@@ -22,6 +23,10 @@ Known = TypeVar("Known")
 @runtime_checkable
 class Tampering(Protocol):
     """Somebody who changes rows after all were read: a drill against an adversary that sees everything."""
+
+    @property
+    def attack(self) -> Attack | None:
+        """What is done to the rows, for a server to refuse what cannot be done; None if it is no `Attack`."""
 
     def tamper(
         self,

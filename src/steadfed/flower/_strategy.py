@@ -159,7 +159,8 @@ class ResilientStrategy(Strategy, ABC):
         """Take the arrays as the model that a round starts from; the first ones say what a model looks like."""
         if self._layout is None:
             self._layout = ModelLayout.of(arrays, self.buffers)
-            check_memories(self.compression, self._layout.dim, self.the_rule())
+            attack = None if self.tampering is None else self.tampering.attack
+            check_memories(self.compression, self._layout.dim, self.the_rule(), attack)
         sent = self._layout.state_of(arrays, round)
         if self._state is not None:
             sent = replace(sent, velocity=self._state.velocity, rule_memory=self._state.rule_memory)
@@ -306,7 +307,8 @@ class ResilientStrategy(Strategy, ABC):
         size = max(1, min(self._cohort_size(online), num_clients))
         settings = self._client_config
         config = settings.to_run_config(self.layout, num_clients=num_clients, cohort_size=size, twin=self.twin)
-        return open_run_folder(config, self.layout, self.run_folder, own_steps=not settings.sends_lr)
+        own, seed = not settings.sends_lr, self.coordinates_seed
+        return open_run_folder(config, self.layout, self.run_folder, own_steps=own, seed_of_coordinates=seed)
 
     def _close_round(self, writer: RunWriter | None, server_round: int, found: Evaluated) -> None:
         """Complete the record of a round by what was found out after it, and write it down."""

@@ -39,7 +39,8 @@ def gauntlet_ranking(ranked: Sequence[GauntletRank]) -> Table:
         key="ranking",
         title="worst error over all attacks, in units of σ₀√ε; best first",
         caption="A rule that refused some matrices is ranked by the others. e²/trace and e²/λ are the largest that was "
-        "found, lower bounds of robustness coefficients; the true ones are at least f/(K − 2f) for every rule.",
+        "found, lower bounds of robustness coefficients; the true ones are at least f/(K − 2f) for every rule. "
+        "A rule with older results, which have no trace, has none here.",
         flag=lambda each: each.rule == SUBJECT,
     )
 

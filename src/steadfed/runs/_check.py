@@ -93,6 +93,9 @@ def _round_facts(setting: Setting, byzantine: _ByzantineCounts) -> Iterator[tupl
     config = setting.config
     steps = config.step_schedule.words
     yield "rounds", f"{config.rounds:,} of H = {steps} local steps: T = {config.total_steps:,}"
+    number, dim = config.compression.number(setting.layout.dim), setting.layout.dim
+    if number < dim:
+        yield "sent", f"only k = {number:,} of d = {dim:,} coordinates: {config.compression.words}"
     assumed = config.rule.assumed_byzantine(config.cohort_size)
     yield "rule", f"{RULES.name(config.rule)}; assumes at most {assumed} Byzantine of K = {config.cohort_size} updates"
     yield "adversary", f"{ATTACKS.name(config.attack)} by {byzantine.number:,} of {setting.num_clients:,} clients"

@@ -9,6 +9,8 @@ from steadfed.server._history.files import DEPLOYED
 
 OWN_STEPS = "step_size"
 """The key of [provenance] of a deployment whose clients choose their step sizes themselves."""
+COORDINATES_SEED = "coordinates_seed"
+"""The key of [provenance] of a deployment whose coordinates are drawn from a seed that the operator gave."""
 
 
 def is_deployment(folder: RunFolder) -> bool:
@@ -19,6 +21,11 @@ def is_deployment(folder: RunFolder) -> bool:
 def has_own_steps(folder: RunFolder) -> bool:
     """Tell whether the clients chose their step sizes themselves, so that η of the configuration says nothing."""
     return OWN_STEPS in provenance(folder.config_text())
+
+
+def coordinates_seed(folder: RunFolder) -> str | None:
+    """Return what the coordinates of all rounds are drawn from; None if each round's own seed was a secret until it."""
+    return provenance(folder.config_text()).get(COORDINATES_SEED)
 
 
 def check_simulated(folder: RunFolder) -> None:

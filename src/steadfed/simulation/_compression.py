@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field
 
 from steadfed._core.naming import Registry
 from steadfed._core.values import ValueObject
+from steadfed._core.wording import plural
 from steadfed.aggregators import Aggregator
 from steadfed.attacks import Attack
 from steadfed.errors import ParameterError
@@ -39,6 +40,11 @@ class Compression(ValueObject, ABC):
     def number(self, dim: int) -> int:
         """Return how many of the d coordinates are sent in a round; `ParameterError` if there are not so many."""
 
+    @property
+    @abstractmethod
+    def words(self) -> str | None:
+        """What of an update is sent, in words; None if all of it is, whatever d."""
+
 
 COMPRESSIONS = Registry("compression", Compression)
 """Every compression by name."""
@@ -58,6 +64,10 @@ class NoCompression(Compression):
     def number(self, dim: int) -> int:
         """Return d."""
         return dim
+
+    @property
+    def words(self) -> None:
+        """None."""
 
 
 @COMPRESSIONS.register("random-k")
@@ -81,6 +91,37 @@ most that, or a share of them, got 1000
 
     coordinates: Annotated[int | float, BeforeValidator(_some), Field(examples=[0.1])]
     """k itself, a whole number from 1 on; or a share of d, above 0.0 and at most 1.0, and k is rounded up."""
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether both are the same number, or the same share: 1 is one coordinate, and 1.0 are all.
+
+        >>> RandomK(coordinates=1) == RandomK(coordinates=1.0), RandomK(coordinates=0.5) == RandomK(coordinates=0.5)
+        (False, True)
+        """
+        return isinstance(other, RandomK) and self._meant == other._meant
+
+    def __hash__(self) -> int:
+        """Return the same for equals."""
+        return hash(self._meant)
+
+    @property
+    def _meant(self) -> tuple[type, int | float]:
+        return type(self.coordinates), self.coordinates
+
+    @property
+    def words(self) -> str | None:
+        """Which coordinates, in words.
+
+        >>> RandomK(coordinates=0.1).words
+        'the same 10 % of the coordinates from every client, drawn anew in every round'
+        >>> RandomK(coordinates=1000).words
+        'the same 1,000 coordinates from every client, drawn anew in every round'
+        """
+        if self == RandomK(coordinates=1.0):
+            return None
+        number = self.coordinates
+        some = f"{100.0 * number:g} % of the coordinates" if isinstance(number, float) else plural(number, "coordinate")
+        return f"the same {some} from every client, drawn anew in every round"
 
     def number(self, dim: int) -> int:
         """Return k; a share is read as the simple fraction that was meant, so that 0.1 of 650 is 65."""

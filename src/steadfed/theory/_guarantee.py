@@ -84,13 +84,15 @@ class Guarantee:
     """In which sense: in expectation, or with a probability."""
     conditions: tuple[Condition, ...]
     sigma0: float
-    """σ₀, the honest spread of accumulated gradients that the theorem reckons with."""
+    """σ₀, the honest spread of accumulated gradients that the theorem reckons with; that of the largest gap."""
+    sigma0_of: Callable[[int], float] = field(repr=False)
+    """σ₀ in a round of so many local steps: its own if the rule adapts, else the one of all rounds."""
     filter_error: float
     """Υ, what the filter may add to the error of a round."""
     lr_limit: float
     """The largest η that the theorem allows."""
     floor: float
-    """What is left of the bound after any number of rounds, with gaps that go on as they are."""
+    """What is left of the bound after any number of rounds, with gaps that go on as they are: its upper limit."""
     floors: Mapping[str, float] = field(default_factory=dict)
     """What would be left without one of the causes of error."""
     failures: Mapping[str, float] = field(default_factory=dict)

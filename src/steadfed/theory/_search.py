@@ -65,11 +65,14 @@ def first_in_repetitions(holds: Callable[[Numbers], Any], period: int, most: int
         numbers = repetition * period + places
         return holds(numbers) & (numbers <= most)
 
-    last = max(0, most // period - 1)
-    if not found(0).any() and not found(last).any():
-        return None
-    first = 0 if found(0).any() else 1 + last_holding(lambda number: not found(number).any(), 0, last)
-    return first * period + int(places[found(first).argmax()])
+    whole = most // period
+    first = 0
+    if not found(0).any() and whole > 1 and found(whole - 1).any():
+        first = 1 + last_holding(lambda number: not found(number).any(), 0, whole - 1)
+    elif not found(0).any():
+        first = whole  # whose numbers up to `most` are less than a period, or none
+    good = found(first)
+    return first * period + int(places[good.argmax()]) if good.any() else None
 
 
 def first_of_all(holds: Callable[[Numbers], Any], last: int) -> int | None:

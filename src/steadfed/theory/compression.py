@@ -90,7 +90,7 @@ def distance_floor(*, error: Errors, lr: float, local_steps: Gaps, smoothness: f
     """
     gaps, errors = check_gaps_and_errors(local_steps, error)
     curved: dict[str, float] = {"lr": lr, "smoothness": smoothness, "strong_convexity": strong_convexity}
-    alone = zip(gaps, errors, strict=True)
+    alone = set(zip(gaps, errors, strict=True))
     return max(sharp.distance_floor(error=each, local_steps=steps, **curved) for steps, each in alone)
 
 

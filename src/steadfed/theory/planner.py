@@ -339,10 +339,29 @@ def _first_round(guarantee: Guarantee, goal: float, most: int) -> int | None:
     """Return the first round whose bound is at most the goal; None if none up to `most` is, or a condition fails."""
     if guarantee.holds and guarantee.bound(0) <= goal:
         return 0
-    # A bound that is rounded to its floor would reach a target that equals the floor.
-    if not guarantee.holds or guarantee.floor >= goal or (guarantee.period == 1 and guarantee.bound(most) > goal):
+    if not guarantee.holds or not _is_reached(guarantee, goal, most):
         return None
     return first_in_repetitions(lambda rounds: guarantee.bound(rounds) <= goal, guarantee.period, most)
+
+
+def _is_reached(guarantee: Guarantee, goal: float, most: int) -> bool:
+    r"""Return whether some round from 1 to `most` has a bound of at most the goal.
+
+    The floor is the largest of the limits that the bound has at the places of a period: with gaps that differ a target
+    below it may be reached again and again, just after the rounds that err least, or at the beginning only.
+
+    At every place j of the period P the bound is monotone in the number m of periods before it, so that it is enough
+    to look at the first and at the last P rounds. *Proof.* With T and T_j the steps of a period and of its first j
+    rounds, the distance of Theorem 1 is D_{mP+j} = ρ^{mT} ρ^{T_j} (D_0 − D*) + L_j, which goes one way to its limit
+    L_j, and its square with it. The mean of Theorem 2 is (a_j + m S)/(T_j + m T), S being what a period adds and a_j
+    what its beginning does, and the sign of its slope, that of S T_j − a_j T, does not depend on m. Every other bound
+    falls with the number of steps. ∎ A bound that falls stays above its limit, but may be rounded to it: late in the
+    run, where a target that equals the limit would be reached, the bound must be below it.
+    """
+    if guarantee.period == 1:
+        return guarantee.floor < goal and bool(guarantee.bound(most) <= goal)
+    places = np.arange(min(guarantee.period, most))
+    return bool((guarantee.bound(1 + places) <= goal).any() or (guarantee.bound(most - places) < goal).any())
 
 
 def _source(guarantee: Guarantee) -> str:

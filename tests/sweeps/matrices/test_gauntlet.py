@@ -14,6 +14,7 @@ import pytest
 from steadfed.aggregators import Median
 from steadfed.attacks import ALittleIsEnough
 from steadfed.errors import ParameterError, RunError, UnknownNameError
+from steadfed.reports._gauntlet import gauntlet_ranking
 from steadfed.sweeps.matrices import (
     GauntletGrid,
     GauntletRecord,
@@ -116,6 +117,19 @@ def test_coefficients_are_the_largest_under_attack() -> None:
     assert rage.spectral_coefficient == pytest.approx(4.0 * 0.2)
     assert krum.spectral_coefficient == pytest.approx(9.0 * 0.2)
     assert (mda.trace_coefficient, mda.spectral_coefficient) == (None, None)
+
+
+def test_a_coefficient_that_only_some_records_have_is_missing() -> None:
+    """The largest of new records would stand beside the largest of all of another rule."""
+    old, new = _record("rage", 2.0), replace(_record("rage", 1.0, dim=50), trace_coefficient=0.3)
+    (rage,) = ranking([old, new])
+    assert rage.trace_coefficient is None
+    assert rage.spectral_coefficient == old.spectral_coefficient
+    shown = gauntlet_ranking([rage])
+    place = [column.title for column in shown.columns].index("e²/trace")
+    assert shown.rows[0][place] is None
+    refused = replace(_record("rage", None), refused="too many")
+    assert ranking([new, refused])[0].trace_coefficient == 0.3
 
 
 def test_coefficients_of_a_run_are_those_of_its_matrices() -> None:

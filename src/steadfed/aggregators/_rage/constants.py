@@ -61,7 +61,7 @@ def known_constant(epsilon: float, factor: float | None = None) -> float:
     theta_used = theta(epsilon) if factor is None else factor
     ratio = share / (1.0 - share) if share < 1.0 else math.inf
     left = 1.0 - (1.0 + ratio) * epsilon
-    if left <= 0.0:
+    if left <= ROUNDED:  # rounding alone may have put it above 0
         return math.inf
     low, high = 0.0, min(epsilon, left / math.sqrt(ratio * (1.0 + ratio)))
     while low < (middle := (low + high) / 2.0) < high:

@@ -21,9 +21,9 @@ class SaddlePoint:
     r"""The last saddle point that Algorithm 2 solved (line 3), with bounds that prove how well.
 
     Y = Σ_k eigenvalues_k v_k v_kᵀ with the unit vectors v_k = Σ_i coefficients_ik row_i, and column j of W tells how
-    the row of `clients[j]` is best imitated by a mean of the active rows. The algorithm ends with a turn that stops;
-    there `upper`, that of W, is at most the threshold, so line 5 stops whatever Y is, and the two bounds may be far
-    apart.
+    the row of `clients[j]` is best imitated by a mean of the active rows. If the algorithm ends with a turn that stops,
+    `upper`, that of W, is at most the threshold, so line 5 stops whatever Y is, and the two bounds may be far apart. If
+    the assumption is violated, it ends with a turn that was to filter and may not: its bounds are close.
     """
 
     lower: float
@@ -37,7 +37,7 @@ class SaddlePoint:
     num_iterations: int
     """Iterations of ADMM in all of them."""
     widest_gap: float
-    """The largest relative gap of the two bounds in a turn that filtered; 0 if none did."""
+    """The largest relative gap of the two bounds in a turn that filtered, or was to; 0 if none was."""
     clients: Int[Tensor, " a"]
     """The rows of the last 𝒜, in order; this and what follows is empty if read from evidence."""
     eigenvalues: Float[Tensor, " q"]
@@ -96,7 +96,8 @@ def last_point(
     clients = np.flatnonzero(usable)[active]
     coefficients: Matrix = np.zeros((len(usable), last.coefficients.shape[1]))
     coefficients[clients] = last.coefficients
-    gaps = [relative_gap(each.lower, each.upper) for each in saddles[:-1]]
+    filtering = saddles[:-1] if last.tau is None else saddles
+    gaps = [relative_gap(each.lower, each.upper) for each in filtering]
     return SaddlePoint(
         lower=last.lower,
         upper=last.upper,

@@ -21,7 +21,8 @@ class Clipping(ShrinkingWrapper):
 
     The static clipping that Allouah et al. 2024 compare adaptive clipping with; in differential privacy that of Abadi
     et al. 2016. It bounds what a row can do, but C must be known: below the honest norms it also takes their length,
-    and with it the guarantee of the rule inside. Weights are the clients' shares without that of the origin.
+    and with it the guarantee of the rule inside. Weights are the clients' shares without that of the origin. Around a
+    rule with `gram = "fast"` the norms of wide rows are estimates by its sketch, and so is where rows are cut.
 
     >>> import torch
     >>> from steadfed.aggregators import Mean
@@ -51,7 +52,8 @@ class AdaptiveClipping(ShrinkingWrapper):
     With k = ⌊2 (f/n) (n − f)⌋, every row is shrunk to the (k + 1)-th largest norm C: g_i min(1, C / ‖g_i‖). If the rule
     inside is robust in the sense of Allouah et al. 2023, so is the whole, and the update is no longer than the longest
     honest row. With f = 0 nothing is clipped. Deviation: n and f count usable rows. Weights are the clients' shares
-    without that of the origin.
+    without that of the origin. Around a rule with `gram = "fast"` the norms of wide rows are estimates by its sketch,
+    and so is C: the update may then be longer than the longest honest row by the error of an estimate.
 
     >>> import torch
     >>> from steadfed.aggregators import Mean

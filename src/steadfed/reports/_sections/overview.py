@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from steadfed._core.wording import duration, harmless, number, percent, plural
-from steadfed.reports._sections.phrases import setting_words, steps_words
+from steadfed.reports._sections.phrases import sent_words, setting_words, steps_words
 from steadfed.reports.panels import Table, facts_table
 from steadfed.server._history import RunHistory, RunState
 
@@ -44,6 +44,8 @@ def _setting(history: RunHistory) -> Iterator[tuple[str, str]]:
     yield "model", setting_words(history, "model")
     told = f"K = {raw.get('cohort_size')}, H = {steps_words(history)}"
     yield "rounds", f"{told}, batch {raw.get('batch_size')}, lr {raw.get('lr')}, seed {raw.get('seed')}"
+    if sent := sent_words(history):
+        yield "sent", f"only {sent}"
     yield "rule", setting_words(history, "rule")
     if not history.deployed:
         yield "adversary", f"{setting_words(history, 'attack')} by {setting_words(history, 'byzantine')}"

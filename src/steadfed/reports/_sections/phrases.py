@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -75,6 +75,19 @@ def steps_words(history: RunHistory) -> str:
         return in_words(steps)
     except ValueError:  # no number, list or table
         return str(steps)
+
+
+def sent_words(history: RunHistory) -> str | None:
+    """Return what of an update is sent; None if all of it is, or it is not known. Loads torch if some of it is."""
+    table = history.raw.get("compression", {"name": "none"})
+    if not isinstance(table, Mapping) or table.get("name") == "none":
+        return None
+    from steadfed.simulation import COMPRESSIONS
+
+    try:
+        return COMPRESSIONS.from_table(table).words
+    except SteadfedError:
+        return in_words(table)
 
 
 def short_words(histories: Sequence[RunHistory], key: str) -> list[str]:

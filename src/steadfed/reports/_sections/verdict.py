@@ -9,7 +9,7 @@ import numpy as np
 from steadfed._core.wording import number, percent, plural
 from steadfed.reports._sections.certificate import real_errors
 from steadfed.reports._sections.overview import faults_text
-from steadfed.reports._sections.phrases import client_names, run_names, setting_words, short_words
+from steadfed.reports._sections.phrases import client_names, run_names, sent_words, setting_words, short_words
 from steadfed.reports._settings import attack_start, problems_of
 from steadfed.reports.panels import Column, Headline, Panel, Section, Table, Text, Tone, Unit, Value
 from steadfed.server._history import RunHistory, RunState, Tally
@@ -54,6 +54,8 @@ def headlines(histories: Sequence[RunHistory]) -> tuple[Headline, ...]:
 def sentences(history: RunHistory, tally: Tally) -> Iterator[str]:
     """Yield what there is to say of a run, in the order in which people ask."""
     yield _progress(history)
+    if sent := sent_words(history):
+        yield f"Of the updates only some is sent: {sent}."
     if not history.rounds_played:
         return
     yield _learning(history)

@@ -25,7 +25,8 @@ class GauntletRank:
     """The largest error under attack for every dimension."""
     trace_coefficient: float | None
     """The largest squared error over the trace of the honest covariance under attack: a lower bound of κ of the rule's
-    (f, κ)-robustness (Allouah et al. 2023). None if it was not measured."""
+    (f, κ)-robustness (Allouah et al. 2023). None unless it was measured on all of these matrices, which older results
+    did not: the largest of some would not compare with the largest of all."""
     spectral_coefficient: float | None
     """The same over λ_max of the honest covariance."""
     honest_weight_lost: float | None
@@ -76,8 +77,8 @@ def _rank_rule(rule: str, records: Sequence[GauntletRecord]) -> GauntletRank:
         worst=max(hostile, key=lambda record: record.error or 0.0, default=None),
         mean_error=mean_of(record.error for record in hostile),
         worst_by_dim=dict(by_dim),
-        trace_coefficient=_largest(record.trace_coefficient for record in hostile),
-        spectral_coefficient=_largest(record.spectral_coefficient for record in hostile),
+        trace_coefficient=_largest([record.trace_coefficient for record in hostile]),
+        spectral_coefficient=_largest([record.spectral_coefficient for record in hostile]),
         honest_weight_lost=mean_of(record.honest_weight_lost for record in unattacked),
         byzantine_weight=mean_of(record.byzantine_weight for record in hostile),
         seconds=float(np.median([r.seconds or 0.0 for r in hostile if r.dim * r.cohort_size == largest] or [0.0])),
@@ -85,5 +86,7 @@ def _rank_rule(rule: str, records: Sequence[GauntletRecord]) -> GauntletRank:
     )
 
 
-def _largest(values: Iterable[float | None]) -> float | None:
-    return max((value for value in values if value is not None), default=None)
+def _largest(values: Sequence[float | None]) -> float | None:
+    """Return the largest value; None if there is none, or if one is not known."""
+    known = [value for value in values if value is not None]
+    return max(known, default=None) if len(known) == len(values) else None

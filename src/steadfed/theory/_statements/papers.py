@@ -32,6 +32,7 @@ def papers(problem: Problem, protocol: Protocol) -> Guarantee:
         reading=shared.SURELY if _is_full(protocol) else shared.LIKELY,
         conditions=(*needed, worst_case),
         sigma0=_sigma0(problem, protocol, protocol.most_steps) if sound else math.inf,
+        sigma0_of=lambda steps: _sigma0(problem, protocol, steps) if sound else math.inf,
         filter_error=math.sqrt(_filter_error(problem, protocol, protocol.most_steps)) if sound else math.inf,
         lr_limit=needed[0].limit,
         floor=_floor(problem, protocol) if sound else math.inf,

@@ -14,23 +14,26 @@ from steadfed.theory._problem import Problem, Protocol
 from steadfed.theory._statements import shared
 
 Error = Callable[[Problem, Protocol, int], float]
-"""s of a round of so many local steps."""
+"""s of a round of so many local steps, or how far its honest updates lie apart."""
 
 
 def expected(problem: Problem, protocol: Protocol) -> Guarantee:
     """Return what is proved in expectation over the batches, and surely for full batches: Lemma 4 (a)."""
     noisy = protocol.noise(problem.gradient_variance) > 0.0
     conditions = [*_conditions(problem, protocol)]
-    sigma0 = sharp.client_deviation(**_numbers(problem, protocol, protocol.most_steps))
+
+    def deviation(problem: Problem, protocol: Protocol, steps: int) -> float:
+        return sharp.client_deviation(**_numbers(problem, protocol, steps))
+
     if noisy:
         learns = float(protocol.mode == "auto")
         conditions.append(Condition(name="the rule adapts", requirement="it learns σ₀, mode auto", value=learns))
     else:
-        conditions += _sigma0_conditions(protocol, sigma0)
+        conditions += _sigma0_conditions(protocol, deviation(problem, protocol, protocol.most_steps))
     reading = shared.reading(shared.EXPECTED if noisy else shared.SURELY, protocol)
     failures = shared.cohort_failure(protocol, protocol.assumed_byzantine)
     return _guarantee(
-        problem, protocol, tuple(conditions), _expected_error, sigma0=sigma0, reading=reading, failures=failures
+        problem, protocol, tuple(conditions), _expected_error, deviation=deviation, reading=reading, failures=failures
     )
 
 
@@ -55,11 +58,11 @@ def likely(problem: Problem, protocol: Protocol) -> Guarantee:
             return sharp.decoding_error(constant=protocol.constant, fraction=protocol.fraction, deviation=reach)
         return _told_error(protocol, protocol.sigma0 or deviation(problem, protocol, protocol.most_steps), reach)
 
-    sigma0 = deviation(problem, protocol, protocol.most_steps)
-    conditions = (*_conditions(problem, protocol), *_sigma0_conditions(protocol, sigma0))
+    least = deviation(problem, protocol, protocol.most_steps)
+    conditions = (*_conditions(problem, protocol), *_sigma0_conditions(protocol, least))
     failures = {**shared.cohort_failure(protocol, protocol.tolerated), shared.SPREAD: protocol.failure}
     reading = shared.reading(shared.LIKELY, protocol)
-    return _guarantee(problem, protocol, conditions, error, sigma0=sigma0, reading=reading, failures=failures)
+    return _guarantee(problem, protocol, conditions, error, deviation=deviation, reading=reading, failures=failures)
 
 
 def _expected_error(problem: Problem, protocol: Protocol, steps: int) -> float:
@@ -135,7 +138,7 @@ def _guarantee(
     conditions: tuple[Condition, ...],
     error: Error,
     *,
-    sigma0: float,
+    deviation: Error,
     reading: str,
     failures: Mapping[str, float],
 ) -> Guarantee:
@@ -153,6 +156,10 @@ def _guarantee(
             return sharp.distance_bound(rounds, distance=problem.start, **steps)
         return compression.distance_bound(rounds, coordinates=share, distance=problem.start, **steps)
 
+    def sigma0_of(steps: int) -> float:
+        return deviation(problem, protocol, steps if protocol.mode == "auto" else protocol.most_steps)
+
+    sigma0 = sigma0_of(protocol.most_steps)
     sound = all(condition.passed for condition in conditions) and math.isfinite(protocol.constant)
     page = "convergence.md" if protocol.coordinates == 1.0 else "compression.md"
     return Guarantee(
@@ -162,6 +169,7 @@ def _guarantee(
         reading=reading,
         conditions=conditions,
         sigma0=sigma0,
+        sigma0_of=sigma0_of,
         filter_error=protocol.constant * math.sqrt(protocol.fraction) * (protocol.sigma0 or sigma0),
         lr_limit=conditions[0].limit,
         floor=floor(problem, protocol) if sound else math.inf,
