@@ -11,14 +11,17 @@ plus the product of the sketch with itself at the best rate seen for a large pro
 import argparse
 import os
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
 from rich.console import Console
 from rich.table import Table
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from benchmarks import machine
@@ -115,17 +118,30 @@ def competitors(updates: Tensor, num_byzantine: int) -> dict[str, Callable[[], o
 
 def measure(shape: Shape, threads: int, num_rounds: int, out: Console) -> Measured:
     """Measure every competitor at one shape with one number of threads."""
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, sorted(before)[:threads])
     torch.set_num_threads(threads)
-    try:
+    with _on_cores(threads), threadpool_limits(threads):
         calls = competitors(torch.from_numpy(colluding_updates(*shape)[0]), shape[0] // 5)
         out.print(f"{shape[0]} x {shape[1]:,}, {threads} thread(s): {num_rounds} rounds of {len(calls)} ...")
         with machine.Neighbours() as neighbours:
             rounds = machine.interleaved_by_clock(calls, num_rounds, lambda *_: None)
-    finally:
-        os.sched_setaffinity(0, before)
     return Measured(shape, threads, neighbours.share, rounds)
+
+
+@contextmanager
+def _on_cores(number: int) -> Iterator[None]:
+    """Keep every thread of the process on so many cores: BLAS has started its own, which would work elsewhere."""
+    cores = os.sched_getaffinity(0)
+    _move_threads(set(sorted(cores)[:number]))
+    try:
+        yield
+    finally:
+        _move_threads(cores)
+
+
+def _move_threads(cores: set[int]) -> None:
+    for thread in Path("/proc/self/task").iterdir():
+        with suppress(ProcessLookupError):  # it has ended meanwhile
+            os.sched_setaffinity(int(thread.name), cores)
 
 
 def table_of(measured: Measured) -> Table:

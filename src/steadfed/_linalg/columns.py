@@ -332,12 +332,18 @@ class RowColumns(HeldColumns):
         self.rows = list(rows)
         self.num_rows, self.num_columns = len(self.rows), self.rows[0].shape[0]
         self.dtype, self.device = self.rows[0].dtype, self.rows[0].device
+        self._arrays = [row.numpy() for row in self.rows] if self.device.type == "cpu" else []
 
     def centred(self, start: int, stop: int, pivot: Tensor | None, out: Tensor) -> None:
         """Write rows[:, start:stop] − pivot[start:stop] into `out`."""
         shift = None if pivot is None else pivot[start:stop]
-        for row, target in zip(self.rows, out, strict=True):
-            subtract(row[start:stop], shift, target)
+        if self.device.type != "cpu":
+            for row, target in zip(self.rows, out, strict=True):
+                subtract(row[start:stop], shift, target)
+            return
+        away = 0.0 if shift is None else shift.numpy()
+        for array, place in zip(self._arrays, out.numpy(), strict=True):
+            np.subtract(array[start:stop], away, out=place)
 
     def row(self, index: int) -> Tensor:
         """Return row `index` itself."""

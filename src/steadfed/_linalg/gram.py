@@ -212,11 +212,13 @@ def _central_rows(columns: Columns) -> tuple[NDArray[np.intp], bool]:
 
     Also whether the rows lie about as near to the origin as to that median, by the median of either distance.
 
-    Sorting puts NaN last, so that fewer than half bad rows cannot move the median of a coordinate out of the others.
+    NaN counts as larger than all else, so that fewer than half bad rows cannot move the median of a coordinate out of
+    the others.
     """
     sample = columns.sample().cpu().numpy().astype(np.float64)
     with np.errstate(all="ignore"):
-        median = np.sort(sample, axis=0)[(len(sample) - 1) // 2]
+        middle = (len(sample) - 1) // 2
+        median = np.partition(np.ascontiguousarray(sample.T), middle, axis=1)[:, middle]
         squares = columns.total(np.stack([((sample - median) ** 2).sum(axis=1), (sample**2).sum(axis=1)]))
     to_median, to_origin = np.where(np.isnan(squares), np.inf, squares)
     at_origin = bool(np.median(to_origin) <= NEAR_ORIGIN * np.median(to_median))

@@ -12,6 +12,8 @@ is ever formed. The *scatter* along v is ℓ = Σ c_i (p_i − p̄)²; the *spre
 
 from __future__ import annotations
 
+import math
+import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -149,32 +151,24 @@ def _spread_out(weights: Vector, vectors: Matrix) -> Matrix:
 def _lanczos(gram: Matrix, weights: Vector) -> tuple[Vector, Matrix]:
     """Return the Ritz values (largest first) and vectors of M in a Krylov space, with full re-orthogonalisation.
 
-    M is never formed: M u = C^{1/2} Hᵀ (Q (H C^{1/2} u)). The start is M applied to the rows' own scatter, so that
-    large rows are represented from the first step, plus fixed pseudo-random numbers that break symmetry.
+    The start are the rows' own sizes, so that large rows are represented from the first step, with fixed pseudo-random
+    factors that break symmetry.
     """
-    root = np.sqrt(weights)
-    share = weights / weights.sum()
-
-    def apply(vector: Vector) -> Vector:
-        image = gram @ _spread_out(weights, vector[:, None])[:, 0]
-        return np.where(weights > 0, root * (image - share @ np.where(weights > 0, image, 0.0)), 0.0)
-
+    scatter = scatter_matrix(gram, weights)
     size = np.sqrt(np.maximum(gram.diagonal() * weights, 0.0))
-    start = size * np.random.Generator(np.random.Philox(key=len(gram))).standard_normal(len(gram))
+    vector = size * np.random.Generator(np.random.Philox(key=len(gram))).standard_normal(len(gram))
     steps = min(KRYLOV_STEPS, int((weights > 0).sum()))
     basis = np.zeros((steps, len(gram)))
     images = np.zeros((steps, len(gram)))
-    vector = start
     for k in range(steps):
         for _ in range(2):  # twice is enough (Kahan, Parlett)
-            vector = vector - basis[:k].T @ (basis[:k] @ vector)
-        norm = float(np.linalg.norm(vector))
-        if norm <= np.finfo(float).tiny:
+            vector = vector - (basis[:k] @ vector) @ basis[:k]
+        norm = math.sqrt(float(vector @ vector))
+        if norm <= sys.float_info.min:
             basis, images = basis[:k], images[:k]
             break
-        basis[k] = vector / norm
-        images[k] = apply(basis[k])
-        vector = images[k]
+        np.divide(vector, norm, out=basis[k])
+        vector = np.matmul(scatter, basis[k], out=images[k])
     projected = basis @ images.T
     values, small = np.linalg.eigh((projected + projected.T) / 2)
     return values[::-1].copy(), (basis.T @ small)[:, ::-1].copy()
