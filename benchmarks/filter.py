@@ -53,31 +53,6 @@ Run = Callable[[Tensor], object]
 
 
 @dataclass(frozen=True)
-class Target:
-    """A ratio of two times at one shape, and the value it is meant to stay below or above."""
-
-    shape: Shape
-    over: str
-    under: str
-    limit: float
-    at_most: bool
-    stretch: float | None = None
-
-    def met(self, ratio: float, limit: float) -> bool:
-        """Tell whether ``ratio`` is on the right side of ``limit``."""
-        return ratio <= limit if self.at_most else ratio >= limit
-
-
-TARGETS = (
-    Target((100, 10**6), AUTO, MEAN, 5.0, at_most=True, stretch=4.0),
-    Target((100, 10**6), "byzfl Krum", AUTO, 5.0, at_most=False),
-    Target((100, 10**6), "byzfl CAF", AUTO, 10.0, at_most=False),
-    Target((100, 10**6), "torch median(0)", AUTO, 8.0, at_most=False),
-    Target((1000, 10**5), AUTO, MEAN, 25.0, at_most=True, stretch=20.0),
-)
-
-
-@dataclass(frozen=True)
 class Problem:
     """Updates of which it is known who forged them."""
 
@@ -315,45 +290,6 @@ def measure_growth(sizes: dict[str, list[Shape]], num_rounds: int, out: Console)
     return {"rounds": rounds, "exponents_all_and_last_step": exponents}
 
 
-def report_targets(results: Sequence[Measured], out: Console) -> list[dict[str, Any]]:
-    """Print each target, what was measured, and the compute floor beside the targets that it bounds."""
-    found = {(measured.clients, measured.dim): measured for measured in results}
-    columns = ("shape", "ratio inside a round", "target", "median", "min..max", "met", "stretch", "floor")
-    title = "Targets, judged by the median over the rounds (?: measured on a busy machine); floor = compute floor"
-    table = Table(*columns, title=title)
-    verdicts: list[dict[str, Any]] = []
-    for target in TARGETS:
-        verdict: dict[str, Any] = asdict(target) | {"measured": None}
-        if measured := found.get(target.shape):
-            ratios = measured.ratios(target.over, target.under)
-            ratio = statistics.median(ratios)
-            verdict |= {"measured": ratio, "spread": [min(ratios), max(ratios)], "busy": measured.busy > machine.BUSY}
-            verdict["met"] = target.met(ratio, target.limit)
-            if target.stretch is not None:
-                verdict |= {"stretch_met": target.met(ratio, target.stretch), "floor": measured.floor()}
-        verdicts.append(verdict)
-        table.add_row(*target_row(verdict))
-    out.print(table)
-    return verdicts
-
-
-def target_row(verdict: dict[str, Any]) -> list[str]:
-    """Return the row of one target."""
-    sign, doubt = "≤" if verdict["at_most"] else "≥", "?" if verdict.get("busy") else ""
-    answer = {True: "yes" + doubt, False: "no" + doubt, None: ""}
-    stretch = f"{sign} {verdict['stretch']:g} x: " if "stretch_met" in verdict else ""
-    return [
-        "{} x {:,}".format(*verdict["shape"]),
-        f"{verdict['over']} / {verdict['under']}",
-        f"{sign} {verdict['limit']:g} x",
-        "not measured" if verdict["measured"] is None else f"{verdict['measured']:.2f} x",
-        "{:.2f}..{:.2f}".format(*verdict["spread"]) if "spread" in verdict else "",
-        answer[verdict.get("met")],
-        stretch + answer[verdict.get("stretch_met")],
-        f"{verdict['floor']:.1f} x" if "floor" in verdict else "",
-    ]
-
-
 def shape_of(text: str) -> Shape:
     """Read a shape such as 100x1000000."""
     clients, dim = (int(part) for part in text.split("x"))
@@ -378,9 +314,8 @@ def main() -> None:
         results.append(measure(shape, options.rounds, out))
         report_shape(results[-1], out)
     growth = measure_growth(QUICK_GROWTH if options.quick else GROWTH, options.rounds, out)
-    verdicts = report_targets(results, out)
     payload = {"machine": about, "data": __doc__, "shapes": [asdict(measured) for measured in results]}
-    path = machine.store("filter", payload | {"growth": growth, "targets": verdicts})
+    path = machine.store("filter", payload | {"growth": growth})
     out.print(f"Stored in {path}.")
 
 
