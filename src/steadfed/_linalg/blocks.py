@@ -23,21 +23,25 @@ def add_and_square(
     share: NDArray[np.floating],
     columns: Range,
     update: NDArray[np.floating],
-    squares: Vector,
+    into: tuple[Vector, NDArray[np.floating]],
 ) -> None:
-    """Add share @ rows to the columns of the update, and write the squared lengths of the rows there."""
+    """Add share @ rows to the columns of the update, and write the squared lengths of the rows there.
+
+    `into` is where the squares go, and scratch for a row of these columns: new memory would cost page faults.
+    """
     span, at = slice(*columns), 0
-    part = update[span] if len(arrays) == 1 else np.zeros(columns[1] - columns[0], dtype=update.dtype)
+    squares, part = into[0], into[1][: columns[1] - columns[0]]
+    if len(arrays) > 1:
+        part[:] = 0.0
     for array in arrays:
         block = array[:, span]
         np.vecdot(block, block, out=squares[at : at + len(block)])
-        if len(block) > 1:
-            part += share[at : at + len(block)] @ block
+        if len(arrays) == 1:
+            np.matmul(share, block, out=part)
         else:
             _axpy(block[0], part, share[at])
         at += len(block)
-    if len(arrays) > 1:
-        update[span] += part
+    update[span] += part
 
 
 def add_scaled(row: Tensor, weight: float, out: Tensor) -> None:

@@ -273,15 +273,17 @@ class HeldColumns(Columns, ABC):
         blocks = [[part.numpy() for part in self.rows_of(rows)] for rows in parts]
         shares = [weights[slice(*rows)].astype(NUMPY_DTYPE[self.dtype]) for rows in parts]
 
-        def work(columns: Range, out: Vector) -> None:
+        def work(columns: Range, slot: tuple[Vector, Vector]) -> None:
             with np.errstate(all="ignore"):
                 for rows, arrays, share in zip(parts, blocks, shares, strict=True):
-                    add_and_square(arrays, share, columns, update.numpy(), out[slice(*rows)])
+                    into = slot[0][slice(*rows)], slot[1]
+                    add_and_square(arrays, share, columns, update.numpy(), into)
 
-        def consume(_: Range, out: Vector) -> None:
-            np.add(squares, out, out=squares)
+        def consume(_: Range, slot: tuple[Vector, Vector]) -> None:
+            np.add(squares, slot[0], out=squares)
 
-        in_order(work, self.ranges(TWICE_READ_WIDTH), [np.empty(self.num_rows) for _ in range(num_workers())], consume)
+        slots = [(np.empty(self.num_rows), self.empty((TWICE_READ_WIDTH,)).numpy()) for _ in range(num_workers())]
+        in_order(work, self.ranges(TWICE_READ_WIDTH), slots, consume)
         return update, squares
 
 

@@ -48,7 +48,7 @@ FEWEST_ROWS = {1: 16, 2: 40}
 """Rows from which one sketch, or two, are cheaper than the exact product (measured)."""
 SHRINKS_BY = 4
 """A sketch pays if a row has at least this many times as many columns as the sketch."""
-MOST_ROWS_AT_ONCE = 16
+MOST_ROWS_AT_ONCE = 24
 """Rows that one task adds up; fewer take longer, as they share what it takes to begin (measured)."""
 CANCELLING = 10.0
 """Standard deviations by which the squared length of a combination may change in the sketch."""
