@@ -110,6 +110,16 @@ def test_w_is_feasible_and_gives_the_scores(solved: Solved) -> None:
     np.testing.assert_allclose(saddle.tau, tau, atol=1e-6 * point.value)
 
 
+def test_nearly_orthogonal_rows_of_one_length_are_solved_to_the_gap() -> None:
+    rows = np.eye(24) + 0.1 * stream(0, "orthogonal").standard_normal((24, 24)) / math.sqrt(24.0)
+    cap = 1.0 / (resilience(0.2) * 24)
+    found = solve(rows @ rows.T, np.ones(24), cap, 0.0, 0.8)
+    best = solve_saddle_point(rows.T, np.ones(24), cap)
+    assert found.upper - found.lower <= GAP * found.upper
+    assert found.lower * (1.0 - 1e-6) <= best.upper
+    assert best.lower <= found.upper * (1.0 + 1e-6)
+
+
 def test_line_5_stops_once_some_w_is_below_the_threshold(solved: Solved) -> None:
     rows, weights, cap, alpha, point = solved
     saddle = solve(rows @ rows.T, weights, cap, 1.01 * point.value, alpha)
