@@ -27,7 +27,8 @@ def add_and_square(
 ) -> None:
     """Add share @ rows to the columns of the update, and write the squared lengths of the rows there.
 
-    `into` is where the squares go, and scratch for a row of these columns: new memory would cost page faults.
+    `arrays` is one matrix, or rows that lie by themselves. `into` is where the squares go, and scratch for a row of
+    these columns: new memory would cost page faults.
     """
     span, at = slice(*columns), 0
     squares, part = into[0], into[1][: columns[1] - columns[0]]
@@ -53,9 +54,11 @@ def add_scaled(row: Tensor, weight: float, out: Tensor) -> None:
 
 
 def _axpy(row: NDArray[np.floating], out: NDArray[np.floating], weight: float) -> None:
-    """Add weight · row to `out`, which must be one piece of memory."""
+    """Add weight · row to `out`, wherever it lies: BLAS returns a copy if it is not one piece of memory."""
     axpy = saxpy if out.dtype == np.float32 else daxpy
-    axpy(row, out, a=weight)
+    found = axpy(row, out, a=weight)
+    if found is not out:
+        out[:] = found
 
 
 def subtract(block: Tensor, shift: Tensor | None, out: Tensor) -> None:

@@ -90,17 +90,21 @@ def coordinate_median(columns: Columns) -> Tensor:
     usable = all_or_usable(columns)
     median = columns.zero_row()
     found: dict[Range, NDArray[np.floating]] = {}
-    middle = (int(usable.sum()) - 1) // 2
 
     def work(span: Range, block: Tensor, _: Tensor) -> None:
-        rows = np.ascontiguousarray(block.cpu().numpy()[usable].T)
-        found[span] = np.partition(rows, middle, axis=1)[:, middle]
+        found[span] = _lower_medians(block.cpu().numpy()[usable])
 
     def consume(span: Range, _: Tensor) -> None:
         median[slice(*span)] = torch.from_numpy(np.ascontiguousarray(found.pop(span))).to(columns.device)
 
     columns.scan(None, work, consume, ())
     return median
+
+
+def _lower_medians(rows: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Return the median of every column, the lower one of an even number; NaN counts as larger than all else."""
+    middle = (len(rows) - 1) // 2
+    return np.asarray(np.partition(np.ascontiguousarray(rows.T), middle, axis=1)[:, middle])
 
 
 def _gram_about(
@@ -217,8 +221,7 @@ def _central_rows(columns: Columns) -> tuple[NDArray[np.intp], bool]:
     """
     sample = columns.sample().cpu().numpy().astype(np.float64)
     with np.errstate(all="ignore"):
-        middle = (len(sample) - 1) // 2
-        median = np.partition(np.ascontiguousarray(sample.T), middle, axis=1)[:, middle]
+        median = _lower_medians(sample)
         squares = columns.total(np.stack([((sample - median) ** 2).sum(axis=1), (sample**2).sum(axis=1)]))
     to_median, to_origin = np.where(np.isnan(squares), np.inf, squares)
     at_origin = bool(np.median(to_origin) <= NEAR_ORIGIN * np.median(to_median))

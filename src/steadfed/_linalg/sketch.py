@@ -30,7 +30,7 @@ from torch import Tensor
 
 from steadfed._core.arrays import Matrix, Vector
 from steadfed._core.rng import stream
-from steadfed._linalg.blocks import Range, subtract
+from steadfed._linalg.blocks import Range, add_scaled, subtract
 from steadfed._linalg.columns import COMBINE_WIDTH, NUMPY_DTYPE, Columns, DenseColumns, RowColumns
 from steadfed._linalg.gram import Gram, dot, pivoted_gram, squared_norms
 from steadfed._linalg.threads import in_order, num_workers
@@ -279,12 +279,9 @@ def _squared_distance(columns: Columns, vector: Tensor, centre: Tensor, mass: fl
     total = 0.0
     with np.errstate(all="ignore"):
         for start in range(0, len(vector), COMBINE_WIDTH):
-            part = centre[start : start + COMBINE_WIDTH]
-            difference = torch.empty_like(part)
-            if part.device.type == "cpu":
-                part = torch.from_numpy(part.numpy() * part.numpy().dtype.type(mass))
-            else:
-                part = part * mass
-            subtract(vector[start : start + COMBINE_WIDTH], part, difference)
+            span = slice(start, start + COMBINE_WIDTH)
+            difference = torch.empty_like(vector[span])
+            subtract(vector[span], None, difference)
+            add_scaled(centre[span], -mass, difference)
             total += dot(difference)
     return float(columns.total(np.array([total]))[0])

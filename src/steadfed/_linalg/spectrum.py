@@ -151,10 +151,10 @@ def _spread_out(weights: Vector, vectors: Matrix) -> Matrix:
 def _lanczos(gram: Matrix, weights: Vector) -> tuple[Vector, Matrix]:
     """Return the Ritz values (largest first) and vectors of M in a Krylov space, with full re-orthogonalisation.
 
-    The start are the rows' own sizes, so that large rows are represented from the first step, with fixed pseudo-random
-    factors that break symmetry.
+    M is never formed: M u = C^{1/2} Hᵀ (Q (H C^{1/2} u)). The start are the rows' own sizes, so that large rows are
+    represented from the first step, with fixed pseudo-random factors that break symmetry.
     """
-    scatter = scatter_matrix(gram, weights)
+    root, share = np.sqrt(weights), weights / weights.sum()
     size = np.sqrt(np.maximum(gram.diagonal() * weights, 0.0))
     vector = size * np.random.Generator(np.random.Philox(key=len(gram))).standard_normal(len(gram))
     steps = min(KRYLOV_STEPS, int((weights > 0).sum()))
@@ -168,7 +168,9 @@ def _lanczos(gram: Matrix, weights: Vector) -> tuple[Vector, Matrix]:
             basis, images = basis[:k], images[:k]
             break
         np.divide(vector, norm, out=basis[k])
-        vector = np.matmul(scatter, basis[k], out=images[k])
+        scaled = root * basis[k]
+        image = gram @ (scaled - share * scaled.sum())
+        vector = np.multiply(root, image - share @ image, out=images[k])
     projected = basis @ images.T
     values, small = np.linalg.eigh((projected + projected.T) / 2)
     return values[::-1].copy(), (basis.T @ small)[:, ::-1].copy()

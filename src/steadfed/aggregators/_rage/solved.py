@@ -98,12 +98,7 @@ def polish(problem: Problem, root: Matrix, start: Matrix) -> tuple[Matrix, Respo
     Best responses determine G (I−W) C^{1/2} Xᵀ R for X = L (I−W) C^{1/2} but for ties, so D(R Rᵀ / tr) has the gradient
     2 (X Xᵀ R − D R) / tr(R Rᵀ), and L-BFGS climbs it. A root of high rank is only looked at.
     """
-    from scipy.optimize import minimize  # takes a while, and few saddle points need it
-
-    weights, last = problem.half**2, start
-    if root.shape[1] > MOST_CLIMBED:
-        here = root / np.linalg.norm(root)
-        return here, best_response(here.T @ problem.root, weights, problem.cap, last)
+    weights, last, found = problem.half**2, start, root.ravel()
 
     def descend(flat: Vector) -> tuple[float, Vector]:
         nonlocal last
@@ -115,9 +110,12 @@ def polish(problem: Problem, root: Matrix, start: Matrix) -> tuple[Matrix, Respo
         gradient = residual @ (residual.T @ here) - value * here
         return -value, -2.0 * gradient.ravel() / float(np.linalg.norm(flat))
 
-    options = {"maxfun": POLISH_STEPS, "maxcor": POLISH_STEPS, "ftol": 1e-6, "gtol": 1e-7}
-    found = minimize(descend, root.ravel(), jac=True, method="L-BFGS-B", options=options)
-    here = found.x.reshape(root.shape) / np.linalg.norm(found.x)
+    if root.shape[1] <= MOST_CLIMBED:
+        from scipy.optimize import minimize  # takes a while, and few saddle points need it
+
+        options = {"maxfun": POLISH_STEPS, "maxcor": POLISH_STEPS, "ftol": 1e-6, "gtol": 1e-7}
+        found = minimize(descend, found, jac=True, method="L-BFGS-B", options=options).x
+    here = found.reshape(root.shape) / np.linalg.norm(found)
     return here, best_response(here.T @ problem.root, weights, problem.cap, last)
 
 
