@@ -259,7 +259,10 @@ def test_fraction_is_read_as_the_decimal_it_was_written_as(fraction: float, coho
         ({"num_byzantine": 1, "sigma0": 1.0}, "must be left out"),
         ({"num_byzantine": 1, "mode": "exact", "sigma0": 0.0}, "greater than 0, got 0.0"),
         ({"num_byzantine": 1, "kappa": 0.5}, "got 0.5"),
-        ({"num_byzantine": 1, "mode": "known", "sigma0": 1.0, "kappa": 2.0}, "kappa belongs to mode 'auto'"),
+        (
+            {"num_byzantine": 1, "mode": "known", "sigma0": 1.0, "kappa": 2.0},
+            "kappa belongs to modes 'auto' and 'spread'",
+        ),
         ({"num_byzantine": 1, "gram": "quick"}, "got 'quick'"),
         ({"num_byzantine": 1, "sketch": 5}, "no parameter 'sketch'"),
         ({"num_byzantine": True}, "whole number, got True"),
@@ -334,7 +337,7 @@ def test_evidence_is_plain_json() -> None:
     evidence = json.loads(json.dumps(Rage(num_byzantine=2)(rows).evidence(), allow_nan=False))
     assert evidence["scores"][0] is None
     assert evidence["certificate"]["mode"] == "auto"
-    assert evidence["reason"].startswith("the spread of the kept updates")
+    assert evidence["reason"].startswith("of the weighted means on the way")
 
 
 @pytest.mark.parametrize(

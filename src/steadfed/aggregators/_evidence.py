@@ -9,6 +9,7 @@ from typing import Any
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from steadfed.aggregators._rage.anchor import Anchor, Guard
 from steadfed.aggregators._rage.certificate import Certificate
 from steadfed.aggregators._view import Memory
 
@@ -26,10 +27,14 @@ class Stop(Enum):
     NOTHING_TO_FILTER = "no Byzantine update is assumed among the usable ones, so they were averaged"
     ROWS_AGREE = "the kept updates agree up to rounding"
     SPREAD_IS_SMALL = "the spread of the kept updates is below the threshold"
+    WITHIN_REACH = "the mean of the kept updates is as near to that of the safest ones as their spread can explain"
     SMALLEST_SPREAD = "of the weighted means on the way, that of the updates with the smallest spread was taken"
     SADDLE_UNDECIDED = "the saddle point lies on the threshold to the solver's precision, so filtering stopped there"
     SPREAD_STAYS_LARGE = (
         "assumption violated: the spread exceeds the threshold although all removable weight was removed"
+    )
+    MORE_THAN_ASSUMED = (
+        "assumption in doubt: it looks as if more updates were Byzantine than assumed, so the safest mean was taken"
     )
     TOO_MANY_UNUSABLE = "assumption violated: more updates are unusable than clients are assumed to be Byzantine"
 
@@ -39,8 +44,8 @@ class Stop(Enum):
 
     @property
     def assumption_violated(self) -> bool:
-        """Whether the data contradict what was assumed of the clients."""
-        return self in {Stop.SPREAD_STAYS_LARGE, Stop.TOO_MANY_UNUSABLE}
+        """Whether the data contradict what was assumed of the clients, or speak against it."""
+        return self in {Stop.SPREAD_STAYS_LARGE, Stop.MORE_THAN_ASSUMED, Stop.TOO_MANY_UNUSABLE}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +101,10 @@ class Aggregation:
     """Filter steps or iterations."""
     num_eigensolves: int = 0
     """Eigenproblems solved."""
+    anchor: Anchor | None = None
+    """The safest state on the filter's path, and how far from it the update is; None for rules that have none."""
+    guard: Guard | None = None
+    """Whether the cohort looks as if it held more Byzantine clients than assumed; None if nothing was looked for."""
     sketch: Sketch | None = None
     """The sketch that the rule saw the rows through, or tried to; None if it made none."""
     memory: Memory = field(default_factory=dict)
@@ -133,6 +142,8 @@ class Aggregation:
             "threshold": self.threshold,
             "num_steps": self.num_steps,
             "num_eigensolves": self.num_eigensolves,
+            "anchor": None if self.anchor is None else self.anchor.evidence(),
+            "guard": None if self.guard is None else self.guard.evidence(),
             "sketch": None if self.sketch is None else self.sketch.evidence(),
             "certificate": None if self.certificate is None else self.certificate.evidence(),
         }

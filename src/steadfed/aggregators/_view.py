@@ -42,6 +42,8 @@ class ServerView:
     """Who sent each row, for rules that remember clients; the row numbers if left out."""
     cohort_size: int | None = None
     """K, how many clients were asked for a row, if some may have sent none; a bound given as a fraction is of these."""
+    sampled: bool = True
+    """Whether those were drawn from more clients, so that by chance more of them may be Byzantine than on average."""
     model: Tensor | None = None
     """x, the model that the clients started from."""
     trusted_row: Tensor | None = None

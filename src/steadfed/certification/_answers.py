@@ -20,7 +20,7 @@ _UNLIMITED = 10**9
 
 def own_theorem(protocol: Protocol) -> Theorem:
     """Return the statement of steadfed that speaks of a protocol: in expectation if the rule adapts, else likely."""
-    return expected if protocol.mode == "auto" or protocol.batch_size == "full" else likely
+    return expected if protocol.learns or protocol.batch_size == "full" else likely
 
 
 def answers(problem: Problem, protocol: Protocol, *, failure: float, target: float | None) -> dict[str, Answer | str]:

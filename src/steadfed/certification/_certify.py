@@ -12,7 +12,6 @@ from steadfed._core.arrays import Vector
 from steadfed._core.ranges import check_positive
 from steadfed._linalg.threads import one_torch_thread
 from steadfed.aggregators import Rage
-from steadfed.aggregators._rage.constants import KAPPA
 from steadfed.certification import _assumptions as assumptions, _filter_error as filter_error
 from steadfed.certification._constants import (
     SYMBOLS,
@@ -197,7 +196,7 @@ def certify(
         basis = _measure(run, request, budget, curvatures, seen=seen)
     else:
         basis = _read_records(folder, config, request)
-    facts = facts_of(records, kappa=config.rule.kappa if isinstance(config.rule, Rage) else KAPPA, sigma0=asked)
+    facts = facts_of(records, kappa=config.rule.kappa if isinstance(config.rule, Rage) else None, sigma0=asked)
     history = Rounds.of(records, deployed=not seen)
     return Certification(
         path=Path(path),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from steadfed.aggregators._rage.certificate import Certificate
-from steadfed.aggregators._rage.constants import KAPPA, filter_constant
+from steadfed.aggregators._rage.constants import filter_constant
 from steadfed.server._history import Tally
 from steadfed.server._record import RoundRecord
 
@@ -93,13 +93,13 @@ class RoundFacts:
 
 
 def facts_of(
-    records: Iterable[RoundRecord], *, kappa: float = KAPPA, sigma0: float | None = None
+    records: Iterable[RoundRecord], *, kappa: float | None = None, sigma0: float | None = None
 ) -> tuple[RoundFacts, ...]:
     """Return the facts of every round; certificates asked about a σ₀ if one is given."""
     return tuple(_facts(record, kappa, sigma0) for record in records)
 
 
-def _facts(record: RoundRecord, kappa: float, sigma0: float | None) -> RoundFacts:
+def _facts(record: RoundRecord, kappa: float | None, sigma0: float | None) -> RoundFacts:
     tally, proof = Tally.of(record), record.certificate or {}
     failure = Certificate.from_evidence(proof).failure_probability if proof else 0.0
     if failure == 1.0:
@@ -118,14 +118,15 @@ def _facts(record: RoundRecord, kappa: float, sigma0: float | None) -> RoundFact
         sigma0=record.sigma0 if sigma0 is None else sigma0,
         own_sigma0=sigma0 is None,
         spread=record.honest_spread,
-        constant=_constant(proof, assumed / received, kappa, received) if proof and not failure else None,
+        constant=_constant(proof, kappa) if proof and not failure else None,
         failure_probability=failure,
     )
 
 
-def _constant(proof: Mapping[str, Any], fraction: float, kappa: float, received: int) -> float:
-    """Return C of the mode of a certificate, which is proved for the updates themselves."""
-    return filter_constant(proof["mode"], fraction, kappa=kappa, num_rows=received)
+def _constant(proof: Mapping[str, Any], kappa: float | None) -> float:
+    """Return C of the mode of a certificate for the f that was used, which is proved for the updates themselves."""
+    rows = proof["num_rows"]
+    return filter_constant(proof["mode"], proof["num_byzantine"] / rows, kappa=kappa, num_rows=rows)
 
 
 def _certified_bound(proof: Mapping[str, Any], sigma0: float | None) -> float | None:

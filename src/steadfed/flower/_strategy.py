@@ -190,6 +190,7 @@ class ResilientStrategy(Strategy, ABC):
             if len(members) >= self.min_available_nodes:
                 size = self._cohort_size(len(members))
                 asked = cohort_of(members, self.cohorts, round=number, size=size, seed=self.seed)
+        self._sampled = len(asked) < len(members)
         log(INFO, "configure_train: asking %s of %s nodes", len(asked), len(members))
         wanted = AskedFor.drawn(self.layout, self.compression, number, self.coordinates_seed)
         told = self._client_config.config(number, config, wanted.config(self.layout.dim))
@@ -353,7 +354,7 @@ class ResilientStrategy(Strategy, ABC):
         def loss(model: Tensor) -> float:
             return float(require_known(self.trusted_loss_fn)(self.layout.arrays_of(replace(state, model=model))))
 
-        return server.view(state, asked=asked, trusted_row=row, trusted_loss=loss, places=places)
+        return server.view(state, asked=asked, sampled=self._sampled, trusted_row=row, trusted_loss=loss, places=places)
 
 
 @final

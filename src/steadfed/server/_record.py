@@ -104,6 +104,10 @@ class RoundRecord(ValueObject):
     """λ_max of the covariance of all usable rows, before the rule took weight from any."""
     threshold: Figure = None
     """How large `spread` may be for the rule to stop."""
+    anchor: Annotated[Mapping[str, Any] | None, BeforeValidator(finite_or_none)] = None
+    """The safest state on the filter's path: its spread λ_a, how far from it the update and the plain mean are."""
+    guard: Annotated[Mapping[str, Any] | None, BeforeValidator(finite_or_none)] = None
+    """Whether a sampled cohort looked as if it held more Byzantine clients than assumed, and which f the rows need."""
     sketch: Mapping[str, Any] | None = None
     """The sketch that the rule saw the rows through: how wide it was, and the secret it was drawn from."""
     certificate: Annotated[Mapping[str, Any] | None, BeforeValidator(finite_or_none)] = None

@@ -53,6 +53,7 @@ class Server:
         state: ServerState,
         *,
         asked: int,
+        sampled: bool,
         trusted_row: Callable[[], Tensor],
         trusted_loss: Callable[[Tensor], float],
         secret: int | None = None,
@@ -63,6 +64,7 @@ class Server:
         Args:
             state: the model the clients started from, and what the rule remembers.
             asked: how many clients were asked for a row; a bound that is given as a fraction is of these.
+            sampled: whether they were drawn from more clients.
             trusted_row: computes an update from data the server trusts, if the rule needs one.
             trusted_loss: computes the loss on such data, if the rule needs it.
             secret: what sketches are keyed by; the operating system's own if left out.
@@ -77,6 +79,7 @@ class Server:
         return ServerView(
             round=state.round,
             cohort_size=max(asked, 1),
+            sampled=sampled,
             model=part_of(state.model, places),
             trusted_row=part_of(trusted_row(), places) if Need.TRUSTED_ROW in needs else None,
             trusted_loss=loss if Need.TRUSTED_LOSS in needs else None,

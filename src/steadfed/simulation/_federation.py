@@ -209,6 +209,7 @@ class Federation:
         return self._server.view(
             state,
             asked=asked,
+            sampled=asked < self.setting.num_clients,
             trusted_row=lambda: self._trusted_row(state),
             trusted_loss=loss,
             secret=secret,

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from steadfed._core.gaps import check_gaps, steps_taken
 from steadfed._core.values import ValueObject, real_number, whole_number
-from steadfed.aggregators._rage.constants import KAPPA, filter_constant
+from steadfed.aggregators._rage.constants import KAPPA, Mode, filter_constant
 from steadfed.errors import ParameterError
 from steadfed.theory.paper._setting import minibatch_variance, variance_without_replacement
 
@@ -97,12 +97,12 @@ class Protocol(ValueObject):
     """η."""
     rounds: Number
     """T/H."""
-    mode: Literal["auto", "known", "exact", "lazy"] = "auto"
+    mode: Mode = "auto"
     """The mode of RAGE."""
     sigma0: Positive | None = None
-    """σ₀ that RAGE is given; None for the theorem's own, or in mode "auto"."""
-    kappa: Annotated[float, Field(ge=1.0), BeforeValidator(real_number)] = KAPPA
-    """κ of mode "auto"."""
+    """σ₀ that RAGE is given; None for the theorem's own, or if it learns it."""
+    kappa: Annotated[float, Field(ge=1.0), BeforeValidator(real_number)] | None = None
+    """κ of the modes that learn σ₀; the mode's own if left out."""
     slack: Annotated[float, Field(ge=0.0, lt=1.0), BeforeValidator(real_number)] = 0.0
     """ε′, the share of a cohort that is set aside for honest updates far from the others: ⌈ε′K⌉ of the f updates."""
     failure: Annotated[float, Field(gt=0.0, lt=1.0), BeforeValidator(real_number)] = 0.01
@@ -136,9 +136,14 @@ class Protocol(ValueObject):
             raise ValueError(
                 f"rounds must be at most {self.known_rounds}, for which local_steps are known, got {self.rounds}"
             )
-        if self.mode == "auto" and self.sigma0 is not None:
-            raise ValueError(f"sigma0 must be left out in mode 'auto', got {self.sigma0}")
+        if self.learns and self.sigma0 is not None:
+            raise ValueError(f"sigma0 must be left out in mode {self.mode!r}, which learns it, got {self.sigma0}")
         return self
+
+    @property
+    def learns(self) -> bool:
+        """Whether the mode learns σ₀ from the updates."""
+        return self.mode in KAPPA
 
     @property
     def gaps(self) -> tuple[int, ...]:

@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, final
+from typing import Any, final
 
 import numpy as np
 import torch
 
 from steadfed._core.ranges import check_whole
 from steadfed._linalg.sources import as_columns
-from steadfed.aggregators._rage.constants import KAPPA, filter_constant
+from steadfed.aggregators._rage.constants import Mode, filter_constant
 from steadfed.errors import InputError
 from steadfed.theory.estimate._spread import honest_spread
 
@@ -98,9 +98,7 @@ def median_coefficient(*, num_rows: int, num_byzantine: int) -> float:
     return 4.0 * ((rows - bad) / (rows - 2 * bad)) ** 2 if rows > 2 * bad else math.inf
 
 
-def rage_coefficient(
-    *, num_rows: int, num_byzantine: int, mode: Literal["auto", "known", "exact", "lazy"] = "auto", kappa: float = KAPPA
-) -> float:
+def rage_coefficient(*, num_rows: int, num_byzantine: int, mode: Mode = "auto", kappa: float | None = None) -> float:
     r"""Return C² f/n, which RAGE has over λ_max and hence over the trace; `known` and `exact` if told the true σ₀.
 
     >>> round(rage_coefficient(num_rows=40, num_byzantine=10), 1)

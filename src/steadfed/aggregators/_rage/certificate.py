@@ -24,6 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from steadfed._linalg.sources import as_columns
-from steadfed.aggregators._rage.constants import ALGORITHM_2, filter_constant, resilience
+from steadfed.aggregators._rage.anchor import Anchor
+from steadfed.aggregators._rage.constants import ALGORITHM_2, KAPPA, filter_constant, resilience
 from steadfed.aggregators._rage.filtering import Step
 from steadfed.aggregators._rage.point import SaddlePoint
 from steadfed.errors import ParameterError, ShapeError
@@ -54,7 +56,7 @@ class Certificate:
     num_byzantine: int
     """f, the rows among them that may be Byzantine."""
     sigma0: float
-    """The σ₀ given to the filter, or the estimate √spread; the default of every method."""
+    """The σ₀ given to the filter, or the estimate √spread."""
     spread: float
     """λ_max of the covariance of the kept rows (weighted as in the update): the largest variance that remains."""
     removed: float
@@ -81,11 +83,22 @@ class Certificate:
     """How far rounding may have moved the update."""
     saddle_point: SaddlePoint | None = None
     """The last saddle point of mode "exact"; its numbers are in the evidence, its matrices are not."""
+    anchor: Anchor | None = None
+    """The safest state of the probe in mode "auto": what is proved of it holds for the update, up to their distance."""
 
     @property
     def proved(self) -> bool:
         """Whether the statements hold for certain, if the assumption does."""
         return self.failure_probability == 0.0
+
+    @cached_property
+    def assumed_sigma0(self) -> float:
+        """The σ₀ of every method unless it is told one: the one given to the filter, or, where that learns it, √spread.
+
+        Where the rows contradict √spread, as honest rows were removed, it is the smallest σ₀ that they do not.
+        """
+        smallest = self.smallest_sigma0() if self.mode in KAPPA else 0.0
+        return max(self.sigma0, smallest) if math.isfinite(smallest) else self.sigma0
 
     def error_bound(self, sigma0: float | None = None) -> float:
         """Return the proved bound on ‖update − mean of the assumed honest rows‖ if their spread is `sigma0`.
@@ -96,13 +109,10 @@ class Certificate:
         sigma = self._sigma(sigma0)
         if not self.is_consistent(sigma):
             return math.inf
-        lost = self._honest_weight_lost(sigma)
-        bad = max(0.0, self.num_byzantine - self.removed + lost)
-        honest = self.num_rows - self.num_byzantine - lost
-        if honest <= 0.0:
-            return math.inf
-        noise = self.row_rounding**2
-        bound = math.sqrt((self.spread + noise) * bad / honest) + math.sqrt((sigma**2 + noise) * lost / honest)
+        bound = self._bound_of(self.steps, self.removed, self.spread, sigma)
+        if self.anchor is not None:
+            at_anchor = self.probe[: self.anchor.num_steps], self.anchor.weight_removed, self.anchor.spread
+            bound = min(bound, self._bound_of(*at_anchor, sigma) + self._distance_to(self.anchor))
         if self.mode in ALGORITHM_2 and 0.0 < sigma <= self.sigma0:
             worst = self.worst_case()
             bound = min(bound, worst + worst * (self.row_rounding / self.sigma0) ** 2)
@@ -111,10 +121,10 @@ class Certificate:
     def worst_case(self) -> float:
         """Return C · σ₀ √ε for the σ₀ given to the filter: the bound known before any data, if the honest spread is σ₀.
 
-        Infinite for `auto`, and when the filter did not reach its threshold.
+        Infinite for modes that learn σ₀, and when the filter did not reach its threshold.
         """
         epsilon = self.num_byzantine / self.num_rows
-        if self.mode == "auto" or not self.threshold_met:
+        if self.mode in KAPPA or not self.threshold_met:
             return math.inf
         return filter_constant(self.mode, epsilon) * self.sigma0 * math.sqrt(epsilon)
 
@@ -154,7 +164,7 @@ class Certificate:
 
     def as_estimate(self) -> Certificate:
         """Return the same figures as estimates: nothing is known before the data, and nothing contradicts them."""
-        return replace(self, probe=(), probe_scatter=0.0, threshold_met=False, failure_probability=1.0)
+        return replace(self, probe=(), probe_scatter=0.0, threshold_met=False, failure_probability=1.0, anchor=None)
 
     def direction(self, updates: Any) -> Float[Tensor, " d"]:
         """Return the unit direction of the largest remaining spread, given the rows again; zero if there is none."""
@@ -172,7 +182,7 @@ class Certificate:
             "mode": self.mode,
             "num_rows": self.num_rows,
             "num_byzantine": self.num_byzantine,
-            "sigma0": self.sigma0,
+            "sigma0": self.assumed_sigma0,
             "smallest_sigma0": smallest if math.isfinite(smallest) else None,
             "error_bound": bound if math.isfinite(bound) else None,
             "worst_case": worst if math.isfinite(worst) else None,
@@ -189,6 +199,7 @@ class Certificate:
             "row_rounding": self.row_rounding,
             "update_rounding": self.update_rounding,
             "saddle_point": None if self.saddle_point is None else self.saddle_point.evidence(),
+            "anchor": None if self.anchor is None else self.anchor.evidence(),
         }
 
     @classmethod
@@ -219,6 +230,7 @@ class Certificate:
                 row_rounding=float(evidence.get("row_rounding", 0.0)),
                 update_rounding=float(evidence.get("update_rounding", 0.0)),
                 saddle_point=SaddlePoint.from_evidence(point) if (point := evidence.get("saddle_point")) else None,
+                anchor=Anchor.from_evidence(anchor) if (anchor := evidence.get("anchor")) else None,
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ParameterError(
@@ -227,7 +239,7 @@ class Certificate:
 
     def _sigma(self, sigma0: float | None) -> float:
         if sigma0 is None:
-            return self.sigma0
+            return self.assumed_sigma0
         try:
             sigma = float(sigma0)
         except (TypeError, ValueError):
@@ -240,11 +252,30 @@ class Certificate:
         """Return how large the scatter of S may look: (n − f) σ₀², and what rounding may add."""
         return (self.num_rows - self.num_byzantine) * (sigma**2 + self.row_rounding**2)
 
-    def _honest_weight_lost(self, sigma: float) -> float:
+    def _bound_of(self, steps: tuple[Step, ...], removed: float, spread: float, sigma: float) -> float:
+        """Return (1) for the weights that these steps led to, rounding of the rows included."""
+        lost = self._honest_weight_lost(steps, removed, sigma)
+        bad = max(0.0, self.num_byzantine - removed + lost)
+        honest = self.num_rows - self.num_byzantine - lost
+        if honest <= 0.0:
+            return math.inf
+        noise = self.row_rounding**2
+        return math.sqrt((spread + noise) * bad / honest) + math.sqrt((sigma**2 + noise) * lost / honest)
+
+    def _distance_to(self, anchor: Anchor) -> float:
+        """Return how far the update may be from the anchor's mean, as their distance was computed with rounded rows.
+
+        Its square zᵀQz, z the difference of two sets of shares, errs by γ (Σ|z_i|‖x_i‖)² ≤ 2γ Σ (π_i + π′_i) ‖x_i‖²;
+        ρ² is 4γ Σ π_i ‖x_i‖², and the anchor's shares π′ are at most m/m′ times the update's (section 7).
+        """
+        mass, below = self.num_rows - self.removed, self.num_rows - anchor.weight_removed
+        return math.sqrt(anchor.distance**2 + self.row_rounding**2 * (1.0 + mass / below) / 2.0)
+
+    def _honest_weight_lost(self, steps: tuple[Step, ...], removed: float, sigma: float) -> float:
         """Return U, an upper bound of the weight that the rows of S have lost."""
-        _, lost = self._follow(self.steps, sigma)[-1]
+        _, lost = self._follow(steps, sigma)[-1]
         # Algorithm 2 drops a row once it has lost half its weight, so at most 2 U rows of S are gone.
-        return min(self.removed, 2.0 * lost if self.mode in ALGORITHM_2 else lost)
+        return min(removed, 2.0 * lost if self.mode in ALGORITHM_2 else lost)
 
     def _follow(self, steps: tuple[Step, ...], sigma: float) -> list[tuple[float, float]]:
         """Return (D, U) before every step and after the last one: recursion (2)."""

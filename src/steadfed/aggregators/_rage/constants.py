@@ -6,7 +6,9 @@ r"""The proved constants of the filter: error ≤ C · σ₀ √ε for every adm
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
+from typing import Literal
 
 from steadfed._core.lookup import find
 from steadfed._linalg.spectrum import BOUND_SLACK, DENSE_UP_TO
@@ -17,13 +19,20 @@ EXACT_LIMIT = 1.0 - (math.sqrt(57.0) - 5.0) / 4.0
 ALGORITHM_2 = frozenset({"exact", "lazy"})
 """The modes that run Algorithm 2: with its line 3 solved, or decided. What is proved is the same for both."""
 
+Mode = Literal["auto", "spread", "known", "exact", "lazy"]
+"""How RAGE finds what to remove."""
+
+KAPPA = {"auto": 6.0, "spread": 3.0}
+"""The modes that learn σ₀, and κ of each unless it is set: how many times the smallest spread on the filter's path the
+kept rows may have."""
+
 REUSE = 0.5
-"""Without a threshold that is known to be right, mode "auto" steps only along directions with at least this share of
+"""Without a threshold that is known to be right, the filter steps only along directions with at least this share of
 λ_max; otherwise it could spend its steps on directions in which only honest rows spread."""
 ROUNDED = 1e-14
 """What differences and results are moved by, so that constants are rounded up."""
-KAPPA = 3.0
-"""κ of mode "auto" unless it is set."""
+RHO, RHO_FEW_COLUMNS = 1.5, 1.0
+"""ρ of mode "auto" unless it is set: with at least as many columns as rows, and with fewer."""
 
 
 def theta(epsilon: float) -> float:
@@ -86,14 +95,17 @@ def exact_constant(epsilon: float) -> float:
     return found * (1.0 + ROUNDED)
 
 
-def auto_constant(epsilon: float, *, kappa: float = KAPPA, num_rows: int = DENSE_UP_TO) -> float:
-    r"""Return C such that mode "auto" errs by at most C σ₀ √ε: Theorem 2 of docs/theory/filter.md.
+def learned_constant(epsilon: float, *, kappa: float, num_rows: int = DENSE_UP_TO) -> float:
+    r"""Return C such that a mode that learns σ₀ errs by at most C σ₀ √ε: Theorem 2 of docs/theory/filter.md.
 
     C = max(C₁, C₂), C₁ = √((2κ/(1 − 2ε) + 1)/(1 − 2ε)), C₂ = C_known + 2 √(1 − ε)/(1 − 2ε). Above 128 rows κ is divided
-    by 0.495/1.01 in C₁ and C₂ by √0.495; C then rests on an assumption: that Ritz values are within 1 % (section 5.2).
+    by 0.495/1.01 in C₁ and C₂ by √0.495; for mode "spread" C then rests on an assumption, that Ritz values are within
+    1 %, which mode "auto" confirms (section 5.2).
 
-    >>> round(auto_constant(0.25), 2), round(auto_constant(0.25, num_rows=1000), 2)
-    (6.16, 8.75)
+    >>> round(learned_constant(0.25, kappa=3.0), 2), round(learned_constant(0.25, kappa=6.0), 2)
+    (6.16, 7.07)
+    >>> round(learned_constant(0.25, kappa=6.0, num_rows=1000), 2)
+    10.0
     """
     if epsilon >= 0.5:
         return math.inf
@@ -107,15 +119,25 @@ def auto_constant(epsilon: float, *, kappa: float = KAPPA, num_rows: int = DENSE
     return max(before, after) * (1.0 + ROUNDED)
 
 
-def filter_constant(mode: str, epsilon: float, *, kappa: float = KAPPA, num_rows: int = DENSE_UP_TO) -> float:
+def filter_constant(mode: str, epsilon: float, *, kappa: float | None = None, num_rows: int = DENSE_UP_TO) -> float:
     """Return C of a mode: its error is at most C σ₀ √ε if the assumption holds; infinite beyond what is proved.
 
-    >>> [round(filter_constant(mode, 0.2), 2) for mode in ("known", "auto", "exact", "lazy")]
-    [2.39, 5.37, 11.16, 11.16]
+    κ is that of the mode if left out. In mode "auto" C is for cohorts in which the guard does not raise f; if it does,
+    C is that of the raised f.
+
+    >>> [round(filter_constant(mode, 0.2), 2) for mode in ("known", "auto", "spread", "exact", "lazy")]
+    [2.39, 5.92, 5.37, 11.16, 11.16]
     """
-    constants = {
-        "auto": lambda: auto_constant(epsilon, kappa=kappa, num_rows=num_rows),
+
+    def learned() -> float:
+        return learned_constant(epsilon, kappa=kappa or KAPPA[mode], num_rows=num_rows)
+
+    def solved() -> float:
+        return exact_constant(epsilon)
+
+    constants: dict[str, Callable[[], float]] = {
+        **dict.fromkeys(KAPPA, learned),
         "known": lambda: known_constant(epsilon) if epsilon < 0.5 else math.inf,
-        **{both: lambda: exact_constant(epsilon) for both in sorted(ALGORITHM_2)},
+        **dict.fromkeys(sorted(ALGORITHM_2), solved),
     }
-    return float(find("mode", mode, constants)())
+    return find("mode", mode, constants)()

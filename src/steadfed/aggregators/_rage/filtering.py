@@ -1,8 +1,8 @@
 r"""The weighted-mean filter: take weight from the clients that cause the largest spread, until it is small enough.
 
 Notation of the proof (docs/theory/filter.md): n rows, f assumed Byzantine, S the n − f honest rows whose covariance
-has λ_max ≤ σ₀², B the others. Weights c start at 1. Along ANY unit direction v with scatter ℓ = Σ c_i (p_i − p̄)² and
-τ_i = (p_i − p̄)²,
+has λ_max ≤ σ₀², B the others. Weights c start at 1, or at anything in (0, 1]. Along ANY unit direction v with
+scatter ℓ = Σ c_i (p_i − p̄)² and τ_i = (p_i − p̄)²,
 
     Σ_S c_i τ_i ≤ |S| σ₀² + ℓ · (Σ_B c) / (Σ c) ,
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
@@ -94,14 +95,18 @@ def run_filter(
     limit: Limit,
     before: Filtering | None = None,
     *,
-    confirm: bool = True,
+    start: Vector | None = None,
+    confirm: Literal["none", "stop", "each"] = "stop",
     reuse_down_to: float = 0.0,
 ) -> Filtering:
     """Filter from c = 1 until the scatter is at most `limit(mass)` or the mass has fallen to `floor`.
 
-    With `confirm`, the scatter at the stop is confirmed as λ_max of the scatter matrix. Directions are found anew when
-    the scatter along the best of them falls below `reuse_down_to` times what it was when they were found. As the
+    The scatter at the stop, or at each state, is confirmed as λ_max of the scatter matrix. Directions are found anew
+    when the scatter along the best of them falls below `reuse_down_to` times what it was when they were found. As the
     scatter matrix never grows, every step then looks along a direction with at least that share of its λ_max.
+
+    Weights may `start` at anything in (0, 1]. To start at c_i is to have c_i of row i: as many equal rows as make up
+    the same weights lose weight alike, since a step takes the same share from all of them.
 
     A run `before` this one, on the same rows with the same floor and the same reuse, has taken the same steps as long
     as both looked for directions after the same steps. Until then, what it found is not looked for again.
@@ -111,7 +116,7 @@ def run_filter(
     above holds for it too, and two symmetric clusters cannot empty the cohort.
     """
     run = Filtering()
-    weights = np.ones(len(gram))
+    weights = np.ones(len(gram)) if start is None else start
     known = dict(before.solved) if before else {}
     directions, fresh = _solve(gram, weights, run, known), True
     while True:
@@ -125,7 +130,8 @@ def run_filter(
             directions, fresh = _solve(gram, weights, run, known), True
             continue
         if fresh:
-            state, better = _measure(gram, weights, directions, run, confirm=confirm and ends)
+            sure = confirm == "each" or (confirm == "stop" and ends)
+            state, better = _measure(gram, weights, directions, run, confirm=sure)
             if better is not None:
                 directions = better
                 known.clear()

@@ -96,7 +96,7 @@ def _sigma0(problem: Problem, protocol: Protocol, steps: int) -> float:
     """Return σ₀ in a round of so many steps: its own if the rule adapts, else the one that the rule is told."""
     if protocol.sigma0 is not None:
         return protocol.sigma0
-    return _stated_sigma0(problem, protocol, steps if protocol.mode == "auto" else protocol.most_steps)
+    return _stated_sigma0(problem, protocol, steps if protocol.learns else protocol.most_steps)
 
 
 def _stated_sigma0(problem: Problem, protocol: Protocol, steps: int) -> float:

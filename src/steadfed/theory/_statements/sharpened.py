@@ -26,8 +26,10 @@ def expected(problem: Problem, protocol: Protocol) -> Guarantee:
         return sharp.client_deviation(**_numbers(problem, protocol, steps))
 
     if noisy:
-        learns = float(protocol.mode == "auto")
-        conditions.append(Condition(name="the rule adapts", requirement="it learns σ₀, mode auto", value=learns))
+        learns = float(protocol.learns)
+        conditions.append(
+            Condition(name="the rule adapts", requirement="it learns σ₀, mode auto or spread", value=learns)
+        )
     else:
         conditions += _sigma0_conditions(protocol, deviation(problem, protocol, protocol.most_steps))
     reading = shared.reading(shared.EXPECTED if noisy else shared.SURELY, protocol)
@@ -54,7 +56,7 @@ def likely(problem: Problem, protocol: Protocol) -> Guarantee:
 
     def error(problem: Problem, protocol: Protocol, steps: int) -> float:
         reach = deviation(problem, protocol, steps)
-        if protocol.mode == "auto":
+        if protocol.learns:
             return sharp.decoding_error(constant=protocol.constant, fraction=protocol.fraction, deviation=reach)
         return _told_error(protocol, protocol.sigma0 or deviation(problem, protocol, protocol.most_steps), reach)
 
@@ -70,7 +72,7 @@ def _expected_error(problem: Problem, protocol: Protocol, steps: int) -> float:
     numbers = _numbers(problem, protocol, steps)
     deviation = sharp.client_deviation(**numbers)
     mean = sharp.mean_deviation(**numbers, num_honest=max(1, protocol.cohort_size - protocol.assumed_byzantine))
-    if protocol.mode == "auto":
+    if protocol.learns:
         return sharp.decoding_error(
             constant=protocol.constant, fraction=protocol.fraction, deviation=deviation, mean=mean
         )
@@ -157,7 +159,7 @@ def _guarantee(
         return compression.distance_bound(rounds, coordinates=share, distance=problem.start, **steps)
 
     def sigma0_of(steps: int) -> float:
-        return deviation(problem, protocol, steps if protocol.mode == "auto" else protocol.most_steps)
+        return deviation(problem, protocol, steps if protocol.learns else protocol.most_steps)
 
     sigma0 = sigma0_of(protocol.most_steps)
     sound = all(condition.passed for condition in conditions) and math.isfinite(protocol.constant)

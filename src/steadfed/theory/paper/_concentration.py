@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from steadfed._core.ranges import check_between, check_not_negative, check_positive, check_whole
-from steadfed.aggregators._rage.constants import KAPPA, filter_constant
+from steadfed.aggregators._rage.constants import filter_constant
 from steadfed.theory.paper._setting import admissible, full_batch_step, minibatch_step, slack_of
 
 
@@ -168,11 +168,11 @@ def filter_error(
     slack: float,
     cohort_size: int,
     mode: str = "auto",
-    kappa: float = KAPPA,
+    kappa: float | None = None,
 ) -> float:
     r"""Return Υ² = C² σ₀² (ε + ε′) ≥ ‖ĝ − g_S‖², the squared error of the filter; σ₀ is `sigma0`, not σ₀².
 
-    C is the proved constant of the mode (docs/theory/filter.md). `cohort_size` and `kappa` matter in mode "auto" only.
+    C is the proved constant of the mode (docs/theory/filter.md). `cohort_size` and `kappa` matter if it learns σ₀.
 
     Paper: Theorem 3 (thm:gradient-estimator), part 2, and Lemma 3 (lem:poly-time_grad-est).
 
@@ -183,7 +183,7 @@ def filter_error(
     """
     fraction, spare = admissible(byzantine_fraction, slack, least_slack=0.0)
     share, rows = fraction + spare, check_whole("cohort_size", cohort_size)
-    bound = check_between("kappa", kappa, 1.0, math.inf, "a finite number of at least 1")
+    bound = kappa and check_between("kappa", kappa, 1.0, math.inf, "a finite number of at least 1")
     constant = filter_constant(mode, share, kappa=bound, num_rows=rows)
     return constant**2 * share * check_not_negative("sigma0", sigma0) ** 2
 
@@ -195,7 +195,7 @@ def full_batch_filter_error(
     byzantine_fraction: float,
     cohort_size: int,
     mode: str = "auto",
-    kappa: float = KAPPA,
+    kappa: float | None = None,
 ) -> float:
     r"""Return Υ_GD² = C² · 11H²κ² ε, the squared error of the filter on full-batch gradients; 0 for ε = 0.
 

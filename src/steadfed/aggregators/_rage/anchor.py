@@ -1,0 +1,69 @@
+"""What mode "auto" leaves as evidence besides its weights: the anchor it kept to, and what its guard saw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Anchor:
+    """The safest state on the filter's path, that of the smallest spread, and how far from its mean the update is."""
+
+    num_steps: int
+    """Filter steps from the start to the anchor."""
+    weight_removed: float
+    """The weight taken until then, out of n."""
+    spread: float
+    """λ_a: λ_max of the covariance of the rows as the anchor weighs them."""
+    distance: float
+    """‖update − the anchor's mean‖."""
+    reach: float
+    """ρ √(λ_a f/n), how large `distance` may be."""
+    displacement: float | None
+    """t = ‖plain mean − the anchor's mean‖ / √(λ_a f/n): how far removable rows move the mean; None if λ_a f = 0."""
+
+    def evidence(self) -> dict[str, Any]:
+        """Return it as plain numbers, ready for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_evidence(cls, evidence: Mapping[str, Any]) -> Anchor:
+        """Return what `evidence` was made of."""
+        shift = evidence["displacement"]
+        return cls(
+            num_steps=int(evidence["num_steps"]),
+            weight_removed=float(evidence["weight_removed"]),
+            spread=float(evidence["spread"]),
+            distance=float(evidence["distance"]),
+            reach=float(evidence["reach"]),
+            displacement=None if shift is None else float(shift),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guard:
+    """Whether a sampled cohort looks as if it held more Byzantine clients than assumed."""
+
+    assumed: int
+    """f, as it was told."""
+    most: int
+    """F, more than which sampling hardly ever brings into a cohort if f is meant for the average one."""
+    spread: float
+    """λ_a, if f are assumed."""
+    limit: float
+    """C m², above which `spread` is too large: the squared distance of most distinct rows to the geometric median.
+
+    A lower bound of it where that is above `spread` already."""
+    needed: int | None
+    """The smallest f from `assumed` to `most` whose anchor is within the limit; None if there is none."""
+
+    @property
+    def alarmed(self) -> bool:
+        """Whether the assumed f does not explain the rows."""
+        return self.needed != self.assumed
+
+    def evidence(self) -> dict[str, Any]:
+        """Return it as plain numbers, ready for JSON."""
+        return {**asdict(self), "alarmed": self.alarmed}

@@ -1,0 +1,261 @@
+"""Mode "auto": stopped by displacement, guarded against more Byzantine rows than assumed."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from tests.linalg.test_spectrum import hidden_rows
+from tests.oracles.clouds import CLOUDS
+from tests.oracles.displacement import filter_by_displacement, typical_square as slow_typical_square
+from tests.oracles.saddle import Array
+
+from steadfed._core.rng import stream
+from steadfed.aggregators import Certificate, Rage, ServerView, Stop
+from steadfed.aggregators._rage.constants import learned_constant
+from steadfed.aggregators._rage.displacement import stop_by_displacement
+from steadfed.aggregators._rage.filtering import run_filter
+from steadfed.aggregators._rage.guard import look_beyond, most_byzantine, typical_square
+
+pytestmark = pytest.mark.portable
+
+ALL = ServerView(sampled=False)
+SEVERAL_MEDIANS = {"near duplicates", "mirror images", "on a line"}
+"""Clouds with more than one geometric median, or with rows that are equal to one eye and not to the other."""
+
+
+def cohort(name: str, seed: int, *, most: int = 40) -> tuple[Array, int]:
+    """Return rows, the first f of them bad, and f."""
+    rng = stream(seed, "displacement", name)
+    number = int(rng.integers(4, most + 1))
+    bad = int(rng.integers(1, (number - 1) // 2 + 1))
+    return CLOUDS[name](rng, number, bad, int(rng.choice([1, 2, 5, 20, 60]))), bad
+
+
+def honest(number: int, dim: int, seed: int = 0) -> Array:
+    return stream(seed, "honest", number, dim).standard_normal((number, dim))
+
+
+def spread_of(rows: Array) -> float:
+    """Return √λ_max of the covariance."""
+    return float(np.linalg.norm(rows - rows.mean(axis=0), 2)) / math.sqrt(len(rows))
+
+
+@pytest.mark.parametrize("name", CLOUDS)
+@pytest.mark.parametrize("sampled", [False, True])
+def test_weights_are_those_of_the_filter_with_explicit_means_and_covariances(name: str, sampled: bool) -> None:
+    for seed in range(6):
+        rows, bad = cohort(name, seed)
+        told = max(1, bad - 3 * (seed % 2))  # every second cohort holds more than was told
+        rho = 1.5 if rows.shape[1] >= len(rows) else 1.0
+        shares, used, alarmed = filter_by_displacement(rows, told, rho=rho, kappa=6.0, sampled=sampled)
+        found = Rage(num_byzantine=told)(rows, ServerView(sampled=sampled))
+        np.testing.assert_allclose(found.weights, shares, rtol=0.0, atol=1e-8)
+        assert (found.guard is not None and found.guard.alarmed) is alarmed
+        assert found.certificate is not None
+        assert found.certificate.num_byzantine == used
+
+
+@pytest.mark.parametrize("name", CLOUDS)
+@pytest.mark.parametrize(("rho", "kappa"), [(0.0, 1.0), (1.5, 6.0), (100.0, 6.0)])
+def test_the_error_is_below_the_proved_constant(name: str, rho: float, kappa: float) -> None:
+    for seed in range(6):
+        rows, bad = cohort(name, seed)
+        sigma0, epsilon = spread_of(rows[bad:]), bad / len(rows)
+        found = Rage(num_byzantine=bad, rho=rho, kappa=kappa)(rows, ALL)
+        error = float(np.linalg.norm(found.update.numpy() - rows[bad:].mean(axis=0)))
+        bound = learned_constant(epsilon, kappa=kappa) * sigma0 * math.sqrt(epsilon)
+        assert error <= bound + 1e-9 * np.abs(rows).max()
+
+
+@pytest.mark.parametrize("distance", [1e2, 1e3, 1e6, 1e9, 1e12, 1e15])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_symmetric_pairs_an_ulp_off_do_not_survive(distance: float, dtype: type) -> None:
+    for seed in range(4):
+        rows = honest(50, 200, seed).astype(dtype)
+        rows[:7], rows[7:14] = distance, -distance
+        rows[0, 0] = np.nextafter(rows[0, 0], dtype(np.inf))
+        found = Rage(num_byzantine=14)(rows, ALL)
+        error = float(np.linalg.norm(found.update.numpy().astype(float) - rows[14:].mean(axis=0, dtype=float)))
+        assert error <= 0.1 * spread_of(rows[14:].astype(float)) * math.sqrt(14 / 50)
+
+
+def test_rows_of_1e30_do_not_survive_in_float32() -> None:
+    rows = honest(30, 40).astype(np.float32)
+    rows[:6] = 1e30
+    rows[5] *= -1
+    found = Rage(num_byzantine=6)(rows)
+    error = float(np.linalg.norm(found.update.numpy().astype(float) - rows[6:].mean(axis=0, dtype=float)))
+    assert error <= 0.1 * spread_of(rows[6:].astype(float)) * math.sqrt(0.2)
+    assert not found.assumption_violated
+
+
+def test_clients_that_differ_but_pull_nowhere_are_kept() -> None:
+    rows = honest(40, 100)
+    far = 12.0 * np.eye(100)[0]
+    rows[0], rows[1] = far, -far
+    kept = Rage(num_byzantine=8)(rows, ALL)
+    assert kept.stop is Stop.WITHIN_REACH
+    assert not {0, 1} & set(kept.removed)
+    pulled = rows.copy()
+    pulled[:8] = far
+    assert set(range(8)) <= set(Rage(num_byzantine=8)(pulled, ALL).removed)
+
+
+def test_with_rho_zero_the_update_is_the_anchors_mean() -> None:
+    found = Rage(num_byzantine=8, rho=0.0)(honest(40, 100), ALL)
+    assert found.stop is Stop.SMALLEST_SPREAD
+    assert found.anchor is not None
+    assert (found.anchor.distance, found.anchor.reach) == (0.0, 0.0)
+    assert found.spread == found.anchor.spread
+
+
+def test_distance_displacement_and_reach_are_what_they_say() -> None:
+    rows = honest(30, 60)
+    rows[:5] += 1.0
+    found = stop_by_displacement(rows @ rows.T, 6, rho=1.5, kappa=6.0, sampled=False)
+    safest = min(found.path.states, key=lambda state: state.spread)
+    centre = safest.weights @ rows / safest.weights.sum()
+    update = found.state.weights @ rows / found.state.weights.sum()
+    unit = math.sqrt(safest.spread * 6 / 30)
+    assert found.anchor.distance == pytest.approx(float(np.linalg.norm(update - centre)))
+    assert found.anchor.displacement == pytest.approx(float(np.linalg.norm(rows.mean(axis=0) - centre)) / unit)
+    assert found.anchor.reach == pytest.approx(1.5 * unit)
+    assert found.anchor.weight_removed == pytest.approx(30 - safest.weights.sum())
+
+
+@pytest.mark.parametrize("liars", [19, 20, 22, 24])
+@pytest.mark.parametrize("distance", [1e3, 1e5])
+def test_more_far_rows_than_assumed_are_noticed_and_survived(liars: int, distance: float) -> None:
+    rows = honest(50, 300)
+    rows[:liars] = distance * np.ones(300) / math.sqrt(300)
+    found = Rage(num_byzantine=15)(rows)
+    assert found.stop is Stop.MORE_THAN_ASSUMED
+    assert found.assumption_violated
+    assert found.guard is not None
+    assert found.guard.needed is not None
+    assert 15 < found.guard.needed <= found.guard.most == 24
+    error = float(np.linalg.norm(found.update.numpy() - rows[liars:].mean(axis=0)))
+    assert error <= {19: 1.0, 20: 2.0, 22: 7.0, 24: 12.0}[liars] * spread_of(rows[liars:])
+    unguarded = Rage(num_byzantine=15)(rows, ALL)
+    assert unguarded.guard is None
+    assert float(np.linalg.norm(unguarded.update.numpy() - rows[liars:].mean(axis=0))) > error
+
+
+@pytest.mark.parametrize("told", [1, 5, 15])
+def test_idle_clients_that_send_equal_rows_raise_no_alarm(told: int) -> None:
+    rows = honest(50, 200)
+    rows[:26] = rows[0]
+    found = Rage(num_byzantine=told)(rows)
+    assert found.guard is not None
+    assert not found.guard.alarmed
+
+
+@pytest.mark.parametrize("dim", [1, 10, 1000])
+def test_honest_rows_alone_raise_no_alarm(dim: int) -> None:
+    for seed in range(10):
+        found = Rage(num_byzantine=8)(honest(40, dim, seed))
+        assert found.guard is not None
+        assert not found.guard.alarmed, found.guard
+
+
+@pytest.mark.parametrize("name", CLOUDS)
+def test_the_cheap_bound_of_the_typical_distance_is_below_it(name: str) -> None:
+    for seed in range(6):
+        rng = stream(seed, "typical", name)
+        rows, bad = CLOUDS[name](rng, 24, 5, 12), 5
+        most = most_byzantine(len(rows), bad)
+        exact = typical_square(rows @ rows.T, most)
+        if name not in SEVERAL_MEDIANS:
+            slow = slow_typical_square(rows, most)
+            assert exact == pytest.approx(slow, rel=1e-4, abs=1e-9 * float((rows**2).max()))
+        assert typical_square(rows @ rows.T, most, enough=0.0) <= exact * (1.0 + 1e-9)
+
+
+def test_no_more_than_a_minority_can_be_needed() -> None:
+    assert [most_byzantine(50, f) for f in (0, 1, 15, 24)] == [0, 4, 24, 24]
+    assert most_byzantine(5, 2) == 2
+    assert most_byzantine(4, 2) == 2
+
+
+def test_where_no_number_explains_the_rows_the_anchor_of_the_assumed_one_is_taken() -> None:
+    rows = np.arange(20.0)[:, None] * 1e-3
+    rows[11:, 0] = 1e6  # a cluster of 9, and 1 + 3 may be removed
+    found = Rage(num_byzantine=1)(rows)
+    assert found.guard is not None
+    assert (found.guard.most, found.guard.needed, found.guard.alarmed) == (4, None, True)
+    assert found.stop is Stop.MORE_THAN_ASSUMED
+    assert found.certificate is not None
+    assert found.certificate.num_byzantine == 1
+
+
+def test_the_smallest_number_that_explains_the_rows_is_found() -> None:
+    gram = np.eye(50)
+    for enough in range(16, 25):
+        guard = look_beyond(gram, 15, lambda f, enough=enough: 1e6 if f < enough else 0.0)
+        assert guard is not None
+        assert guard.needed == enough
+
+
+@pytest.mark.parametrize("number", [150, 250])
+def test_every_spread_on_the_path_is_confirmed_though_rows_hide(number: int) -> None:
+    rows, _ = hidden_rows(number, 1.2)
+    gram = rows @ rows.T
+    path = run_filter(gram, number - 40.0, lambda _: -math.inf, confirm="each", reuse_down_to=0.5)
+    for state in path.states:
+        kept = rows - state.weights @ rows / state.weights.sum()
+        top = float(np.linalg.norm(np.sqrt(state.weights)[:, None] * kept, 2)) ** 2
+        assert state.confirmed
+        assert top * (1.0 - 1e-9) <= state.scatter <= top * 1.011
+
+
+def test_a_certificate_at_the_anchor_may_be_the_better_one() -> None:
+    rows = honest(40, 200)
+    rows[0, 0], rows[1, 0] = 30.0, -30.0
+    certificate = Rage(num_byzantine=8)(rows, ALL).certificate
+    assert certificate is not None
+    assert certificate.anchor is not None
+    direct = Certificate.from_evidence(certificate.evidence() | {"anchor": None})
+    bounds = [(certificate.error_bound(sigma), direct.error_bound(sigma)) for sigma in (1.0, 1.6, 3.0, 10.0)]
+    assert all(with_anchor <= without for with_anchor, without in bounds)
+    assert any(with_anchor < without for with_anchor, without in bounds)
+
+
+def test_evidence_of_anchor_and_guard_is_plain_json() -> None:
+    rows = honest(50, 100)
+    rows[:20] = 1e6
+    found = Rage(num_byzantine=15)(rows)
+    told = json.loads(json.dumps(found.evidence(), allow_nan=False))
+    assert told["guard"]["alarmed"] is True
+    assert told["guard"]["assumed"] == 15
+    assert told["guard"]["needed"] == found.certificate.num_byzantine > 15  # type: ignore[union-attr]
+    again = Certificate.from_evidence(told["certificate"])
+    assert again.anchor == found.anchor
+    assert again.error_bound() == found.certificate.error_bound()  # type: ignore[union-attr]
+
+
+def test_rows_that_agree_have_no_displacement() -> None:
+    found = Rage(num_byzantine=2)(torch.full((10, 3), 4.0))
+    assert found.stop is Stop.ROWS_AGREE
+    assert found.anchor is not None
+    assert found.anchor.displacement is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_to_start_with_weights_is_to_repeat_rows(seed: int) -> None:
+    rng = stream(seed, "repeated")
+    rows = rng.standard_normal((8, 5)) * rng.choice([1.0, 10.0], (8, 1))
+    times = rng.integers(1, 5, 8)
+    gathered = np.repeat(rows, times, axis=0)
+    taken = 0.4 * len(gathered)
+    slow = run_filter(gathered @ gathered.T, len(gathered) - taken, lambda _: -math.inf)
+    share = times / times.max()
+    fast = run_filter(rows @ rows.T, share.sum() - taken / times.max(), lambda _: -math.inf, start=share)
+    assert len(slow.states) == len(fast.states)
+    for one, other in zip(slow.states, fast.states, strict=True):
+        summed = np.add.reduceat(one.weights, np.concatenate([[0], np.cumsum(times)[:-1]]))
+        np.testing.assert_allclose(other.weights * times.max(), summed, rtol=0.0, atol=1e-9)
+        assert other.spread == pytest.approx(one.spread, rel=1e-9)
