@@ -68,8 +68,8 @@ def filter_known(rows: Array, num_byzantine: int, sigma0: float) -> Array:
     return np.asarray(trail.weights[-1] / trail.weights[-1].sum())
 
 
-def filter_auto(rows: Array, num_byzantine: int, kappa: float) -> Array:
-    """Return the weights of mode "auto": docs/theory/filter.md, section 5.
+def filter_by_spread(rows: Array, num_byzantine: int, kappa: float) -> Array:
+    """Return the weights of mode "spread": docs/theory/filter.md, section 5.
 
     Phase 1 filters down to mass K − 2f for λ_min = min λ_max(Σ_c); phase 2 starts again from c = 1 and filters until
     λ_max(Σ_c) ≤ κ λ_min.

@@ -77,6 +77,8 @@ class Certificate:
     """With what probability, over the server's secret, the statements may be false.
 
     0 if they are proved from the rows themselves, small if a second sketch has checked them, 1 for estimates."""
+    largest_sigma0: float = math.inf
+    """√(n λ/(n − f)) with λ the spread of all rows: no n − f of them spread more. Infinite if λ is not confirmed."""
     row_rounding: float = 0.0
     """ρ, how far rounding may have moved a standard deviation of the rows; 0 in evidence that does not know of it."""
     update_rounding: float = 0.0
@@ -95,10 +97,11 @@ class Certificate:
     def assumed_sigma0(self) -> float:
         """The σ₀ of every method unless it is told one: the one given to the filter, or, where that learns it, √spread.
 
-        Where the rows contradict √spread, as honest rows were removed, it is the smallest σ₀ that they do not.
+        Where the rows contradict √spread, as honest rows were removed, it is `largest_sigma0`.
         """
-        smallest = self.smallest_sigma0() if self.mode in KAPPA else 0.0
-        return max(self.sigma0, smallest) if math.isfinite(smallest) else self.sigma0
+        if self.mode not in KAPPA or self.is_consistent(self.sigma0) or not math.isfinite(self.largest_sigma0):
+            return self.sigma0
+        return self.largest_sigma0
 
     def error_bound(self, sigma0: float | None = None) -> float:
         """Return the proved bound on ‖update − mean of the assumed honest rows‖ if their spread is `sigma0`.
@@ -117,6 +120,13 @@ class Certificate:
             worst = self.worst_case()
             bound = min(bound, worst + worst * (self.row_rounding / self.sigma0) ** 2)
         return bound + self.update_rounding
+
+    def unconditional_bound(self) -> float:
+        """Return the proved bound on ‖update − mean of any n − f rows‖: nothing is assumed but f.
+
+        It is that of `largest_sigma0`, so large rows make it large, removed or not. Infinite if that is not known.
+        """
+        return self.error_bound(self.largest_sigma0) if math.isfinite(self.largest_sigma0) else math.inf
 
     def worst_case(self) -> float:
         """Return C · σ₀ √ε for the σ₀ given to the filter: the bound known before any data, if the honest spread is σ₀.
@@ -164,7 +174,15 @@ class Certificate:
 
     def as_estimate(self) -> Certificate:
         """Return the same figures as estimates: nothing is known before the data, and nothing contradicts them."""
-        return replace(self, probe=(), probe_scatter=0.0, threshold_met=False, failure_probability=1.0, anchor=None)
+        return replace(
+            self,
+            probe=(),
+            probe_scatter=0.0,
+            threshold_met=False,
+            failure_probability=1.0,
+            largest_sigma0=math.inf,
+            anchor=None,
+        )
 
     def direction(self, updates: Any) -> Float[Tensor, " d"]:
         """Return the unit direction of the largest remaining spread, given the rows again; zero if there is none."""
@@ -177,7 +195,8 @@ class Certificate:
 
     def evidence(self) -> dict[str, Any]:
         """Return the statements as plain numbers, ready for JSON."""
-        bound, worst, smallest = self.error_bound(), self.worst_case(), self.smallest_sigma0()
+        bound, anyway = self.error_bound(), self.unconditional_bound()
+        worst, smallest = self.worst_case(), self.smallest_sigma0()
         return {
             "mode": self.mode,
             "num_rows": self.num_rows,
@@ -186,6 +205,8 @@ class Certificate:
             "smallest_sigma0": smallest if math.isfinite(smallest) else None,
             "error_bound": bound if math.isfinite(bound) else None,
             "worst_case": worst if math.isfinite(worst) else None,
+            "unconditional_bound": anyway if math.isfinite(anyway) else None,
+            "largest_sigma0": self.largest_sigma0 if math.isfinite(self.largest_sigma0) else None,
             "consistent": self.is_consistent(),
             "spread": self.spread,
             "weight_removed": self.removed,
@@ -227,6 +248,7 @@ class Certificate:
                 too_many_unusable=bool(evidence["too_many_unusable"]),
                 threshold_met=bool(evidence["threshold_met"]),
                 failure_probability=float(evidence.get("failure_probability", not evidence["proved"])),
+                largest_sigma0=math.inf if (largest := evidence.get("largest_sigma0")) is None else float(largest),
                 row_rounding=float(evidence.get("row_rounding", 0.0)),
                 update_rounding=float(evidence.get("update_rounding", 0.0)),
                 saddle_point=SaddlePoint.from_evidence(point) if (point := evidence.get("saddle_point")) else None,

@@ -28,6 +28,8 @@ class Decision:
     sigma0: float
     spread: float
     spread_before: float
+    largest_sigma0: float
+    """√(n λ/(n − f)), λ the spread before; infinite if that is a Ritz value nobody confirmed."""
     threshold: float | None
     """In units of a variance; None for Algorithm 2, which compares the value of a saddle point with its threshold."""
     coefficients: Vector
@@ -100,14 +102,15 @@ def _of_filter(
     threshold: float,
     sigma0: float | None = None,
 ) -> Decision:
-    state = run.last
+    state, first = run.last, probe.states[0]
     return Decision(
         weights=state.weights,
         scores=_scores(run.looked_along, state.weights, state.spread),
         stop=_stop(gram, run, num_byzantine),
         sigma0=math.sqrt(state.spread) if sigma0 is None else sigma0,
         spread=state.spread,
-        spread_before=probe.states[0].spread,
+        spread_before=first.spread,
+        largest_sigma0=math.sqrt(first.scatter / (len(gram) - num_byzantine)) if first.confirmed else math.inf,
         threshold=threshold,
         coefficients=state.coefficients,
         num_byzantine=num_byzantine,
@@ -129,7 +132,7 @@ def _stop(gram: Matrix, run: Filtering, num_byzantine: int) -> Stop:
 def decide_by_algorithm_2(gram: Matrix, num_byzantine: int, sigma0: float, run: ExactFiltering) -> Decision:
     weights = run.active.astype(float)
     directions = eigen_directions(gram, weights, 1)
-    spread = directions.top / float(weights.sum())
+    spread, before = directions.top / float(weights.sum()), eigen_directions(gram, np.ones(len(gram)), 1).top
     stop = Stop.SADDLE_UNDECIDED if run.undecided else Stop.SPREAD_IS_SMALL
     if run.refused is not None:
         stop = Stop.SPREAD_STAYS_LARGE
@@ -141,7 +144,8 @@ def decide_by_algorithm_2(gram: Matrix, num_byzantine: int, sigma0: float, run: 
         stop=stop,
         sigma0=sigma0,
         spread=spread,
-        spread_before=eigen_directions(gram, np.ones(len(gram)), 1).top / len(gram),
+        spread_before=before / len(gram),
+        largest_sigma0=math.sqrt(before / (len(gram) - num_byzantine)),
         threshold=None,
         coefficients=directions.coefficients[:, 0],
         num_byzantine=num_byzantine,

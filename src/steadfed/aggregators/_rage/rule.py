@@ -199,6 +199,7 @@ def _certificate(mode: str, columns: Columns, gram: Gram, decision: Decision, st
         coefficients=scatter_usable(decision.coefficients, gram.usable, 0.0),
         too_many_unusable=stop is Stop.TOO_MANY_UNUSABLE,
         threshold_met=not stop.assumption_violated and stop is not Stop.SADDLE_UNDECIDED,
+        largest_sigma0=decision.largest_sigma0,
         row_rounding=row_rounding(columns, gram, decision.weights),
         update_rounding=update_rounding(columns, gram, decision.weights),
         saddle_point=_saddle_point(gram, decision),
