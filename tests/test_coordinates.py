@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import combinations, pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given, strategies as st
 from tests.oracles.compression import first_different
 
+from steadfed._core import coordinates
 from steadfed._core.coordinates import SEED_BITS, coordinates_of, seed_of_round
 from steadfed.errors import ParameterError
 
@@ -39,6 +41,20 @@ def test_every_set_is_equally_likely(number: int, dim: int) -> None:
     statistic = sum((counts[each] - expected) ** 2 for each in sets) / expected
     assert set(counts) == set(sets)
     assert statistic < len(sets) - 1 + 4.0 * np.sqrt(2.0 * (len(sets) - 1)) + 4.0
+
+
+@pytest.mark.parametrize(
+    ("dim", "words", "expected"), [(3, [2**64 - 1, 4], 1), (3, [2**64 - 2], 2), (4, [2**64 - 1], 3)]
+)
+def test_words_that_would_favour_small_numbers_are_left_out(
+    dim: int, words: list[int], expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """2⁶⁴ is one more than a multiple of 3: of its words the last would be one more 0; 4 divides it."""
+    left = iter(words)
+    drawing = SimpleNamespace(random_raw=lambda size: np.array([next(left) for _ in range(size)], dtype=np.uint64))
+    monkeypatch.setattr(coordinates, "stream", lambda *_: SimpleNamespace(bit_generator=drawing))
+    assert coordinates_of(0, 1, dim).tolist() == [expected]
+    assert next(left, None) is None
 
 
 def test_rounds_are_drawn_independently() -> None:

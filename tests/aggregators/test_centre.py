@@ -13,6 +13,7 @@ from tests.oracles.rules import pairwise_squared_distances
 from tests.oracles.saddle import Array
 
 from steadfed._core.rng import stream
+from steadfed._linalg.norms import clip_factors
 from steadfed.aggregators import Aggregator, Claim, GeometricMedian, ServerView, Stop
 from steadfed.aggregators._centre.centered_clipping import CenteredClipping
 from steadfed.aggregators._centre.median_of_means import MedianOfMeans
@@ -282,3 +283,9 @@ def test_rows_that_agree_or_are_zero_are_no_obstacle(rule: Aggregator, rows: tor
     assert float(found.weights.sum()) == pytest.approx(1.0)
     if bool((rows == rows[0]).all()):
         np.testing.assert_allclose(found.update, rows[0], rtol=1e-6)
+
+
+def test_factors_shrink_longer_rows_to_the_radius_and_leave_the_others() -> None:
+    norms = np.array([0.0, 1.0, 2.0, 8.0])
+    assert clip_factors(norms, 2.0).tolist() == [1.0, 1.0, 1.0, 0.25]
+    assert clip_factors(norms, 0.0).tolist() == [1.0, 0.0, 0.0, 0.0], "nothing is left to shrink of a row of zeros"

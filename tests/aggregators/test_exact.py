@@ -169,6 +169,18 @@ def test_mirror_images_do_not_empty_the_cohort(run: Run) -> None:
 
 
 @RUNS
+def test_just_as_many_rows_may_be_left_as_the_cap_needs(run: Run) -> None:
+    """For f = 5 of n = 15, t·n is 8: means of eight rows reach 0 and 7/8, so seven rows at 1 have τ = 1/64, eight 0."""
+    assert resilience(1.0 / 3.0) * 15 == pytest.approx(8.0)
+    rows = np.repeat([[0.0], [1.0]], [8, 7], axis=0)
+    found = run(about_a_row(rows), 5, 0.01)
+    assert found.refused is None
+    assert np.flatnonzero(found.active).tolist() == list(range(8))
+    assert [step.dropped for step in found.steps] == [7]
+    assert found.steps[0].scatter == pytest.approx(7.0 / 64.0)
+
+
+@RUNS
 def test_equal_rows_are_all_kept(run: Run) -> None:
     found = run(np.zeros((7, 7)), 2, 1.0)
     assert found.active.all()

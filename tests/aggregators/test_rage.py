@@ -13,7 +13,7 @@ import torch
 from steadfed._core.rng import stream
 from steadfed.aggregators import Rage, Stop
 from steadfed.aggregators._rage.certificate import Certificate
-from steadfed.aggregators._rage.constants import KAPPA
+from steadfed.aggregators._rage.constants import KAPPA, filter_constant
 from steadfed.aggregators._rage.filtering import Step
 from steadfed.attacks import Cluster, CovarianceShift, Spread, Staircase
 from steadfed.errors import CohortTooSmallError, ParameterError
@@ -316,6 +316,24 @@ def test_a_step_without_scatter_may_have_taken_its_weight_from_honest_rows_alone
     lost = replace(certificate, steps=(step,), probe=(), spread=0.5, removed=1.0)
     # n = 12, f = 2: D = D_S = 1, so f − D + D_S = 2 of Byzantine weight may be left beside 9 of honest weight
     assert lost.error_bound(1.5) == pytest.approx(math.sqrt(0.5 * 2 / 9) + 1.5 * math.sqrt(1 / 9))
+
+
+def test_the_bound_known_before_any_data_grows_by_what_rounding_adds_to_its_variance() -> None:
+    """With ρ = σ₀/2 it is a quarter larger, and the rounding of the update comes on top."""
+    certificate = Rage(num_byzantine=2, mode="exact", sigma0=1.5)(normal(10, 5)).certificate
+    assert certificate is not None
+    rounded = replace(certificate, spread=1e6, removed=0.0, row_rounding=0.75, update_rounding=0.25)
+    assert rounded.error_bound() == pytest.approx(1.25 * rounded.worst_case() + 0.25, rel=1e-12)
+    assert rounded.worst_case() == pytest.approx(filter_constant("exact", 0.2) * 1.5 * math.sqrt(0.2), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("mode", "passes"), [("auto", (0, 2, 1)), ("known", (0, 2, 1)), ("exact", (0, 0, 1)), ("lazy", (0, 0, 1))]
+)
+def test_a_certificate_takes_a_second_sketch_and_an_estimate_only_one(mode: str, passes: tuple[int, ...]) -> None:
+    rule = MODES[mode]
+    grams = ("exact", "certified", "fast")
+    assert tuple(rule.model_copy(update={"gram": gram}).sketch_passes() for gram in grams) == passes
 
 
 def test_distrusted_clients_have_less_than_half_of_the_largest_weight() -> None:

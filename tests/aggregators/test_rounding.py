@@ -111,6 +111,24 @@ def test_the_allowance_of_the_update_is_above_its_rounding_and_counts_the_pivot(
         assert allowed >= 30.0 * float(np.finfo(dtype).eps) / 2.0 * size
 
 
+def test_the_allowance_of_the_update_counts_the_sums_that_follow_each_other() -> None:
+    """Five usable rows, their sums in three runs of rows with a weight, and two roundings of a product."""
+    rows = np.array([[3.0, 4.0], [np.nan, 0.0], [3.0, 4.0], [6.0, 8.0], [0.0, 0.0], [3.0, 4.0]])
+    gram = pivoted_gram(as_columns(rows))
+    assert gram.pivot == 0
+    size = 5.0 + 5.0 / 4.0  # the length of the pivot; of four rows with a weight one lies 5 from it
+    allowed = update_rounding(as_columns(rows), gram, np.array([1.0, 1.0, 0.0, 1.0, 1.0]))
+    assert allowed == pytest.approx((5 + 3 + 2) * 2.0**-53 * size, rel=1e-12)
+
+
+def test_the_allowance_of_many_long_rows_knows_their_partial_sums_and_their_whole_length() -> None:
+    columns = as_columns(np.ones((40, 70_000), dtype=np.float32))
+    gram = pivoted_gram(columns)
+    assert gram.pivot_row is not None
+    allowed = update_rounding(columns, gram, np.ones(40))  # 32 rows and then 8 are summed by themselves
+    assert allowed == pytest.approx((32 + 2 + 2) * 2.0**-24 * math.sqrt(70_000.0), rel=1e-12)
+
+
 def tiny(name: str, seed: int) -> tuple[NDArray[np.float64], int]:
     """Return at most eight rows, with fewer bad ones than the assumed number, and that number."""
     rng = stream(seed, "more honest", name)

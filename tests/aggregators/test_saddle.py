@@ -12,8 +12,10 @@ from tests.oracles.saddle import Array, OracleFailedError, SaddlePoint, cp, larg
 
 from steadfed._core.rng import stream
 from steadfed._linalg.spectrum import eigen_directions
+from steadfed.aggregators._rage import simplex
 from steadfed.aggregators._rage.constants import resilience
 from steadfed.aggregators._rage.decided import decide, rank_one_scores
+from steadfed.aggregators._rage.saddle import CHECK_EVERY, Iterate, Problem
 from steadfed.aggregators._rage.simplex import project_on_capped_simplex
 
 pytestmark = pytest.mark.portable
@@ -93,6 +95,22 @@ def test_scores_are_large_enough_to_filter_with(factor: float, solved: Solved) -
     assert saddle.tau.min() >= 0.0
     assert saddle.excess >= 0.0
     assert float(weights @ saddle.tau) >= (threshold + 4.0 * saddle.excess / alpha) * (1.0 - 1e-12)
+
+
+def test_filtering_is_decided_by_the_first_iterate_that_the_proof_allows(solved: Solved) -> None:
+    """Which is the first with Φ(W, Y) ≥ threshold + 4 excess / α, where excess = Φ(W, Y) − lower²."""
+    rows, weights, cap, alpha, point = solved
+    threshold = 0.95 * point.value
+    saddle = decide(rows @ rows.T, weights, cap, threshold, alpha)
+    problem = Problem.of(rows @ rows.T, weights, cap)
+    iterate = Iterate(problem, problem.mean)
+    for number in range(1, saddle.num_iterations + 1):
+        iterate.advance()
+        if number % CHECK_EVERY == 0:
+            value = float(((iterate.root_y @ problem.residual(iterate.w_matrix)) ** 2).sum()) * problem.scale**2
+            lower = max(0.0, problem.lower(iterate.nuclear)) ** 2 * problem.scale**2
+            allowed = value >= threshold + 4.0 * max(0.0, value - lower) / alpha
+            assert allowed == (number == saddle.num_iterations)
 
 
 @pytest.mark.parametrize("offset", [1.0, 1e3])
@@ -192,6 +210,18 @@ def test_a_projection_is_feasible_and_separated_from_the_rest_of_the_set(seed: i
     np.testing.assert_allclose(again, projected, atol=1e-12 * scale)
     for v, w in zip(matrix.T, projected.T, strict=True):
         assert largest_mean(v - w, cap) - float((v - w) @ w) <= 1e-10 * scale
+
+
+def test_a_projection_takes_few_steps_and_fewer_from_a_good_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Halving the bracket alone would take fifty."""
+    rng = stream(0, "newton")
+    matrix = rng.standard_normal((40, 30))
+    monkeypatch.setattr(simplex, "NEWTON_STEPS", 12)
+    projected, shift = project_on_capped_simplex(matrix, 0.06)
+    np.testing.assert_allclose(projected.sum(axis=0), 1.0, atol=1e-13)
+    monkeypatch.setattr(simplex, "NEWTON_STEPS", 4)
+    nearby, _ = project_on_capped_simplex(matrix + 1e-3 * rng.standard_normal((40, 30)), 0.06, shift)
+    np.testing.assert_allclose(nearby.sum(axis=0), 1.0, atol=1e-13)
 
 
 def test_a_point_of_the_capped_simplex_is_its_own_projection() -> None:

@@ -240,6 +240,17 @@ def test_the_shortfall_is_cantellis() -> None:
         assert math.isclose(variance / (variance + lost**2), failure, rel_tol=1e-12)
 
 
+def test_the_smallest_matrix_that_is_sketched_has_a_spread_that_holds_but_for_one_in_a_thousand() -> None:
+    rows = stream(0, "smallest").standard_normal((40, 131_008), dtype=np.float32)
+    found = Rage(num_byzantine=4)(rows, SEEN)
+    assert found.sketch is not None
+    certificate = certificate_of(found)
+    assert certificate.failure_probability == 1e-3
+    true = true_spread(rows.astype(np.float64), found)
+    assert true <= certificate.spread
+    assert certificate.spread * (1.0 - shortfall(32_752, 1e-3)) == pytest.approx(true, rel=0.05)
+
+
 @pytest.mark.usefixtures("narrow")
 def test_a_row_that_hides_from_one_key_does_not_hide_from_the_next() -> None:
     rows = cohort()

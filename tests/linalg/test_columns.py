@@ -191,6 +191,20 @@ def test_combine_never_reads_a_row_without_weight(make: Callable[[torch.Tensor],
     assert torch.equal(update, torch.ones(70_000))
 
 
+@pytest.mark.parametrize("holder", HOLDERS, ids=lambda holder: holder.__name__)
+def test_a_combination_and_the_squares_of_rows_in_memory_are_found_in_one_pass(
+    holder: Callable[[Rows, Path], object], rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(columns_module, "TWICE_READ_WIDTH", 7_000)
+    monkeypatch.setattr(columns_module, "MOST_ROWS_SUMMED", 8)
+    monkeypatch.setattr(Columns, "squares", lambda _: pytest.fail("the rows are read again"))
+    weights = stream(0, "one pass").random(len(rows))
+    update, squares = as_columns(holder(rows, tmp_path)).combine_with_squares(weights)
+    exact = rows.astype(np.float64)
+    np.testing.assert_allclose(update.numpy(), weights @ exact, atol=2e-5)
+    np.testing.assert_allclose(squares, (exact**2).sum(axis=1), rtol=1e-5)
+
+
 @pytest.mark.portable
 def test_combine_does_not_depend_on_the_number_of_threads(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
     wide = np.tile(rows, (1, 12))

@@ -223,3 +223,17 @@ def test_where_the_filter_stops_a_full_eigendecomposition_agrees(name: str) -> N
     exact = largest_scatter(gram, run.last.weights)
     assert exact * (1.0 - 1e-9) <= run.last.scatter <= exact * (1.0 + 2.0 * BOUND_SLACK)
     assert exact <= limit * (1.0 + BOUND_SLACK) or run.last.weights.sum() == pytest.approx(180 - 2.0 * 36)
+
+
+@pytest.mark.parametrize("name", ["power law", "heavy tails", "staircase"])
+def test_directions_are_found_anew_where_the_scatter_along_them_has_fallen_too_low(name: str) -> None:
+    rows, _ = cloud(name, 180, 50)
+    never, half = (
+        run_filter(rows @ rows.T, 180 - 2.0 * 36, lambda _: -np.inf, confirm=False, reuse_down_to=share)
+        for share in (0.0, 0.5)
+    )
+    assert never.num_eigensolves <= 3 < len(never.steps)
+    assert half.num_eigensolves > never.num_eigensolves
+    for number, step in enumerate(half.steps):
+        found = half.solved[max(each for each in half.solved if each <= number)]
+        assert step.scatter >= 0.5 * found.top

@@ -25,7 +25,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from tests.mutants.operators import Mutant, mutants, sample
-from tests.mutants.playing import NOTHING, PASSED, USAGE, copies, run_tests
+from tests.mutants.playing import NOTHING, PASSED, USAGE, copies, pytest_arguments, run_tests
 from tests.mutants.table import PER_MODULE, ROOT, TARGETS, Target, equivalents
 
 RESULTS = ROOT / "build" / "mutants.jsonl"
@@ -65,7 +65,7 @@ def play(task: Task, copy: Path, timeout: float) -> dict[str, Any]:
     started = time.monotonic()
     try:
         path.write_text(task.mutant.source, encoding="utf-8")
-        code, output = run_tests(copy, [str(task.target.path), *task.target.tests], timeout)
+        code, output = run_tests(copy, pytest_arguments([str(task.target.path)], task.target.tests), timeout)
     finally:
         path.write_text(original, encoding="utf-8")
     if code in {USAGE, NOTHING}:
@@ -81,9 +81,10 @@ def play(task: Task, copy: Path, timeout: float) -> dict[str, Any]:
 def time_original(modules: Iterable[str], tests: Sequence[str], copy: Path) -> float:
     """Return how long tests take without any mutant; raise if they do not pass."""
     started = time.monotonic()
-    code, output = run_tests(copy, [*modules, *tests], None)
+    asked = pytest_arguments(modules, tests)
+    code, output = run_tests(copy, asked, None)
     if code != PASSED:
-        msg = f"without any mutant, {' '.join([*modules, *tests])} must pass, got {code}:\n{output}"
+        msg = f"without any mutant, {' '.join(asked)} must pass, got {code}:\n{output}"
         raise RuntimeError(msg)
     return time.monotonic() - started
 

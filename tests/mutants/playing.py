@@ -9,7 +9,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -39,6 +39,18 @@ def copies(number: int) -> Iterator[SimpleQueue[Path]]:
                     (copy / entry.name).symlink_to(entry)
             free.put(copy)
         yield free
+
+
+def pytest_arguments(modules: Iterable[str], tests: Iterable[str]) -> list[str]:
+    """Return what pytest is asked for: the tests, and only then the modules for their own doctests.
+
+    A module that pytest imports for its doctests before the package has imported it is there twice, and a test that
+    patches it changes the one that nobody uses.
+
+    >>> pytest_arguments(["src/a.py"], ["tests/test_a.py"])
+    ['tests/test_a.py', 'src/a.py']
+    """
+    return [*tests, *modules]
 
 
 def run_tests(copy: Path, arguments: Sequence[str], timeout: float | None) -> tuple[int | None, str]:

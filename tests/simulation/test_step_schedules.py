@@ -70,6 +70,16 @@ def test_the_total_tells_the_rounds_unless_steps_are_drawn(schedule: StepSchedul
     assert DRAWN.rounds_taking(12) is None
 
 
+@pytest.mark.parametrize(
+    ("schedule", "period"), [(ConstantSteps(steps=5), 1), (ListedSteps(steps=LISTED), 3), (DRAWN, None)], ids=repr
+)
+def test_numbers_repeat_after_as_many_rounds_as_were_written_down(schedule: StepSchedule, period: int | None) -> None:
+    assert schedule.period == period
+    if period is not None:
+        found = schedule.gaps(0, 20, seed=0)
+        assert np.array_equal(found[period:], found[:-period])
+
+
 @given(schedules)
 def test_a_configuration_comes_back_from_its_file(schedule: StepSchedule) -> None:
     what = RunConfig(local_steps=schedule)
