@@ -25,7 +25,7 @@ from steadfed.attacks import (
     Staircase,
     Zero,
 )
-from steadfed.attacks._adaptive import most_damaging
+from steadfed.attacks._search import most_damaging
 from steadfed.attacks._victim import expected_victim
 from steadfed.errors import ParameterError
 from steadfed.sweeps.matrices._populations import population, under_attack

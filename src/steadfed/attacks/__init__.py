@@ -2,7 +2,6 @@
 
 from steadfed.attacks._adaptive import (
     BelowThreshold as BelowThreshold,
-    Decoys as Decoys,
     HillClimb as HillClimb,
     Optimal as Optimal,
 )
@@ -15,6 +14,7 @@ from steadfed.attacks._crafted import (
     MinMax as MinMax,
     MinSum as MinSum,
 )
+from steadfed.attacks._decoys import Decoys as Decoys
 from steadfed.attacks._fang import FangKrum as FangKrum, FangTrimmedMean as FangTrimmedMean
 from steadfed.attacks._geometry import (
     Cluster as Cluster,
