@@ -59,6 +59,12 @@ def test_a_rule_of_inner_products_is_damaged_alike_in_the_span_of_what_is_tried(
         assert small == pytest.approx(float(whole.norm()), rel=1e-4, abs=1e-5)
 
 
+def test_in_the_span_rows_stay_longer_than_they_are_many() -> None:
+    victim, _ = expected_victim(view_of("rage"))  # of 16 honest rows, in a cohort of 20
+    assert victim.honest.shape == (16, 20)
+    assert bool((victim.honest[:, 16:] == 0.0).all())
+
+
 @pytest.mark.parametrize("rule", ["median", "bulyan", "signguard", "zeno"])
 def test_other_rules_are_tried_on_whole_rows(rule: str) -> None:
     view = view_of(rule)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import torch
@@ -20,6 +20,8 @@ REFINEMENTS = 8
 """Strengths tried between the neighbours of the best of them."""
 AROUND = 1.2
 """The cliff is looked for between the best strength so far over this and times this."""
+CLIFFS = 3
+"""How many of the profiles that are best on the grid are followed to their cliffs."""
 NEAREST, FARTHEST = 0.25, 4.0
 """The grid reaches from this multiple of the honest spread σ₀ to this multiple of an honest row's distance to the mean.
 
@@ -27,6 +29,8 @@ A row beyond is farther out than all honest ones, and every rule but the mean se
 
 Profile = Float[Tensor, " f"]
 """How far out every colluder stands along one direction, in units of a strength."""
+Damage = Callable[[float, Profile], float]
+"""What a rule suffers, as a function of strength and profile."""
 
 
 def most_damaging(damage: Callable[[float], float], nearest: float, farthest: float) -> float:
@@ -62,7 +66,7 @@ def largest_allowed(allowed: Callable[[float], bool], nearest: float, farthest: 
 
 
 def best_profile(
-    damage: Callable[[float, Profile], float], profiles: Iterable[Profile], reach: tuple[float, float]
+    damage: Damage, profiles: Iterable[Profile], reach: tuple[float, float]
 ) -> tuple[float, float, Profile]:
     """Return the largest damage found, its strength and its profile, the last of equally good ones.
 
@@ -70,13 +74,29 @@ def best_profile(
     """
     found: list[tuple[float, float, Profile]] = []
     for profile in profiles:
-
-        def hurt(at: float, way: Profile = profile) -> float:
-            return damage(at, way)
-
+        hurt = _of_strength(damage, profile)
         start = found[0][1] if found else most_damaging(hurt, *reach)
         found.append((*up_to_the_cliff(hurt, start / AROUND, start * AROUND), profile))
     return max(reversed(found), key=lambda each: each[0])
+
+
+def best_on_grid(damage: Damage, profiles: Sequence[Profile], reach: tuple[float, float]) -> tuple[float, Profile]:
+    """Return the strength and the profile with the largest damage found.
+
+    All profiles are tried on a grid of strengths; those best on it, from there up to the cliff or the next strength.
+    """
+    grid = np.geomspace(*reach, GRID_POINTS + 1)
+    hurt = np.array([[damage(float(at), profile) for at in grid[:-1]] for profile in profiles])
+    found: list[tuple[float, float, Profile]] = []
+    for index in np.argsort(-hurt.max(axis=1), kind="stable")[:CLIFFS]:
+        profile, best = profiles[index], int(hurt[index].argmax())
+        found.append((*up_to_the_cliff(_of_strength(damage, profile), *grid[best : best + 2].tolist()), profile))
+    _, strength, profile = max(found, key=lambda each: each[0])
+    return strength, profile
+
+
+def _of_strength(damage: Damage, profile: Profile) -> Callable[[float], float]:
+    return lambda at: damage(at, profile)
 
 
 def along(
