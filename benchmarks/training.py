@@ -62,7 +62,7 @@ RULE_LABELS = (
 TIMED: Mapping[str, Attack] = MappingProxyType(
     {"sleeper": Sleeper(attack=SignFlip(), start=100), "alternating": Alternating(attack=SignFlip())}
 )
-ADAPTIVE = tuple(label for label in ATTACK_LABELS if label.startswith(("optimal", "hill", "below", "decoys")))
+ADAPTIVE = tuple(label for label in ATTACK_LABELS if label.startswith(("optimal", "hill", "below", "decoys", "anchor")))
 ON_DATA = ("label-flip", "class-flip", "label-noise")
 ATTACKS = (*(label for label in (*ATTACK_LABELS, *ON_DATA, *TIMED) if label not in ADAPTIVE), *ADAPTIVE)
 """Attacks that search against the rule come last: they cost ten times as much."""

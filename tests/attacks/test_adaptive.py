@@ -25,7 +25,7 @@ from steadfed.attacks import (
     Staircase,
     Zero,
 )
-from steadfed.attacks._adaptive import most_damaging
+from steadfed.attacks._search import most_damaging
 from steadfed.attacks._victim import expected_victim
 from steadfed.errors import ParameterError
 from steadfed.sweeps.matrices._populations import population, under_attack
@@ -57,6 +57,12 @@ def test_a_rule_of_inner_products_is_damaged_alike_in_the_span_of_what_is_tried(
         whole = view.aggregate(aim.at(strength)).update.double() - view.honest.double().mean(0)
         small = victim.damage(centre + strength * direction)
         assert small == pytest.approx(float(whole.norm()), rel=1e-4, abs=1e-5)
+
+
+def test_in_the_span_rows_stay_longer_than_they_are_many() -> None:
+    victim, _ = expected_victim(view_of("rage"))  # 16 honest rows and two vectors of the server, in a cohort of 20
+    assert victim.honest.shape == (16, 20)
+    assert not bool(victim.honest[:, 18:].any())
 
 
 @pytest.mark.parametrize("rule", ["median", "bulyan", "signguard", "zeno"])

@@ -11,27 +11,29 @@ from tests.attacks.views import drawn, view_of
 from tests.oracles import attacks as oracle
 
 from steadfed._core.rng import stream
-from steadfed.aggregators import Rage
-from steadfed.attacks._base import DirectedAttack
+from steadfed.aggregators import Mean, Rage
+from steadfed.attacks._base import Attack
 from steadfed.attacks._geometry import (
     LARGEST_RATIO,
     Cluster,
     CovarianceShift,
     Spread,
     Staircase,
+    SymmetricPairs,
     finite_rows,
     honest_shape,
     random_directions,
     unit,
 )
 
-ATTACKS: dict[str, DirectedAttack] = {
+ATTACKS: dict[str, Attack] = {
     "cluster": Cluster(),
     "cluster spread": Cluster(direction="spread"),
     "cluster mean": Cluster(direction="mean"),
     "spread": Spread(),
     "covariance-shift": CovarianceShift(),
     "staircase": Staircase(),
+    "symmetric-pairs": SymmetricPairs(),
 }
 
 
@@ -136,6 +138,40 @@ def test_a_long_staircase_does_not_overflow() -> None:
     distances = (forged.double() - rows.mean(0)).norm(dim=1)
     assert bool(forged.isfinite().all())
     assert float(distances[-1] / distances[0]) == pytest.approx(LARGEST_RATIO, rel=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("bad", [1, 2, 5, 8])
+def test_symmetric_pairs_are_those_of_loops(bad: int, dtype: torch.dtype) -> None:
+    rows = drawn("pairs", 20, 7).to(dtype)
+    shape = honest_shape(rows)
+    forged = SymmetricPairs(strength=1e6, direction="spread")(view_of(rows, bad)).rows
+    expected = oracle.symmetric_pairs(rows.numpy(), bad, 1e6 * shape.sigma0, shape.direction.numpy())
+    np.testing.assert_allclose(forged.numpy(), expected, rtol=8 * torch.finfo(dtype).eps, atol=1e-6)
+
+
+@pytest.mark.parametrize("strength", [1e3, 1e6, 1e9, 1e12])
+def test_symmetric_pairs_spread_enormously_and_move_the_mean_by_rounding(strength: float) -> None:
+    rows = drawn("pairs", 36, 30).float()
+    shape = honest_shape(rows)
+    everyone = torch.cat([SymmetricPairs(strength=strength)(view_of(rows, 14)).rows, rows])
+    forged = everyone[:14].double() - shape.mean
+    size = strength * shape.sigma0
+    assert honest_shape(everyone).sigma0 == pytest.approx(math.sqrt(14 / 50) * size, rel=1e-3)
+    assert forged.norm(dim=1).numpy() == pytest.approx(size, rel=1e-5)
+    off = (forged[0::2] + forged[1::2]).abs()
+    assert 0.0 < float(off.max()) <= 4e-7 * size
+    filtered = Rage(num_byzantine=14)(everyone).update.double() - shape.mean
+    assert float(filtered.norm()) <= 2e-3 * shape.sigma0
+    moved = Mean()(everyone.double()).update - 36 / 50 * rows.double().mean(0) - 14 / 50 * shape.mean
+    assert 0.0 < float(moved.norm()) <= 4e-7 * size
+
+
+def test_pairs_so_far_out_that_squares_would_overflow_come_nearer() -> None:
+    rows = 1e9 * drawn("pairs", 10, 5).float()
+    forged = SymmetricPairs()(view_of(rows, 4)).rows
+    assert bool((forged.norm(dim=1) > 1e14).all())
+    assert len(finite_rows(forged)) == 4
 
 
 @pytest.mark.parametrize("name", ATTACKS)

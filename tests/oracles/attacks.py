@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from tests.oracles.coordinatewise import Array, average, average_row
+from tests.oracles.filtering import filter_until
+from tests.oracles.rules import geometric_median
 from tests.oracles.selection import krum_scores, norm, squared_distance
 
 
@@ -140,3 +142,50 @@ def hidra_shift(rows: Array, num_forged: int, threshold: float) -> float:
         middle = (low + high) / 2.0
         low, high = (middle, high) if allowed(middle) else (low, middle)
     return low
+
+
+def symmetric_pairs(rows: Array, number: int, distance: float, direction: Array) -> Array:
+    """Return rows at both sides of the mean in turn, in the dtype of `rows`; the last of an odd number at the mean."""
+    mean, kind = average_row(rows).astype(rows.dtype), rows.dtype.type
+    largest = max(range(len(direction)), key=lambda k: abs(direction[k]))
+    forged = [mean.copy() for _ in range(number)]
+    for pair in range(number // 2):
+        for k in range(len(mean)):
+            step = kind(distance) * kind(direction[k])
+            forged[2 * pair][k] = mean[k] + step
+            forged[2 * pair + 1][k] = mean[k] - step
+        outwards = kind(math.copysign(math.inf, direction[largest]))
+        forged[2 * pair][largest] = np.nextafter(forged[2 * pair][largest], outwards)
+    return np.array(forged)
+
+
+def two_points(rows: Array, number: int, near: int, ratio: float, shift: Array) -> Array:
+    """Return `near` rows at one point and the others `ratio` times as far from the mean, all moved by `shift` each."""
+    mean = average_row(rows)
+    unit = number / (near + ratio * (number - near))
+    return np.array([mean + (unit if i < near else unit * ratio) * shift for i in range(number)])
+
+
+def anchor_of(rows: Array, num_byzantine: int) -> tuple[float, Array]:
+    """Return the smallest spread on the way of the filter down to mass n − 2f, and the weighted mean there."""
+    trail = filter_until(rows, len(rows) - 2.0 * num_byzantine, 0.0, 0.0)
+    best = min(range(len(trail.spreads)), key=lambda state: trail.spreads[state])
+    weights = trail.weights[best]
+    return trail.spreads[best], np.asarray(weights @ rows / weights.sum())
+
+
+def guard_statistic(rows: Array, num_byzantine: int) -> float:
+    """Return λ_a/m², m² the ⌈k (n − F)/n⌉-th smallest squared distance of the k distinct rows to the geometric median.
+
+    F = min(⌊(n − 1)/2⌋, f + ⌈3 √(f (1 − f/n))⌉).
+    """
+    number = len(rows)
+    fluctuation = math.ceil(3.0 * math.sqrt(num_byzantine * (1.0 - num_byzantine / number)))
+    most = min((number - 1) // 2, num_byzantine + fluctuation)
+    distinct: list[Array] = []
+    for row in rows:
+        if all(squared_distance(row, other) > 0.0 for other in distinct):
+            distinct.append(row)
+    centre = geometric_median(rows)
+    squared = sorted(squared_distance(row, centre) for row in distinct)
+    return anchor_of(rows, num_byzantine)[0] / squared[math.ceil(len(distinct) * (number - most) / number) - 1]

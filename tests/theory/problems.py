@@ -17,8 +17,8 @@ Mode = Literal["auto", "known", "exact"]
 
 LABELS = ("class-flip", "label-flip", "label-noise")
 """Attacks that change labels."""
-SEARCHING = ("below-threshold", "decoys", "hill-climb", "optimal")
-"""Attacks that try many rows against the rule in every round."""
+SEARCHING = ("anchor-poisoning", "below-guard", "below-threshold", "decoys", "hill-climb", "optimal")
+"""Attacks that try many rows against the rule, or a filter, in every round."""
 EVERY_ATTACK = tuple(ATTACKS)
 LOCAL_STEPS = (1, 5, 20)
 ROUNDING = 1e-9

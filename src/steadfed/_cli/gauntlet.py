@@ -25,7 +25,10 @@ def gauntlet(
         str | None, typer.Option(help="Attacks, likewise, such as alie,optimal+ipm; `all` for the full list.")
     ] = None,
     populations: Annotated[
-        str | None, typer.Option(help="Of iso,power,clusters,heavy,rare; file:PATH.npy for recorded honest updates.")
+        str | None,
+        typer.Option(
+            help="Of iso,power,clusters,heavy,rare, or idle,converged; file:PATH.npy for recorded honest updates."
+        ),
     ] = None,
     cohort_sizes: Annotated[str | None, typer.Option(help="Numbers of clients K, separated by commas.")] = None,
     dims: Annotated[str | None, typer.Option(help="Dimensions d, separated by commas.")] = None,

@@ -2,7 +2,6 @@
 
 from steadfed.attacks._adaptive import (
     BelowThreshold as BelowThreshold,
-    Decoys as Decoys,
     HillClimb as HillClimb,
     Optimal as Optimal,
 )
@@ -15,13 +14,16 @@ from steadfed.attacks._crafted import (
     MinMax as MinMax,
     MinSum as MinSum,
 )
+from steadfed.attacks._decoys import AnchorPoisoning as AnchorPoisoning, Decoys as Decoys
 from steadfed.attacks._fang import FangKrum as FangKrum, FangTrimmedMean as FangTrimmedMean
 from steadfed.attacks._geometry import (
     Cluster as Cluster,
     CovarianceShift as CovarianceShift,
     Spread as Spread,
     Staircase as Staircase,
+    SymmetricPairs as SymmetricPairs,
 )
+from steadfed.attacks._guard import BelowGuard as BelowGuard
 from steadfed.attacks._hidra import Hidra as Hidra
 from steadfed.attacks._labels import (
     ClassFlip as ClassFlip,

@@ -22,7 +22,7 @@ from steadfed._linalg.gram import LARGEST_SQUARE, pivoted_gram, squared_norms
 from steadfed._linalg.sources import as_columns
 from steadfed._linalg.spectrum import eigen_directions, scatter_matrix
 from steadfed._linalg.threads import one_blas_thread
-from steadfed.attacks._base import Aim, DirectedAttack, Strength, same_for_all
+from steadfed.attacks._base import Aim, Attack, DirectedAttack, Forged, Strength, same_for_all, sent_by_all
 from steadfed.attacks._registry import ATTACKS
 from steadfed.attacks._view import AdversaryView, Knowledge
 
@@ -87,8 +87,12 @@ def finite_rows(rows: Float[Tensor, "m d"]) -> Float[Tensor, "n d"]:
 
 def are_usable(rows: Float[Tensor, "m d"]) -> Bool[Tensor, " m"]:
     """Tell for each row whether it is finite and so short that sums of squares do not overflow."""
-    limit = ROOM * min(LARGEST_SQUARE, torch.finfo(rows.dtype).max)
-    return torch.from_numpy(squared_norms(as_columns(rows)) <= limit).to(rows.device)
+    return torch.from_numpy(squared_norms(as_columns(rows)) <= _largest_square(rows.dtype)).to(rows.device)
+
+
+def _largest_square(dtype: torch.dtype) -> float:
+    """Return the largest squared norm of a row of this dtype with which sums of squares do not overflow."""
+    return ROOM * min(LARGEST_SQUARE, torch.finfo(dtype).max)
 
 
 def unit(vector: Float[Tensor, " d"]) -> Float[Tensor, " d"]:
@@ -249,3 +253,50 @@ class Staircase(DirectedAttack):
         steps = shape.sigma0 * np.sqrt(len(shape.coordinates)) * growth ** np.arange(number)
         direction = (torch.from_numpy(steps)[:, None] * own).to(shape.mean)
         return Aim(same_for_all(shape.mean, view), direction, self.strength)
+
+
+@ATTACKS.register("symmetric-pairs")
+@final
+class SymmetricPairs(Attack):
+    r"""In pairs on both sides of the mean, enormously far out: the spread is huge and the mean hardly moves.
+
+    row_i = mean ± strength · σ₀ · u, plus and minus in turn, with a unit vector u as for `Cluster`; of an odd number
+    the last one sends the mean. In the coordinate in which u is largest, rows with a plus lie one unit in the last
+    place farther out, so that a pair does not cancel: in single precision the mean of all rows moves by up to
+    10⁻⁷ · strength · σ₀ · f/(2K). A rule that asks how far the mean has moved, and not how far the rows spread, keeps
+    them; one that computes that distance from inner products finds what rounding leaves of numbers as large as
+    (strength · σ₀)². Without honest spread (σ₀ = 0) they send the mean, but for that last place.
+
+    Deviation: rows are nearer where their squares would overflow, as they would be thrown out unseen.
+
+    >>> honest = torch.tensor([[0.0], [2.0], [4.0], [6.0]])
+    >>> view = AdversaryView(num_byzantine=3, cohort_size=7, own_rows=torch.zeros(3, 1), honest_rows=honest)
+    >>> rows = SymmetricPairs(strength=1e9, direction="spread")(view).rows
+    >>> [f"{float(row):.4e}" for row in rows]
+    ['2.2361e+09', '-2.2361e+09', '3.0000e+00']
+    >>> float(rows[0] + rows[1])
+    256.0
+    """
+
+    citation: ClassVar[str] = "none: a test of rules that look at how far the mean moves"
+    uses: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.HONEST})
+
+    strength: Strength = 1e12
+    """Distance to the mean in units of σ₀."""
+    direction: Literal["random", "spread", "mean"] = "random"
+    """The line on which they lie: any, along the largest honest spread, or through the origin."""
+
+    def forge(self, view: AdversaryView) -> Forged:
+        """Go out on both sides in turn, and one unit in the last place farther on one of them."""
+        shape = honest_shape(view.seen)
+        towards = POINTERS[self.direction](shape, view.generator("symmetric-pairs"))
+        farthest = 0.5 * np.sqrt(_largest_square(towards.dtype))
+        away = min(self.strength * shape.sigma0, farthest) * towards
+        rows = same_for_all(shape.mean, view)
+        paired = 2 * (view.num_byzantine // 2)
+        rows[0:paired:2] += away
+        rows[1:paired:2] -= away
+        largest = int(towards.abs().argmax())
+        outwards = torch.full_like(away[largest], -np.inf if float(towards[largest]) < 0.0 else np.inf)
+        rows[0:paired:2, largest] = torch.nextafter(rows[0:paired:2, largest], outwards)
+        return sent_by_all(rows)

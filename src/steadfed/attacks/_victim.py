@@ -49,7 +49,7 @@ def expected_victim(view: AdversaryView, *groups: Float[Tensor, "r d"]) -> tuple
     rows = view.honest if view.may(Knowledge.HONEST) else view.own[torch.arange(max(1, number)) % view.num_byzantine]
     server = view.server_view or ServerView()
     if _is_compressible(view.rule, rows, *groups):
-        rows, server, groups = _compressed(rows, server, *groups)
+        rows, server, groups = _compressed(rows, server, view.cohort_size, *groups)
     return Victim(view.rule, rows, server, finite_rows(rows).double().mean(0)), list(groups)
 
 
@@ -60,14 +60,20 @@ def _is_compressible(rule: Aggregator, rows: Tensor, *groups: Tensor) -> bool:
     return Claim.ROTATION in rule.claims() and Need.TRUSTED_LOSS not in rule.all_needs() and few
 
 
-def _compressed(rows: Tensor, server: ServerView, *groups: Tensor) -> tuple[Tensor, ServerView, tuple[Tensor, ...]]:
-    """Return everything in an orthonormal basis of its span, in float64; a memory of the rule is left out."""
+def _compressed(
+    rows: Tensor, server: ServerView, width: int, *groups: Tensor
+) -> tuple[Tensor, ServerView, tuple[Tensor, ...]]:
+    """Return everything in an orthonormal basis of its span, in float64; a memory of the rule is left out.
+
+    The basis is followed by zeros up to `width` numbers, as a rule may ask whether rows are longer than they are many.
+    """
     known = [vector for vector in (server.trusted_row, server.model) if vector is not None]
     usable = are_usable(rows)
     spanning = rows if bool(usable.all()) else torch.where(usable[:, None], rows, 0.0)
     vectors = torch.cat([spanning, *groups, *(vector[None] for vector in known)]).double()
     basis = np.linalg.qr(vectors.numpy().T)[0]
     coordinates = torch.from_numpy(vectors.numpy() @ basis)
+    coordinates = torch.nn.functional.pad(coordinates, (0, max(0, width - basis.shape[1])))
     sizes = [len(rows), *(len(group) for group in groups), *(1 for _ in known)]
     parts = list(torch.split(coordinates, sizes))
     parts[0] = torch.where(usable[:, None], parts[0], torch.nan)

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from steadfed.aggregators import Mean
 from steadfed.attacks import Cluster, Honest, Silence
 from steadfed.errors import ParameterError, UnknownNameError
+from steadfed.sweeps.matrices import GRIDS, GauntletGrid
 from steadfed.sweeps.matrices._populations import (
+    AT_REST,
     POPULATIONS,
     attacked_population,
     check_population,
@@ -29,6 +31,23 @@ def test_the_truth_about_a_population_is_that_of_its_honest_rows(model: str) -> 
     assert np.allclose(people.shape.mean.numpy(), rows.mean(0), atol=1e-5)
     spread = np.linalg.eigvalsh(np.cov(rows.T, bias=True))[-1]
     assert people.shape.sigma0**2 == pytest.approx(spread, rel=1e-5)
+
+
+@pytest.mark.parametrize(("cohort_size", "bad"), [(40, 4), (40, 10), (50, 1), (100, 25)])
+@pytest.mark.parametrize(("model", "apart"), [("idle", 0.0), ("converged", 5e-3)])
+def test_a_bit_more_than_half_of_the_honest_clients_are_at_rest(
+    model: str, apart: float, cohort_size: int, bad: int
+) -> None:
+    honest = population(model, cohort_size=cohort_size, dim=20, num_byzantine=bad).honest.double()
+    close = ((honest[:, None] - honest).norm(dim=2) <= apart * np.sqrt(20)).sum(dim=1)
+    at_rest = int((close > 1).sum())
+    assert 0.5 < at_rest / len(honest) <= 0.6
+    assert set(close.tolist()) == {1, at_rest}
+
+
+def test_models_of_clients_at_rest_run_only_if_they_are_named() -> None:
+    assert not any(set(grid.populations) & set(AT_REST) for grid in GRIDS.values())
+    GauntletGrid(populations=("idle", "converged")).check()
 
 
 def test_honest_rows_do_not_depend_on_the_attack_and_forged_ones_come_first() -> None:

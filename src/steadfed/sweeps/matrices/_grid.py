@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, Field, field_validator
 from steadfed._core.values import ValueObject, real_number, whole_number
 from steadfed.errors import ParameterError
 from steadfed.sweeps.matrices._catalogue import ATTACK_LABELS, RULE_LABELS, check_labels
-from steadfed.sweeps.matrices._populations import POPULATIONS, check_population
+from steadfed.sweeps.matrices._populations import SPREAD_OUT, check_population
 
 Positive = Annotated[int, Field(ge=1), BeforeValidator(whole_number)]
 Share = Annotated[float, Field(gt=0.0, lt=0.5), BeforeValidator(real_number)]
@@ -38,7 +38,7 @@ class GauntletGrid(ValueObject):
 
     rules: tuple[str, ...] = RULE_LABELS
     attacks: tuple[str, ...] = ATTACK_LABELS
-    populations: tuple[str, ...] = tuple(POPULATIONS)
+    populations: tuple[str, ...] = tuple(SPREAD_OUT)
     cohort_sizes: tuple[Positive, ...] = (40,)
     dims: tuple[Positive, ...] = (10, 1000)
     byzantine_fractions: tuple[Share, ...] = (0.1, 0.25)

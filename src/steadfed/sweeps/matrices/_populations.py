@@ -222,6 +222,29 @@ def _rare(rng: np.random.Generator, number: int, dim: int) -> Rows:
     return rows
 
 
-POPULATIONS: Mapping[str, Model] = MappingProxyType(
+def _idle(rng: np.random.Generator, number: int, dim: int) -> Rows:
+    """Five clients in nine send the very same row, as those do that have nothing to learn from."""
+    rows = rng.standard_normal((number, dim))
+    rows[_at_rest(number)] = 0.0
+    return rows
+
+
+def _converged(rng: np.random.Generator, number: int, dim: int) -> Rows:
+    """Five clients in nine have come to rest and differ by a thousandth of what the others differ by."""
+    rows = rng.standard_normal((number, dim))
+    rows[_at_rest(number)] *= 1e-3
+    return rows
+
+
+def _at_rest(number: int) -> NDArray[np.bool_]:
+    """Tell who is at rest: five of any nine clients in a row, so that it is the same share whoever is Byzantine."""
+    return np.asarray(np.arange(number) % 9 % 2 == 0)
+
+
+SPREAD_OUT: Mapping[str, Model] = MappingProxyType(
     {"iso": _iso, "power": _power, "clusters": _clusters, "heavy": _heavy, "rare": _rare}
 )
+"""Models in which all clients differ: those of the full table."""
+AT_REST: Mapping[str, Model] = MappingProxyType({"idle": _idle, "converged": _converged})
+"""Models in which more than half of the clients agree, where a filter may take the others for Byzantine."""
+POPULATIONS: Mapping[str, Model] = MappingProxyType({**SPREAD_OUT, **AT_REST})
