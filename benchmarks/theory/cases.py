@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from benchmarks.theory.engine import quadratic_gradient, written_federation
 from steadfed.aggregators import Aggregator, Rage
+from steadfed.aggregators._rage.constants import KAPPA, Mode
 from steadfed.attacks import (
     ATTACKS,
     ALittleIsEnough,
@@ -80,7 +81,7 @@ class Case:
     step: float = 0.2
     """η H L: 1/8 is the step size of Theorem 1, 1/5 that of Theorem 2."""
     rounds: int = 30
-    mode: Literal["auto", "known", "exact", "lazy"] = "auto"
+    mode: Mode = "spread"
     attack: str = "none"
     rule: Aggregator | None = None
     """Another rule than RAGE."""
@@ -120,7 +121,7 @@ class Case:
     def protocol(self) -> Protocol:
         """The numbers of the algorithm, with the σ₀ that the rule is given."""
         bare = self._protocol()
-        if self.mode == "auto":
+        if self.mode in KAPPA:
             return bare
         return bare.with_changes(sigma0=guarantees(self.problem, bare)[-1].sigma0 * (1.0 + 1e-9))
 

@@ -178,7 +178,7 @@ def test_a_peak_between_grid_points_is_found() -> None:
 @pytest.mark.parametrize("model", ["iso", "power", "clusters"])
 def test_staying_below_the_threshold_of_rage_keeps_the_weight_and_is_its_worst_case(model: str) -> None:
     people = population(model, cohort_size=40, dim=1000, num_byzantine=10)
-    rule = Rage(num_byzantine=10)
+    rule = Rage(num_byzantine=10, mode="spread")
     attacked = under_attack(people, BelowThreshold(), rule)
     result = attacked.aggregate(rule)
     assert attacked.byzantine_weight(result.weights) >= 0.95 * 0.25
@@ -190,7 +190,7 @@ def test_staying_below_the_threshold_of_rage_keeps_the_weight_and_is_its_worst_c
 
 def test_colluders_of_the_hill_climber_differ_and_hurt_more_than_its_start() -> None:
     people = population("clusters", cohort_size=30, dim=100, num_byzantine=7)
-    rule = Rage(num_byzantine=7)
+    rule = Rage(num_byzantine=7, mode="spread")
     hurt = []
     for trials in (1, 80):
         attacked = under_attack(people, HillClimb(num_trials=trials), rule)

@@ -11,8 +11,10 @@ from tests.oracles import attacks as oracle
 
 from steadfed._core.rng import stream
 from steadfed.aggregators import Mean, Median, Rage
+from steadfed.aggregators._rage.displacement import filter_path, safest
+from steadfed.aggregators._rage.guard import LIMIT
 from steadfed.attacks import BelowGuard, Knowledge
-from steadfed.attacks._guard import LOUDEST, anchor, guard_statistic
+from steadfed.attacks._guard import guard_statistic
 from steadfed.attacks._view import AdversaryView
 
 pytestmark = pytest.mark.portable
@@ -32,7 +34,7 @@ def test_the_statistic_is_that_of_explicit_rows(number: int, dim: int, assumed: 
     rows = cloud(number, dim, assumed + 2, distance)
     assert guard_statistic(rows @ rows.T, assumed) == pytest.approx(oracle.guard_statistic(rows, assumed), rel=1e-4)
     spread, mean = oracle.anchor_of(rows, assumed)
-    state = anchor(rows @ rows.T, assumed)
+    state = safest(filter_path(rows @ rows.T, assumed, confirm=False))
     assert state.spread == pytest.approx(spread, rel=1e-6)
     np.testing.assert_allclose(state.weights @ rows / state.weights.sum(), mean, atol=1e-6)
 
@@ -56,11 +58,11 @@ def colluders(view: AdversaryView, assumed: int) -> tuple[NDArray[np.float64], f
 def test_many_more_than_assumed_go_as_far_as_the_guard_is_silent(dim: int, bad: int) -> None:
     view = view_of(drawn("guarded", 50 - bad, dim), bad)
     rows, distance = colluders(view, 15)
-    assert oracle.guard_statistic(rows, 15) <= 1.01 * LOUDEST
+    assert oracle.guard_statistic(rows, 15) <= 1.01 * LIMIT
     assert distance > 4.0
     farther = rows.copy()
     farther[:bad] += 0.05 * (farther[:bad] - rows[bad:].mean(axis=0))
-    assert oracle.guard_statistic(farther, 15) > LOUDEST
+    assert oracle.guard_statistic(farther, 15) > LIMIT
     _, mean = oracle.anchor_of(rows, 15)
     assert np.linalg.norm(mean - rows[bad:].mean(axis=0)) > oracle.spread_of(rows[bad:])[0]
 
@@ -70,7 +72,7 @@ def test_no_more_than_assumed_stay_where_the_filter_keeps_them(bad: int) -> None
     view = view_of(drawn("guarded", 50 - bad, 20), bad)
     rows, distance = colluders(view, 15)
     assert 0.3 < distance < 4.0
-    state = anchor(rows @ rows.T, 15)
+    state = safest(filter_path(rows @ rows.T, 15, confirm=False))
     assert float(state.weights[:bad].sum()) > 0.5 * bad
 
 

@@ -144,7 +144,7 @@ def test_malformed_replies_disprove_the_assumption_in_a_skipped_round_too() -> N
     updates = torch.ones(8, 3)
     updates[:3] = torch.nan
     server, state = Server(Rage(num_byzantine=1), 0.0, torch.zeros(0)), ServerState(0, torch.zeros(3), torch.zeros(0))
-    view = server.view(state, asked=8, trusted_row=lambda: torch.zeros(3), trusted_loss=lambda _: 0.0)
+    view = server.view(state, asked=8, sampled=True, trusted_row=lambda: torch.zeros(3), trusted_loss=lambda _: 0.0)
     outcome, _ = server.conclude(state, Received(updates, names, torch.zeros(0, 0)), view, lr=0.1)
     drops = tuple(DroppedReply(client=client, fault="shape") for client in names[:3])
     record = round_record(

@@ -26,8 +26,8 @@ def test_list_names_parameters_knowledge_and_citation_of_every_rule_and_attack()
         "rage",
         "krum",
         "byzantine_fraction",
-        "kappa = 3.0  (number >= 1.0)",
-        "auto | known | exact | lazy",
+        "kappa  (number >= 1.0 | None)",
+        "auto | spread | known | exact | lazy",
         "trusted row",
     ):
         assert word in output

@@ -124,7 +124,7 @@ def test_the_command_does_not_load_torch_to_say_what_is_missing(
         ({"slack": "0.3"}, "slack must be at most assumed_byzantine / cohort_size = 0.2, got 0.3"),
         ({"failure": "2"}, "failure must be a number strictly between 0 and 1, got 2.0"),
         ({"target": "0"}, "target must be a finite number above 0, got 0.0"),
-        ({"mode": "fast"}, "mode: input should be 'auto', 'known', 'exact' or 'lazy', got 'fast'"),
+        ({"mode": "fast"}, "mode: input should be 'auto', 'spread', 'known', 'exact' or 'lazy', got 'fast'"),
         ({"distance": None}, "missing: --distance or --gap"),
     ],
 )

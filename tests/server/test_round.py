@@ -31,7 +31,7 @@ def nothing() -> Tensor:
 
 
 def played(server: Server, before: ServerState, rows: Tensor = ROWS) -> tuple[Aggregation | Skipped, ServerState]:
-    view = server.view(before, asked=len(rows), trusted_row=nothing, trusted_loss=lambda _: 0.0)
+    view = server.view(before, asked=len(rows), sampled=True, trusted_row=nothing, trusted_loss=lambda _: 0.0)
     return server.conclude(before, received(rows), view, lr=0.5)
 
 
@@ -58,7 +58,7 @@ def test_a_step_out_of_the_floats_is_refused_and_nothing_changes(momentum: float
     before = ServerState(3, torch.tensor([3e38]), torch.zeros(1), velocity=torch.tensor([-3e38]) if momentum else None)
     rows = torch.full((3, 1), -1e18)
     server = Server(Mean(), momentum, VARIANCES)
-    view = server.view(before, asked=3, trusted_row=nothing, trusted_loss=lambda _: 0.0)
+    view = server.view(before, asked=3, sampled=True, trusted_row=nothing, trusted_loss=lambda _: 0.0)
     outcome, after = server.conclude(before, received(rows), view, lr=0.5 if momentum else 1e21)
     assert outcome == Skipped("the model would not be finite after this update", assumed=0)
     assert after.round == 4
@@ -78,15 +78,17 @@ def test_a_skipped_round_changes_nothing_but_the_count() -> None:
 
 def test_a_rule_is_told_what_it_needs_and_how_many_were_asked() -> None:
     row = torch.tensor([1.0, 1.0])
-    plain = Server(Mean(), 0.0, VARIANCES).view(state(), asked=9, trusted_row=nothing, trusted_loss=lambda _: 2.0)
+    plain = Server(Mean(), 0.0, VARIANCES).view(
+        state(), asked=9, sampled=True, trusted_row=nothing, trusted_loss=lambda _: 2.0
+    )
     assert (plain.round, plain.cohort_size, plain.trusted_row, plain.trusted_loss) == (3, 9, None, None)
     trusting = Server(FlTrust(), 0.0, VARIANCES).view(
-        state(), asked=0, trusted_row=lambda: row, trusted_loss=lambda _: 2.0
+        state(), asked=0, sampled=True, trusted_row=lambda: row, trusted_loss=lambda _: 2.0
     )
     assert trusting.trusted_row is row
     assert trusting.cohort_size == 1
     zeno = Server(Zeno(num_byzantine=1), 0.0, VARIANCES)
-    judging = zeno.view(state(), asked=4, trusted_row=nothing, trusted_loss=lambda _: 2.0)
+    judging = zeno.view(state(), asked=4, sampled=True, trusted_row=nothing, trusted_loss=lambda _: 2.0)
     assert judging.trusted_loss is not None
     assert judging.trusted_loss(row) == 2.0
 

@@ -63,6 +63,8 @@ def test_comparisons_of_old_have_their_report(name: str) -> None:
     assert comparison_report(RESULTS / name).title == grid.title
 
 
-def test_the_cells_of_the_quick_grid_are_those_of_old() -> None:
-    old = {result.key for result in read_results(RESULTS / "compare-quick" / "results.parquet")}
-    assert {cell.key for cell in CellPlanner(read_grid(str(RESULTS / "compare-quick" / "grid.toml"))).cells()} == old
+def test_the_cells_of_the_quick_grid_are_those_of_old_but_for_the_rule_that_has_changed() -> None:
+    old = {result.key: result.rule for result in read_results(RESULTS / "compare-quick" / "results.parquet")}
+    new = {cell.key: cell.rule for cell in CellPlanner(read_grid(str(RESULTS / "compare-quick" / "grid.toml"))).cells()}
+    assert {key for key, rule in old.items() if rule != "rage"} == {key for key, rule in new.items() if rule != "rage"}
+    assert not {key for key, rule in old.items() if rule == "rage"} & new.keys()

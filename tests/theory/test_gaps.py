@@ -331,7 +331,7 @@ def test_targets_below_the_floor_are_reached_just_after_the_rounds_that_err_leas
 
 
 def test_a_target_between_the_limits_of_two_places_is_reached_and_the_lower_limit_is_not() -> None:
-    setting = varying(local_steps=(1, 8), lr=0.01)
+    setting = varying(local_steps=(1, 8), lr=0.01, mode="spread")
     guarantee = expected(PROBLEM, setting)
     late = guarantee.bound([10**15, 10**15 + 1])
     assert late.min() < guarantee.floor * (1 - 1e-3)

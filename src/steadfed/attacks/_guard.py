@@ -8,31 +8,24 @@ from typing import Annotated, ClassVar, Literal, final
 import numpy as np
 import torch
 from jaxtyping import Float
-from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field
 from torch import Tensor
 
 from steadfed._core.arrays import Matrix
 from steadfed._core.values import whole_number
-from steadfed._linalg.gram import squared_distances
 from steadfed._linalg.threads import one_blas_thread
-from steadfed.aggregators._centre.weiszfeld import distances_to_combination, geometric_median_weights
-from steadfed.aggregators._rage.constants import REUSE
-from steadfed.aggregators._rage.filtering import State, run_filter
+from steadfed.aggregators._rage.displacement import filter_path, safest
+from steadfed.aggregators._rage.guard import LIMIT, most_byzantine, typical_square
 from steadfed.attacks._base import Aim, DirectedAttack, same_for_all
 from steadfed.attacks._geometry import POINTERS, finite_rows, honest_shape, random_directions
 from steadfed.attacks._registry import ATTACKS
 from steadfed.attacks._search import largest_allowed, most_damaging, reach_along
 from steadfed.attacks._view import AdversaryView, Knowledge
 
-LOUDEST = 1.0
-"""C: the guard is silent as long as its statistic is at most this."""
 APART = 0.01
 """How far colluders stand from their common point, as a share of their distance to the mean, so that no two are one."""
 OUT_OF_SIGHT = 1e4
 """A guard that is silent at this multiple of the largest strength worth trying is silent at every one."""
-SAME = 1e-12
-"""Rows are the same if their squared distance is at most this share of their squared norms."""
 
 
 @ATTACKS.register("below-guard")
@@ -80,12 +73,12 @@ class BelowGuard(DirectedAttack):
 
         def moved_in_silence(at: float) -> float:
             gram = _gram_at(inner, len(directions), at)
-            return _moved(gram, assumed) if guard_statistic(gram, assumed) <= LOUDEST else 0.0
+            return _moved(gram, assumed) if guard_statistic(gram, assumed) <= LIMIT else 0.0
 
         with one_blas_thread():
             nearest, farthest = reach_along(shape, directions)
             far = OUT_OF_SIGHT * farthest
-            if guard_statistic(_gram_at(inner, len(directions), far), assumed) > LOUDEST:
+            if guard_statistic(_gram_at(inner, len(directions), far), assumed) > LIMIT:
                 farthest = largest_allowed(lambda at: moved_in_silence(at) > 0.0, nearest, far)
             strength = most_damaging(moved_in_silence, min(nearest, farthest), farthest)
         return Aim(same_for_all(shape.mean, view), directions, strength)
@@ -101,29 +94,11 @@ def guard_statistic(gram: Matrix, num_byzantine: int) -> float:
 
     m is the distance to the geometric median that ⌈k (n − F)/n⌉ of the k distinct rows do not exceed.
     """
-    number = len(gram)
-    most = num_byzantine + math.ceil(3.0 * math.sqrt(num_byzantine * (1.0 - num_byzantine / number)))
-    most = min((number - 1) // 2, most)
-    distances = distances_to_combination(gram, geometric_median_weights(gram)[0])[_distinct(gram)]
-    rank = max(1, math.ceil(len(distances) * (number - most) / number))
-    spread, kept = anchor(gram, num_byzantine).spread, float(np.sort(distances)[rank - 1]) ** 2
+    spread = safest(filter_path(gram, num_byzantine, confirm=False)).spread
+    kept = typical_square(gram, most_byzantine(len(gram), num_byzantine)) / LIMIT
     if kept > 0.0:
         return spread / kept
     return math.inf if spread > 0.0 else 0.0
-
-
-def anchor(gram: Matrix, num_byzantine: int) -> State:
-    """Return the state with the smallest spread on the filter's way down to mass n − 2f."""
-    floor = len(gram) - 2.0 * num_byzantine
-    run = run_filter(gram, floor, lambda _: -math.inf, confirm=False, reuse_down_to=REUSE)
-    return min(run.states, key=lambda state: state.spread)
-
-
-def _distinct(gram: Matrix) -> NDArray[np.bool_]:
-    """Tell for each row whether none before it is the same."""
-    squares = gram.diagonal()
-    same = squared_distances(gram) <= SAME * (squares[:, None] + squares)
-    return np.asarray(~np.tril(same, -1).any(axis=1))
 
 
 def _inner_products(view: AdversaryView, mean: Float[Tensor, " d"], directions: Float[Tensor, "f d"]) -> Matrix:

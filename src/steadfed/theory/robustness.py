@@ -102,7 +102,7 @@ def rage_coefficient(*, num_rows: int, num_byzantine: int, mode: Mode = "auto", 
     r"""Return C² f/n, which RAGE has over λ_max and hence over the trace; `known` and `exact` if told the true σ₀.
 
     >>> round(rage_coefficient(num_rows=40, num_byzantine=10), 1)
-    9.5
+    12.5
     """
     rows, bad = _counts(num_rows, num_byzantine)
     constant = filter_constant(mode, bad / rows, kappa=kappa, num_rows=rows)

@@ -13,7 +13,7 @@ from steadfed.aggregators._evidence import Stop
 from steadfed.aggregators._rage.anchor import Anchor, Guard
 from steadfed.aggregators._rage.certificate import SLACK
 from steadfed.aggregators._rage.constants import REUSE, theta
-from steadfed.aggregators._rage.displacement import stop_by_displacement
+from steadfed.aggregators._rage.displacement import filter_path, safest, stop_by_displacement
 from steadfed.aggregators._rage.exact import ExactFiltering
 from steadfed.aggregators._rage.filtering import Filtering, Step, confirmed, run_filter, scatter_along
 
@@ -81,8 +81,8 @@ def decide_by_spread(gram: Matrix, num_byzantine: int, kappa: float) -> Decision
     Ritz values that are too low; if the second ends at the mass floor, the state with the smaller spread is used.
     """
     floor = len(gram) - 2.0 * num_byzantine
-    probe = run_filter(gram, floor, lambda _: -math.inf, confirm="none", reuse_down_to=REUSE)
-    smallest = min(probe.states, key=lambda state: state.spread)
+    probe = filter_path(gram, num_byzantine, confirm=False)
+    smallest = safest(probe)
     limit = kappa * smallest.spread
     run = run_filter(gram, floor, lambda mass: limit * mass, probe, reuse_down_to=REUSE)
     run.num_eigensolves += probe.num_eigensolves

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 
@@ -54,32 +54,34 @@ def stop_by_displacement(
         sampled: whether the cohort was drawn, so that it may hold more Byzantine rows than f by chance.
         confirm: whether every spread on the path is to be confirmed as λ_max, on which the proof above 128 rows rests.
     """
-
-    @cache
-    def path(assumed: int) -> Filtering:
-        floor = len(gram) - 2.0 * assumed
-        return run_filter(gram, floor, lambda _: -math.inf, confirm="each" if confirm else "none", reuse_down_to=REUSE)
-
-    guard = look_beyond(gram, num_byzantine, lambda f: _safest(path(f)).spread) if sampled else None
+    path = cache(partial(filter_path, gram, confirm=confirm))
+    guard = look_beyond(gram, num_byzantine, lambda f: safest(path(f)).spread) if sampled else None
     alarmed = guard is not None and guard.alarmed
     used = guard.needed if guard is not None and guard.needed is not None else num_byzantine
     way = path(used)
-    safest = _safest(way)
-    unit = math.sqrt(safest.spread * used / len(gram))
-    state = safest if alarmed else _first_within(gram, way, safest, rho * unit, kappa * safest.spread)
-    shift = _distance(gram, way.states[0].weights, safest.weights)
+    found = safest(way)
+    unit = math.sqrt(found.spread * used / len(gram))
+    state = found if alarmed else _first_within(gram, way, found, rho * unit, kappa * found.spread)
+    shift = _distance(gram, way.states[0].weights, found.weights)
     anchor = Anchor(
-        num_steps=safest.num_steps,
-        weight_removed=len(gram) - float(safest.weights.sum()),
-        spread=safest.spread,
-        distance=_distance(gram, state.weights, safest.weights),
+        num_steps=found.num_steps,
+        weight_removed=len(gram) - float(found.weights.sum()),
+        spread=found.spread,
+        distance=_distance(gram, state.weights, found.weights),
         reach=rho * unit,
         displacement=shift / unit if unit > 0.0 and math.isfinite(shift) else None,
     )
     return Displacement(way, state, anchor, guard, used)
 
 
-def _safest(path: Filtering) -> State:
+def filter_path(gram: Matrix, num_byzantine: int, *, confirm: bool) -> Filtering:
+    """Return the filter's way from all rows down to mass n − 2f, every spread on it confirmed if that is asked for."""
+    floor = len(gram) - 2.0 * num_byzantine
+    return run_filter(gram, floor, lambda _: -math.inf, confirm="each" if confirm else "none", reuse_down_to=REUSE)
+
+
+def safest(path: Filtering) -> State:
+    """Return the anchor: the state with the smallest spread."""
     return min(path.states, key=lambda state: state.spread)
 
 

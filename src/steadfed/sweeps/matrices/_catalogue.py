@@ -9,6 +9,7 @@ from typing import Any
 from steadfed._core.lookup import find, nearest
 from steadfed._core.values import ValueObject
 from steadfed.aggregators import RULES, Aggregator
+from steadfed.aggregators._rage.constants import KAPPA
 from steadfed.attacks import (
     ATTACKS,
     ALittleIsEnough,
@@ -37,9 +38,9 @@ LEFT_OUT: Mapping[str, str] = MappingProxyType(
 )
 """Rules that could take part and do not unless they are named, and why."""
 RULE_VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
-    {f"rage-{mode}": {"name": "rage", "mode": mode} for mode in ("known", "exact", "lazy")}
+    {f"rage-{mode}": {"name": "rage", "mode": mode} for mode in ("spread", "known", "exact", "lazy")}
 )
-"""The modes of RAGE that are told the true σ₀, by their labels."""
+"""The modes of RAGE besides its default, by their labels; those that do not learn σ₀ are told the true one."""
 COMBINATIONS = (
     "nnm+trimmed-mean",
     "nnm+krum",
@@ -145,12 +146,14 @@ def with_bound(rule: Mapping[str, Any], num_byzantine: int) -> dict[str, Any]:
 
 
 def rule_for(label: str, num_byzantine: int, sigma0: float) -> Aggregator:
-    """Return the rule for a matrix with so many Byzantine clients; those in `RULE_VARIANTS` also the true σ₀.
+    """Return the rule for a matrix with so many Byzantine clients; modes of RAGE that do not learn σ₀ also the true one.
 
     >>> rule_for("nnm+krum", 3, 1.0)
     NearestNeighborMixing(rule=Krum(num_byzantine=3))
     """
-    table = {**RULE_VARIANTS[label], "sigma0": sigma0} if label in RULE_VARIANTS else {"name": label}
+    table = dict(RULE_VARIANTS.get(label, {"name": label}))
+    if table.get("mode", "auto") not in KAPPA:
+        table["sigma0"] = sigma0
     return RULES.from_table(with_bound(table, num_byzantine))
 
 
