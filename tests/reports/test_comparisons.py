@@ -170,9 +170,10 @@ def test_settings_that_have_names_are_compared_one_by_one(tmp_path: Path) -> Non
     duels, every = found["duels"], found["standings"]
     assert isinstance(duels, Table)
     assert isinstance(every, Table)
-    assert [(row[0], row[3], row[7]) for row in duels.rows] == [("A", "median", "best"), ("B", "median", "beaten")]
-    assert duels.rows[1][1:3] == pytest.approx((0.41, 0.61))
-    assert duels.rows[1][4:7] == pytest.approx((0.51, 0.71, -0.1))
+    assert [(row[0], row[2], row[5]) for row in duels.rows] == [("A", "median", "best"), ("B", "median", "beaten")]
+    assert duels.rows[1][1] == pytest.approx(0.41)
+    assert duels.rows[1][3:5] == pytest.approx((0.51, -0.1))
+    assert duels.rows[1][6:8] == pytest.approx((0.61, 0.71))
     assert duels.rows[0][8] == pytest.approx(0.9)
     assert duels.rows[1][8] is None
     assert duels.flagged == (1,), "losses stand out"
@@ -191,6 +192,7 @@ def test_the_picture_of_the_settings_has_a_point_with_its_band_for_every_rule(tm
     assert series["rage"].y == pytest.approx((0.61, 0.41))
     assert series["rage"].bands[1] == pytest.approx((0.4, 0.42))
     assert [round(x) for x in series["rage"].x] == [0, 1]
+    assert [each.name for each in worst.series if each.strong] == ["rage"]
     assert [round(x) for x in series["oracle"].x] == [0]
     assert len({x for each in worst.series for x in each.x}) == 5, "rules stand side by side"
     assert {each.name: each.y for each in unattacked.series}["median"] == pytest.approx((0.51, 0.71))

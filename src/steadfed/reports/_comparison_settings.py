@@ -49,12 +49,12 @@ def duel_table(results: Sequence[Result]) -> Table:
     columns: dict[Column, Callable[[Duel[Result]], Value]] = {
         Column("setting"): lambda each: in_words(each.setting, keys),
         Column(SUBJECT, _PERCENT, "its worst case"): lambda each: each.own.value.mean,
-        Column("unattacked", _PERCENT): lambda each: _mean(unattacked.get((each.setting, each.own.rule))),
         Column("best other", hint=_OTHER): lambda each: each.other.rule,
         Column("its worst", _PERCENT): lambda each: each.other.value.mean,
-        Column("its unattacked", _PERCENT): lambda each: _mean(unattacked.get((each.setting, each.other.rule))),
         Column("difference", _PERCENT, _DIFFERENCE): lambda each: each.difference.mean,
         Column("verdict", hint=f"on {SUBJECT}"): lambda each: each.verdict.value,
+        Column("unattacked", _PERCENT): lambda each: _mean(unattacked.get((each.setting, each.own.rule))),
+        Column("its unattacked", _PERCENT): lambda each: _mean(unattacked.get((each.setting, each.other.rule))),
         Column("oracle", _PERCENT, "the mean of the honest", minor=True): lambda each: oracles.get(each.setting),
     }
     return tabulate(
@@ -123,6 +123,7 @@ def _points(
         bands=tuple(None if case is None else case.span for _, case in there),
         colour=place,
         style=Style.POINTS,
+        strong=rule == SUBJECT,
     )
 
 

@@ -85,6 +85,8 @@ class Series:
     style: Style = Style.LINE
     bands: tuple[tuple[float, float] | None, ...] = ()
     """From where to where each y may be, such as the smallest and the largest of what it is the mean of."""
+    strong: bool = False
+    """Whether its points stand out, as what the others are compared with."""
 
 
 @final

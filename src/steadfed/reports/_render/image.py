@@ -210,7 +210,7 @@ def _draw_series(axes: Axes, series: Series, *, log_y: bool) -> None:
         linestyle=_DASHES[series.style],
         linewidth=1.5,
         marker="o" if alone else "",
-        markersize=3.5,
+        markersize=7.0 if series.strong else 3.5,
         label=_plain(series.name, limit=60),
     )
 

@@ -84,9 +84,9 @@ def _(panel: Table) -> dict[str, Any]:
 
 @_body.register
 def _(panel: Lines) -> dict[str, Any]:
-    drawn = [_curve(series, panel) for series in panel.series]
+    drawn, kind = [_curve(series, panel) for series in panel.series], "points" if panel.places else "lines"
     if not any(value is not None for trace in drawn for value in trace["y"]):
-        return {"kind": "lines", "empty": EMPTY}
+        return {"kind": kind, "empty": EMPTY}
     counted = panel.x_unit is Unit.NUMBER and not panel.places
     plain = {"exponentformat": "none", "separatethousands": True} if counted else {}
     layout = {
@@ -112,7 +112,7 @@ def _(panel: Lines) -> dict[str, Any]:
         layout["xaxis"]["unifiedhovertitle"] = {"text": f"{label(panel.x_title)} %{{x}}"}
     slanted = _SLANTED if panel.places and needs_slant(panel.places) else 0
     return {
-        "kind": "lines",
+        "kind": kind,
         "height": _HEIGHT + _NAMED * min(len(drawn), 12) + slanted,
         "figure": {"data": drawn, "layout": layout},
     }
@@ -227,7 +227,7 @@ def _curve(series: Series, panel: Lines) -> dict[str, Any]:
         "x": [float(value) if math.isfinite(value) else None for value in series.x],
         "y": y,
         "line": {"dash": _DASHES[series.style], "width": 2},
-        "marker": {"size": 5},
+        "marker": {"size": 10 if series.strong else 5},
         "meta": {"colour": series.colour},
         "hovertemplate": f"{said}<extra></extra>",
         **({"text": [label(panel.places[round(x)]) for x in series.x]} if panel.places else {}),
@@ -257,7 +257,7 @@ def _named_places(panel: Lines) -> dict[str, Any]:
         "tickmode": "array",
         "tickvals": list(range(number_of)),
         "ticktext": axis_names(panel.places),
-        "tickangle": "auto",
+        "tickangle": -35 if needs_slant(panel.places) else 0,  # towards the left: Plotly hides what leaves the plot
         "automargin": True,
         "range": [-0.5, number_of - 0.5],
     }
