@@ -140,7 +140,7 @@ def test_a_direction_of_broken_own_rows_is_no_obstacle(value: float) -> None:
 
 def test_decoys_make_rage_learn_a_larger_threshold_than_a_cluster_does() -> None:
     people = population("iso", cohort_size=40, dim=4000, num_byzantine=10)
-    rule = Rage(num_byzantine=10)
+    rule = Rage(num_byzantine=10, mode="spread")
     errors = []
     for attack in (BelowThreshold(), Decoys()):
         attacked = under_attack(people, attack, rule)

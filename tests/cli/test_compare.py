@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 from rich.console import Console
 from tests.cli.commands import refused, run
-from tests.sweeps.runs.grids import SMALL, Witness, result
+from tests.sweeps.runs.grids import NAMED, SMALL, Witness, result
 from typer.testing import CliRunner
 
 from steadfed._cli import compare
@@ -42,6 +42,15 @@ def test_the_command_plays_shows_and_says_where_the_results_are(grid: Path) -> N
     assert "median" in shown
     assert Path("comparisons/mine/results.parquet").is_file()
     assert run("compare", str(grid), "--show").splitlines()[-1] == shown.splitlines()[-1]
+
+
+def test_settings_that_have_names_are_shown_one_by_one_and_played_once(grid: Path) -> None:
+    grid.write_text(NAMED)
+    shown = run("compare", str(grid), "--limit", "14")
+    assert "rage and the strongest other rule" in shown
+    assert "│ few " in shown
+    run("compare", str(grid))
+    assert ", 0 to run" in run("compare", str(grid), "--dry-run")
 
 
 def test_a_narrow_terminal_shows_the_rules_and_their_worst_cases() -> None:

@@ -152,3 +152,54 @@ def test_the_line_of_a_table_tells_the_mean_worst_case_from_the_lowest() -> None
     assert lines[1].pop("settings") == "0/2"
     assert lines[1].pop("rule") == "absent"
     assert set(lines[1].values()) == {None}
+
+
+def named_rows() -> list[Result]:
+    accuracies = {("rage", "A"): 0.8, ("rage", "B"): 0.6, ("median", "A"): 0.5, ("median", "B"): 0.7}
+    return [
+        result(rule, attack, value - (0.2 if attack == "alie" else 0.0) + 0.01 * seed, seed=seed, setting=setting,
+               fraction={"A": 0.1, "B": 0.2}[setting])
+        for (rule, setting), value in accuracies.items()
+        for attack in ("none", "alie")
+        for seed in (0, 1, 2)
+    ] + [result("oracle", "any", 0.9, seed=seed, setting="A", fraction=0.1) for seed in (0, 1, 2)]  # fmt: skip
+
+
+def test_settings_that_have_names_are_compared_one_by_one(tmp_path: Path) -> None:
+    found = panels(written(tmp_path, named_rows()))
+    duels, every = found["duels"], found["standings"]
+    assert isinstance(duels, Table)
+    assert isinstance(every, Table)
+    assert [(row[0], row[2], row[5]) for row in duels.rows] == [("A", "median", "best"), ("B", "median", "beaten")]
+    assert duels.rows[1][1] == pytest.approx(0.41)
+    assert duels.rows[1][3:5] == pytest.approx((0.51, -0.1))
+    assert duels.rows[1][6:8] == pytest.approx((0.61, 0.71))
+    assert duels.rows[0][8] == pytest.approx(0.9)
+    assert duels.rows[1][8] is None
+    assert duels.flagged == (1,), "losses stand out"
+    wanted = ["A rage", "A median", "A oracle", "B rage", "B median"]
+    assert [f"{row[0]} {row[1]}" for row in every.rows] == wanted
+    assert every.rows[0][2:7] == (*map(pytest.approx, (0.61, 0.6, 0.62)), "alie", pytest.approx(0.81))
+
+
+def test_the_picture_of_the_settings_has_a_point_with_its_band_for_every_rule(tmp_path: Path) -> None:
+    found = panels(written(tmp_path, named_rows()))
+    worst, unattacked = found["worst-by-setting"], found["unattacked-by-setting"]
+    assert isinstance(worst, Lines)
+    assert isinstance(unattacked, Lines)
+    assert worst.places == unattacked.places == ("A", "B")
+    series = {each.name: each for each in worst.series}
+    assert series["rage"].y == pytest.approx((0.61, 0.41))
+    assert series["rage"].bands[1] == pytest.approx((0.4, 0.42))
+    assert [round(x) for x in series["rage"].x] == [0, 1]
+    assert [each.name for each in worst.series if each.strong] == ["rage"]
+    assert [round(x) for x in series["oracle"].x] == [0]
+    assert len({x for each in worst.series for x in each.x}) == 5, "rules stand side by side"
+    assert {each.name: each.y for each in unattacked.series}["median"] == pytest.approx((0.51, 0.71))
+
+
+def test_named_settings_have_one_map_and_settings_without_names_no_section_of_their_own(tmp_path: Path) -> None:
+    named = panels(written(tmp_path, named_rows()))
+    assert "overview" in named
+    assert "worst-rage" not in named
+    assert not {"duels", "standings", "worst-by-setting"} & panels(written(tmp_path, rows())).keys()

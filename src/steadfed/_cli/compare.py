@@ -22,7 +22,9 @@ COMPARISONS = Path("comparisons")
 
 
 def compare(
-    grid: Annotated[str, typer.Argument(help="A TOML file in which lists mean grids; or quick, paper, bucketing.")],
+    grid: Annotated[
+        str, typer.Argument(help="A TOML file in which lists mean grids; or quick, resilience, bucketing, paper.")
+    ],
     out: Annotated[
         Path | None, typer.Option(help="The folder of the comparison; comparisons/NAME if left out. Cells in it stay.")
     ] = None,
@@ -102,15 +104,18 @@ def _say_how_many(comparison: Comparison) -> None:
 
 def _show(comparison: Comparison) -> None:
     """Print the ranking and the commentary on it."""
+    from steadfed.reports._comparison_settings import duel_table
     from steadfed.reports._comparison_tables import critical_reading, ranking_table
     from steadfed.reports._render import terminal
     from steadfed.reports.panels import Code
+    from steadfed.sweeps.runs._choices import SETTING
     from steadfed.sweeps.runs._ranking import ranking
 
     results = comparison.results()
+    by_setting = [duel_table(results)] if any(SETTING in row.settings for row in results) else []
     page = Code(
         key="page",
         title=f"results in {comparison.path}; make a page of them with",
         text=f"steadfed report {shlex.quote(str(comparison.path))}",
     )
-    terminal.show(ranking_table(ranking(results)), critical_reading(results), page)
+    terminal.show(ranking_table(ranking(results)), *by_setting, critical_reading(results), page)

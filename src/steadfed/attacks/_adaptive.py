@@ -64,7 +64,7 @@ class Optimal(Attack):
 class BelowThreshold(Attack):
     """Stay just below the test of a filter: the largest shift at which the rule keeps the forged rows' weight.
 
-    RAGE in mode "auto" stops filtering as soon as the largest spread is at most κ λ_min. Colluders at one point, at
+    RAGE in mode "spread" stops filtering as soon as the largest spread is at most κ λ_min. Colluders at one point, at
     distance s along v, add ε(1 − ε) s² to the spread along v and move the mean by ε s; so they choose the largest s
     that the rule still takes for honest, along the direction in which it does most damage: random ones, that of the
     honest mean, that of the largest honest spread, those of honest rows. Found by bisection on the rule itself, so it

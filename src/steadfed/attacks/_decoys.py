@@ -27,7 +27,7 @@ LEVELS = ((0.7, 2.5), (0.7, 4.0), (0.4, 2.5), (0.9, 4.0))
 class Decoys(Attack):
     r"""Make a filter that learns its threshold learn a larger one, and stay just below that.
 
-    RAGE in mode "auto" filters down to mass n − 2f to see the smallest spread λ_min on the way, which is about σ₀²
+    RAGE in mode "spread" filters down to mass n − 2f to see the smallest spread λ_min on the way, which is about σ₀²
     where a single step removes all colluders and leaves the honest rows alone. So they do not fall together:
 
         row_i = mean + s · q_i · u + length · ρ · w_i ,    q_i = 1 … q_f falling evenly, q_f the best of four values,
@@ -40,7 +40,7 @@ class Decoys(Attack):
     The distance s is searched on the rule itself, and by bisection between the best one and where the rule sees it.
 
     >>> from steadfed.aggregators import Rage
-    >>> honest, rule = torch.eye(30), Rage(num_byzantine=10)
+    >>> honest, rule = torch.eye(30), Rage(num_byzantine=10, mode="spread")
     >>> view = AdversaryView(
     ...     num_byzantine=10, cohort_size=40, own_rows=honest[:10], honest_rows=honest, server_rule=rule)
     >>> bool(view.aggregate(Decoys()(view).rows).kept.all())
@@ -89,7 +89,7 @@ class AnchorPoisoning(Attack):
     busy.
 
     >>> from steadfed.aggregators import Rage
-    >>> honest, rule = torch.arange(20.0)[:, None], Rage(num_byzantine=5, kappa=1.0)  # κ = 1: the anchor itself
+    >>> honest, rule = torch.arange(20.0)[:, None], Rage(num_byzantine=5, rho=0.0)  # the anchor itself
     >>> view = AdversaryView(
     ...     num_byzantine=5, cohort_size=25, own_rows=honest[:5], honest_rows=honest, server_rule=rule)
     >>> moved = view.aggregate(AnchorPoisoning()(view).rows).update - honest.mean()

@@ -119,6 +119,6 @@ def _gram_at(inner: Matrix, number: int, strength: float) -> Matrix:
 
 def _moved(gram: Matrix, num_byzantine: int) -> float:
     """Return how far the mean of the anchor lies from the origin, where the honest mean is."""
-    weights = anchor(gram, num_byzantine).weights
+    weights = safest(filter_path(gram, num_byzantine, confirm=False)).weights
     share = weights / weights.sum()
     return math.sqrt(max(0.0, float(share @ gram @ share)))

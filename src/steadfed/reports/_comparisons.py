@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +14,7 @@ import numpy as np
 from steadfed import __version__
 from steadfed._core.wording import plural
 from steadfed.errors import SteadfedError
+from steadfed.reports._comparison_settings import worst_case_per_setting
 from steadfed.reports._comparison_tables import (
     configuration,
     critical_reading,
@@ -44,7 +45,7 @@ from steadfed.sweeps._ranking import (
     on_common_seeds,
     worst_cases,
 )
-from steadfed.sweeps.runs._choices import FRACTION
+from steadfed.sweeps.runs._choices import FRACTION, SETTING
 from steadfed.sweeps.runs._comparison import GRID, RESULTS
 from steadfed.sweeps.runs._grid import ComparisonGrid, parse_grid
 from steadfed.sweeps.runs._ranking import (
@@ -105,6 +106,7 @@ class _Comparison:
         sections = [
             Section(key="verdict", title="What to make of it", panels=(critical_reading(self.results, note),)),
             Section(key="ranking", title="Ranking", panels=(ranking_table(self.ranking),)),
+            worst_case_per_setting(self.results, self.rules),
             self._worst(),
             self._attacks(),
             self._curves(),
@@ -175,6 +177,8 @@ class _Comparison:
             cells = [[_worst_cell(found.get((rule, setting))) for rule in self.rules] for setting in self.settings]
             settings = [_short_setting(setting, self.keys) for setting in self.settings]
             maps.append(_worst_map("overview", "All settings, all rules", settings, ("rule", self.rules), cells))
+        if maps and SETTING in self.keys:  # each has a share of its own, and all are in the map above
+            return _worst_section(maps)
         settings = [in_words(row, self.keys) for row in rows]
         across = [_fraction_text(fraction) for fraction in fractions]
         for rule in self.rules:
@@ -183,12 +187,7 @@ class _Comparison:
                 for row in rows
             ]
             maps.append(_worst_map(f"worst-{_slug(rule)}", rule, settings, ("Byzantine clients", across), cells))
-        return Section(
-            key="worst-cases",
-            title="Worst case over attacks",
-            panels=tuple(maps),
-            intro="Every cell is the mean over seeds under the attack that hurts this rule most there.",
-        )
+        return _worst_section(maps)
 
     def _attacks(self) -> Section:
         maps = [self._map(number, setting) for number, setting in enumerate(self._contested[:MOST_MAPS])]
@@ -248,6 +247,15 @@ class _Comparison:
             y_title="test accuracy",
             unit=Unit.PERCENT,
         )
+
+
+def _worst_section(maps: Sequence[Panel]) -> Section:
+    return Section(
+        key="worst-cases",
+        title="Worst case over attacks",
+        panels=tuple(maps),
+        intro="Every cell is the mean over seeds under the attack that hurts this rule most there.",
+    )
 
 
 def _case_of(here: Mapping[tuple[str, str], Case], rule: str, attack: str) -> Case | None:

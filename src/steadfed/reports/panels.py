@@ -83,6 +83,10 @@ class Series:
     colour: int
     """The place of its colour in the palette; series that belong together share one."""
     style: Style = Style.LINE
+    bands: tuple[tuple[float, float] | None, ...] = ()
+    """From where to where each y may be, such as the smallest and the largest of what it is the mean of."""
+    strong: bool = False
+    """Whether its points stand out, as what the others are compared with."""
 
 
 @final
@@ -118,6 +122,8 @@ class Lines(Panel):
     x_unit: Unit = Unit.NUMBER
     log_y: bool = False
     marks: tuple[Mark, ...] = ()
+    places: tuple[str, ...] = ()
+    """Names of 0, 1, … along x, where x is no number; values of x belong to the nearest of them."""
 
 
 @final

@@ -111,6 +111,12 @@ class Case(Generic[TrialT]):
         values = list(self.by_seed.values())
         return estimate(values) if values else None
 
+    @property
+    def span(self) -> tuple[float, float] | None:
+        """The smallest and the largest value over seeds; None if there is none."""
+        values = self.by_seed.values()
+        return (min(values), max(values)) if values else None
+
 
 @final
 @dataclass(frozen=True, kw_only=True)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 
 import pytest
 
 from steadfed.reports._render.image import PALETTE, picture_of
-from steadfed.reports.panels import HeatMap, Lines, Panel, Series
+from steadfed.reports.panels import HeatMap, Lines, Panel, Series, Style
 
 pytest.importorskip("matplotlib")
 
@@ -60,3 +61,11 @@ def test_names_that_differ_at_their_ends_look_different() -> None:
     rows = tuple(f"byzantine fraction 0.2, dirichlet alpha={alpha}" for alpha in (0.1, 0.5))
     found = [text for text in texts(heat_map(rows, ("x",))) if "alpha" in text]
     assert len(set(found)) == 2
+
+
+def test_places_and_bands_are_drawn() -> None:
+    series = Series(name="s", x=(-0.1, 0.9), y=(0.5, 0.7), bands=((0.2, 0.9), None), colour=0, style=Style.POINTS)
+    panel = Lines(key="k", title="t", series=(series, series), y_title="y", places=("here", "there"))
+    assert {"here", "there"} <= set(texts(panel))
+    without = replace(panel, series=2 * (replace(series, bands=()),))
+    assert picture_of(panel) != picture_of(without)

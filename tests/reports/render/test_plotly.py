@@ -10,8 +10,9 @@ from typing import Any, final
 import pytest
 from tests.reports.nasty import NASTY, ROUNDS, bars, curves, heat_map, panels, table, traffic
 
+from steadfed.reports._render.csv import table_of
 from steadfed.reports._render.plotly import EMPTY, panel_json
-from steadfed.reports.panels import Bars, Column, HeatMap, Lines, Panel, Series, Table, Unit
+from steadfed.reports.panels import Bars, Column, HeatMap, Lines, Panel, Series, Style, Table, Unit
 
 
 def lines(*y: float | None, log_y: bool = False) -> Lines:
@@ -170,3 +171,20 @@ def test_a_few_words_are_all_named_and_numbers_of_rounds_are_not() -> None:
 def test_words_that_will_be_slanted_have_room() -> None:
     longer = tuple(f"{name} and some more" for name in ATTACKS)
     assert below(longer)[1] > below(ATTACKS)[1]
+
+
+def test_places_have_names_and_points_the_bands_that_they_are_given() -> None:
+    series = Series(name="s", x=(-0.1, 0.9), y=(0.5, None), bands=((0.4, 0.8), None), colour=0, style=Style.POINTS)
+    panel = Lines(key="k", title="t", series=(series,), y_title="y", places=("here", "<there>"))
+    figure = panel_json(panel)["figure"]
+    (trace,), axis = figure["data"], figure["layout"]["xaxis"]
+    assert (trace["error_y"]["array"], trace["error_y"]["arrayminus"]) == ([0.3, 0.0], [0.1, 0.0])
+    assert (axis["tickvals"], axis["ticktext"]) == ([0, 1], ["here", "&lt;there&gt;"])
+    assert trace["text"] == ["here", "&lt;there&gt;"]
+    assert figure["layout"]["hovermode"] == "closest"
+
+
+def test_a_table_of_points_has_the_names_of_their_places_and_their_bands() -> None:
+    series = Series(name="s", x=(-0.1, 0.9), y=(0.5, None), bands=((0.4, 0.8), None), colour=0, style=Style.POINTS)
+    panel = Lines(key="k", title="t", series=(series,), x_title="place", y_title="y", places=("here", "there"))
+    assert table_of(panel) == "place,series,y,from,to\nhere,s,0.5,0.4,0.8\nthere,s,,,\n"

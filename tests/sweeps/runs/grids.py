@@ -33,6 +33,26 @@ seed = [0, 1]
 )
 """Two rules, with and without two Byzantine clients, twice; cells take no time."""
 
+NAMED = (
+    BASE
+    + """
+[grid]
+rule = ["rage", "median"]
+attack = ["none", "sign-flip"]
+seed = [0, 1]
+byzantine_fraction = 0.25
+
+[settings.few.base]
+rounds = 2
+
+[settings.many]
+bound_probability = 0.9
+base = { cohort_size = 8, partition = { name = "dirichlet", num_clients = 16, alpha = 0.5 } }
+grid = { attack = ["none", "nan", "ones"], seed = 0 }
+"""
+)
+"""Two settings that have names, rounds, clients, attacks and seeds of their own."""
+
 
 @final
 class Witness(Pool):

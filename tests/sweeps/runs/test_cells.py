@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.sweeps.runs.grids import BASE, SMALL
+from tests.sweeps.runs.grids import BASE, NAMED, SMALL
 
 from steadfed.errors import SteadfedError
 from steadfed.sweeps.runs._cells import CellPlanner, ComparisonCell
@@ -136,3 +136,32 @@ def test_how_inner_products_are_found_is_part_of_the_key_where_it_matters(monkey
     sketched, still = (cell.key for cell in cells(grid))
     assert sketched != usual
     assert still == exact
+
+
+def test_cells_of_named_settings_are_those_of_their_configurations() -> None:
+    found = CellPlanner(parse_grid(NAMED)).cells()
+    few, many = ([cell for cell in found if cell.settings["setting"] == name] for name in ("few", "many"))
+    assert {cell.config.rounds for cell in few} == {2}
+    assert {(cell.config.rounds, cell.num_byzantine) for cell in many} == {(4, 4)}
+    assert {cell.config.rule.assumed_byzantine(8) for cell in few if cell.settings["rule"] == "rage"} == {2}
+    (told,) = {cell.config.rule.assumed_byzantine(8) for cell in many if cell.settings["rule"] == "rage"}
+    chances = [
+        excess_probability(num_clients=16, num_byzantine=4, cohort_size=8, tolerated=f) for f in (told - 1, told)
+    ]
+    assert chances[0] > 0.1 >= chances[1]
+    assert sum(cell.settings["rule"] == "oracle" for cell in few) == 2  # two seeds
+    assert sum(cell.settings["rule"] == "oracle" for cell in many) == 1
+
+
+def test_settings_share_the_runs_that_they_have_in_common() -> None:
+    text = f"{BASE}\n[grid]\nrule = 'rage'\nbyzantine_fraction = 0.25\n"
+    text += "[settings.one.grid]\nattack = ['none', 'nan']\n[settings.two.grid]\nattack = ['none', 'ones']"
+    found = CellPlanner(parse_grid(text)).cells()
+    assert len(found) == 6
+    assert len({cell.key for cell in found}) == 4  # the oracle and the case without attack are there once
+
+
+def test_the_name_of_a_setting_is_no_part_of_the_key() -> None:
+    plain = cells('rule = "rage"\nattack = "nan"\nbyzantine_fraction = 0.25')
+    text = f"reference = false\n{BASE}\n[settings.x.grid]\nrule = 'rage'\nattack = 'nan'\nbyzantine_fraction = 0.25"
+    assert [cell.key for cell in CellPlanner(parse_grid(text)).cells()] == [cell.key for cell in plain]

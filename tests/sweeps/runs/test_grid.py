@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.sweeps.runs.grids import BASE
+from tests.sweeps.runs.grids import BASE, NAMED
 
 from steadfed.errors import SteadfedError
 from steadfed.sweeps.runs._grid import parse_grid, read_grid, shipped_grids
+
+SETTING = "[settings.mine.base]\nlr = 0.1"
 
 
 def grid(text: str) -> str:
@@ -41,6 +43,17 @@ def grid(text: str) -> str:
         (BASE, ["needs a table [grid]"]),
         (f"{BASE}\n[grid]\nseed = [0]", ["names none; give grid.rule"]),
         ("[grid", ["not valid TOML"]),
+        (f"{BASE}\n[grid]\n{SETTING}", ["needs a table [grid]"]),
+        (grid('setting = "mine"'), ["grid.setting is no choice", "[settings.NAME]"]),
+        (f"settings = 3\n{grid('')}", ["settings must be tables [settings.NAME], got 3"]),
+        (f"settings = {{}}\n{grid('')}", ["settings names no setting"]),
+        (f'{grid("")}\n[settings."".base]', ["a setting needs a name"]),
+        (f"{grid('')}\n[settings]\nmine = 1", ["settings.mine must be a table [settings.mine], got 1"]),
+        (f"{grid('')}\n[settings.mine.bsae]", ["no key 'bsae' in settings.mine", "did you mean 'base'"]),
+        (f"{grid('')}\n[settings.mine.base]\nlr = -1", ["settings.mine: [base] is no configuration", "lr"]),
+        (f"{grid('')}\n[settings.mine.grid]\nattack = 'aile'", ["settings.mine: grid.attack = 'aile'", "'alie'"]),
+        (f"{grid('')}\n[settings.mine]\nbound_probability = 2", ["settings.mine: bound_probability must be", "2"]),
+        (f"{BASE}\n[settings.mine.grid]\nseed = [0]", ["settings.mine: ", "names none; give grid.rule"]),
         (f"{grid('')}\n[[published]]\nrule = 'rage'", ["[[published]] needs percent"]),
         (f"{grid('')}\n[[published]]\npercent = {{ alie = 910 }}", ["percent.alie", "from 0 to 100, got 910"]),
     ],
@@ -54,7 +67,7 @@ def test_what_is_wrong_is_named_with_the_key_the_value_and_what_is_allowed(text:
 
 def test_a_file_that_does_not_exist_is_refused_with_the_shipped_names() -> None:
     with pytest.raises(
-        SteadfedError, match=r"cannot read the grid 'quik'.*did you mean 'quick'.*bucketing, paper, quick"
+        SteadfedError, match=r"cannot read the grid 'quik'.*did you mean 'quick'.*bucketing, paper, quick, resilience"
     ):
         read_grid("quik")
 
@@ -82,3 +95,33 @@ def test_published_figures_of_the_bucketing_grid_belong_to_points_of_it() -> Non
     settings = [{key: choice.label for key, choice in point.items()} for point in grid.points()]
     assert len(grid.published) == 60
     assert all(sum(figure.belongs_to(each) for each in settings) == 3 for figure in grid.published)
+
+
+def test_a_setting_says_only_what_is_not_so_for_all() -> None:
+    few, many = parse_grid(NAMED).settings.values()
+    assert (few.base["rounds"], few.bound_probability) == (2, 0.99)
+    assert few.base["partition"] == {"name": "iid", "num_clients": 8}
+    assert (many.base["rounds"], many.base["partition"]["name"], many.bound_probability) == (4, "dirichlet", 0.9)
+    assert [each.label for each in few.products[0]["attack"]] == ["none", "sign-flip"]
+    assert [each.label for each in many.products[0]["attack"]] == ["none", "nan", "ones"]
+    assert [each.label for each in many.products[0]["rule"]] == ["rage", "median"]
+
+
+def test_points_of_named_settings_have_the_name_and_come_by_seed() -> None:
+    points = [(point["setting"].label, point["seed"].label) for point in parse_grid(NAMED).points()]
+    assert points == 4 * [("few", 0)] + 6 * [("many", 0)] + 4 * [("few", 1)]
+
+
+def test_every_product_of_a_setting_is_taken_with_every_one_of_the_grid() -> None:
+    text = f"{BASE}\n[[grid]]\nrule = 'rage'\n[[grid]]\nrule = 'mean'\n"
+    text += "[[settings.x.grid]]\nseed = 0\n[[settings.x.grid]]\nseed = 1\nattack = 'nan'"
+    points = [(point["rule"].label, point["seed"].label, "attack" in point) for point in parse_grid(text).points()]
+    assert points == [("rage", 0, False), ("mean", 0, False), ("rage", 1, True), ("mean", 1, True)]
+
+
+def test_every_setting_of_the_resilience_grid_has_the_same_rules_and_the_case_without_attack() -> None:
+    settings = read_grid("resilience").settings
+    rules = [[each.label for each in setting.products[0]["rule"]] for setting in settings.values()]
+    assert len(settings) == 14
+    assert all(each == rules[0] for each in rules)
+    assert all(setting.products[0]["attack"][0].label == "none" for setting in settings.values())

@@ -7,7 +7,7 @@ from tests.sweeps.runs.grids import result
 
 from steadfed.sweeps._ranking import DuelVerdict, estimate, on_common_seeds, worst_cases
 from steadfed.sweeps.runs._commentary import commentary
-from steadfed.sweeps.runs._ranking import duels, ranking
+from steadfed.sweeps.runs._ranking import duels, in_words, ranking, standings, varied_keys
 from steadfed.sweeps.runs._results import CellState
 
 
@@ -152,3 +152,25 @@ def test_rankings_that_do_not_cover_all_settings_say_so() -> None:
         result("rage", "x", None, heterogeneity="q", state=CellState.FAILED),
     ]
     assert "Over the 1 of 2 settings" in " ".join(commentary(rows))
+
+
+def test_a_name_stands_for_all_that_its_setting_has_in_common() -> None:
+    rows = [
+        result("rage", "x", 0.9, fraction=0.1, setting="one", data="digits"),
+        result("rage", "x", 0.9, fraction=0.2, setting="two", data="mnist", local_steps=1.0),
+        result("rage", "x", 0.9, fraction=0.2, setting="two", data="mnist", local_steps=5.0),
+    ]
+    keys = varied_keys(rows)
+    assert keys == {"setting", "local_steps"}
+    assert [in_words(row.setting, keys) for row in rows] == ["one", "two, local steps 1", "two, local steps 5"]
+
+
+def test_a_rule_stands_in_a_setting_by_its_worst_case_and_the_case_without_attack() -> None:
+    rows = [result("a", attack, value + 0.1 * seed, seed=seed, setting="s")
+            for attack, value in (("none", 0.8), ("x", 0.4)) for seed in (0, 1)]  # fmt: skip
+    rows += [result("oracle", "any", 0.85, seed=seed, setting="s") for seed in (0, 1)]
+    own, oracle = standings(rows)
+    assert (own.rule, own.worst.case.attack, own.worst.case.span) == ("a", "x", (0.4, 0.5))
+    assert own.without_attack is not None
+    assert own.without_attack.span == pytest.approx((0.8, 0.9))
+    assert oracle.without_attack is oracle.worst.case

@@ -36,7 +36,8 @@ def table_of(panel: Panel) -> str | None:
     '=x
     """
     if isinstance(panel, Lines):
-        return _write((panel.x_title, "series", panel.y_title), _points(panel))
+        ends = ("from", "to") if _has_bands(panel) else ()
+        return _write((panel.x_title, "series", panel.y_title, *ends), _points(panel))
     if isinstance(panel, HeatMap):
         titles = (panel.row_title, panel.column_title, panel.value_title, "marked", "what")
         return _write(titles, _cells(panel))
@@ -48,9 +49,22 @@ def table_of(panel: Panel) -> str | None:
 
 
 def _points(panel: Lines) -> Iterator[Line]:
+    banded = _has_bands(panel)
     for series in panel.series:
-        for x, y in zip(series.x, series.y, strict=True):
-            yield int(x) if x.is_integer() else x, series.name, y
+        bands = series.bands or (None,) * len(series.x)
+        for x, y, band in zip(series.x, series.y, bands, strict=True):
+            yield _place(panel, x), series.name, y, *((band or (None, None)) if banded else ())
+
+
+def _has_bands(panel: Lines) -> bool:
+    return any(series.bands for series in panel.series)
+
+
+def _place(panel: Lines, x: float) -> Value:
+    """Return an x as a reader knows it: the name of its place, or a number, whole if it is."""
+    if panel.places:
+        return panel.places[round(x)]
+    return int(x) if x.is_integer() else x
 
 
 def _cells(panel: HeatMap) -> Iterator[Line]:

@@ -14,7 +14,8 @@ import numpy as np
 from steadfed._core.durable import replace_file
 from steadfed._core.wording import harmless, percent
 from steadfed.errors import ParameterError
-from steadfed.reports._render.plotly import are_numbers, has_lone_point, shorten_names, with_gaps
+from steadfed.reports._render.axis_names import are_numbers, shorten_names
+from steadfed.reports._render.plotly import has_lone_point, with_gaps
 from steadfed.reports.panels import Bars, HeatMap, Lines, Panel, Report, Series, Style, Text, Unit
 
 if TYPE_CHECKING:
@@ -185,7 +186,12 @@ def _draw_lines(axes: Axes, panel: Lines) -> None:
     _format(axes.xaxis, panel.x_unit)
     axes.grid(visible=True, which="major", color="#E0E5EB", linewidth=0.6)
     axes.set_axisbelow(True)
-    if len(panel.series) > 1:
+    if panel.places:
+        _name_below(axes, panel.places)
+        axes.set_xlim(-0.5, len(panel.places) - 0.5)
+    if len(panel.series) > 1 and panel.places:
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    elif len(panel.series) > 1:
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, columnspacing=1.2)
 
 
@@ -193,14 +199,18 @@ def _draw_series(axes: Axes, series: Series, *, log_y: bool) -> None:
     drawn = with_gaps(series.y, log_y=log_y)
     values = np.array([np.nan if value is None else value for value in drawn], dtype=np.float64)
     alone = series.style is Style.POINTS or has_lone_point(drawn)
+    colour = PALETTE[series.colour % len(PALETTE)]
+    for x, band in zip(series.x, series.bands, strict=False):
+        if band is not None:
+            axes.vlines(x, *band, color=colour, linewidth=1.2)
     axes.plot(
         series.x,
         values,
-        color=PALETTE[series.colour % len(PALETTE)],
+        color=colour,
         linestyle=_DASHES[series.style],
         linewidth=1.5,
         marker="o" if alone else "",
-        markersize=3.5,
+        markersize=7.0 if series.strong else 3.5,
         label=_plain(series.name, limit=60),
     )
 

@@ -9,17 +9,16 @@ palette (`meta.colour`). Nothing here imports Plotly; figures are the dictionari
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import singledispatch
 from itertools import pairwise
 from typing import Any
 
 from steadfed._core.wording import harmless, prose
+from steadfed.reports._render.axis_names import LONGEST_NAME, axis_names, category_axis, needs_slant
 from steadfed.reports._render.labels import hover, label
 from steadfed.reports.panels import Bars, Code, HeatMap, Lines, Panel, Series, Style, Table, Text, Unit, Value
 
-FLAG = "◆"
-"""What stands before the name of a truly Byzantine client."""
 EMPTY = "Nothing to draw: there is no finite value here."
 _DIGITS = 6
 """Significant digits of what is drawn; a screen shows fewer."""
@@ -32,12 +31,6 @@ _HEIGHT, _NAMED = 310, 12
 """Of curves and bars, in pixels: the height, and what the name of a curve adds."""
 _ROW, _ABOVE, _BELOW, _SLANTED, _LOWEST, _HIGHEST = 18, 52, 50, 110, 200, 900
 """Of heat maps, in pixels: a row, the scale above the rows, names below that are upright, or not; lowest, highest."""
-_NAME = 18
-"""Letters of the name of a row or a bar; the whole name is shown by the pointer."""
-_UPRIGHT = {6: 16, 13: 6}
-"""Letters of names that stand side by side, and how many of such names do."""
-_WORDS, _LINE = 16, 110
-"""So many words are all shown on an axis, and so many letters stand side by side in the window of a desktop."""
 _DECADES = 8
 """Powers of ten that an axis names at most."""
 _FORMATS = {
@@ -91,10 +84,10 @@ def _(panel: Table) -> dict[str, Any]:
 
 @_body.register
 def _(panel: Lines) -> dict[str, Any]:
-    drawn = [_curve(series, panel) for series in panel.series]
+    drawn, kind = [_curve(series, panel) for series in panel.series], "points" if panel.places else "lines"
     if not any(value is not None for trace in drawn for value in trace["y"]):
-        return {"kind": "lines", "empty": EMPTY}
-    counted = panel.x_unit is Unit.NUMBER
+        return {"kind": kind, "empty": EMPTY}
+    counted = panel.x_unit is Unit.NUMBER and not panel.places
     plain = {"exponentformat": "none", "separatethousands": True} if counted else {}
     layout = {
         "xaxis": {
@@ -103,6 +96,7 @@ def _(panel: Lines) -> dict[str, Any]:
             "automargin": False,
             "tickangle": 0,
             **plain,
+            **_named_places(panel),
         },
         "margin": {"b": 50, "l": 68},  # known, so that the margins of both axes do not chase each other
         "yaxis": {
@@ -116,9 +110,10 @@ def _(panel: Lines) -> dict[str, Any]:
     }
     if counted:
         layout["xaxis"]["unifiedhovertitle"] = {"text": f"{label(panel.x_title)} %{{x}}"}
+    slanted = _SLANTED if panel.places and needs_slant(panel.places) else 0
     return {
-        "kind": "lines",
-        "height": _HEIGHT + _NAMED * min(len(drawn), 12),
+        "kind": kind,
+        "height": _HEIGHT + _NAMED * min(len(drawn), 12) + slanted,
         "figure": {"data": drawn, "layout": layout},
     }
 
@@ -128,7 +123,7 @@ def _(panel: HeatMap) -> dict[str, Any]:
     values = [[number(value) for value in row] for row in panel.values]
     if not any(value is not None for row in values for value in row):
         return {"kind": "heat-map", "empty": EMPTY}
-    rows, columns = _names(panel.rows, panel.flagged), _names(panel.columns)
+    rows, columns = axis_names(panel.rows, panel.flagged), axis_names(panel.columns)
     trace = {
         "type": "heatmap",
         "x": columns,
@@ -140,8 +135,8 @@ def _(panel: HeatMap) -> dict[str, Any]:
         "ygap": 1,
         **_ends(panel, values),
     }
-    below = _categories(panel.column_title, columns)
-    frame = _ABOVE + (_SLANTED if _needs_slant(columns) else _BELOW)
+    below = category_axis(panel.column_title, columns)
+    frame = _ABOVE + (_SLANTED if needs_slant(columns) else _BELOW)
     layout = {
         "xaxis": below,
         "yaxis": {"type": "category", "title": {"text": label(panel.row_title)}, "showgrid": False},
@@ -168,7 +163,7 @@ def _(panel: Bars) -> dict[str, Any]:
     values = {name: [number(value) for value in part] for name, part in panel.parts.items()}
     if not any(value is not None for part in values.values() for value in part):
         return {"kind": "bars", "empty": EMPTY}
-    categories = _names(panel.categories, panel.flagged)
+    categories = axis_names(panel.categories, panel.flagged)
     whole = [hover(name, limit=200) for name in panel.categories]
     template = f"%{{customdata}}<br>%{{fullData.name}}: {_FORMATS[panel.unit][0].format('y')}<extra></extra>"
     data = [
@@ -183,12 +178,12 @@ def _(panel: Bars) -> dict[str, Any]:
         }
         for place, (name, part) in enumerate(values.items())
     ]
-    below = _categories(panel.x_title, categories)
+    below = category_axis(panel.x_title, categories)
     layout = {
         "barmode": "stack",
         "bargap": 0.15,
         "xaxis": below,
-        "margin": {} if _needs_slant(categories) else {"b": _BELOW},
+        "margin": {} if needs_slant(categories) else {"b": _BELOW},
         "yaxis": _axis(panel.y_title, panel.unit),
         "showlegend": len(data) > 1,
     }
@@ -223,6 +218,8 @@ def _curve(series: Series, panel: Lines) -> dict[str, Any]:
     said = "%{fullData.name}: " + _FORMATS[panel.unit][0].format("y")
     if panel.x_unit is not Unit.NUMBER:
         said += f"<br>{label(panel.x_title)}: {_FORMATS[panel.x_unit][0].format('x')}"
+    if panel.places:
+        said += "<br>%{text}"
     return {
         "type": "scatter",
         "mode": points,
@@ -230,9 +227,39 @@ def _curve(series: Series, panel: Lines) -> dict[str, Any]:
         "x": [float(value) if math.isfinite(value) else None for value in series.x],
         "y": y,
         "line": {"dash": _DASHES[series.style], "width": 2},
-        "marker": {"size": 5},
+        "marker": {"size": 10 if series.strong else 5},
         "meta": {"colour": series.colour},
         "hovertemplate": f"{said}<extra></extra>",
+        **({"text": [label(panel.places[round(x)]) for x in series.x]} if panel.places else {}),
+        **({"error_y": _bars_of(series)} if series.bands else {}),
+    }
+
+
+def _bars_of(series: Series) -> dict[str, Any]:
+    """Return the bands of a series as lines up and down from its points."""
+    pairs = list(zip(series.y, series.bands, strict=True))
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": [0.0 if y is None or band is None else number(band[1] - y) for y, band in pairs],
+        "arrayminus": [0.0 if y is None or band is None else number(y - band[0]) for y, band in pairs],
+        "thickness": 1.5,
+        "width": 0,
+    }
+
+
+def _named_places(panel: Lines) -> dict[str, Any]:
+    """Return what an axis has besides where its places have names."""
+    if not panel.places:
+        return {}
+    number_of = len(panel.places)
+    return {
+        "tickmode": "array",
+        "tickvals": list(range(number_of)),
+        "ticktext": axis_names(panel.places),
+        "tickangle": -35 if needs_slant(panel.places) else 0,  # towards the left: Plotly hides what leaves the plot
+        "automargin": True,
+        "range": [-0.5, number_of - 0.5],
     }
 
 
@@ -275,41 +302,6 @@ def _level(drawn: list[dict[str, Any]], unit: Unit) -> dict[str, Any]:
     return {"range": [-0.03, 1.03]} if whole or values == {0.0} else {}
 
 
-def _categories(title: str, names: Sequence[str]) -> dict[str, Any]:
-    """Return an axis of names: few words are all shown, slanted if need be; of numbers of rounds some are left out."""
-    axis = {"type": "category", "title": {"text": label(title)}, "showgrid": False}
-    if _few_words(names):
-        return {**axis, "tickmode": "linear", "dtick": 1, "tickangle": "auto"}
-    many = _side_by_side(names)
-    return axis if many is None else {**axis, "nticks": many, "tickangle": 0, "automargin": False}
-
-
-def _needs_slant(names: Sequence[str]) -> bool:
-    """Tell whether names along an axis have no room upright, in the window of a desktop."""
-    if _few_words(names):
-        return len(names) * (max(map(len, names), default=0) + 2) > _LINE
-    return _side_by_side(names) is None
-
-
-def _few_words(names: Sequence[str]) -> bool:
-    return len(names) <= _WORDS and not are_numbers(names)
-
-
-def _side_by_side(names: Sequence[str]) -> int | None:
-    """Return how many of such names stand side by side upright; None if they are too long for that."""
-    longest = max(map(len, names), default=0)
-    return next((number for letters, number in _UPRIGHT.items() if longest <= letters), None)
-
-
-def are_numbers(names: Sequence[str]) -> bool:
-    """Tell whether names are numbers or spans of them, such as rounds, so that those left out can be guessed.
-
-    >>> are_numbers(["0–4", "5–9"]), are_numbers(["ipm-0.1", "ipm-100"])
-    (True, False)
-    """
-    return all(name.strip("0123456789–-., ") == "" for name in names)
-
-
 def _marks(panel: Lines) -> dict[str, Any]:
     """Return a dotted line and a word for every mark."""
     lines = [
@@ -331,33 +323,6 @@ def _marks(panel: Lines) -> dict[str, Any]:
     return {"shapes": lines, "annotations": words}
 
 
-def _names(texts: Iterable[str], flagged: Iterable[int] = ()) -> list[str]:
-    """Return names for an axis, short and each once: a space without width after it tells a name from its equals."""
-    marked, taken, found = set(flagged), set[str](), []
-    for place, short in enumerate(shorten_names(list(texts))):
-        name = f"<b>{FLAG} {label(short)}</b>" if place in marked else label(short)
-        while name in taken:
-            name += "\u200b"
-        taken.add(name)
-        found.append(name)
-    return found
-
-
-def shorten_names(texts: Sequence[str]) -> list[str]:
-    """Return texts cut in their middles, as their ends often tell them apart; less if they would look the same.
-
-    >>> shorten_names(["dirichlet alpha=1.0", "dirichlet alpha=0.1"])
-    ['dirichle…alpha=1.0', 'dirichle…alpha=0.1']
-    """
-    whole = [harmless(text, limit=400) for text in texts]
-    for limit in (_NAME, 2 * _NAME):
-        half = limit // 2
-        cut = [text if len(text) <= limit else f"{text[: half - 1]}…{text[-half:]}" for text in whole]
-        if len(set(cut)) == len(set(whole)):
-            break
-    return cut
-
-
 def _ends(panel: HeatMap, values: list[list[float | None]]) -> dict[str, float]:
     """Return the ends of the scale of colours, apart from each other."""
     known = [value for row in values for value in row if value is not None]
@@ -371,7 +336,7 @@ def _hover_texts(panel: HeatMap) -> dict[str, Any]:
     places: dict[str, int] = {}
     found = []
     for row, name in enumerate(panel.rows):
-        whole = f"{hover(name, limit=200)}<br>" if len(name) > _NAME else ""
+        whole = f"{hover(name, limit=200)}<br>" if len(name) > LONGEST_NAME else ""
         texts = panel.hover[row] if panel.hover else [""] * len(panel.columns)
         known = {text: whole + hover(text) for text in set(texts)}
         found.append([places.setdefault(known[text], len(places)) for text in texts])

@@ -146,7 +146,7 @@ def with_bound(rule: Mapping[str, Any], num_byzantine: int) -> dict[str, Any]:
 
 
 def rule_for(label: str, num_byzantine: int, sigma0: float) -> Aggregator:
-    """Return the rule for a matrix with so many Byzantine clients; modes of RAGE that do not learn σ₀ also the true one.
+    """Return the rule for a matrix with so many Byzantine clients; modes of RAGE that need σ₀ are told the true one.
 
     >>> rule_for("nnm+krum", 3, 1.0)
     NearestNeighborMixing(rule=Krum(num_byzantine=3))

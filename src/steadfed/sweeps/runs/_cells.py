@@ -90,7 +90,7 @@ class CellPlanner:
         return list(found.values())
 
     def _cells_at(self, point: Mapping[str, Choice]) -> Iterator[ComparisonCell]:
-        table = place_choices(self.grid.base, point)
+        table = place_choices(self.grid.setting_of(point).base, point)
         try:
             if self.grid.reference and self._is_new(point, {RULE, ATTACK}):
                 yield self._cell(
@@ -121,7 +121,8 @@ class CellPlanner:
             config = config.model_copy(update={"cohort_size": cohort_size})
         config.cohorts.check(num_clients, config.cohort_size)
         num_byzantine = _num_byzantine(config.byzantine, num_clients, config.seed)
-        bound = _bound(num_clients, num_byzantine, config.cohort_size, self.grid.bound_probability)
+        probability = self.grid.setting_of(point).bound_probability
+        bound = _bound(num_clients, num_byzantine, config.cohort_size, probability)
         config = config.model_copy(update={"rule": RULES.from_table(with_bound(rule, bound))})
         config = _canonical(config, num_byzantine, num_clients)
         check_trust(config)

@@ -21,6 +21,8 @@ Table = dict[str, Any]
 
 RULE, ATTACK, SEED, STEPS = "rule", "attack", "seed", "local_steps"
 FRACTION, PARTICIPATION, HETEROGENEITY = "byzantine_fraction", "participation", "heterogeneity"
+SETTING = "setting"
+"""The key under which the name of a setting stands, where a grid names settings."""
 LABEL = "label"
 """The key of a table in a grid that says what the choice is called; it is no parameter."""
 _WHERE = {HETEROGENEITY: "partition"}
@@ -116,7 +118,7 @@ def _short(value: Any) -> str:
 def place_choices(table: Table, choices: Mapping[str, Choice]) -> Table:
     """Return the table of a configuration with the choices in their places, whole objects before parts of them.
 
-    Participation is not among them: it depends on how many clients there are.
+    Participation is not among them: it depends on how many clients there are. Nor is the name of a setting.
     """
     table = copy.deepcopy(table)
     for key, chosen in sorted(choices.items(), key=lambda item: "." in item[0]):
@@ -124,7 +126,7 @@ def place_choices(table: Table, choices: Mapping[str, Choice]) -> Table:
             table["byzantine"] = {"name": "fraction", "fraction": chosen.value}
         elif key == HETEROGENEITY:
             table["partition"] = _with_num_clients(chosen.value, table.get("partition", {}))
-        elif key != PARTICIPATION:
+        elif key not in {PARTICIPATION, SETTING}:
             set_key(table, key, copy.deepcopy(chosen.value))
     return table
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from steadfed.sweeps import _ranking as sweep
 from steadfed.sweeps._ranking import NO_ATTACK, ORACLE, Estimate, Label, TrialSetting, estimate, mean_of
-from steadfed.sweeps.runs._choices import FRACTION
+from steadfed.sweeps.runs._choices import FRACTION, SETTING
 from steadfed.sweeps.runs._results import CellState, Result
 
 Case = sweep.Case[Result]
@@ -46,10 +46,57 @@ class ComparisonRank:
         return f"{self.num_settings}/{self.num_wanted}" + (f" ({self.refused} refused)" if self.refused else "")
 
 
+@final
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """One rule in one setting."""
+
+    setting: TrialSetting
+    rule: str
+    worst: WorstCase
+    without_attack: Case | None
+    """What it reaches where nobody attacks; None if the grid has no such case."""
+
+
+def standings(results: Iterable[Result]) -> list[Standing]:
+    """Return how every rule does in every setting, on the seeds that rules have in common there.
+
+    The oracle is the same with and without an attack.
+    """
+    every = sweep.cases(sweep.on_common_seeds(results))
+    peaceful = {(case.setting, case.rule): case for case in every if case.attack == NO_ATTACK or case.rule == ORACLE}
+    return [
+        Standing(
+            setting=worst.setting,
+            rule=worst.rule,
+            worst=worst,
+            without_attack=peaceful.get((worst.setting, worst.rule)),
+        )
+        for worst in sweep.worst_of(every)
+    ]
+
+
+def name_of(setting: TrialSetting) -> str | None:
+    """Return the name that the grid gives a setting; None if it gives none."""
+    name = dict(setting).get(SETTING)
+    return None if name is None else str(name)
+
+
 def varied_keys(results: Iterable[Result]) -> frozenset[str]:
-    """Return the keys of settings that differ within the results."""
+    """Return the keys of settings that differ within the results; a name stands for all that its setting has in common.
+
+    >>> varied_keys([])
+    frozenset()
+    """
+    by_name: dict[Label | None, list[Result]] = defaultdict(list)
+    for row in results:
+        by_name[row.settings.get(SETTING)].append(row)
+    found = frozenset[str]().union(*(_differing(rows) for rows in by_name.values()))
+    return found | {SETTING} if by_name.keys() - {None} else found
+
+
+def _differing(rows: Sequence[Result]) -> frozenset[str]:
     values: dict[str, set[Label | None]] = defaultdict(set)
-    rows = list(results)
     keys = {key for row in rows for key in row.settings}
     for row in rows:
         for key in keys:
@@ -58,12 +105,13 @@ def varied_keys(results: Iterable[Result]) -> frozenset[str]:
 
 
 def in_words(setting: TrialSetting, keys: Iterable[str] | None = None) -> str:
-    """Return a setting in words; only these keys, or all. What has a name needs no key.
+    """Return a setting in words, its name first; only these keys, or all. What has a name needs no key.
 
     >>> in_words((("byzantine_fraction", 0.2), ("heterogeneity", "dirichlet alpha=0.1"), ("local_steps", 5)))
     'byzantine fraction 0.2, dirichlet alpha=0.1, local steps 5'
     """
     shown = [(key, value) for key, value in setting if keys is None or key in keys]
+    shown.sort(key=lambda pair: pair[0] != SETTING)
     return ", ".join(_short(key, value) for key, value in shown) or "the one setting"
 
 

@@ -162,6 +162,7 @@
     const { nticks, dtick } = panel.figure.layout.xaxis;
     layout.xaxis.nticks = Math.min(6, Math.ceil((nticks || 12) / 2));
     layout.xaxis.showticklabels = panel.kind !== "bars" || nticks > 0 || dtick === 1;
+    if (panel.kind === "points") layout.xaxis.tickangle = -60;
     layout.yaxis.tickfont = { size: 10 };
   }
 

@@ -168,7 +168,7 @@
 
   /* ---- panels ---- */
 
-  const KINDS = { lines: plot, "heat-map": plot, bars: plot, table, text, code };
+  const KINDS = { lines: plot, points: plot, "heat-map": plot, bars: plot, table, text, code };
 
   function frame(element, panel) {
     element.classList.add("panel", `panel-${panel.kind}`);
