@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -133,8 +134,15 @@ def _facts(result: Aggregation, out: Path | None) -> Iterator[tuple[str, str]]:
         failure = result.certificate.failure_probability
         said = "" if result.certificate.proved else f"; fails with probability {percent(failure)}"
         said = " (an estimate)" if failure == 1.0 else said
-        yield "error at most", f"{bound:.6g} if the honest spread σ₀ is {result.certificate.sigma0:.6g}{said}"
+        yield "error at most", f"{bound:.6g} if the honest spread σ₀ is {result.certificate.assumed_sigma0:.6g}{said}"
+        if math.isfinite(anyway := result.certificate.unconditional_bound()):
+            most = result.certificate.num_byzantine
+            yield "error at most, whatever σ₀ is", f"{anyway:.6g} if at most {most} usable updates are Byzantine"
         yield "data rule out any σ₀ below", f"{result.certificate.smallest_sigma0():.6g}"
+    if result.anchor is not None:
+        yield "distance to the safest mean", f"{result.anchor.distance:.6g}, and {result.anchor.reach:.6g} is allowed"
+    if result.guard is not None:
+        yield "guard", result.guard.reason
     if result.sketch is not None:
         seen = "" if result.sketch.fits else "; it did not fit, so the rows themselves were used"
         yield "sketch", f"{result.sketch.num_buckets:,} numbers for a row, secret {result.sketch.secret:x}{seen}"

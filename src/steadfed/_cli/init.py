@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from steadfed.simulation import RunConfig
 
-ASSUMED = 0.3
+ASSUMED = 0.2
 """Share of Byzantine updates that a rule assumes where a fifth of the clients are Byzantine and the cohorts vary."""
 
 TRUSTED = 100

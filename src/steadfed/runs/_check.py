@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from steadfed._core.wording import size
 from steadfed._linalg.threads import one_torch_thread
-from steadfed.aggregators import RULES
+from steadfed.aggregators import RULES, Rage
+from steadfed.aggregators._rage.guard import most_byzantine
 from steadfed.attacks import ATTACKS, Honest
 from steadfed.data import Dataset
 from steadfed.partitions import heterogeneity
@@ -45,7 +46,12 @@ def check(config: RunConfig, *, dataset: Dataset | None = None, jobs: int = 1) -
     byzantine = _byzantine_counts(setting)
     facts = [*_data_facts(setting), *_round_facts(setting, byzantine), *_memory_facts(setting, jobs)]
     return CheckReport(
-        facts, [*_byzantine_warnings(setting, byzantine), *_data_warnings(setting), *_memory_warnings(setting)]
+        facts,
+        [
+            *_byzantine_warnings(setting, byzantine),
+            *_data_warnings(setting),
+            *_memory_warnings(setting),
+        ],
     )
 
 
@@ -122,14 +128,25 @@ def _byzantine_warnings(setting: Setting, byzantine: _ByzantineCounts) -> Iterat
     if byzantine.run_chance is not None and byzantine.run_chance > 0.01:
         yield (
             f"with probability {byzantine.run_chance:.2g} some of the {config.rounds} rounds has more than the "
-            f"{config.rule.assumed_byzantine(cohort)} Byzantine updates that the rule assumes; assume more or sample a "
-            f"larger cohort"
+            f"{config.rule.assumed_byzantine(cohort)} Byzantine updates that the rule assumes; {_remedy(setting)}"
         )
     if byzantine.excess:
         yield (
             f"{byzantine.excess} of {byzantine.rounds_checked} rounds have more Byzantine updates than the rule "
             f"assumes; assume more"
         )
+
+
+def _remedy(setting: Setting) -> str:
+    """Return what can be done about cohorts with more Byzantine updates than assumed, or what the rule does."""
+    rule, cohort = setting.config.rule, setting.config.cohort_size
+    if isinstance(rule, Rage) and rule.mode == "auto" and cohort < setting.num_clients:
+        most = most_byzantine(cohort, rule.assumed_byzantine(cohort))
+        return (
+            f"RAGE's guard notices far ones up to {most} and raises f for that round, which is a heuristic: a fraction "
+            f"near that of the population is a good choice, and only the theorems need more"
+        )
+    return "assume more or sample a larger cohort"
 
 
 def _data_warnings(setting: Setting) -> Iterator[str]:

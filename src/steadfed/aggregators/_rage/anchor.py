@@ -64,6 +64,15 @@ class Guard:
         """Whether the assumed f does not explain the rows."""
         return self.needed != self.assumed
 
+    @property
+    def reason(self) -> str:
+        """What it saw, as a sentence for people."""
+        if not self.alarmed:
+            return f"f = {self.assumed} explains the updates"
+        if self.needed is None:
+            return f"f = {self.assumed} was assumed, and not even f = {self.most} explains the updates"
+        return f"f = {self.assumed} was assumed, and the updates need f = {self.needed}"
+
     def evidence(self) -> dict[str, Any]:
-        """Return it as plain numbers, ready for JSON."""
-        return {**asdict(self), "alarmed": self.alarmed}
+        """Return it as plain values, ready for JSON."""
+        return {**asdict(self), "alarmed": self.alarmed, "reason": self.reason}

@@ -14,6 +14,7 @@ from steadfed.reports._thinning import REPORT, Numbers, PanelLimits, Places
 from steadfed.reports.panels import Lines, Panel, Section, Style, Text
 from steadfed.server._history import RunHistory
 
+_ANYWAY = "certificate.unconditional_bound"
 _ROUNDING = 1e-5
 """Errors below this part of the updates' size are rounding, of rounds without Byzantine updates."""
 
@@ -52,7 +53,7 @@ def real_errors(history: RunHistory) -> Numbers:
 
 def _bounds(history: RunHistory, limits: PanelLimits, *, alone: bool) -> Iterator[Panel]:
     proved, error = positive_only(history["certificate.error_bound"]), real_errors(history)
-    at_truth = positive_only(history["honest_error_bound"])
+    anyway, at_truth = (positive_only(history[name]) for name in (_ANYWAY, "honest_error_bound"))
     certified = bool(np.isfinite(proved).any())
     if not certified and not (alone and np.isfinite(error).any()):
         return
@@ -63,6 +64,7 @@ def _bounds(history: RunHistory, limits: PanelLimits, *, alone: bool) -> Iterato
         caption=_caption(history, certified=certified),
         series=(
             *curve("bound, with the spread the rule found", proved, limits, colour=0),
+            *curve("bound, whatever the spread is", anyway, limits, colour=2, style=Style.DASHED),
             *curve("bound, with the true spread", at_truth[measured], limits, colour=4, style=points, x=measured),
             *curve("true error", error, limits, colour=7),
             *curve("more Byzantine updates than assumed", error[broken], limits, colour=1, style=points, x=broken),
@@ -79,14 +81,14 @@ def _caption(history: RunHistory, *, certified: bool) -> str:
     if history.deployed:
         return (
             "The bound is proved if the honest updates spread no more than the rule found; the true error is not known "
-            f"in a deployment. {_sketch_text(history)}Logarithmic scale."
+            f"in a deployment. {_anyway_text(history)}{_sketch_text(history)}Logarithmic scale."
         )
     proved = _excess_text(history, "honest_error_bound", broken_rounds(history))
     return (
         "With the true spread of the honest updates (known in some rounds of a simulation) the bound is proved"
         f"{proved}; with the spread that the rule found by itself it may fail"
-        f"{_excess_text(history, 'certificate.error_bound')}. {_unbounded_text(history)}{_sketch_text(history)}"
-        "Mere rounding is not drawn. Logarithmic scale."
+        f"{_excess_text(history, 'certificate.error_bound')}. {_unbounded_text(history)}{_anyway_text(history)}"
+        f"{_sketch_text(history)}Mere rounding is not drawn. Logarithmic scale."
     )
 
 
@@ -100,6 +102,16 @@ def _excess_text(history: RunHistory, name: str, besides: Places | None = None) 
         return ""
     above = int((real_errors(history)[known] > bound[known]).sum())
     return f" (the error was above it in {above} of {plural(int(known.sum()), 'round')})"
+
+
+def _anyway_text(history: RunHistory) -> str:
+    """Say what the bound that assumes nothing of the spread is, and how often the error was above it."""
+    if not np.isfinite(history[_ANYWAY]).any():
+        return ""
+    above = _excess_text(history, _ANYWAY, broken_rounds(history))
+    return (
+        f"Whatever the honest spread is, the dashed bound holds if no more clients are Byzantine than assumed{above}. "
+    )
 
 
 def _sketch_text(history: RunHistory) -> str:

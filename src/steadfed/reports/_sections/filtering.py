@@ -121,14 +121,41 @@ def _spread(history: RunHistory, limits: PanelLimits, *, alone: bool) -> Iterato
         key="spread",
         title=title,
         caption="λ_max, the largest variance of the updates in any direction. The rule takes weight from clients until "
-        "it is below the threshold. Logarithmic scale."
+        f"it is below the threshold{_reach_text(history)}. Logarithmic scale."
         + (" The records do not have the spread before filtering." if old else ""),
         series=(
             *curve("before filtering", before, limits, colour=4),
             *curve("after filtering", after, limits, colour=0),
             *curve("threshold", threshold, limits, colour=7, style=Style.DASHED),
+            *curve("smallest on the way", positive_only(history["anchor.spread"]), limits, colour=2),
         ),
         y_title="λ_max",
         log_y=True,
+        marks=attack_marks([history]),
+    )
+    yield from _displacement(history, limits)
+
+
+def _reach_text(history: RunHistory) -> str:
+    anchored = np.isfinite(history["anchor.spread"]).any()
+    return " and their mean near that of the state with the smallest spread on the way" if anchored else ""
+
+
+def _displacement(history: RunHistory, limits: PanelLimits) -> Iterator[Panel]:
+    """Yield how far the plain mean lies from the safest one, and where the guard raised f; nothing for other rules."""
+    shift, alarmed = history["anchor.displacement"], np.flatnonzero(history["guard.alarmed"] > 0)
+    if not np.isfinite(shift).any():
+        return
+    yield Lines(
+        key="displacement",
+        title="How far removable updates move the mean",
+        caption="The distance of the plain mean to that of the safest updates, in units of √(λ_a f/n), which f clients can "
+        "move it without being seen. Points: rounds in which the updates looked as if more of them were Byzantine than "
+        "assumed, so that f was raised or the safest mean taken.",
+        series=(
+            *curve("displacement of the plain mean", shift, limits, colour=0),
+            *curve("more Byzantine than assumed?", shift[alarmed], limits, colour=1, style=Style.POINTS, x=alarmed),
+        ),
+        y_title="displacement",
         marks=attack_marks([history]),
     )

@@ -41,7 +41,14 @@ COUNTS = tuple(name for name in Tally().counts() if name != "rounds")
 """What is counted in every round: see `Tally`."""
 EVALUATED = ("train_loss", "train_accuracy", "test_loss", "test_accuracy")
 """What is known of a model in rounds with an evaluation."""
-_CERTIFIED = ("certificate.error_bound", "certificate.failure_probability")
+_CERTIFIED = (
+    "certificate.error_bound",
+    "certificate.unconditional_bound",
+    "certificate.failure_probability",
+    "anchor.spread",
+    "anchor.displacement",
+    "guard.alarmed",
+)
 _ALWAYS = tuple(dict.fromkeys((*NUMBERS, *COUNTS, "median_score", *_CERTIFIED)))
 """Columns that there are even if no round has a number."""
 
