@@ -65,6 +65,9 @@ def test_comparisons_of_old_have_their_report(name: str) -> None:
 
 def test_the_cells_of_the_quick_grid_are_those_of_old_but_for_the_rule_that_has_changed() -> None:
     old = {result.key: result.rule for result in read_results(RESULTS / "compare-quick" / "results.parquet")}
-    new = {cell.key: cell.settings["rule"] for cell in CellPlanner(read_grid(str(RESULTS / "compare-quick" / "grid.toml"))).cells()}
+    new = {
+        cell.key: cell.settings["rule"]
+        for cell in CellPlanner(read_grid(str(RESULTS / "compare-quick" / "grid.toml"))).cells()
+    }
     assert {key for key, rule in old.items() if rule != "rage"} == {key for key, rule in new.items() if rule != "rage"}
     assert not {key for key, rule in old.items() if rule == "rage"} & new.keys()

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
     from steadfed.simulation import RunConfig
 
-ASSUMED = 0.2
+ASSUMED = 0.3
 """Share of Byzantine updates that a rule assumes where a fifth of the clients are Byzantine and the cohorts vary."""
+GUARDED = 0.2
+"""The same for RAGE, whose guard notices cohorts with more."""
 
 TRUSTED = 100
 """Points that the server keeps for itself where the rule needs some."""
@@ -93,5 +95,6 @@ def _build_part(key: str, name: str) -> Any:
         wanted = " ".join(f"--set {key}.{field}=…" for field in missing)
         advice = f"leave --{key} out, then `steadfed run FILE --set {key}={name} {wanted}`"
         raise ParameterError(f"{name} needs {', '.join(missing)}: {advice}")
-    assumed = {"byzantine_fraction": ASSUMED} if "byzantine_fraction" in innermost.model_fields else {}
+    share = GUARDED if name == "rage" else ASSUMED
+    assumed = {"byzantine_fraction": share} if "byzantine_fraction" in innermost.model_fields else {}
     return names.build(name, **assumed)
