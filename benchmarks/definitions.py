@@ -14,8 +14,8 @@ from torch import Tensor
 
 from steadfed._linalg.gram import gram_with_points
 from steadfed._linalg.sources import as_columns
+from steadfed._linalg.weiszfeld import distances_to_combination
 from steadfed.aggregators import Aggregator, Bucketing, Clipping, Median
-from steadfed.aggregators._centre.weiszfeld import distances_to_combination
 from steadfed.aggregators._selection.krum import krum_scores
 from steadfed.aggregators._selection.subsets import lowest
 from steadfed.extend import pivoted_gram, squared_distances, stream

@@ -27,7 +27,8 @@ from steadfed._linalg.sketch import SketchedColumns
 from steadfed._linalg.sources import as_columns
 from steadfed._linalg.spectrum import eigen_directions
 from steadfed._linalg.threads import one_blas_thread
-from steadfed.aggregators import Rage
+from steadfed.aggregators._rage.constants import KAPPA, RHO
+from steadfed.aggregators._rage.deciding import decide_by_displacement
 from steadfed.extend import stream
 
 Rows = NDArray[np.float32]
@@ -120,17 +121,17 @@ def outcomes(num_rows: int, spectrum: str, seed: int, strengths: Sequence[float]
 
 def _compared(rows: Rows, sigma0: float, about: Outcome) -> Iterator[Outcome]:
     columns, number = as_columns(rows), len(rows) // 5
-    rule, unit = Rage(num_byzantine=number), sigma0 * math.sqrt(0.2)
+    unit = sigma0 * math.sqrt(0.2)
     exact = pivoted_gram(columns).matrix
     honest = np.where(np.arange(len(rows)) < number, 0.0, 1.0 / (len(rows) - number))
-    first = _weights(rule, exact, number)
+    first = _weights(exact, number)
     for width in WIDTHS:
         sketched = SketchedColumns(columns, about.seed)
         sketched.num_buckets = width
         fresh = sketched.with_fresh_key()
         fresh.num_buckets = width
         seen = pivoted_gram(sketched).matrix
-        weights = _weights(rule, seen, number)
+        weights = _weights(seen, number)
         true = _spread(exact, weights)
         yield Outcome(
             about.num_rows,
@@ -147,8 +148,10 @@ def _compared(rows: Rows, sigma0: float, about: Outcome) -> Iterator[Outcome]:
         )
 
 
-def _weights(rule: Rage, gram: NDArray[np.float64], num_byzantine: int) -> NDArray[np.float64]:
-    weights = rule._decide(gram, num_byzantine).weights  # noqa: SLF001  decisions without a second pass over the rows
+def _weights(gram: NDArray[np.float64], num_byzantine: int) -> NDArray[np.float64]:
+    """Return what RAGE decides, without a second pass over the rows."""
+    settings = {"rho": RHO, "kappa": KAPPA["auto"]}
+    weights = decide_by_displacement(gram, num_byzantine, **settings, sampled=False, confirm=False).weights
     return np.asarray(weights / weights.sum())
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from tests.linalg.test_spectrum import hidden_rows
 from tests.oracles.clouds import CLOUDS
 from tests.oracles.displacement import filter_by_displacement, typical_square as slow_typical_square
@@ -73,9 +76,9 @@ def test_the_error_is_below_the_proved_constant(name: str, rho: float, kappa: fl
 
 @pytest.mark.parametrize("distance", [1e2, 1e3, 1e6, 1e9, 1e12, 1e15])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_symmetric_pairs_an_ulp_off_do_not_survive(distance: float, dtype: type) -> None:
+def test_symmetric_pairs_an_ulp_off_do_not_survive(distance: float, dtype: Any) -> None:
     for seed in range(4):
-        rows = honest(50, 200, seed).astype(dtype)
+        rows: NDArray[Any] = honest(50, 200, seed).astype(dtype)
         rows[:7], rows[7:14] = distance, -distance
         rows[0, 0] = np.nextafter(rows[0, 0], dtype(np.inf))
         found = Rage(num_byzantine=14)(rows, ALL)
@@ -192,10 +195,14 @@ def test_where_no_number_explains_the_rows_the_anchor_of_the_assumed_one_is_take
     assert found.certificate.num_byzantine == 1
 
 
+def _large_below(enough: int, assumed: int) -> float:
+    return 1e6 if assumed < enough else 0.0
+
+
 def test_the_smallest_number_that_explains_the_rows_is_found() -> None:
     gram = np.eye(50)
     for enough in range(16, 25):
-        guard = look_beyond(gram, 15, lambda f, enough=enough: 1e6 if f < enough else 0.0)
+        guard = look_beyond(gram, 15, partial(_large_below, enough))
         assert guard is not None
         assert guard.needed == enough
 

@@ -229,7 +229,7 @@ def test_where_the_filter_stops_a_full_eigendecomposition_agrees(name: str) -> N
 def test_directions_are_found_anew_where_the_scatter_along_them_has_fallen_too_low(name: str) -> None:
     rows, _ = cloud(name, 180, 50)
     never, half = (
-        run_filter(rows @ rows.T, 180 - 2.0 * 36, lambda _: -np.inf, confirm=False, reuse_down_to=share)
+        run_filter(rows @ rows.T, 180 - 2.0 * 36, lambda _: -np.inf, confirm="none", reuse_down_to=share)
         for share in (0.0, 0.5)
     )
     assert never.num_eigensolves <= 3 < len(never.steps)

@@ -13,8 +13,8 @@ from steadfed._core.arrays import Matrix, Vector
 from steadfed._core.values import real_number, whole_number
 from steadfed._linalg.columns import Columns, RowColumns
 from steadfed._linalg.gram import LARGEST_SQUARE, gram_with_points, pivoted_gram, squared_distances
+from steadfed._linalg.weiszfeld import distances_to_combination
 from steadfed.aggregators._base import Claim, GramAggregator, MinorityAggregator, aggregation_of
-from steadfed.aggregators._centre.weiszfeld import distances_to_combination
 from steadfed.aggregators._evidence import Aggregation, Stop
 from steadfed.aggregators._registry import RULES
 from steadfed.aggregators._view import ServerView

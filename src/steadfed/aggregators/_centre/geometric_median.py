@@ -9,14 +9,14 @@ from pydantic import BeforeValidator, Field
 from steadfed._core.values import real_number, whole_number
 from steadfed._linalg.columns import Columns
 from steadfed._linalg.gram import pivoted_gram
-from steadfed.aggregators._base import GramAggregator, MinorityAggregator, aggregation_of
-from steadfed.aggregators._centre.weiszfeld import (
+from steadfed._linalg.weiszfeld import (
     MAX_ITERATIONS,
     SMOOTHING,
     TOLERANCE,
     distances_to_combination,
     geometric_median_weights,
 )
+from steadfed.aggregators._base import GramAggregator, MinorityAggregator, aggregation_of
 from steadfed.aggregators._evidence import Aggregation, Stop
 from steadfed.aggregators._registry import RULES
 from steadfed.aggregators._view import ServerView

@@ -13,8 +13,8 @@ from steadfed._core.values import whole_number
 from steadfed._linalg.columns import Columns
 from steadfed._linalg.gram import pivoted_gram
 from steadfed._linalg.mixtures import averages
+from steadfed._linalg.weiszfeld import MAX_ITERATIONS, distances_to_combination, geometric_median_weights
 from steadfed.aggregators._base import BoundedAggregator, Claim, GramAggregator, aggregation_of, usable_bound
-from steadfed.aggregators._centre.weiszfeld import MAX_ITERATIONS, distances_to_combination, geometric_median_weights
 from steadfed.aggregators._evidence import Aggregation, Stop
 from steadfed.aggregators._registry import RULES
 from steadfed.aggregators._view import ServerView

@@ -10,8 +10,8 @@ from pydantic import BeforeValidator, Field
 from steadfed._core.values import real_number, whole_number
 from steadfed._linalg.columns import Columns
 from steadfed._linalg.gram import pivoted_gram
+from steadfed._linalg.weiszfeld import distances_to_combination, weiszfeld_step
 from steadfed.aggregators._base import Claim, GramAggregator, MinorityAggregator, aggregation_of
-from steadfed.aggregators._centre.weiszfeld import distances_to_combination, weiszfeld_step
 from steadfed.aggregators._evidence import Aggregation, Stop
 from steadfed.aggregators._registry import RULES
 from steadfed.aggregators._view import ServerView

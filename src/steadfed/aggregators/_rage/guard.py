@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from steadfed._core.arrays import Matrix, Vector
 from steadfed._linalg.gram import squared_distances
-from steadfed.aggregators._centre.weiszfeld import distances_to_combination, geometric_median_weights
+from steadfed._linalg.weiszfeld import distances_to_combination, geometric_median_weights
 from steadfed.aggregators._rage.anchor import Guard
 
 DEVIATIONS = 3.0

@@ -14,8 +14,8 @@ from steadfed._core.arrays import Matrix, Vector
 from steadfed._linalg.columns import Columns
 from steadfed._linalg.gram import pivoted_gram
 from steadfed._linalg.spectrum import eigen_directions
+from steadfed._linalg.weiszfeld import distances_to_combination
 from steadfed.aggregators._base import BoundedAggregator, GramAggregator, aggregation_of, usable_bound
-from steadfed.aggregators._centre.weiszfeld import distances_to_combination
 from steadfed.aggregators._evidence import Aggregation, Stop
 from steadfed.aggregators._registry import RULES
 from steadfed.aggregators._view import ServerView

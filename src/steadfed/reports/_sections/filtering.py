@@ -149,8 +149,8 @@ def _displacement(history: RunHistory, limits: PanelLimits) -> Iterator[Panel]:
     yield Lines(
         key="displacement",
         title="How far removable updates move the mean",
-        caption="The distance of the plain mean to that of the safest updates. The unit is √(λ_a f/n), about as far as f "
-        "clients can move it without being seen. Points: rounds whose updates looked as if more of them were Byzantine "
+        caption="The distance of the plain mean to that of the safest updates. The unit is √(λ_a f/n), about as far as "
+        "f clients can move it without being seen. Points: rounds whose updates looked as if more were Byzantine "
         "than assumed, so that f was raised or the safest mean taken.",
         series=(
             *curve("displacement of the plain mean", shift, limits, colour=0),
