@@ -266,3 +266,23 @@ def test_to_start_with_weights_is_to_repeat_rows(seed: int) -> None:
         summed = np.add.reduceat(one.weights, np.concatenate([[0], np.cumsum(times)[:-1]]))
         np.testing.assert_allclose(other.weights * times.max(), summed, rtol=0.0, atol=1e-9)
         assert other.spread == pytest.approx(one.spread, rel=1e-9)
+
+
+def test_where_the_rows_contradict_the_estimate_the_bound_assumes_nothing_of_the_spread() -> None:
+    rows = honest(30, 40)
+    rows[:10] *= np.arange(1.0, 11.0)[:, None]  # more honest rows in the tail than may be removed
+    certificate = Rage(num_byzantine=6, rho=0.0)(rows, ALL).certificate
+    assert certificate is not None
+    assert not certificate.is_consistent(certificate.sigma0)
+    spread = float(np.linalg.norm(rows - rows.mean(axis=0), 2)) / math.sqrt(30 - 6)
+    assert certificate.largest_sigma0 == pytest.approx(spread)
+    assert certificate.assumed_sigma0 == certificate.largest_sigma0
+    assert certificate.is_consistent()
+    assert certificate.error_bound() == certificate.unconditional_bound() < math.inf
+
+
+def test_an_estimate_says_nothing_of_every_spread() -> None:
+    certificate = Rage(num_byzantine=6)(honest(30, 40), ALL).certificate
+    assert certificate is not None
+    assert certificate.as_estimate().unconditional_bound() == math.inf
+    assert certificate.as_estimate().anchor is None

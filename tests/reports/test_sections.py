@@ -413,3 +413,35 @@ def test_skipped_rounds_say_why_and_absent_clients_are_called_so(tmp_path: Path)
     said = panel_of(verdict([RunHistory(tmp_path / "run")]), "verdict-1", Text).paragraphs
     assert "2 rounds left the model as it was: round 1, the update is not finite." in said
     assert "Clients were absent 2 times: asked, they sent nothing." in said
+
+
+def anchored(number: int, needed: int | None) -> RoundRecord:
+    """Return a round whose guard found that so many must be assumed, where one was."""
+    guard = {"assumed": 1, "most": 3, "spread": 9.0, "limit": 4.0, "needed": needed, "alarmed": needed != 1}
+    said = {"reason": f"f = 1 was assumed, and the updates need f = {needed}"}
+    anchor = {"num_steps": 2, "spread": 0.5, "distance": 0.1, "reach": 0.3, "displacement": 1.0 + number}
+    proof = {"error_bound": 2.0, "unconditional_bound": 3.0 + number}
+    return four(number, anchor=anchor, guard=guard | said, certificate=proof, assumption_violated=needed != 1)
+
+
+def test_anchor_displacement_and_the_bound_without_a_spread_are_drawn(tmp_path: Path) -> None:
+    folder(tmp_path / "run", [anchored(0, 1), anchored(1, 2), anchored(2, 1)])
+    history = RunHistory(tmp_path / "run")
+    section = filtering([history])
+    assert list(series_of(panel_of(section, "spread", Lines), "smallest on the way").y) == [0.5, 0.5, 0.5]
+    moved = panel_of(section, "displacement", Lines)
+    assert list(series_of(moved, "displacement of the plain mean").y) == [1.0, 2.0, 3.0]
+    assert list(series_of(moved, "more Byzantine than assumed?").x or ()) == [1]
+    bounds = panel_of(certificate([history]), "certificate", Lines)
+    assert list(series_of(bounds, "bound, whatever the spread is").y) == [3.0, 4.0, 5.0]
+    assert "the dashed bound holds if no more clients are Byzantine than assumed" in bounds.caption
+
+
+def test_a_guard_that_found_a_larger_bound_is_no_warning_and_one_that_did_not_is(tmp_path: Path) -> None:
+    for name, needed, tone in (("found", 2, False), ("none", None, True)):
+        folder(tmp_path / name, [anchored(0, 1), anchored(1, needed)])
+        history = RunHistory(tmp_path / name)
+        text = " ".join(panel_of(verdict([history]), "verdict-1", Text).paragraphs)
+        assert ("took as many more for Byzantine there" in text) is not tone
+        assert ("contradicted the assumptions of the rule" in text) is tone
+        assert (headlines([history])[0].tone is Tone.WARNING) is tone

@@ -175,3 +175,11 @@ def test_memory_grows_with_what_is_remembered_of_clients() -> None:
 def test_what_cannot_run_is_an_error_and_no_warning() -> None:
     with pytest.raises(ParameterError, match="cohort_size"):
         looked_at(cohort_size=100)
+
+
+def test_what_is_to_be_done_about_large_cohorts_of_attackers_depends_on_the_rule() -> None:
+    attacked = {"byzantine": FractionMembers(fraction=0.25), "attack": SignFlip(), "cohort_size": 6}
+    guarded = looked_at(rule=Rage(num_byzantine=1), **attacked)
+    assert warned("RAGE's guard notices far ones up to 2 and raises f for that round", guarded)
+    for rule in (Rage(num_byzantine=1, mode="spread"), Rage(num_byzantine=1, mode="known", sigma0=1.0)):
+        assert warned("assume more or sample a larger cohort", looked_at(rule=rule, **attacked))

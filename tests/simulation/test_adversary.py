@@ -409,3 +409,17 @@ def test_an_attack_is_not_shown_the_secret_of_the_server(monkeypatch: pytest.Mon
     secrets = {view.secret for _, view in heard}
     assert len(secrets) == 4
     assert set(shown) == {0}
+
+
+@pytest.mark.parametrize(("cohort_size", "sampled"), [(6, True), (12, False)])
+def test_the_rule_is_told_whether_cohorts_are_sampled_and_records_keep_what_it_saw(
+    cohort_size: int, sampled: bool
+) -> None:
+    _, records = played(config(rule=Rage(num_byzantine=1), cohort_size=cohort_size, rounds=2))
+    for record in records:
+        assert (record.guard is not None) is sampled
+        assert record.anchor is not None
+        assert record.anchor["spread"] <= record.spread_before
+        assert record.certificate is not None
+        assert record.certificate["error_bound"] <= record.certificate["unconditional_bound"]
+        assert type(record).from_line(record.to_line()) == record

@@ -120,7 +120,7 @@ def test_the_paper_promises_nothing_of_a_rule_that_is_told_less_than_its_spread(
 @pytest.mark.parametrize(
     ("mode", "size", "rests"),
     [
-        ("auto", 129, "the guard does not"),
+        ("auto", 129, "the guard raises f for no honest updates"),
         ("auto", 200, ""),
         ("spread", 128, ""),
         ("spread", 129, "above 128 updates: Lanczos"),

@@ -63,9 +63,14 @@ def sentences(history: RunHistory, tally: Tally) -> Iterator[str]:
     yield from _removals(history, tally)
     if tally.skipped:
         yield f"{plural(tally.skipped, 'round')} left the model as it was: {history.rounds.skips_text}."
-    if tally.assumption_violated:
+    if raised := raised_bounds(history):
         yield (
-            f"In {plural(tally.assumption_violated, 'round')} the updates contradicted the assumptions of the rule: "
+            f"In {plural(raised, 'round')} the updates looked as if more of them were Byzantine than assumed; the rule "
+            "took as many more for Byzantine there, and so does what it proves."
+        )
+    if contradicted := tally.assumption_violated - raised:
+        yield (
+            f"In {plural(contradicted, 'round')} the updates contradicted the assumptions of the rule: "
             "what it proves does not count there."
         )
     if tally.absent:
@@ -189,10 +194,15 @@ def _false_positives(tally: Tally) -> str:
     return f"No false positives: all {tally.honest:,} honest updates were kept."
 
 
+def raised_bounds(history: RunHistory) -> int:
+    """Return in how many rounds a guard found more Byzantine updates than assumed, and how many they are."""
+    return int(((history["guard.alarmed"] > 0) & np.isfinite(history["guard.needed"])).sum())
+
+
 def _tone(history: RunHistory, tally: Tally) -> Tone:
     found = history.rounds.last_and_best("test_accuracy")
     lost = found is not None and found[1] - found[0] > _FORGOT
-    if history.state is RunState.DAMAGED or lost or tally.assumption_violated or tally.skipped:
+    if history.state is RunState.DAMAGED or lost or tally.assumption_violated > raised_bounds(history) or tally.skipped:
         return Tone.WARNING
     if found is None or history.state is not RunState.COMPLETE:
         return Tone.PLAIN

@@ -48,6 +48,7 @@ _CERTIFIED = (
     "anchor.spread",
     "anchor.displacement",
     "guard.alarmed",
+    "guard.needed",
 )
 _ALWAYS = tuple(dict.fromkeys((*NUMBERS, *COUNTS, "median_score", *_CERTIFIED)))
 """Columns that there are even if no round has a number."""

@@ -50,7 +50,7 @@ def rests_on(protocol: Protocol) -> str:
     if protocol.coordinates < 1.0:
         found.append("nobody knows the coordinates of a round before it (compression.md)")
     if protocol.mode == "auto" and protocol.cohort_size < protocol.num_clients:
-        found.append("the guard does not take honest updates for Byzantine ones and raise f (filter.md, 5.4)")
+        found.append("the guard raises f for no honest updates (filter.md, 5.4)")
     if protocol.mode == "spread" and protocol.cohort_size > DENSE_UP_TO:
         found.append(
             f"above {DENSE_UP_TO} updates: Lanczos finds the largest spread of a cohort to 1 % (filter.md, 5.2)"
