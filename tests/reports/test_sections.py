@@ -441,7 +441,8 @@ def test_a_guard_that_found_a_larger_bound_is_no_warning_and_one_that_did_not_is
     for name, needed, tone in (("found", 2, False), ("none", None, True)):
         folder(tmp_path / name, [anchored(0, 1), anchored(1, needed)])
         history = RunHistory(tmp_path / name)
-        text = " ".join(panel_of(verdict([history]), "verdict-1", Text).paragraphs)
+        panel = panel_of(verdict([history]), "verdict-1", Text)
+        text = " ".join(panel.paragraphs)
         assert ("took as many more for Byzantine there" in text) is not tone
         assert ("contradicted the assumptions of the rule" in text) is tone
-        assert (headlines([history])[0].tone is Tone.WARNING) is tone
+        assert (panel.tone is Tone.WARNING) is tone
