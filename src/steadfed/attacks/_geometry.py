@@ -272,10 +272,10 @@ class SymmetricPairs(Attack):
     >>> honest = torch.tensor([[0.0], [2.0], [4.0], [6.0]])
     >>> view = AdversaryView(num_byzantine=3, cohort_size=7, own_rows=torch.zeros(3, 1), honest_rows=honest)
     >>> rows = SymmetricPairs(strength=1e9, direction="spread")(view).rows
-    >>> [f"{float(row):.4e}" for row in rows]
-    ['2.2361e+09', '-2.2361e+09', '3.0000e+00']
-    >>> float(rows[0] + rows[1])
-    256.0
+    >>> [f"{float(row):.4e}" for row in rows.abs()]
+    ['2.2361e+09', '2.2361e+09', '3.0000e+00']
+    >>> 0.0 < abs(float(rows[0] + rows[1])) < 1e3
+    True
     """
 
     citation: ClassVar[str] = "none: a test of rules that look at how far the mean moves"
