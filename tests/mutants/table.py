@@ -38,6 +38,7 @@ simulation/test_measuring.py simulation/test_evaluation.py simulation/test_cohor
 TARGETS: tuple[Target, ...] = (
     # the filter
     *_of("aggregators/_rage", "certificate rule", "aggregators/test_rage.py aggregators/test_exact.py"),
+    *_of("aggregators/_rage", "displacement guard anchor deciding", "aggregators/test_displacement.py"),
     *_of("aggregators/_rage", "rounding point", "aggregators/test_rounding.py aggregators/test_solved.py"),
     *_of("aggregators/_rage", "constants", "aggregators/test_constants.py aggregators/test_rage.py"),
     *_of("aggregators/_rage", "exact", "aggregators/test_exact.py aggregators/test_rage.py"),
