@@ -286,3 +286,13 @@ def test_an_estimate_says_nothing_of_every_spread() -> None:
     assert certificate is not None
     assert certificate.as_estimate().unconditional_bound() == math.inf
     assert certificate.as_estimate().anchor is None
+
+
+def test_rows_at_the_limit_of_what_is_usable_have_evidence_and_no_bound_whatever_the_spread_is() -> None:
+    rows = 1e140 / 8.0 * honest(20, 60) / np.linalg.norm(honest(20, 60), axis=1, keepdims=True)
+    found = Rage(num_byzantine=4)(7.9 * np.where(np.arange(20)[:, None] % 2, rows[:1], -rows[:1]))
+    assert found.usable.all()
+    assert found.certificate is not None
+    assert 1e140 <= found.certificate.largest_sigma0 < math.inf
+    assert found.certificate.unconditional_bound() == math.inf
+    assert json.loads(json.dumps(found.evidence(), allow_nan=False))["certificate"]["unconditional_bound"] is None

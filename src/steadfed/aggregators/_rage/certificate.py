@@ -99,7 +99,7 @@ class Certificate:
 
         Where the rows contradict √spread, as honest rows were removed, it is `largest_sigma0`.
         """
-        if self.mode not in KAPPA or self.is_consistent(self.sigma0) or not math.isfinite(self.largest_sigma0):
+        if self.mode not in KAPPA or self._agrees(self.sigma0) or self.largest_sigma0 >= LARGEST_SIGMA0:
             return self.sigma0
         return self.largest_sigma0
 
@@ -110,7 +110,7 @@ class Certificate:
         it could have been honest.
         """
         sigma = self._sigma(sigma0)
-        if not self.is_consistent(sigma):
+        if not self._agrees(sigma):
             return math.inf
         bound = self._bound_of(self.steps, self.removed, self.spread, sigma)
         if self.anchor is not None:
@@ -126,7 +126,7 @@ class Certificate:
 
         It is that of `largest_sigma0`, so large rows make it large, removed or not. Infinite if that is not known.
         """
-        return self.error_bound(self.largest_sigma0) if math.isfinite(self.largest_sigma0) else math.inf
+        return self.error_bound(self.largest_sigma0) if self.largest_sigma0 < LARGEST_SIGMA0 else math.inf
 
     def worst_case(self) -> float:
         """Return C · σ₀ √ε for the σ₀ given to the filter: the bound known before any data, if the honest spread is σ₀.
@@ -144,7 +144,10 @@ class Certificate:
         It is not when more weight than f must have been taken from Byzantine rows, or when no Byzantine weight can be
         left and the spread is still larger than assumed. A contradiction is a proof; consistency is not.
         """
-        sigma = self._sigma(sigma0)
+        return self._agrees(self._sigma(sigma0))
+
+    def _agrees(self, sigma: float) -> bool:
+        """Tell whether the data agree with a σ₀, which may be larger for large rows than one may ask about."""
         if self.too_many_unusable:
             return False
         scatters = [step.scatter - step.excess for step in self.probe] + [self.probe_scatter]
@@ -165,11 +168,11 @@ class Certificate:
             return math.inf
         high = math.sqrt(max([self.probe_scatter, *(step.scatter for step in self.probe)]))
         low = 0.0
-        if self.is_consistent(0.0):
+        if self._agrees(0.0):
             return 0.0
         while high - low > 1e-9 * high:
             middle = (low + high) / 2.0
-            low, high = (low, middle) if self.is_consistent(middle) else (middle, high)
+            low, high = (low, middle) if self._agrees(middle) else (middle, high)
         return high
 
     def as_estimate(self) -> Certificate:
