@@ -27,8 +27,9 @@ from steadfed._linalg.sketch import SketchedColumns
 from steadfed._linalg.sources import as_columns
 from steadfed._linalg.spectrum import eigen_directions
 from steadfed._linalg.threads import one_blas_thread
-from steadfed.aggregators._rage.constants import KAPPA, RHO
+from steadfed.aggregators._rage.constants import KAPPA, REJECTION, RHO
 from steadfed.aggregators._rage.deciding import decide_by_displacement
+from steadfed.aggregators._rage.displacement import Reach
 from steadfed.extend import stream
 
 Rows = NDArray[np.float32]
@@ -150,8 +151,8 @@ def _compared(rows: Rows, sigma0: float, about: Outcome) -> Iterator[Outcome]:
 
 def _weights(gram: NDArray[np.float64], num_byzantine: int) -> NDArray[np.float64]:
     """Return what RAGE decides, without a second pass over the rows."""
-    settings = {"rho": RHO, "kappa": KAPPA["auto"]}
-    weights = decide_by_displacement(gram, num_byzantine, **settings, sampled=False, confirm=False).weights
+    reach = Reach(RHO, RHO * REJECTION, KAPPA["auto"])
+    weights = decide_by_displacement(gram, num_byzantine, reach, sampled=False, confirm=False).weights
     return np.asarray(weights / weights.sum())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from functools import partial
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,17 @@ import torch
 from numpy.typing import NDArray
 from tests.linalg.test_spectrum import hidden_rows
 from tests.oracles.clouds import CLOUDS
-from tests.oracles.displacement import filter_by_displacement, typical_square as slow_typical_square
+from tests.oracles.displacement import (
+    accounted_for,
+    filter_by_displacement,
+    typical_square as slow_typical_square,
+)
 from tests.oracles.saddle import Array
 
 from steadfed._core.rng import stream
 from steadfed.aggregators import Certificate, Rage, ServerView, Stop
 from steadfed.aggregators._rage.constants import learned_constant
-from steadfed.aggregators._rage.displacement import stop_by_displacement
+from steadfed.aggregators._rage.displacement import Reach, between, displaced, stop_by_displacement
 from steadfed.aggregators._rage.filtering import run_filter
 from steadfed.aggregators._rage.guard import look_beyond, most_byzantine, typical_square
 
@@ -28,6 +33,9 @@ pytestmark = pytest.mark.portable
 ALL = ServerView(sampled=False)
 SEVERAL_MEDIANS = {"near duplicates", "mirror images", "on a line"}
 """Clouds with more than one geometric median, or with rows that are equal to one eye and not to the other."""
+
+NEVER_CUT: set[str] = set()
+"""Clouds in which f rows never account for a part of a displacement that is cut."""
 
 
 def cohort(name: str, seed: int, *, most: int = 40) -> tuple[Array, int]:
@@ -49,13 +57,17 @@ def spread_of(rows: Array) -> float:
 
 @pytest.mark.parametrize("name", CLOUDS)
 @pytest.mark.parametrize("sampled", [False, True])
-def test_weights_are_those_of_the_filter_with_explicit_means_and_covariances(name: str, sampled: bool) -> None:
+@pytest.mark.parametrize(("rho", "rejection"), [(1.0, 1.5), (0.4, 4.0), (1.5, 1.0)])
+def test_weights_are_those_of_the_filter_with_explicit_means_and_covariances(
+    name: str, sampled: bool, rho: float, rejection: float
+) -> None:
     for seed in range(6):
         rows, bad = cohort(name, seed)
         told = max(1, bad - 3 * (seed % 2))  # every second cohort holds more than was told
-        rho = 1.5 if rows.shape[1] >= len(rows) else 1.0
-        shares, used, alarmed = filter_by_displacement(rows, told, rho=rho, kappa=6.0, sampled=sampled)
-        found = Rage(num_byzantine=told)(rows, ServerView(sampled=sampled))
+        shares, used, alarmed = filter_by_displacement(
+            rows, told, rho=rho, rejection=rejection, kappa=6.0, sampled=sampled
+        )
+        found = Rage(num_byzantine=told, rho=rho, rejection=rejection)(rows, ServerView(sampled=sampled))
         np.testing.assert_allclose(found.weights, shares, rtol=0.0, atol=1e-8)
         assert (found.guard is not None and found.guard.alarmed) is alarmed
         assert found.certificate is not None
@@ -63,12 +75,14 @@ def test_weights_are_those_of_the_filter_with_explicit_means_and_covariances(nam
 
 
 @pytest.mark.parametrize("name", CLOUDS)
-@pytest.mark.parametrize(("rho", "kappa"), [(0.0, 1.0), (1.5, 6.0), (100.0, 6.0)])
-def test_the_error_is_below_the_proved_constant(name: str, rho: float, kappa: float) -> None:
+@pytest.mark.parametrize(
+    ("rho", "rejection", "kappa"), [(0.0, 1.0, 1.0), (1.0, 1.5, 6.0), (0.5, 100.0, 6.0), (100.0, 1.0, 6.0)]
+)
+def test_the_error_is_below_the_proved_constant(name: str, rho: float, rejection: float, kappa: float) -> None:
     for seed in range(6):
         rows, bad = cohort(name, seed)
         sigma0, epsilon = spread_of(rows[bad:]), bad / len(rows)
-        found = Rage(num_byzantine=bad, rho=rho, kappa=kappa)(rows, ALL)
+        found = Rage(num_byzantine=bad, rho=rho, rejection=rejection, kappa=kappa)(rows, ALL)
         error = float(np.linalg.norm(found.update.numpy() - rows[bad:].mean(axis=0)))
         bound = learned_constant(epsilon, kappa=kappa) * sigma0 * math.sqrt(epsilon)
         assert error <= bound + 1e-9 * np.abs(rows).max()
@@ -116,18 +130,84 @@ def test_with_rho_zero_the_update_is_the_anchors_mean() -> None:
     assert found.spread == found.anchor.spread
 
 
-def test_distance_displacement_and_reach_are_what_they_say() -> None:
+@pytest.mark.parametrize(("rho", "share"), [(1.0, 1.0), (0.45, 0.9)])
+def test_distance_displacement_and_reach_are_what_they_say(rho: float, share: float) -> None:
     rows = honest(30, 60)
-    rows[:5] += 1.0
-    found = stop_by_displacement(rows @ rows.T, 6, rho=1.5, kappa=6.0, sampled=False)
+    rows[:5] += 0.6
+    found = stop_by_displacement(rows @ rows.T, 6, Reach(rho, 100.0, 6.0), sampled=False)
     safest = min(found.path.states, key=lambda state: state.spread)
     centre = safest.weights @ rows / safest.weights.sum()
-    update = found.state.weights @ rows / found.state.weights.sum()
+    update = found.weights @ rows / found.weights.sum()
     unit = math.sqrt(safest.spread * 6 / 30)
-    assert found.anchor.distance == pytest.approx(float(np.linalg.norm(update - centre)))
-    assert found.anchor.displacement == pytest.approx(float(np.linalg.norm(rows.mean(axis=0) - centre)) / unit)
-    assert found.anchor.reach == pytest.approx(1.5 * unit)
-    assert found.anchor.weight_removed == pytest.approx(30 - safest.weights.sum())
+    anchor = found.anchor
+    assert anchor.share == pytest.approx(share, abs=0.1)
+    assert (anchor.share < 1.0) is (share < 1.0)
+    assert anchor.distance == pytest.approx(float(np.linalg.norm(update - centre)))
+    assert anchor.displacement == pytest.approx(float(np.linalg.norm(rows.mean(axis=0) - centre)) / unit)
+    assert anchor.attributable == pytest.approx(accounted_for(rows, np.ones(30), safest.weights, 6) / unit)
+    assert anchor.reach == pytest.approx(rho * unit)
+    assert anchor.weight_removed == pytest.approx(30 - safest.weights.sum())
+    by_few = accounted_for(rows, found.weights, safest.weights, 6)
+    assert by_few <= anchor.reach * (1.0 + 1e-9)
+    if share < 1.0:
+        assert by_few == pytest.approx(anchor.reach)
+
+
+def test_a_displacement_beyond_reach_is_cut_and_one_far_beyond_is_not_believed() -> None:
+    left: list[float] = []
+    for pull, stop in ((0.7, Stop.WITHIN_REACH), (1.4, Stop.CUT_TO_REACH), (2.0, Stop.WITHIN_REACH)):
+        rows = honest(40, 400)
+        rows[:8] += pull / 2.0
+        found = Rage(num_byzantine=8)(rows, ALL)
+        assert found.stop is stop
+        assert found.anchor is not None
+        assert found.anchor.distance <= 1.25 * found.anchor.reach  # of which f rows account for the reach at most
+        left.append(float(found.weights[:8].sum()))
+    assert left[0] == pytest.approx(0.2)
+    assert 0.1 < left[1] < 0.2
+    assert left[2] < 0.05  # a state after all rows, that of fewer Byzantine ones
+
+
+def test_of_a_displacement_that_many_cause_few_account_for_a_part() -> None:
+    rows = np.concatenate([np.zeros((6, 4)), np.full((6, 4), 1.0)])
+    weights, anchor = np.ones(12), np.concatenate([np.ones(6), np.zeros(6)])
+    gram = rows @ rows.T
+    length, by_three = displaced(gram, weights, anchor, 3)
+    assert length == pytest.approx(1.0)
+    assert by_three == pytest.approx(0.5)
+    assert displaced(gram, weights, anchor, 6)[1] == pytest.approx(1.0)
+    assert displaced(gram, anchor, anchor, 3) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.9, 1.0])
+def test_weights_between_two_have_the_mean_between_theirs(share: float) -> None:
+    rng = stream(0, "between")
+    rows, above = rng.standard_normal((9, 5)), rng.uniform(0.5, 1.0, 9)
+    below = above * rng.uniform(0.0, 1.0, 9)
+    found = between(below, above, share)
+    wanted = (1.0 - share) * (below @ rows / below.sum()) + share * (above @ rows / above.sum())
+    np.testing.assert_allclose(found @ rows / found.sum(), wanted, rtol=0.0, atol=1e-12)
+    assert ((found >= below - 1e-12) & (found <= above + 1e-12)).all()
+
+
+@pytest.mark.parametrize("name", CLOUDS)
+def test_the_certificate_of_a_cut_update_holds_for_every_set_of_honest_rows(name: str) -> None:
+    cut = 0
+    for seed in range(12):
+        rows, bad = cohort(name, seed, most=9)
+        found = Rage(num_byzantine=bad, rho=0.3, rejection=100.0, kappa=100.0)(rows, ALL)
+        certificate, update = found.certificate, found.update.numpy()
+        assert certificate is not None
+        cut += found.stop is Stop.CUT_TO_REACH
+        again = Certificate.from_evidence(json.loads(json.dumps(certificate.evidence())))
+        for kept in combinations(range(len(rows)), len(rows) - bad):
+            some = rows[list(kept)]
+            sigma = spread_of(some)
+            error = float(np.linalg.norm(update - some.mean(axis=0)))
+            assert error <= certificate.error_bound(sigma * (1.0 + 1e-9)) + 1e-9 * np.abs(rows).max()
+            assert again.error_bound(sigma) == pytest.approx(certificate.error_bound(sigma), rel=1e-6)
+    if name not in NEVER_CUT:
+        assert cut > 0
 
 
 @pytest.mark.parametrize("liars", [19, 20, 22, 24])

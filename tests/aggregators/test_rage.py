@@ -357,7 +357,7 @@ def test_evidence_is_plain_json() -> None:
     evidence = json.loads(json.dumps(Rage(num_byzantine=2)(rows).evidence(), allow_nan=False))
     assert evidence["scores"][0] is None
     assert evidence["certificate"]["mode"] == "auto"
-    assert evidence["reason"].startswith("of the weighted means on the way")
+    assert evidence["reason"].startswith("the mean of the kept updates is as near")
 
 
 @pytest.mark.parametrize(

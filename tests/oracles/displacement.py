@@ -11,12 +11,13 @@ from tests.oracles.saddle import Array
 
 
 def filter_by_displacement(
-    rows: Array, num_byzantine: int, *, rho: float, kappa: float, sampled: bool
+    rows: Array, num_byzantine: int, *, rho: float, rejection: float, kappa: float, sampled: bool
 ) -> tuple[Array, int, bool]:
     """Return the shares of the rows, the f that was used, and whether the guard was alarmed.
 
     docs/theory/filter.md, section 5.3: the path to mass n − 2f, the state with the smallest spread on it as the anchor,
-    the first state within ρ √(λ_a f/n) of its mean and with at most κ λ_a; and section 5.4: the guard.
+    the first state with at most κ λ_a whose displacement f rows account for up to ρ √(λ_a f/n), or up to `rejection`
+    times that and then cut; and section 5.4: the guard.
     """
     number = len(rows)
     weights, spreads = path(rows, num_byzantine)
@@ -27,12 +28,31 @@ def filter_by_displacement(
         weights, spreads = path(rows, used)
         safest = weights[int(np.argmin(spreads))]
         return safest / safest.sum(), used, True
-    centre = mean_of(rows, weights[anchor])
+    at_anchor = weights[anchor] / weights[anchor].sum()
     reach = rho * math.sqrt(spreads[anchor] * num_byzantine / number)
     for each, spread in zip(weights[:anchor], spreads[:anchor], strict=True):
-        if spread <= kappa * spreads[anchor] and float(np.linalg.norm(mean_of(rows, each) - centre)) <= reach:
-            return each / each.sum(), num_byzantine, False
-    return weights[anchor] / weights[anchor].sum(), num_byzantine, False
+        by_few = accounted_for(rows, each, weights[anchor], num_byzantine)
+        if spread <= kappa * spreads[anchor] and by_few <= rejection * reach:
+            share = 1.0 if by_few <= reach else reach / by_few
+            return share * each / each.sum() + (1.0 - share) * at_anchor, num_byzantine, False
+    return at_anchor, num_byzantine, False
+
+
+def accounted_for(rows: Array, weights: Array, anchor: Array, number: int) -> float:
+    """Return how much of the displacement of a weighted mean from the anchor's so many rows account for, at most.
+
+    Row by row: what its change of share does along the displacement.
+    """
+    centre = mean_of(rows, anchor)
+    moved = mean_of(rows, weights) - centre
+    length = float(np.linalg.norm(moved))
+    if length == 0.0:
+        return 0.0
+    parts = []
+    for row, before, after in zip(rows, weights / weights.sum(), anchor / anchor.sum(), strict=True):
+        if before > 0.0 or after > 0.0:
+            parts.append((before - after) * float((row - centre) @ moved) / length)
+    return min(length, float(sum(sorted(parts, reverse=True)[:number])))
 
 
 def path(rows: Array, num_byzantine: int) -> tuple[list[Array], list[float]]:

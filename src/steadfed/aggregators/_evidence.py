@@ -28,6 +28,7 @@ class Stop(Enum):
     ROWS_AGREE = "the kept updates agree up to rounding"
     SPREAD_IS_SMALL = "the spread of the kept updates is below the threshold"
     WITHIN_REACH = "the mean of the kept updates is as near to that of the safest ones as their spread can explain"
+    CUT_TO_REACH = "the mean was brought as near to that of the safest updates as their spread can explain"
     SMALLEST_SPREAD = "of the weighted means on the way, that of the updates with the smallest spread was taken"
     SADDLE_UNDECIDED = "the saddle point lies on the threshold to the solver's precision, so filtering stopped there"
     SPREAD_STAYS_LARGE = (

@@ -20,9 +20,13 @@ class Anchor:
     distance: float
     """‖update − the anchor's mean‖."""
     reach: float
-    """ρ √(λ_a f/n), how large `distance` may be."""
+    """ρ √(λ_a f/n), how much of `distance` f rows may account for."""
     displacement: float | None
     """t = ‖plain mean − the anchor's mean‖ / √(λ_a f/n): how far removable rows move the mean; None if λ_a f = 0."""
+    attributable: float | None = None
+    """How much of t f rows account for; None in evidence that does not know of it, too."""
+    share: float = 1.0
+    """Which part of a state's displacement the update kept; below 1 if it was cut."""
 
     def evidence(self) -> dict[str, Any]:
         """Return it as plain numbers, ready for JSON."""
@@ -31,7 +35,7 @@ class Anchor:
     @classmethod
     def from_evidence(cls, evidence: Mapping[str, Any]) -> Anchor:
         """Return what `evidence` was made of."""
-        shift = evidence["displacement"]
+        shift, by_few = evidence["displacement"], evidence.get("attributable")
         return cls(
             num_steps=int(evidence["num_steps"]),
             weight_removed=float(evidence["weight_removed"]),
@@ -39,6 +43,8 @@ class Anchor:
             distance=float(evidence["distance"]),
             reach=float(evidence["reach"]),
             displacement=None if shift is None else float(shift),
+            attributable=None if by_few is None else float(by_few),
+            share=float(evidence.get("share", 1.0)),
         )
 
 

@@ -112,10 +112,14 @@ class Certificate:
         sigma = self._sigma(sigma0)
         if not self._agrees(sigma):
             return math.inf
-        bound = self._bound_of(self.steps, self.removed, self.spread, sigma)
+        lost = self._honest_weight_lost(self.steps, self.removed, sigma)
+        bound = math.inf
         if self.anchor is not None:
-            at_anchor = self.probe[: self.anchor.num_steps], self.anchor.weight_removed, self.anchor.spread
-            bound = min(bound, self._bound_of(*at_anchor, sigma) + self._distance_to(self.anchor))
+            removed, spread = self.anchor.weight_removed, self.anchor.spread
+            lost_there = self._honest_weight_lost(self.probe[: self.anchor.num_steps], removed, sigma)
+            bound = self._bound_of(removed, spread, lost_there, sigma) + self._distance_to(self.anchor)
+            lost = self._lost_between(self.anchor, lost, lost_there)
+        bound = min(bound, self._bound_of(self.removed, self.spread, lost, sigma))
         if self.mode in ALGORITHM_2 and 0.0 < sigma <= self.sigma0:
             worst = self.worst_case()
             bound = min(bound, worst + worst * (self.row_rounding / self.sigma0) ** 2)
@@ -277,9 +281,8 @@ class Certificate:
         """Return how large the scatter of S may look: (n − f) σ₀², and what rounding may add."""
         return (self.num_rows - self.num_byzantine) * (sigma**2 + self.row_rounding**2)
 
-    def _bound_of(self, steps: tuple[Step, ...], removed: float, spread: float, sigma: float) -> float:
-        """Return (1) for the weights that these steps led to, rounding of the rows included."""
-        lost = self._honest_weight_lost(steps, removed, sigma)
+    def _bound_of(self, removed: float, spread: float, lost: float, sigma: float) -> float:
+        """Return (1) for weights of which so much was removed, at most `lost` from S; rounding of the rows included."""
         bad = max(0.0, self.num_byzantine - removed + lost)
         honest = self.num_rows - self.num_byzantine - lost
         if honest <= 0.0:
@@ -301,6 +304,17 @@ class Certificate:
         _, lost = self._follow(steps, sigma)[-1]
         # Algorithm 2 drops a row once it has lost half its weight, so at most 2 U rows of S are gone.
         return min(removed, 2.0 * lost if self.mode in ALGORITHM_2 else lost)
+
+    def _lost_between(self, anchor: Anchor, lost: float, lost_there: float) -> float:
+        """Return U of the update: if its displacement was cut, its weights lie between the anchor's and a state's.
+
+        They are c_a + k (c_s − c_a), and what S has lost is as linear in them as what was taken in all.
+        """
+        if anchor.share == 1.0:
+            return lost
+        taken = sum(step.removed for step in self.steps)
+        way = (anchor.weight_removed - self.removed) / (anchor.weight_removed - taken)
+        return lost_there + way * (lost - lost_there)
 
     def _follow(self, steps: tuple[Step, ...], sigma: float) -> list[tuple[float, float]]:
         """Return (D, U) before every step and after the last one: recursion (2)."""

@@ -31,8 +31,8 @@ REUSE = 0.5
 λ_max; otherwise it could spend its steps on directions in which only honest rows spread."""
 ROUNDED = 1e-14
 """What differences and results are moved by, so that constants are rounded up."""
-RHO, RHO_FEW_COLUMNS = 1.5, 1.0
-"""ρ of mode "auto" unless it is set: with at least as many columns as rows, and with fewer."""
+RHO, REJECTION = 1.0, 1.5
+"""ρ of mode "auto" unless it is set, and how many times ρ a displacement may be to be cut to it."""
 
 
 def theta(epsilon: float) -> float:

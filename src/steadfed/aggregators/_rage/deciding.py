@@ -13,9 +13,17 @@ from steadfed.aggregators._evidence import Stop
 from steadfed.aggregators._rage.anchor import Anchor, Guard
 from steadfed.aggregators._rage.certificate import SLACK
 from steadfed.aggregators._rage.constants import REUSE, theta
-from steadfed.aggregators._rage.displacement import filter_path, safest, stop_by_displacement
+from steadfed.aggregators._rage.displacement import Reach, filter_path, safest, stop_by_displacement
 from steadfed.aggregators._rage.exact import ExactFiltering
-from steadfed.aggregators._rage.filtering import Filtering, Step, confirmed, run_filter, scatter_along
+from steadfed.aggregators._rage.filtering import (
+    Filtering,
+    State,
+    Step,
+    confirmed,
+    measured,
+    run_filter,
+    scatter_along,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,26 +60,31 @@ def decide_known(gram: Matrix, num_byzantine: int, sigma0: float) -> Decision:
     return _of_filter(gram, run, run, num_byzantine, limit / float(run.last.weights.sum()), sigma0)
 
 
-def decide_by_displacement(
-    gram: Matrix, num_byzantine: int, *, rho: float, kappa: float, sampled: bool, confirm: bool
-) -> Decision:
-    """Take the first state on the filter's path whose mean is within reach of the safest one's (`displacement`)."""
-    found = stop_by_displacement(gram, num_byzantine, rho=rho, kappa=kappa, sampled=sampled, confirm=confirm)
+def decide_by_displacement(gram: Matrix, num_byzantine: int, reach: Reach, *, sampled: bool, confirm: bool) -> Decision:
+    """Take the first state on the path whose mean is, or can be cut to be, within reach of the safest one's."""
+    found = stop_by_displacement(gram, num_byzantine, reach, sampled=sampled, confirm=confirm)
     path, state, anchor = found.path, found.state, found.anchor
+    taken = state if anchor.share == 1.0 else measured(gram, found.weights, state.num_steps, confirm=confirm)
     run = replace(
         path,
-        states=[state],
+        states=[taken],
         steps=path.steps[: state.num_steps],
         looked_along=path.looked_along[: state.num_steps + 1],
         below_limit=True,
     )
-    decision = _of_filter(gram, run, path, found.num_byzantine, kappa * anchor.spread)
+    decision = _of_filter(gram, run, path, found.num_byzantine, reach.kappa * anchor.spread)
     stop = decision.stop
     if found.guard is not None and found.guard.alarmed:
         stop = Stop.MORE_THAN_ASSUMED
     elif stop is Stop.SPREAD_IS_SMALL:
-        stop = Stop.SMALLEST_SPREAD if state.num_steps == anchor.num_steps else Stop.WITHIN_REACH
+        stop = _within_reach(state, anchor)
     return replace(decision, stop=stop, anchor=anchor, guard=found.guard)
+
+
+def _within_reach(state: State, anchor: Anchor) -> Stop:
+    if state.num_steps == anchor.num_steps:
+        return Stop.SMALLEST_SPREAD
+    return Stop.WITHIN_REACH if anchor.share == 1.0 else Stop.CUT_TO_REACH
 
 
 def decide_by_spread(gram: Matrix, num_byzantine: int, kappa: float) -> Decision:

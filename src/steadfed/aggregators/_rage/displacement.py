@@ -2,13 +2,19 @@ r"""Mode "auto": the filter stopped by displacement.
 
 What harms a model is that its update is displaced, not that clients differ. The path of the filter leads from all rows
 (c = 1) down to mass n − 2f. On it lies the *anchor* a, the state with the smallest spread λ_a, whose mean errs by
-O(√(λ_a ε)) at most. The update is the mean of the first state s whose mean is within that reach of the anchor's and
-whose spread is not out of all proportion:
+O(√(λ_a ε)) at most. For another state s with shares π^s, its displacement δ = μ_s − μ_a is a sum over the rows,
 
-    ‖μ_s − μ_a‖ ≤ ρ √(λ_a f/n)     and     λ_s ≤ κ λ_a .
+    δ = Σ z_i (g_i − μ_a) ,   z = π^s − π^a ,   h_i = z_i ⟨g_i − μ_a, δ⟩ / ‖δ‖ ,   Σ h_i = ‖δ‖ ,
 
-So clients that are unlike the others but pull nowhere keep their weight. The second condition is there because the
-first alone is met by Byzantine rows in pairs about the mean, however far out. By it, Theorem 2 of
+of which f rows account for D_f = min(‖δ‖, Σ of the f largest h_i) and no more: the rest is owed to honest ones. With
+
+    r = √(λ_a f/n) ,   Chebyshev's limit of what a mass f/n of rows of variance λ_a can do,
+
+the first state with spread λ_s ≤ κ λ_a and D_f ≤ ρ₂ r is taken, and if D_f > ρ r its displacement is cut: the update is
+the mean on the way from μ_a to μ_s at which D_f is ρ r. So clients that are unlike the others but pull nowhere keep
+their weight, and those that pull do so up to a limit: an attacker who finds the limit gains ρ r, and going further
+gains nothing. Beyond ρ₂ r nothing of a displacement is believed. The condition on spreads is there because that on
+displacements alone is met by Byzantine rows in pairs about the mean, however far out. By it, Theorem 2 of
 docs/theory/filter.md holds with this κ. A guard (`guard`) raises f where a sampled cohort seems to hold more.
 """
 
@@ -28,13 +34,27 @@ from steadfed.aggregators._rage.guard import look_beyond
 
 
 @dataclass(frozen=True)
+class Reach:
+    """How far a state's mean may be from the anchor's, in units of √(λ_a f/n)."""
+
+    rho: float
+    """ρ, what f rows may account for."""
+    rejection: float
+    """ρ₂, beyond which a displacement is not even cut, but not believed at all."""
+    kappa: float
+    """κ, how many times the anchor's spread a state's may be."""
+
+
+@dataclass(frozen=True)
 class Displacement:
     """Where the filter's path was left, and why there."""
 
     path: Filtering
     """From all rows down to the floor."""
     state: State
-    """Whose mean is the update."""
+    """Whose mean the update is, or towards whose mean it lies from the anchor's."""
+    weights: Vector
+    """Those of the update: the state's, or, cut, between them and the anchor's."""
     anchor: Anchor
     guard: Guard | None
     num_byzantine: int
@@ -42,15 +62,14 @@ class Displacement:
 
 
 def stop_by_displacement(
-    gram: Matrix, num_byzantine: int, *, rho: float, kappa: float, sampled: bool, confirm: bool = True
+    gram: Matrix, num_byzantine: int, reach: Reach, *, sampled: bool, confirm: bool = True
 ) -> Displacement:
-    """Return the first state on the filter's path whose mean is within reach of the anchor's.
+    """Return the first state on the filter's path whose mean is within reach of the anchor's, or can be cut to be.
 
     Args:
         gram: inner products of the rows.
         num_byzantine: f.
-        rho: ρ, how many times √(λ_a f/n) the reach is.
-        kappa: κ, how many times the anchor's spread the state's may be.
+        reach: how far away a mean may be.
         sampled: whether the cohort was drawn, so that it may hold more Byzantine rows than f by chance.
         confirm: whether every spread on the path is to be confirmed as λ_max, on which the proof above 128 rows rests.
     """
@@ -61,17 +80,20 @@ def stop_by_displacement(
     way = path(used)
     found = safest(way)
     unit = math.sqrt(found.spread * used / len(gram))
-    state = found if alarmed else _first_within(gram, way, found, rho * unit, kappa * found.spread)
-    shift = _distance(gram, way.states[0].weights, found.weights)
+    state, share = (found, 1.0) if alarmed else _first_within(gram, way, found, reach, used)
+    weights = between(found.weights, state.weights, share)
+    shift, by_few = displaced(gram, way.states[0].weights, found.weights, used)
     anchor = Anchor(
         num_steps=found.num_steps,
         weight_removed=len(gram) - float(found.weights.sum()),
         spread=found.spread,
-        distance=_distance(gram, state.weights, found.weights),
-        reach=rho * unit,
-        displacement=shift / unit if unit > 0.0 and math.isfinite(shift) else None,
+        distance=displaced(gram, weights, found.weights, used)[0],
+        reach=reach.rho * unit,
+        displacement=_in_units(shift, unit),
+        attributable=_in_units(by_few, unit),
+        share=share,
     )
-    return Displacement(way, state, anchor, guard, used)
+    return Displacement(way, state, weights, anchor, guard, used)
 
 
 def filter_path(gram: Matrix, num_byzantine: int, *, confirm: bool) -> Filtering:
@@ -85,21 +107,56 @@ def safest(path: Filtering) -> State:
     return min(path.states, key=lambda state: state.spread)
 
 
-def _first_within(gram: Matrix, path: Filtering, anchor: State, reach: float, limit: float) -> State:
+def displaced(gram: Matrix, weights: Vector, anchor: Vector, num_byzantine: int) -> tuple[float, float]:
+    """Return ‖δ‖ = ‖μ_c − μ_a‖ for two sets of weights, and D_f, how much of it f rows account for.
+
+    With z = π_c − π_a, which sums to 0, ‖δ‖² is zᵀ Q z, and ⟨g_i − μ_a, δ⟩ is (Qz)_i − π_aᵀ Q z.
+    """
+    share = anchor / anchor.sum()
+    difference = weights / weights.sum() - share
+    kept = (weights > 0) | (anchor > 0)  # 0 · Inf is not 0: leave the rows without weight out
+    difference, share = difference[kept], share[kept]
+    with np.errstate(over="ignore", invalid="ignore"):
+        along = gram[np.ix_(kept, kept)] @ difference
+        parts = np.sort(difference * (along - share @ along))[::-1]
+        square = float(difference @ along)
+    if not math.isfinite(square):
+        return math.inf, math.inf
+    if square <= 0.0:
+        return 0.0, 0.0
+    length = math.sqrt(square)
+    return length, min(length, float(parts[:num_byzantine].sum()) / length)
+
+
+def between(anchor: Vector, weights: Vector, share: float) -> Vector:
+    """Return weights whose mean is (1 − share) μ_a + share μ_c, between those of the anchor and c.
+
+    With masses m_a and m_c these are c_a + k (c − c_a), where k m_c = share · (m_a + k (m_c − m_a)).
+    """
+    if share == 1.0:
+        return weights
+    below, above = float(anchor.sum()), float(weights.sum())
+    way = share * below / (above - share * (above - below))
+    return np.asarray(anchor + way * (weights - anchor))
+
+
+def _first_within(
+    gram: Matrix, path: Filtering, anchor: State, reach: Reach, num_byzantine: int
+) -> tuple[State, float]:
+    """Return the first state that may be believed, and how much of its displacement."""
+    unit = math.sqrt(anchor.spread * num_byzantine / len(gram))
     for state in path.states:
         if state is anchor:
             break
-        if state.spread <= limit and _distance(gram, state.weights, anchor.weights) <= reach:
-            return state
-    return anchor
+        if state.spread > reach.kappa * anchor.spread:
+            continue
+        by_few = displaced(gram, state.weights, anchor.weights, num_byzantine)[1]
+        if by_few <= reach.rho * unit:
+            return state, 1.0
+        if by_few <= reach.rejection * unit:
+            return state, reach.rho * unit / by_few
+    return anchor, 1.0
 
 
-def _distance(gram: Matrix, weights: Vector, anchor: Vector) -> float:
-    """Return ‖μ_c − μ_a‖ for two sets of weights: with z = π_c − π_a, which sums to 0, its square is zᵀ Q z."""
-    difference = weights / weights.sum() - anchor / anchor.sum()
-    with np.errstate(invalid="ignore"):
-        square = float(difference @ (gram @ difference))
-    if not math.isfinite(square):  # 0 · Inf is not 0: leave the rows without weight out
-        kept = (weights > 0) | (anchor > 0)
-        square = float(difference[kept] @ (gram[np.ix_(kept, kept)] @ difference[kept]))
-    return math.sqrt(max(0.0, square))
+def _in_units(length: float, unit: float) -> float | None:
+    return length / unit if unit > 0.0 and math.isfinite(length) else None

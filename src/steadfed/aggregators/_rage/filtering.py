@@ -131,8 +131,9 @@ def run_filter(
             continue
         if fresh:
             sure = confirm == "each" or (confirm == "stop" and ends)
-            state, better = _measure(gram, weights, directions, run, confirm=sure)
+            state, better = _measure(gram, weights, directions, len(run.steps), confirm=sure)
             if better is not None:
+                run.num_eigensolves += 1
                 directions = better
                 known.clear()
                 continue
@@ -152,6 +153,12 @@ def confirmed(gram: Matrix, state: State) -> State:
         return state
     exact = leading_directions(gram, state.weights, dense=True)
     return State(state.weights, exact.top, exact.top, exact.coefficients[:, 0], state.num_steps, confirmed=True)
+
+
+def measured(gram: Matrix, weights: Vector, num_steps: int, *, confirm: bool) -> State:
+    """Return the state of weights that lie between two of a path, confirmed as λ_max if that is asked for."""
+    state, better = _measure(gram, weights, leading_directions(gram, weights), num_steps, confirm=confirm)
+    return state if better is None else _measure(gram, weights, better, num_steps, confirm=True)[0]
 
 
 def scatter_along(coordinates: Matrix, weights: Vector) -> tuple[Vector, Matrix]:
@@ -191,14 +198,11 @@ def _solve(gram: Matrix, weights: Vector, run: Filtering, known: dict[int, Direc
 
 
 def _measure(
-    gram: Matrix, weights: Vector, directions: Directions, run: Filtering, *, confirm: bool
+    gram: Matrix, weights: Vector, directions: Directions, num_steps: int, *, confirm: bool
 ) -> tuple[State, Directions | None]:
     """Return the state here; or, where a Ritz value turns out too low, also exact directions to go on with."""
     bound = directions.top if directions.exact else directions.top * (1.0 + BOUND_SLACK)
-    state = State(
-        weights, directions.top, bound, directions.coefficients[:, 0], len(run.steps), confirm or directions.exact
-    )
+    state = State(weights, directions.top, bound, directions.coefficients[:, 0], num_steps, confirm or directions.exact)
     if directions.exact or not confirm or scatter_is_below(gram, weights, bound):
         return state, None
-    run.num_eigensolves += 1
     return state, leading_directions(gram, weights, dense=True)

@@ -6,7 +6,6 @@ import math
 from dataclasses import replace
 from typing import Annotated, ClassVar, Literal, final
 
-import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
 from steadfed._core.values import real_number
@@ -23,7 +22,7 @@ from steadfed.aggregators._base import (
 )
 from steadfed.aggregators._evidence import Aggregation, Stop
 from steadfed.aggregators._rage.certificate import Certificate
-from steadfed.aggregators._rage.constants import ALGORITHM_2, EXACT_LIMIT, KAPPA, RHO, RHO_FEW_COLUMNS, Mode
+from steadfed.aggregators._rage.constants import ALGORITHM_2, EXACT_LIMIT, KAPPA, REJECTION, RHO, Mode
 from steadfed.aggregators._rage.deciding import (
     Decision,
     decide_by_algorithm_2,
@@ -31,6 +30,7 @@ from steadfed.aggregators._rage.deciding import (
     decide_by_spread,
     decide_known,
 )
+from steadfed.aggregators._rage.displacement import Reach
 from steadfed.aggregators._rage.exact import run_exact, run_lazy
 from steadfed.aggregators._rage.point import SaddlePoint, last_point
 from steadfed.aggregators._rage.rounding import row_rounding, update_rounding
@@ -54,9 +54,10 @@ class Rage(BoundedAggregator):
 
     Modes:
         auto: needs no σ₀. Filters down to mass n − 2f; the state with the smallest spread λ_a on the way is the anchor.
-            The update is the mean of the first state within ρ √(λ_a f/n) of the anchor's mean and with a spread of at
-            most κ λ_a: rows that are unlike the others but displace nothing are kept. In sampled cohorts a guard
-            raises f where the rows look as if more of them were Byzantine; that is a heuristic.
+            The update is the mean of the first state with a spread of at most κ λ_a that f rows displace from the
+            anchor's mean by at most ρ √(λ_a f/n), or by up to 1.5 times that and then cut to it: rows that are unlike
+            the others but displace nothing are kept. In sampled cohorts a guard raises f where the rows look as if
+            more of them were Byzantine; that is a heuristic.
         spread: needs no σ₀. Filters as "auto" does, and stops as soon as the spread is at most κ λ_a. Above 128 rows
             its C rests on Ritz values being within 1 %, which is assumed, not proved.
         known: the weighted-mean filter with threshold θ(ε) n σ₀², θ(ε) = (1 − ε)/(1/2 − ε).
@@ -88,8 +89,11 @@ class Rage(BoundedAggregator):
     sigma0: Annotated[float, Field(gt=0.0, lt=1e100), BeforeValidator(real_number)] | None = None
     """σ₀, the honest spread as a standard deviation; for the modes that do not learn it."""
     rho: Annotated[float, Field(ge=0.0, lt=1e6), BeforeValidator(real_number)] | None = None
-    """ρ of mode "auto"; 1.5 if left out, 1 for rows with fewer numbers than there are rows. Larger keeps more honest
-    clients, smaller leaves attackers less room; 0 takes the anchor itself."""
+    """ρ of mode "auto", 1 if left out. Larger keeps more honest clients, smaller leaves attackers less room; 0 takes
+    the anchor itself."""
+    rejection: Annotated[float, Field(ge=1.0, lt=1e6), BeforeValidator(real_number)] | None = None
+    """How many times ρ a displacement may be to be cut to it in mode "auto", 1.5 if left out; beyond, the anchor is
+    taken. Larger leaves honest minorities a part of their pull, and attackers theirs; with 1 nothing is cut."""
     kappa: Annotated[float, Field(ge=1.0), BeforeValidator(real_number)] | None = None
     """κ of the modes that learn σ₀; if left out, 6 for "auto" and 3 for "spread"."""
     gram: Literal["exact", "certified", "fast"] = "certified"
@@ -106,8 +110,9 @@ class Rage(BoundedAggregator):
             raise ValueError(f"for mode {self.mode!r} {allowed}, got sigma0={self.sigma0!r}")
         if self.mode not in KAPPA and self.kappa is not None:
             raise ValueError(f"kappa belongs to modes 'auto' and 'spread', got kappa={self.kappa!r} with {self.mode!r}")
-        if self.mode != "auto" and self.rho is not None:
-            raise ValueError(f"rho belongs to mode 'auto', got rho={self.rho!r} with mode {self.mode!r}")
+        for name in ("rho", "rejection"):
+            if self.mode != "auto" and (value := getattr(self, name)) is not None:
+                raise ValueError(f"{name} belongs to mode 'auto', got {name}={value!r} with mode {self.mode!r}")
         return self
 
     def breaks(self) -> frozenset[Claim]:
@@ -132,7 +137,7 @@ class Rage(BoundedAggregator):
     def aggregate(self, columns: Columns, num_byzantine: int, view: ServerView) -> Aggregation:
         """Compute the Gram matrix in one pass, filter in it, and combine the kept rows in a second pass."""
         gram = pivoted_gram(columns)
-        decision = self._decide(columns, gram, usable_bound(num_byzantine, gram.usable), view)
+        decision = self._decide(gram, usable_bound(num_byzantine, gram.usable), view)
         stop = stop_or_too_many(decision.stop, num_byzantine, gram.usable)
         if gram.num_buckets is not None and stop in REFUTED:
             raise SketchFailsError  # a sketch refutes nothing: look at the rows themselves
@@ -159,30 +164,22 @@ class Rage(BoundedAggregator):
             certificate = certify_spread(certificate, columns, gram.usable, decision.weights)
         return replace(aggregation, certificate=certificate)
 
-    def _decide(self, columns: Columns, gram: Gram, num_byzantine: int, view: ServerView) -> Decision:
+    def _decide(self, gram: Gram, num_byzantine: int, view: ServerView) -> Decision:
         matrix, sigma0, kappa = gram.matrix, self.sigma0 or 0.0, self.kappa or KAPPA.get(self.mode, 0.0)
         if self.mode in ALGORITHM_2 and num_byzantine:
             run = run_exact if self.mode == "exact" else run_lazy
             return decide_by_algorithm_2(matrix, num_byzantine, sigma0, run(matrix, num_byzantine, sigma0))
         if self.mode == "auto":
             return decide_by_displacement(
-                matrix,
-                num_byzantine,
-                rho=self._reach(columns, len(matrix)),
-                kappa=kappa,
-                sampled=view.sampled,
-                confirm=gram.num_buckets is None,
+                matrix, num_byzantine, self._reach(), sampled=view.sampled, confirm=gram.num_buckets is None
             )
         if self.mode == "spread":
             return decide_by_spread(matrix, num_byzantine, kappa)
         return decide_known(matrix, num_byzantine, sigma0)
 
-    def _reach(self, columns: Columns, num_rows: int) -> float:
-        """Return ρ; few columns leave honest rows few directions to differ in, and an attacker fewer to hide in."""
-        if self.rho is not None:
-            return self.rho
-        num_columns = columns.total(np.array([float(columns.num_columns)]))[0]
-        return RHO if num_columns >= num_rows else RHO_FEW_COLUMNS
+    def _reach(self) -> Reach:
+        rho = RHO if self.rho is None else self.rho
+        return Reach(rho, rho * (self.rejection or REJECTION), self.kappa or KAPPA["auto"])
 
 
 def _certificate(mode: str, columns: Columns, gram: Gram, decision: Decision, stop: Stop) -> Certificate:
