@@ -1,7 +1,7 @@
 """What a larger reach gains and loses: the picture of benchmarks/README.md, drawn from the results of the grid.
 
-Run it with ``python -m benchmarks.reach`` after ``make bench-reach``, which plays benchmarks/reach.toml (needs
-$STEADFED_DATA). It writes docs/images/reach.png, and ``--show`` prints the figures of every choice instead.
+Run it with ``python -m benchmarks.reach``; ``make bench-compare`` does, after playing benchmarks/reach.toml (needs
+$STEADFED_DATA). It writes docs/images/reach.png; ``--show`` prints the figures of every choice instead.
 
 A choice is (ρ, rejection, κ) as the cells were configured; labels of the grid are not read. Accuracies are those of the
 results, means of the last five looks at the test set; of them the mean over the seeds.
@@ -61,7 +61,6 @@ class Accuracy:
 
 Figures = Mapping[Case, Mapping[Choice, Accuracy]]
 DEFAULT = Choice(RHO, REJECTION, KAPPA["auto"])
-FORMER = Choice(1.5, 1.0, KAPPA["auto"])
 TUNED = (A, B5, M1)
 """The settings of the grid that the default was tuned on; the others judge."""
 CASES: Mapping[Case, tuple[str, str, str]] = MappingProxyType(
@@ -165,7 +164,9 @@ def _trade(panel: Axes, figures: Figures) -> None:
         ys = [worst_of(figures, choice, (A, B5))[0] for choice in choices]
         panel.plot(xs, ys, color=colour, linestyle=line, marker=marker, markersize=5, linewidth=1.6, label=label)
         for choice, x, y in zip(choices, xs, ys, strict=True):
-            panel.annotate(f"{choice.rho:g}", (x, y), xytext=where, textcoords="offset points", color=colour, fontsize=9)
+            panel.annotate(
+                f"{choice.rho:g}", (x, y), xytext=where, textcoords="offset points", color=colour, fontsize=9
+            )
     panel.plot(
         peaceful[DEFAULT].mean,
         worst_of(figures, DEFAULT, (A, B5))[0],
@@ -184,7 +185,9 @@ def _trade(panel: Axes, figures: Figures) -> None:
 
 def table_of(figures: Figures) -> Table:
     """Return the accuracies of every choice, the lowest and highest seed after the mean."""
-    table = Table("ρ", "rejection", "κ", *(f"{case.setting[:2].rstrip(':')} {case.attack}" for case in figures), "worst")
+    table = Table(
+        "ρ", "rejection", "κ", *(f"{case.setting[:2].rstrip(':')} {case.attack}" for case in figures), "worst"
+    )
     for choice in sorted({choice for by_choice in figures.values() for choice in by_choice}):
         cells = [by_choice[choice] for by_choice in figures.values()]
         worst, _ = worst_of(figures, choice, TUNED)
