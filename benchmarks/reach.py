@@ -24,7 +24,7 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.theory.figures import BLACK, BLUE, GREEN, ORANGE, PURPLE, SETTINGS, VERMILION
+from benchmarks.theory.figures import BLACK, BLUE, GREEN, ORANGE, SETTINGS, VERMILION
 from steadfed.aggregators._rage.constants import KAPPA, REJECTION, RHO
 from steadfed.sweeps.runs import Result, read_results
 
@@ -97,20 +97,16 @@ def figures_of(results: Iterable[Result]) -> Figures:
     }
 
 
-def along(axis: Literal["rho", "rejection"], figures: Figures, fixed: float) -> list[Choice]:
+def along(axis: Literal["rho", "rejection"], choices: Iterable[Choice], fixed: float) -> list[Choice]:
     """Return the choices that differ in ρ with a rejection, or in the rejection with a ρ, from small to large."""
-    every = {choice for by_choice in figures.values() for choice in by_choice if choice.kappa == DEFAULT.kappa}
     other = "rejection" if axis == "rho" else "rho"
-    return sorted(choice for choice in every if getattr(choice, other) == fixed)
+    return sorted(each for each in choices if each.kappa == DEFAULT.kappa and getattr(each, other) == fixed)
 
 
-def worst_of(figures: Figures, choice: Choice, settings: Sequence[str]) -> tuple[float, Case]:
-    """Return the lowest accuracy of a choice under an attack in some settings, and where that is."""
-    return min(
-        (by_choice[choice].mean, case)
-        for case, by_choice in figures.items()
-        if case.setting in settings and case.attack != NONE
-    )
+def worst_of(figures: Figures, choice: Choice, settings: Sequence[str]) -> float:
+    """Return the lowest accuracy of a choice under an attack in some settings."""
+    attacked = [case for case in figures if case.setting in settings and case.attack != NONE]
+    return min(figures[case][choice].mean for case in attacked)
 
 
 def draw(figures: Figures, path: Path) -> None:
@@ -137,7 +133,7 @@ def _over(panel: Axes, figures: Figures, axis: Literal["rho", "rejection"], styl
     """Draw a line for every case, over the choices with each of some values of what is not the axis."""
     for case, (label, colour, marker) in CASES.items():
         for fixed, line in styles.items():
-            choices = along(axis, figures, fixed)
+            choices = along(axis, figures[case], fixed)
             found = [figures[case][choice] for choice in choices]
             panel.plot(
                 [getattr(choice, axis) for choice in choices],
@@ -156,20 +152,20 @@ def _over(panel: Axes, figures: Figures, axis: Literal["rho", "rejection"], styl
 def _trade(panel: Axes, figures: Figures) -> None:
     """Draw what a choice reaches without attack against its worst attacked case."""
     peaceful = figures[Case(A, NONE)]
-    for choices, line, colour, marker, label, where in (
-        (along("rho", figures, 1.0), "--", PURPLE, "o", "pure, ρ", (5, -12)),
-        (along("rho", figures, REJECTION), "-", BLUE, "o", "cut up to 1.5 ρ, ρ", (5, 5)),
+    for rejection, line, colour, marker, label, side, offset in (
+        (1.0, "--", VERMILION, "s", "pure threshold", "right", (-8, -3)),
+        (REJECTION, "-", BLUE, "o", f"cut, rejection = {REJECTION:g}", "left", (8, -3)),
     ):
+        choices = along("rho", peaceful, rejection)
         xs = [peaceful[choice].mean for choice in choices]
-        ys = [worst_of(figures, choice, (A, B5))[0] for choice in choices]
+        ys = [worst_of(figures, choice, TUNED) for choice in choices]
         panel.plot(xs, ys, color=colour, linestyle=line, marker=marker, markersize=5, linewidth=1.6, label=label)
         for choice, x, y in zip(choices, xs, ys, strict=True):
-            panel.annotate(
-                f"{choice.rho:g}", (x, y), xytext=where, textcoords="offset points", color=colour, fontsize=9
-            )
+            name = f"{choice.rho:g}"
+            panel.annotate(name, (x, y), xytext=offset, textcoords="offset points", ha=side, color=colour, fontsize=9)
     panel.plot(
         peaceful[DEFAULT].mean,
-        worst_of(figures, DEFAULT, (A, B5))[0],
+        worst_of(figures, DEFAULT, TUNED),
         linestyle="",
         marker="*",
         markersize=15,
@@ -177,26 +173,26 @@ def _trade(panel: Axes, figures: Figures) -> None:
         zorder=5,
         label="the default",
     )
-    panel.set_title("the trade in A and B5; numbers are ρ")
+    panel.set_title("the trade; numbers are ρ")
     panel.set_xlabel("accuracy in A without attack, %")
-    panel.set_ylabel("worst attacked case, %")
+    panel.set_ylabel("worst attacked case of A, B5 and M1, %")
+    panel.margins(x=0.1)
+    panel.set_ylim(bottom=0)
     panel.legend(loc="lower left")
 
 
 def table_of(figures: Figures) -> Table:
     """Return the accuracies of every choice, the lowest and highest seed after the mean."""
-    table = Table(
-        "ρ", "rejection", "κ", *(f"{case.setting[:2].rstrip(':')} {case.attack}" for case in figures), "worst"
-    )
+    names = [f"{case.setting.partition(':')[0]} {case.attack}" for case in figures]
+    table = Table("ρ", "rejection", "κ", *names)
     for choice in sorted({choice for by_choice in figures.values() for choice in by_choice}):
-        cells = [by_choice[choice] for by_choice in figures.values()]
-        worst, _ = worst_of(figures, choice, TUNED)
-        table.add_row(
-            *(f"{value:g}" for value in choice),
-            *(f"{cell.mean:.1f} ({cell.lowest:.0f}..{cell.highest:.0f})" for cell in cells),
-            f"{worst:.1f}",
-        )
+        cells = [by_choice.get(choice) for by_choice in figures.values()]
+        table.add_row(*(f"{value:g}" for value in choice), *(_text(cell) for cell in cells))
     return table
+
+
+def _text(cell: Accuracy | None) -> str:
+    return "–" if cell is None else f"{cell.mean:.1f} ({cell.lowest:.0f}..{cell.highest:.0f})"
 
 
 def main() -> None:
