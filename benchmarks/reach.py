@@ -24,13 +24,14 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.theory.figures import BLACK, BLUE, GREEN, ORANGE, SETTINGS, VERMILION
+from benchmarks.theory.figures import BLACK, BLUE, GREEN, ORANGE, PURPLE, SETTINGS, VERMILION
 from steadfed.aggregators._rage.constants import KAPPA, REJECTION, RHO
 from steadfed.sweeps.runs import Result, read_results
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "reach" / "results.parquet"
 PICTURE = ROOT / "docs" / "images" / "reach.png"
+GREY = "#777777"
 A, B5, M1 = "A: one class", "B5: adaptive", "M1: MNIST"
 NONE = "none"
 
@@ -73,6 +74,21 @@ CASES: Mapping[Case, tuple[str, str, str]] = MappingProxyType(
     }
 )
 """The lines of the picture: label, colour, marker."""
+BESIDE: Mapping[tuple[float, float], tuple[float, float]] = MappingProxyType(
+    {
+        (0.0, 1.0): (0.0, 7.0),
+        (0.5, 1.0): (0.0, 7.0),
+        (0.75, 1.0): (-8.0, -14.0),
+        (1.0, 1.0): (0.0, 7.0),
+        (1.25, 1.0): (-14.0, 4.0),
+        (1.5, 1.0): (-14.0, -4.0),
+        (1.75, 1.0): (-16.0, -4.0),
+        (0.5, REJECTION): (14.0, -12.0),
+        (0.75, REJECTION): (-3.0, -15.0),
+        (1.0, REJECTION): (12.0, -10.0),
+    }
+)
+"""Where in the last panel the names of points (ρ, rejection) are, in points from them: no line crosses them."""
 
 
 def choice_of(result: Result) -> Choice | None:
@@ -146,30 +162,33 @@ def _over(panel: Axes, figures: Figures, axis: Literal["rho", "rejection"], styl
                 markerfacecolor="white" if line == "--" else colour,
                 label=label if line == "-" else None,
             )
-    panel.axvline(getattr(DEFAULT, axis), color="#999999", linewidth=6.0, alpha=0.3, zorder=0, label="the default")
+    panel.axvline(getattr(DEFAULT, axis), color=GREY, linewidth=6.0, alpha=0.3, zorder=0, label="the default")
 
 
 def _trade(panel: Axes, figures: Figures) -> None:
     """Draw what a choice reaches without attack against its worst attacked case."""
     peaceful = figures[Case(A, NONE)]
-    for rejection, line, colour, marker, label, side, offset in (
-        (1.0, "--", VERMILION, "s", "pure threshold", "right", (-8, -3)),
-        (REJECTION, "-", BLUE, "o", f"cut, rejection = {REJECTION:g}", "left", (8, -3)),
+    for rejection, line, colour, marker, label in (
+        (1.0, "--", GREY, "s", "pure threshold"),
+        (REJECTION, "-", BLACK, "o", f"cut, rejection = {REJECTION:g}"),
     ):
         choices = along("rho", peaceful, rejection)
         xs = [peaceful[choice].mean for choice in choices]
         ys = [worst_of(figures, choice, TUNED) for choice in choices]
         panel.plot(xs, ys, color=colour, linestyle=line, marker=marker, markersize=5, linewidth=1.6, label=label)
-        for choice, x, y in zip(choices, xs, ys, strict=True):
+        for choice, *point in zip(choices, xs, ys, strict=True):
+            offset = BESIDE.get(choice[:2], (16.0, -4.0))
             name = f"{choice.rho:g}"
-            panel.annotate(name, (x, y), xytext=offset, textcoords="offset points", ha=side, color=colour, fontsize=9)
+            panel.annotate(
+                name, (point[0], point[1]), offset, textcoords="offset points", ha="center", color=colour, fontsize=9
+            )
     panel.plot(
         peaceful[DEFAULT].mean,
         worst_of(figures, DEFAULT, TUNED),
         linestyle="",
         marker="*",
         markersize=15,
-        color=BLACK,
+        color=PURPLE,
         zorder=5,
         label="the default",
     )
