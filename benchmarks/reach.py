@@ -76,14 +76,14 @@ CASES: Mapping[Case, tuple[str, str, str]] = MappingProxyType(
 """The lines of the picture: label, colour, marker."""
 BESIDE: Mapping[tuple[float, float], tuple[float, float]] = MappingProxyType(
     {
-        (0.0, 1.0): (0.0, 7.0),
+        (0.0, 1.0): (11.0, -4.0),
         (0.5, 1.0): (0.0, 7.0),
         (0.75, 1.0): (-8.0, -14.0),
         (1.0, 1.0): (0.0, 7.0),
-        (1.25, 1.0): (-14.0, 4.0),
+        (1.25, 1.0): (17.0, 1.0),
         (1.5, 1.0): (-14.0, -4.0),
         (1.75, 1.0): (-16.0, -4.0),
-        (0.5, REJECTION): (14.0, -12.0),
+        (0.5, REJECTION): (0.0, 7.0),
         (0.75, REJECTION): (-3.0, -15.0),
         (1.0, REJECTION): (12.0, -10.0),
     }
