@@ -141,7 +141,8 @@ def _facts(result: Aggregation, out: Path | None) -> Iterator[tuple[str, str]]:
         yield "data rule out any σ₀ below", f"{result.certificate.smallest_sigma0():.6g}"
     if result.anchor is not None:
         cut = f"; cut to {percent(result.anchor.share)}" if result.anchor.share < 1.0 else ""
-        few = f"of which {result.num_byzantine} updates may account for {result.anchor.reach:.6g}{cut}"
+        number = result.num_byzantine if result.certificate is None else result.certificate.num_byzantine
+        few = f"of which {number} updates may account for {result.anchor.reach:.6g}{cut}"
         yield "distance to the safest mean", f"{result.anchor.distance:.6g}, {few}"
     if result.guard is not None:
         yield "guard", result.guard.reason
