@@ -92,12 +92,14 @@ bench-flower: $(VENV)/installed-bench  ## what one bad client does to Flower's s
 	$(BIN)/python -m benchmarks.flower deployed
 	$(BIN)/python -m benchmarks.flower cost
 
-bench-compare: $(VENV)/installed  ## the ready grids quick (4 min) and, for an hour, bucketing (needs STEADFED_DATA): results and pages
+bench-compare: $(VENV)/installed  ## the grids quick (4 min), few-sites (25 min) and, for an hour, bucketing (both need STEADFED_DATA): results and pages
 	$(BIN)/steadfed compare quick --out build/compare-quick
+	$(BIN)/steadfed compare benchmarks/few-sites.toml --out build/few-sites
 	$(BIN)/steadfed compare bucketing --minutes 60 --out build/compare-bucketing
-	for name in compare-quick compare-bucketing; do \
+	for name in compare-quick few-sites compare-bucketing; do \
 		mkdir -p benchmarks/results/$$name && cp build/$$name/results.parquet build/$$name/grid.toml benchmarks/results/$$name && \
 		$(BIN)/steadfed report build/$$name --out benchmarks/results/$$name/report.html; done
+	$(BIN)/python -m benchmarks.few_sites
 
 theory: $(VENV)/installed  ## the theorems against measured runs: tables and figures under docs/theory (30 min; resumable)
 	$(BIN)/python -m benchmarks.theory
