@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from typing import Any
@@ -24,8 +26,8 @@ from tests.oracles.saddle import Array
 from steadfed._core.rng import stream
 from steadfed.aggregators import Certificate, Rage, ServerView, Stop
 from steadfed.aggregators._rage.constants import learned_constant
-from steadfed.aggregators._rage.displacement import Reach, between, displaced, stop_by_displacement
-from steadfed.aggregators._rage.filtering import run_filter
+from steadfed.aggregators._rage.displacement import Reach, displaced, stop_by_displacement, way_to
+from steadfed.aggregators._rage.filtering import Step, measured, run_filter
 from steadfed.aggregators._rage.guard import look_beyond, most_byzantine, typical_square
 
 pytestmark = pytest.mark.portable
@@ -184,7 +186,7 @@ def test_weights_between_two_have_the_mean_between_theirs(share: float) -> None:
     rng = stream(0, "between")
     rows, above = rng.standard_normal((9, 5)), rng.uniform(0.5, 1.0, 9)
     below = above * rng.uniform(0.0, 1.0, 9)
-    found = between(below, above, share)
+    found = below + way_to(below, above, share) * (above - below)
     wanted = (1.0 - share) * (below @ rows / below.sum()) + share * (above @ rows / above.sum())
     np.testing.assert_allclose(found @ rows / found.sum(), wanted, rtol=0.0, atol=1e-12)
     assert ((found >= below - 1e-12) & (found <= above + 1e-12)).all()
@@ -346,6 +348,105 @@ def test_to_start_with_weights_is_to_repeat_rows(seed: int) -> None:
         summed = np.add.reduceat(one.weights, np.concatenate([[0], np.cumsum(times)[:-1]]))
         np.testing.assert_allclose(other.weights * times.max(), summed, rtol=0.0, atol=1e-9)
         assert other.spread == pytest.approx(one.spread, rel=1e-9)
+
+
+def pulled(number: int, pull: float) -> Array:
+    """Return rows of 400 numbers of which a fifth pulls."""
+    rows = honest(number, 400, 3)
+    rows[: number // 5] += pull / 2.0
+    return rows
+
+
+@pytest.mark.parametrize(("number", "pull"), [(40, 1.4), (150, 1.2), (150, 2.0)])
+def test_the_bound_of_a_cut_update_is_that_of_its_weights_or_that_of_the_anchor_and_their_distance(
+    number: int, pull: float
+) -> None:
+    rows, bad = pulled(number, pull), number // 5
+    found = Rage(num_byzantine=bad, rho=0.7, rejection=3.0)(rows, ALL)
+    certificate, weights = found.certificate, found.weights.numpy()
+    assert found.stop is Stop.CUT_TO_REACH
+    assert certificate is not None
+    assert certificate.cut is not None
+    assert certificate.anchor is not None
+    kept = rows - weights @ rows
+    top = float(np.linalg.norm(np.sqrt(weights)[:, None] * kept, 2)) ** 2
+    assert top * (1.0 - 1e-9) <= found.spread <= top * (1.0 if number <= 128 else 1.011) + 1e-9  # type: ignore[operator]
+    if not certificate.steps:
+        assert certificate.anchor.share * (certificate.anchor.attributable or 0.0) == pytest.approx(0.7)
+    cut, anchor = certificate.cut, certificate.anchor
+    plain = replace(certificate, row_rounding=0.0, update_rounding=0.0)
+    for sigma in (0.8, 1.5, 4.0):
+        lost = [weight_lost(steps, number, bad, sigma) for steps in (cut.steps, plain.steps)]
+        lost_by_update = lost[0] + cut.way * (lost[1] - lost[0])
+        there = corollary(number, bad, anchor.weight_removed, anchor.spread, lost[0], sigma)
+        here = corollary(number, bad, plain.removed, plain.spread, lost_by_update, sigma)
+        assert plain.is_consistent(sigma) is math.isfinite(plain.error_bound(sigma))
+        if plain.is_consistent(sigma):
+            assert plain.error_bound(sigma) == pytest.approx(min(here, there + anchor.distance))
+        estimate = plain.as_estimate()
+        assert estimate.error_bound(sigma) == pytest.approx(here)
+        assert Certificate.from_evidence(estimate.evidence()).error_bound(sigma) == estimate.error_bound(sigma)
+
+
+def weight_lost(steps: Sequence[Step], number: int, bad: int, sigma: float) -> float:
+    """Return U by (7.2) of docs/theory/filter.md."""
+    taken = lost = 0.0
+    for step in steps:
+        share = (number - bad) * sigma**2 / step.scatter + max(0.0, bad - taken + lost) / step.mass
+        taken, lost = taken + step.removed, lost + min(1.0, share) * step.removed
+    return min(lost, taken)
+
+
+def corollary(number: int, bad: int, removed: float, spread: float, lost: float, sigma: float) -> float:
+    """Return (3.1) of docs/theory/filter.md for weights of which S has lost at most so much."""
+    honest_left = number - bad - lost
+    return math.sqrt(spread * max(0.0, bad - removed + lost) / honest_left) + sigma * math.sqrt(lost / honest_left)
+
+
+def test_rounding_of_the_anchors_spread_and_of_the_distance_to_it_is_allowed_for() -> None:
+    certificate = Rage(num_byzantine=8, rho=0.0)(pulled(40, 1.4), ALL).certificate
+    assert certificate is not None
+    assert certificate.anchor is not None
+    moved = replace(certificate.anchor, distance=0.5)
+    rough = replace(certificate, anchor=moved, spread=1e6, row_rounding=0.3, update_rounding=0.0)
+    mass = 40 - rough.removed, 40 - moved.weight_removed
+    noise = 0.09 * mass[0] / mass[1]
+    lost = weight_lost(rough.probe[: moved.num_steps], 40, 8, math.sqrt(100.0 + 0.09))
+    there = corollary(40, 8, moved.weight_removed, moved.spread + noise, lost, math.sqrt(100.0 + noise))
+    distance = math.sqrt(0.25 + 0.09 * (1.0 + mass[0] / mass[1]) / 2.0)
+    assert rough.error_bound(10.0) == pytest.approx(there + distance)
+
+
+def test_weights_between_states_are_measured_anew_and_confirmed() -> None:
+    rows, _ = hidden_rows(150, 1.2)
+    for each in (np.ones(150), np.linspace(0.5, 1.0, 150)):
+        state = measured(rows @ rows.T, each, 3, confirm=True)
+        kept = rows - each @ rows / each.sum()
+        top = float(np.linalg.norm(np.sqrt(each)[:, None] * kept, 2)) ** 2
+        assert (state.confirmed, state.num_steps) == (True, 3)
+        assert top * (1.0 - 1e-9) <= state.scatter <= top * 1.011
+
+
+def test_after_an_alarm_the_unit_and_the_rows_that_count_are_those_of_the_raised_bound() -> None:
+    rows = honest(50, 300)
+    rows[:20] = 1e3 * np.ones(300) / math.sqrt(300)
+    found = stop_by_displacement(rows @ rows.T, 15, Reach(1.0, 1.5, 6.0), sampled=True)
+    assert found.num_byzantine > 15
+    safest = min(found.path.states, key=lambda state: state.spread)
+    unit = math.sqrt(safest.spread * found.num_byzantine / 50)
+    assert found.anchor.reach == pytest.approx(unit)
+    by_few = accounted_for(rows, np.ones(50), safest.weights, found.num_byzantine)
+    assert found.anchor.attributable == pytest.approx(by_few / unit)
+    shift = float(np.linalg.norm(rows.mean(axis=0) - safest.weights @ rows / safest.weights.sum()))
+    assert found.anchor.displacement == pytest.approx(shift / unit)
+
+
+def test_a_displacement_too_large_for_a_number_is_not_believed() -> None:
+    rows = 1e160 * honest(6, 1)
+    with np.errstate(over="ignore"):
+        gram = rows @ rows.T
+    weights = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 0.0])
+    assert displaced(gram, np.ones(6), weights, 1) == (math.inf, math.inf)
 
 
 def test_where_the_rows_contradict_the_estimate_the_bound_assumes_nothing_of_the_spread() -> None:

@@ -420,6 +420,7 @@ def anchored(number: int, needed: int | None) -> RoundRecord:
     guard = {"assumed": 1, "most": 3, "spread": 9.0, "limit": 4.0, "needed": needed, "alarmed": needed != 1}
     said = {"reason": f"f = 1 was assumed, and the updates need f = {needed}"}
     anchor = {"num_steps": 2, "spread": 0.5, "distance": 0.1, "reach": 0.3, "displacement": 1.0 + number}
+    anchor |= {"attributable": 0.5 + number, "share": 0.8 if number == 2 else 1.0}
     proof = {"error_bound": 2.0, "unconditional_bound": 3.0 + number}
     return four(number, anchor=anchor, guard=guard | said, certificate=proof, assumption_violated=needed != 1)
 
@@ -431,6 +432,8 @@ def test_anchor_displacement_and_the_bound_without_a_spread_are_drawn(tmp_path: 
     assert list(series_of(panel_of(section, "spread", Lines), "smallest on the way").y) == [0.5, 0.5, 0.5]
     moved = panel_of(section, "displacement", Lines)
     assert list(series_of(moved, "displacement of the plain mean").y) == [1.0, 2.0, 3.0]
+    assert list(series_of(moved, "what f updates account for").y) == [0.5, 1.5, 2.5]
+    assert (list(series_of(moved, "cut").x or ()), list(series_of(moved, "cut").y)) == ([2], [2.5])
     assert list(series_of(moved, "more Byzantine than assumed?").x or ()) == [1]
     bounds = panel_of(certificate([history]), "certificate", Lines)
     assert list(series_of(bounds, "bound, whatever the spread is").y) == [3.0, 4.0, 5.0]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.simulation.small import classes, config, numbers
 
-from steadfed.aggregators import FlTrust, Mean, Rage
+from steadfed.aggregators import Aggregator, FlTrust, Mean, NearestNeighborMixing, Rage, TrimmedMean, Zeno
 from steadfed.attacks import FixedMembers, FractionMembers, SignFlip
 from steadfed.errors import ParameterError
 from steadfed.models import Quadratic
@@ -183,3 +183,18 @@ def test_what_is_to_be_done_about_large_cohorts_of_attackers_depends_on_the_rule
     assert warned("RAGE's guard notices far ones up to 2 and raises f for that round", guarded)
     for rule in (Rage(num_byzantine=1, mode="spread"), Rage(num_byzantine=1, mode="known", sigma0=1.0)):
         assert warned("assume more or sample a larger cohort", looked_at(rule=rule, **attacked))
+
+
+def test_too_few_sites_to_compare_are_warned_of_unless_the_server_has_points_to_judge_by() -> None:
+    def few(rule: Aggregator, cohort: int, **more: Any) -> bool:
+        return warned(f"K = {cohort} < 6: ", looked_at(rule=rule, cohort_size=cohort, **more))
+
+    trusting = {"server": ServerOptions(trusted_points=30)}
+    assert few(Rage(num_byzantine=1), 5)
+    assert few(Rage(num_byzantine=1), 4)
+    assert few(NearestNeighborMixing(rule=TrimmedMean(num_byzantine=1)), 5)
+    assert not few(Rage(num_byzantine=1), 6)
+    assert not few(Rage(num_byzantine=0), 4)
+    assert not few(Mean(), 4)
+    assert not few(FlTrust(), 4, **trusting)
+    assert not few(Zeno(num_byzantine=1), 4, **trusting)

@@ -140,7 +140,10 @@ def _facts(result: Aggregation, out: Path | None) -> Iterator[tuple[str, str]]:
             yield "error at most, whatever σ₀ is", f"{anyway:.6g} if at most {most} usable updates are Byzantine"
         yield "data rule out any σ₀ below", f"{result.certificate.smallest_sigma0():.6g}"
     if result.anchor is not None:
-        yield "distance to the safest mean", f"{result.anchor.distance:.6g}, and {result.anchor.reach:.6g} is allowed"
+        cut = f"; cut to {percent(result.anchor.share)}" if result.anchor.share < 1.0 else ""
+        number = result.num_byzantine if result.certificate is None else result.certificate.num_byzantine
+        few = f"of which {number} updates may account for {result.anchor.reach:.6g}{cut}"
+        yield "distance to the safest mean", f"{result.anchor.distance:.6g}, {few}"
     if result.guard is not None:
         yield "guard", result.guard.reason
     if result.sketch is not None:

@@ -380,6 +380,10 @@ class RobustStrategy(ResilientStrategy):
 class RageStrategy(ResilientStrategy):
     """A Flower strategy around RAGE; give one of `num_malicious_nodes` and `byzantine_fraction`.
 
+    With fewer than six nodes in a round it removes updates that lie far out, but hardly tells a Byzantine one near the
+    others from an honest site with unlike data. If the server has clean data of its own, take
+    `RobustStrategy(FlTrust(), trusted_update_fn=…)` or `RobustStrategy(Zeno(…), trusted_loss_fn=…)` there.
+
     >>> RageStrategy(num_malicious_nodes=2).the_rule()
     Rage(num_byzantine=2)
     """

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from typing import Any
+
+from steadfed.aggregators._rage.filtering import Step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +48,25 @@ class Anchor:
             attributable=None if by_few is None else float(by_few),
             share=float(evidence.get("share", 1.0)),
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cut:
+    """Weights on the way from the anchor's c_a to a state's c_s: c_a + way (c_s − c_a)."""
+
+    steps: tuple[Step, ...]
+    """The filter steps that led to the anchor."""
+    way: float
+    """How far they lie from it, as a share of the way."""
+
+    def evidence(self) -> dict[str, Any]:
+        """Return it as plain numbers, ready for JSON."""
+        return {"steps": [astuple(step) for step in self.steps], "way": self.way}
+
+    @classmethod
+    def from_evidence(cls, evidence: Mapping[str, Any]) -> Cut:
+        """Return what `evidence` was made of."""
+        return cls(steps=tuple(Step(*step) for step in evidence["steps"]), way=float(evidence["way"]))
 
 
 @dataclass(frozen=True, kw_only=True)

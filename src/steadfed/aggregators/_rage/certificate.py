@@ -33,7 +33,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from steadfed._linalg.sources import as_columns
-from steadfed.aggregators._rage.anchor import Anchor
+from steadfed.aggregators._rage.anchor import Anchor, Cut
 from steadfed.aggregators._rage.constants import ALGORITHM_2, KAPPA, filter_constant, resilience
 from steadfed.aggregators._rage.filtering import Step
 from steadfed.aggregators._rage.point import SaddlePoint
@@ -85,6 +85,8 @@ class Certificate:
     """How far rounding may have moved the update."""
     saddle_point: SaddlePoint | None = None
     """The last saddle point of mode "exact"; its numbers are in the evidence, its matrices are not."""
+    cut: Cut | None = None
+    """How the weights lie between those of the anchor and those that `steps` led to, if the displacement was cut."""
     anchor: Anchor | None = None
     """The safest state of the probe in mode "auto": what is proved of it holds for the update, up to their distance."""
 
@@ -112,14 +114,14 @@ class Certificate:
         sigma = self._sigma(sigma0)
         if not self._agrees(sigma):
             return math.inf
-        lost = self._honest_weight_lost(self.steps, self.removed, sigma)
         bound = math.inf
         if self.anchor is not None:
             removed, spread = self.anchor.weight_removed, self.anchor.spread
             lost_there = self._honest_weight_lost(self.probe[: self.anchor.num_steps], removed, sigma)
-            bound = self._bound_of(removed, spread, lost_there, sigma) + self._distance_to(self.anchor)
-            lost = self._lost_between(self.anchor, lost, lost_there)
-        bound = min(bound, self._bound_of(self.removed, self.spread, lost, sigma))
+            noise = self.row_rounding**2 * (self.num_rows - self.removed) / (self.num_rows - removed)
+            bound = self._bound_of(removed, spread, lost_there, sigma, noise) + self._distance_to(self.anchor)
+        lost = self._lost_of_update(sigma)
+        bound = min(bound, self._bound_of(self.removed, self.spread, lost, sigma, self.row_rounding**2))
         if self.mode in ALGORITHM_2 and 0.0 < sigma <= self.sigma0:
             worst = self.worst_case()
             bound = min(bound, worst + worst * (self.row_rounding / self.sigma0) ** 2)
@@ -228,6 +230,7 @@ class Certificate:
             "update_rounding": self.update_rounding,
             "saddle_point": None if self.saddle_point is None else self.saddle_point.evidence(),
             "anchor": None if self.anchor is None else self.anchor.evidence(),
+            "cut": None if self.cut is None else self.cut.evidence(),
         }
 
     @classmethod
@@ -260,6 +263,7 @@ class Certificate:
                 update_rounding=float(evidence.get("update_rounding", 0.0)),
                 saddle_point=SaddlePoint.from_evidence(point) if (point := evidence.get("saddle_point")) else None,
                 anchor=Anchor.from_evidence(anchor) if (anchor := evidence.get("anchor")) else None,
+                cut=Cut.from_evidence(cut) if (cut := evidence.get("cut")) else None,
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ParameterError(
@@ -281,13 +285,16 @@ class Certificate:
         """Return how large the scatter of S may look: (n − f) σ₀², and what rounding may add."""
         return (self.num_rows - self.num_byzantine) * (sigma**2 + self.row_rounding**2)
 
-    def _bound_of(self, removed: float, spread: float, lost: float, sigma: float) -> float:
-        """Return (1) for weights of which so much was removed, at most `lost` from S; rounding of the rows included."""
+    def _bound_of(self, removed: float, spread: float, lost: float, sigma: float, noise: float) -> float:
+        """Return (1) for weights of which so much was removed, at most `lost` from S.
+
+        Rounding moves a variance of the rows by at most `noise`, ρ² for the update's weights. It is 4γ Σ π_i ‖x_i‖²,
+        and the anchor's shares are at most m/m′ times the update's (section 7).
+        """
         bad = max(0.0, self.num_byzantine - removed + lost)
         honest = self.num_rows - self.num_byzantine - lost
         if honest <= 0.0:
             return math.inf
-        noise = self.row_rounding**2
         return math.sqrt((spread + noise) * bad / honest) + math.sqrt((sigma**2 + noise) * lost / honest)
 
     def _distance_to(self, anchor: Anchor) -> float:
@@ -305,16 +312,12 @@ class Certificate:
         # Algorithm 2 drops a row once it has lost half its weight, so at most 2 U rows of S are gone.
         return min(removed, 2.0 * lost if self.mode in ALGORITHM_2 else lost)
 
-    def _lost_between(self, anchor: Anchor, lost: float, lost_there: float) -> float:
-        """Return U of the update: if its displacement was cut, its weights lie between the anchor's and a state's.
-
-        They are c_a + k (c_s − c_a), and what S has lost is as linear in them as what was taken in all.
-        """
-        if anchor.share == 1.0:
-            return lost
-        taken = sum(step.removed for step in self.steps)
-        way = (anchor.weight_removed - self.removed) / (anchor.weight_removed - taken)
-        return lost_there + way * (lost - lost_there)
+    def _lost_of_update(self, sigma: float) -> float:
+        """Return U of the update; if it was cut, what S has lost is as linear in the weights as all that was taken."""
+        if self.cut is None:
+            return self._honest_weight_lost(self.steps, self.removed, sigma)
+        at_anchor, at_state = (self._follow(steps, sigma)[-1][1] for steps in (self.cut.steps, self.steps))
+        return min(self.removed, at_anchor + self.cut.way * (at_state - at_anchor))
 
     def _follow(self, steps: tuple[Step, ...], sigma: float) -> list[tuple[float, float]]:
         """Return (D, U) before every step and after the last one: recursion (2)."""

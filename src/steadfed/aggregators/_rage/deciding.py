@@ -10,7 +10,7 @@ import numpy as np
 from steadfed._core.arrays import Matrix, Vector
 from steadfed._linalg.spectrum import eigen_directions, negligible_scatter
 from steadfed.aggregators._evidence import Stop
-from steadfed.aggregators._rage.anchor import Anchor, Guard
+from steadfed.aggregators._rage.anchor import Anchor, Cut, Guard
 from steadfed.aggregators._rage.certificate import SLACK
 from steadfed.aggregators._rage.constants import REUSE, theta
 from steadfed.aggregators._rage.displacement import Reach, filter_path, safest, stop_by_displacement
@@ -47,6 +47,7 @@ class Decision:
     probe_scatter: float
     num_eigensolves: int
     anchor: Anchor | None = None
+    cut: Cut | None = None
     guard: Guard | None = None
     algorithm_2: ExactFiltering | None = None
 
@@ -64,7 +65,7 @@ def decide_by_displacement(gram: Matrix, num_byzantine: int, reach: Reach, *, sa
     """Take the first state on the path whose mean is, or can be cut to be, within reach of the safest one's."""
     found = stop_by_displacement(gram, num_byzantine, reach, sampled=sampled, confirm=confirm)
     path, state, anchor = found.path, found.state, found.anchor
-    taken = state if anchor.share == 1.0 else measured(gram, found.weights, state.num_steps, confirm=confirm)
+    taken = state if found.cut is None else measured(gram, found.weights, state.num_steps, confirm=confirm)
     run = replace(
         path,
         states=[taken],
@@ -78,7 +79,7 @@ def decide_by_displacement(gram: Matrix, num_byzantine: int, reach: Reach, *, sa
         stop = Stop.MORE_THAN_ASSUMED
     elif stop is Stop.SPREAD_IS_SMALL:
         stop = _within_reach(state, anchor)
-    return replace(decision, stop=stop, anchor=anchor, guard=found.guard)
+    return replace(decision, stop=stop, anchor=anchor, cut=found.cut, guard=found.guard)
 
 
 def _within_reach(state: State, anchor: Anchor) -> Stop:

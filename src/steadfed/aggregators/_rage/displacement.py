@@ -6,7 +6,7 @@ O(√(λ_a ε)) at most. For another state s with shares π^s, its displacement 
 
     δ = Σ z_i (g_i − μ_a) ,   z = π^s − π^a ,   h_i = z_i ⟨g_i − μ_a, δ⟩ / ‖δ‖ ,   Σ h_i = ‖δ‖ ,
 
-of which f rows account for D_f = min(‖δ‖, Σ of the f largest h_i) and no more: the rest is owed to honest ones. With
+of which f rows account for D_f = min(‖δ‖, Σ of the f largest h_i) at most, net of what pulls against them. With
 
     r = √(λ_a f/n) ,   Chebyshev's limit of what a mass f/n of rows of variance λ_a can do,
 
@@ -27,7 +27,7 @@ from functools import cache, partial
 import numpy as np
 
 from steadfed._core.arrays import Matrix, Vector
-from steadfed.aggregators._rage.anchor import Anchor, Guard
+from steadfed.aggregators._rage.anchor import Anchor, Cut, Guard
 from steadfed.aggregators._rage.constants import REUSE
 from steadfed.aggregators._rage.filtering import Filtering, State, run_filter
 from steadfed.aggregators._rage.guard import look_beyond
@@ -55,6 +55,8 @@ class Displacement:
     """Whose mean the update is, or towards whose mean it lies from the anchor's."""
     weights: Vector
     """Those of the update: the state's, or, cut, between them and the anchor's."""
+    cut: Cut | None
+    """How these lie between; None if they are the state's."""
     anchor: Anchor
     guard: Guard | None
     num_byzantine: int
@@ -77,12 +79,14 @@ def stop_by_displacement(
     guard = look_beyond(gram, num_byzantine, lambda f: safest(path(f)).spread) if sampled else None
     alarmed = guard is not None and guard.alarmed
     used = guard.needed if guard is not None and guard.needed is not None else num_byzantine
-    way = path(used)
-    found = safest(way)
+    path_used = path(used)
+    found = safest(path_used)
     unit = math.sqrt(found.spread * used / len(gram))
-    state, share = (found, 1.0) if alarmed else _first_within(gram, way, found, reach, used)
-    weights = between(found.weights, state.weights, share)
-    shift, by_few = displaced(gram, way.states[0].weights, found.weights, used)
+    state, share = (found, 1.0) if alarmed else _first_within(gram, path_used, found, reach, used)
+    way = way_to(found.weights, state.weights, share)
+    weights = state.weights if share == 1.0 else found.weights + way * (state.weights - found.weights)
+    cut = None if share == 1.0 else Cut(steps=tuple(path_used.steps[: found.num_steps]), way=way)
+    shift, by_few = displaced(gram, path_used.states[0].weights, found.weights, used)
     anchor = Anchor(
         num_steps=found.num_steps,
         weight_removed=len(gram) - float(found.weights.sum()),
@@ -93,7 +97,7 @@ def stop_by_displacement(
         attributable=_in_units(by_few, unit),
         share=share,
     )
-    return Displacement(way, state, weights, anchor, guard, used)
+    return Displacement(path_used, state, weights, cut, anchor, guard, used)
 
 
 def filter_path(gram: Matrix, num_byzantine: int, *, confirm: bool) -> Filtering:
@@ -128,16 +132,13 @@ def displaced(gram: Matrix, weights: Vector, anchor: Vector, num_byzantine: int)
     return length, min(length, float(parts[:num_byzantine].sum()) / length)
 
 
-def between(anchor: Vector, weights: Vector, share: float) -> Vector:
-    """Return weights whose mean is (1 − share) μ_a + share μ_c, between those of the anchor and c.
+def way_to(anchor: Vector, weights: Vector, share: float) -> float:
+    """Return k such that the mean of c_a + k (c − c_a) is (1 − share) μ_a + share μ_c.
 
-    With masses m_a and m_c these are c_a + k (c − c_a), where k m_c = share · (m_a + k (m_c − m_a)).
+    With masses m_a and m_c that is k m_c = share · (m_a + k (m_c − m_a)).
     """
-    if share == 1.0:
-        return weights
     below, above = float(anchor.sum()), float(weights.sum())
-    way = share * below / (above - share * (above - below))
-    return np.asarray(anchor + way * (weights - anchor))
+    return share * below / (above - share * (above - below))
 
 
 def _first_within(

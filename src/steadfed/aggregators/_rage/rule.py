@@ -53,11 +53,11 @@ class Rage(BoundedAggregator):
     (Lemma "poly-time_grad-est" of the paper states O(σ₀ √ε̃) for Algorithm 2).
 
     Modes:
-        auto: needs no σ₀. Filters down to mass n − 2f; the state with the smallest spread λ_a on the way is the anchor.
-            The update is the mean of the first state with a spread of at most κ λ_a that f rows displace from the
-            anchor's mean by at most ρ √(λ_a f/n), or by up to 1.5 times that and then cut to it: rows that are unlike
-            the others but displace nothing are kept. In sampled cohorts a guard raises f where the rows look as if
-            more of them were Byzantine; that is a heuristic.
+        auto: needs no σ₀. Filters down to mass n − 2f; the state with the smallest spread λ_a on the way is the
+            anchor. The update is the mean of the first state with a spread of at most κ λ_a of whose displacement
+            from the anchor's mean f rows account for at most ρ √(λ_a f/n), or for up to 1.5 times that and then cut
+            to it: rows that are unlike the others but displace nothing are kept. In sampled cohorts a guard raises f
+            where the rows look as if more of them were Byzantine; that is a heuristic.
         spread: needs no σ₀. Filters as "auto" does, and stops as soon as the spread is at most κ λ_a. Above 128 rows
             its C rests on Ritz values being within 1 %, which is assumed, not proved.
         known: the weighted-mean filter with threshold θ(ε) n σ₀², θ(ε) = (1 − ε)/(1/2 − ε).
@@ -90,11 +90,11 @@ class Rage(BoundedAggregator):
     """σ₀, the honest spread as a standard deviation; for the modes that do not learn it."""
     rho: Annotated[float, Field(ge=0.0, lt=1e6), BeforeValidator(real_number)] | None = None
     """ρ of mode "auto", 1 if left out. Larger keeps more honest clients, smaller leaves attackers less room; 0 takes
-    the anchor itself."""
+    the anchor's mean."""
     rejection: Annotated[float, Field(ge=1.0, lt=1e6), BeforeValidator(real_number)] | None = None
     """How many times ρ a displacement may be to be cut to it in mode "auto", 1.5 if left out; beyond, the anchor is
     taken. Larger leaves honest minorities a part of their pull, and attackers theirs; with 1 nothing is cut."""
-    kappa: Annotated[float, Field(ge=1.0), BeforeValidator(real_number)] | None = None
+    kappa: Annotated[float, Field(ge=1.0, lt=1e6), BeforeValidator(real_number)] | None = None
     """κ of the modes that learn σ₀; if left out, 6 for "auto" and 3 for "spread"."""
     gram: Literal["exact", "certified", "fast"] = "certified"
     """How the inner products of the rows are found: computed, or estimated from a sketch where that is cheaper.
@@ -201,6 +201,7 @@ def _certificate(mode: str, columns: Columns, gram: Gram, decision: Decision, st
         update_rounding=update_rounding(columns, gram, decision.weights),
         saddle_point=_saddle_point(gram, decision),
         anchor=decision.anchor,
+        cut=decision.cut,
     )
 
 

@@ -63,4 +63,5 @@ def certify_spread(
         probe_scatter=0.0,
         threshold_met=False,
         failure_probability=FAILURE,
+        cut=None,
     )

@@ -143,17 +143,21 @@ def _reach_text(history: RunHistory) -> str:
 
 def _displacement(history: RunHistory, limits: PanelLimits) -> Iterator[Panel]:
     """Yield how far the plain mean lies from the safest one, and where the guard raised f; nothing for other rules."""
-    shift, alarmed = history["anchor.displacement"], np.flatnonzero(history["guard.alarmed"] > 0)
+    shift, by_few = history["anchor.displacement"], history["anchor.attributable"]
+    alarmed, cut = np.flatnonzero(history["guard.alarmed"] > 0), np.flatnonzero(history["anchor.share"] < 1.0)
     if not np.isfinite(shift).any():
         return
     yield Lines(
         key="displacement",
         title="How far removable updates move the mean",
         caption="The distance of the plain mean to that of the safest updates. The unit is √(λ_a f/n), about as far as "
-        "f clients can move it without being seen. Points: rounds whose updates looked as if more were Byzantine "
-        "than assumed, so that f was raised or the safest mean taken.",
+        "f clients can move it without being seen; what f updates account for is cut where it is more. Points: rounds "
+        "in which it was cut, and rounds whose updates looked as if more were Byzantine than assumed, so that f was "
+        "raised or the safest mean taken.",
         series=(
             *curve("displacement of the plain mean", shift, limits, colour=0),
+            *curve("what f updates account for", by_few, limits, colour=3),
+            *curve("cut", by_few[cut], limits, colour=2, style=Style.POINTS, x=cut),
             *curve("more Byzantine than assumed?", shift[alarmed], limits, colour=1, style=Style.POINTS, x=alarmed),
         ),
         y_title="displacement",

@@ -47,6 +47,8 @@ _CERTIFIED = (
     "certificate.failure_probability",
     "anchor.spread",
     "anchor.displacement",
+    "anchor.attributable",
+    "anchor.share",
     "guard.alarmed",
     "guard.needed",
 )
