@@ -26,7 +26,7 @@ def test_list_names_parameters_knowledge_and_citation_of_every_rule_and_attack()
         "rage",
         "krum",
         "byzantine_fraction",
-        "kappa  (number >= 1.0)",
+        "kappa  (number >= 1.0, < 1000000.0)",
         "auto | spread | known | exact | lazy",
         "trusted row",
     ):

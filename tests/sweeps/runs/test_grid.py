@@ -122,6 +122,6 @@ def test_every_product_of_a_setting_is_taken_with_every_one_of_the_grid() -> Non
 def test_every_setting_of_the_resilience_grid_has_the_same_rules_and_the_case_without_attack() -> None:
     settings = read_grid("resilience").settings
     rules = [[each.label for each in setting.products[0]["rule"]] for setting in settings.values()]
-    assert len(settings) == 14
+    assert len(settings) == 15
     assert all(each == rules[0] for each in rules)
     assert all(setting.products[0]["attack"][0].label == "none" for setting in settings.values())
