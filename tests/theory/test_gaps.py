@@ -313,6 +313,16 @@ def test_the_last_period_may_be_a_part_of_one(period: int, most: int, begins: li
     assert first_in_repetitions(holds, period, most) == literal
 
 
+def rounds_or_none(problem: Problem, setting: Protocol, target: float) -> int | None:
+    """Return after how many rounds the bound is at most the target; None if it never is."""
+    try:
+        return rounds_for(problem, setting, target=target, theorem=expected).value
+    except ParameterError as error:
+        if "is not reached by" not in str(error):
+            raise
+        return None
+
+
 @settings(max_examples=60, deadline=None)
 @given(some_gaps.filter(lambda gaps: len(gaps) > 1), st.floats(0.3, 1.1), st.sampled_from([PROBLEM, BENT]))
 def test_targets_below_the_floor_are_reached_just_after_the_rounds_that_err_least(
@@ -326,8 +336,12 @@ def test_targets_below_the_floor_are_reached_just_after_the_rounds_that_err_leas
     if literal.size and guarantee.bound(0) > target:
         assert rounds_for(problem, setting, target=target, theorem=expected).value == literal[0]
     elif guarantee.bound(0) > target:
-        with pytest.raises(ParameterError, match="is not reached by"):
-            rounds_for(problem, setting, target=target, theorem=expected)
+        found = rounds_or_none(problem, setting, target)
+        if found is None:
+            assert (guarantee.bound(np.arange(10**6, 10**6 + len(gaps))) > target).all()
+        else:  # bounds that fall like 1/k are near their limit late
+            assert found >= len(rounds)
+            assert guarantee.bound(found) <= target < guarantee.bound(found - 1)
 
 
 def test_a_target_between_the_limits_of_two_places_is_reached_and_the_lower_limit_is_not() -> None:
