@@ -82,7 +82,7 @@ def stop_by_displacement(
     path_used = path(used)
     found = safest(path_used)
     unit = math.sqrt(found.spread * used / len(gram))
-    state, share = (found, 1.0) if alarmed else _first_within(gram, path_used, found, reach, used)
+    state, share = (found, 1.0) if alarmed else _first_within(gram, path_used, found, reach, unit, used)
     way = way_to(found.weights, state.weights, share)
     weights = state.weights if share == 1.0 else found.weights + way * (state.weights - found.weights)
     cut = None if share == 1.0 else Cut(steps=tuple(path_used.steps[: found.num_steps]), way=way)
@@ -142,10 +142,9 @@ def way_to(anchor: Vector, weights: Vector, share: float) -> float:
 
 
 def _first_within(
-    gram: Matrix, path: Filtering, anchor: State, reach: Reach, num_byzantine: int
+    gram: Matrix, path: Filtering, anchor: State, reach: Reach, unit: float, num_byzantine: int
 ) -> tuple[State, float]:
-    """Return the first state that may be believed, and how much of its displacement."""
-    unit = math.sqrt(anchor.spread * num_byzantine / len(gram))
+    """Return the first state that may be believed, and how much of its displacement; `unit` is √(λ_a f/n)."""
     for state in path.states:
         if state is anchor:
             break
