@@ -8,6 +8,7 @@
     │   └── CorruptDataError                 a file has the wrong checksum or cannot be read as what it should be
     ├── RunError              (RuntimeError) a run cannot go on; says what is saved and how to continue
     │   └── CorruptRunError                  the folder of a run does not hold what a run writes
+    ├── SignatureError        (ValueError)   a statement is not signed by whom it has to be, or is no statement
     └── InputError            (ValueError)   the updates cannot be aggregated
         ├── ShapeError                       not a K x d matrix, ragged rows, no rows, no columns
         ├── DtypeError                       neither float32 nor float64
@@ -37,6 +38,7 @@ __all__ = [
     "ReplyError",
     "RunError",
     "ShapeError",
+    "SignatureError",
     "SteadfedError",
     "TooManySubsetsError",
     "UnknownNameError",
@@ -81,6 +83,10 @@ class RunError(SteadfedError, RuntimeError):
 
 class CorruptRunError(RunError):
     """The folder of a run does not hold what a run writes."""
+
+
+class SignatureError(SteadfedError, ValueError):
+    """A statement is not signed by whom it has to be signed by, or is no statement at all."""
 
 
 class InputError(SteadfedError, ValueError):
