@@ -1,8 +1,8 @@
 """Statements signed with Ed25519, in envelopes of an existing format: DSSE, the Dead Simple Signing Envelope, v1.
 
 What is signed is never the bytes alone but PAE(type, payload) = "DSSEv1" SP |type| SP type SP |payload| SP payload,
-with lengths as decimal numbers of bytes. So a signature over one kind of statement is none over another kind, whatever the
-bytes. Format and encoding: https://github.com/secure-systems-lab/dsse, protocol.md and envelope.md.
+with lengths as decimal numbers of bytes. So a signature over one kind of statement is none over another kind,
+whatever the bytes. Format: https://github.com/secure-systems-lab/dsse, protocol.md and envelope.md.
 
 Keys are files: the private half PKCS8, the public half SubjectPublicKeyInfo, both PEM. A key is named by the SHA-256 of
 its 32 public bytes. The package `cryptography` is imported when it is needed.
