@@ -30,7 +30,7 @@ from steadfed.partitions import DirichletPartition, NaturalPartition, Partition
 from steadfed.simulation import Evaluation, Federation, RunConfig, ServerOptions
 from steadfed.sweeps._pool import Failure, WorkerProcesses
 from steadfed.sweeps._store import Row, append_rows, open_lines, read_rows
-from steadfed.sweeps.matrices._catalogue import ATTACK_LABELS, attack_for
+from steadfed.sweeps.matrices._catalogue import ATTACK_LABELS, attack_for, rule_for
 
 COHORT_SIZE, NUM_ASSUMED, ROUNDS = 50, 15, 300
 LEARNING_RATES: Mapping[str, float] = MappingProxyType({"fashion": 0.2, "writers": 0.4})
@@ -44,6 +44,7 @@ ORACLE = "oracle"
 RULE_LABELS = (
     ORACLE,
     "rage",
+    "rage-spread",
     "mean",
     "median",
     "trimmed-mean",
@@ -86,7 +87,7 @@ def config_of(cell: Cell) -> RunConfig:
         data=data,
         partition=partition,
         model=MultilayerPerceptron(hidden=(25,)),
-        rule=RULES.build("mean") if rule == ORACLE else RULES.build(rule, num_byzantine=NUM_ASSUMED),
+        rule=RULES.build("mean") if rule == ORACLE else rule_for(rule, NUM_ASSUMED, sigma0=1.0),
         byzantine=FractionMembers(fraction=0.2),
         attack=Silence() if rule == ORACLE else attack_of(attack),
         evaluation=Evaluation(every=ROUNDS // 10, train_points=0),
