@@ -21,7 +21,7 @@ from steadfed._linalg.threads import one_torch_thread
 from steadfed.aggregators import Aggregator, CenteredClipping, Krum, Mean, Median, Rage
 from steadfed.attacks import ATTACKS, Attack, FixedMembers, Honest, NotANumber, SignFlip
 from steadfed.data import Dataset, Digits
-from steadfed.flower._strategy import RobustStrategy
+from steadfed.flower._strategies import RobustStrategy
 from steadfed.flower.client import ClientLimits, SeededBatches, local_steps, receive, train_reply
 from steadfed.flower.redteam import Omniscient, attack_mod, byzantine
 from steadfed.models import ImportedModel, MultilayerPerceptron, SoftmaxRegression

@@ -15,7 +15,7 @@ from steadfed.errors import ParameterError, SteadfedError
 from steadfed.flower._client_config import ClientConfig
 from steadfed.flower._guarded import GuardedStrategy
 from steadfed.flower._layout import ModelLayout
-from steadfed.flower._strategy import RageStrategy, RobustStrategy
+from steadfed.flower._strategies import RageStrategy, RobustStrategy
 from steadfed.simulation import RunConfig
 from steadfed.simulation._schedules import SCHEDULES
 

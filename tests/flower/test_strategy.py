@@ -33,7 +33,8 @@ from steadfed.flower._faults import Fault
 from steadfed.flower._guarded import GuardedStrategy
 from steadfed.flower._layout import ModelLayout
 from steadfed.flower._replies.validator import ReplyValidator
-from steadfed.flower._strategy import RageStrategy, ResilientStrategy, RobustStrategy
+from steadfed.flower._strategies import RageStrategy, RobustStrategy
+from steadfed.flower._strategy import ResilientStrategy
 from steadfed.flower.redteam import MALFORMED
 
 RULES: dict[str, Aggregator] = {

@@ -94,9 +94,9 @@ def model_digest(arrays: ArrayRecord) -> str:
 def with_secret(arrays: ArrayRecord) -> ArrayRecord:
     """Return the same numbers in other bytes, which nobody can foresee; so the ids of the objects are unforeseeable.
 
-    The padding of every array's header, which readers skip, becomes `SECRET_BITS` characters that are spaces or tabs. An
-    array that takes more than one of Flower's chunks is cut at places that are drawn, too: a chunk in the middle is one
-    of more than 10^12.
+    The padding of every array's header, which readers skip, becomes `SECRET_BITS` characters that are spaces or tabs.
+    An array that takes more than one of Flower's chunks is cut at places that are drawn, too: a chunk in the middle is
+    one of more than 10^12.
 
     **Deviations.** The last chunk of an array of more than 5 MB lies at one of two and a half million places and holds
     no secret: who knows the numbers beforehand can name it with that many guesses, each a SHA-256 over up to 5 MB.

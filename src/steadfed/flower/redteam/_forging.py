@@ -125,7 +125,9 @@ def header(*, said: bool = False, **changed: Any) -> Forge:
 def raw_header(text: str, version: tuple[int, int] = (1, 0)) -> Forge:
     """Write any text where the .npy header of the largest array belongs."""
     return one_array(
-        lambda array: Array(array.dtype, array.shape, array.stype, header_bytes(text, version) + array.numpy().tobytes())
+        lambda array: Array(
+            array.dtype, array.shape, array.stype, header_bytes(text, version) + array.numpy().tobytes()
+        )
     )
 
 
