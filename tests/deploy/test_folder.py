@@ -91,7 +91,8 @@ def test_flower_is_told_where_the_superlink_is(folder: DeploymentFolder) -> None
 
 def test_what_a_node_is_told_may_hold_any_characters(folder: DeploymentFolder) -> None:
     told: dict[str, ConfigValue] = {"name": "Zürich \"Süd\" 'x' = y", "delay": 1.5, "partition-id": 0, "late": True}
-    assert tomllib.loads(folder.write_node_config("node-0", told).read_text(encoding="utf-8")) == told
+    written = tomllib.loads(folder.write_node_config("node-0", told).read_text(encoding="utf-8"))
+    assert written == {"server-key": str(folder.server_key), **told}
 
 
 def test_attaching_to_no_federation_is_refused(tmp_path: Path) -> None:

@@ -13,7 +13,13 @@ from pathlib import Path
 from typing import Self, final
 
 from steadfed._core.values import ValueObject
-from steadfed.deploy._certificates import make_certificates, make_node_key, private_folder, write_new
+from steadfed.deploy._certificates import (
+    make_certificates,
+    make_node_key,
+    make_signing_key,
+    private_folder,
+    write_new,
+)
 from steadfed.deploy._environment import command
 from steadfed.deploy._flower_commands import Flwr, superexec_command, superlink_command
 from steadfed.deploy._folder import DeploymentFolder
@@ -367,6 +373,7 @@ def _make_secrets(folder: DeploymentFolder, state: DeploymentState, hosts: Seque
     if not folder.secret.exists():
         private_folder(folder.secret.parent)
         write_new(folder.secret, secrets.token_hex(32).encode())
+    make_signing_key(folder.signing_key, folder.server_key)
     if state.secure and folder.certificates.exist:
         folder.certificates.check(hosts)
     elif state.secure:

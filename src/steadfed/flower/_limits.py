@@ -111,9 +111,8 @@ class RoundConfig(dict[str, Any]):
                 f"the round has taken {spent:.0f} s on this node, which gives it {most:g} s (most-seconds)"
             )
         if spent > self._left:
-            raise OrderError(
-                f"the round has taken {spent:.0f} s on this node, and the server waits for {self._left:.0f}"
-            )
+            server = f"the server waited for {self._left:.0f} s"
+            raise OrderError(f"the round has taken {spent:.0f} s on this node, and {server}")
 
 
 USUAL = ClientLimits()
