@@ -66,7 +66,7 @@ class Intruder:
             NodeAuthHttpInterceptor(private, private.public_key()),
         ]
         self._client = FleetHttpClient.from_server_address(
-            address, insecure=False, root_certificates=str(authority), interceptors=interceptors
+            address, insecure=False, root_certificates=Path(authority).read_bytes(), interceptors=interceptors
         )
 
     def __enter__(self) -> Self:
