@@ -61,6 +61,19 @@ def test_a_model_has_one_name_whatever_its_bytes() -> None:
         assert model_digest(changed) != model_digest(record)
 
 
+def test_what_is_said_beside_an_array_is_that_of_its_bytes() -> None:
+    data = Array(np.arange(4.0)).data
+    for dtype, shape, stype in (
+        ("float32", (4,), "numpy.ndarray"),
+        ("float64", (2, 2), "numpy.ndarray"),
+        ("float64", (4,), "pickle"),
+    ):
+        with pytest.raises(ValueError, match=r"the array 'a' .* is said to be another beside it"):
+            model_digest(ArrayRecord({"a": Array(dtype, shape, stype, data)}))
+    told = with_secret(ArrayRecord({"a": Array("<f8", (2, 2), "numpy.ndarray", data)}))["a"]
+    assert (told.dtype, told.shape, told.stype) == ("float64", (4,), "numpy.ndarray")
+
+
 def objects_of(record: ArrayRecord) -> set[str]:
     return set(get_all_nested_objects(record))
 

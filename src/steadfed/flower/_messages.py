@@ -54,8 +54,8 @@ class Writer:
         Raises:
             ParameterError: an order would be larger than clients read, or there are records that cannot be signed.
         """
-        sent, digest = with_secret(arrays), "" if self._signer is None else model_digest(arrays)
-        messages = []
+        sent, messages = with_secret(arrays), []
+        digest = "" if self._signer is None else model_digest(sent)
         for letter in letters:
             content = RecordDict({**letter.others, self._arrays_key: sent, self._config_key: ConfigRecord()})
             message = Message(content, letter.client.node_id, letter.kind, ttl=self.ttl, group_id=secret())

@@ -82,7 +82,8 @@ def header_bytes(text: str, version: tuple[int, int] = (1, 0)) -> bytes:
 def model_digest(arrays: ArrayRecord) -> str:
     """Return the one name of a model (`arrays_digest`), whatever the headers of its arrays look like.
 
-    Nothing is allocated that the bytes do not hold, and nothing is unpickled. A `ValueError` says which array is none.
+    Nothing is allocated that the bytes do not hold, and nothing is unpickled. A `ValueError` says which array is none:
+    its bytes must be as many as its header claims, and what Flower says beside it the same.
 
     >>> one, other = (with_secret(ArrayRecord([np.arange(3.0)])) for _ in range(2))
     >>> one["0"].data == other["0"].data, model_digest(one) == model_digest(other)
@@ -114,7 +115,7 @@ def _rewritten(array: Array, padding: str) -> Array:
     if header.fortran_order:
         numbers = memoryview(view_of(array.data, header).tobytes())  # in C order
     entries = {"descr": np.lib.format.dtype_to_descr(header.dtype), "fortran_order": False, "shape": header.shape}
-    written = Array(array.dtype, array.shape, STYPE, b"".join([header_bytes(repr(entries) + padding), numbers]))
+    written = Array(str(header.dtype), header.shape, STYPE, b"".join([header_bytes(repr(entries) + padding), numbers]))
     if len(written.data) > LARGEST_CHUNK:
         vars(written)["_chunks"] = _cut(written.data)  # where `Array.slice_array` looks for them
     return written
@@ -135,6 +136,8 @@ def _parts(name: str, array: Array) -> tuple[str, tuple[int, ...], memoryview]:
     """Return the dtype, the shape and the numbers of an array, in C order."""
     try:
         header = read_header(array.data)
+        if (array.dtype, array.shape, array.stype) != (str(header.dtype), header.shape, STYPE):
+            raise ValueError("its dtype, its shape or its serialisation is said to be another beside it")
         numbers = np.ascontiguousarray(view_of(array.data, header)).reshape(-1).view(np.uint8)
     except HEADER_ERRORS as error:
         raise ValueError(f"the array {name!r} is no .npy file of as many numbers as it claims: {error}") from None

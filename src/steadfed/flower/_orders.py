@@ -82,7 +82,7 @@ class Order(ValueObject):
             raise OrderError(f"the order is not the server's: {error}") from None
         try:
             return cls(**json.loads(payload))
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise OrderError(f"the server has signed what is no order of this version of steadfed: {error}") from None
 
     def says(self, config: ConfigRecord) -> bool:

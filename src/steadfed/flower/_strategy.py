@@ -225,6 +225,7 @@ class ResilientStrategy(Strategy, ABC):
             return None, None
         with self._timer.part("waiting"):
             training.take(replies)
+        self._mail = None
         with self._timer.part("aggregation"):
             record = self._conclude(training, self.state)
         metrics = common_record(
@@ -253,6 +254,7 @@ class ResilientStrategy(Strategy, ABC):
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message | Unreadable]) -> MetricRecord | None:
         """Return the median of what the nodes report; it decides nothing."""
         contents = self._evaluators.metric_records(replies)
+        self._mail = None
         if not contents:
             return None
         reports = [scalars_of(content) for content in contents]
