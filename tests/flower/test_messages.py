@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
+from flwr.proto.message_pb2 import ObjectTree
 from flwr.serverapp.strategy import FedAvg, FedProx
-from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
+from flwr.supercore.object_store.sql_object_store import SqlObjectStore
 from tests.flower.federations import (
     NODES,
     arrays_in,
@@ -76,6 +78,26 @@ def test_nothing_that_is_sent_can_be_announced_by_somebody_else_first(make: Call
     written = [objects_of(pushed(each, silent_grid(), model())) for each in strategies]
     written += [objects_of(evaluation(each)) for each in strategies] + [set(get_all_nested_objects(model()))]
     assert len(set.union(*written)) == sum(map(len, written))
+
+
+def announce_otherwise(store: SqlObjectStore, objects: Iterable[str]) -> None:
+    """Do what a hostile node does in the tree of its reply: announce objects with a child that they do not have."""
+    child = ObjectTree(object_id="0" * 64)
+    for object_id in objects:
+        store.preregister(1, ObjectTree(object_id=object_id, children=[child]))
+
+
+def test_a_node_cannot_make_the_superlink_refuse_the_next_messages(make: Callable[..., Strategy]) -> None:
+    store = SqlObjectStore(":memory:")
+    store.initialize()
+    strategy = make()
+    bare = RecordDict({"arrays": model(), "config": ConfigRecord({"server-round": 1})})
+    announce_otherwise(store, set(get_all_nested_objects(bare)))
+    with pytest.raises(ValueError, match="was preregistered with different children"):
+        store.preregister(1, get_object_tree(bare))  # what was sent before could be foreseen
+    for messages in (pushed(strategy, silent_grid(), model()), strategy.write_again(), evaluation(strategy)):
+        for message in messages:
+            store.preregister(1, get_object_tree(message))
 
 
 def test_messages_of_a_round_share_one_model_which_is_uploaded_once(make: Callable[..., Strategy]) -> None:
