@@ -13,7 +13,9 @@ from typer.testing import CliRunner
 from steadfed._cli.app import app
 from steadfed._cli.federation import _node_configs
 from steadfed.deploy import LocalDeployment, RunStatus
+from steadfed.deploy._flower_commands import Flwr
 from steadfed.deploy._folder import DeploymentFolder
+from steadfed.deploy._services import ServerService
 from steadfed.deploy._state import DeploymentState, NodeState, ProcessState
 from steadfed.errors import ParameterError, RunError
 
@@ -150,12 +152,13 @@ def test_an_app_is_told_who_the_nodes_are_and_which_key_signs(
 ) -> None:
     told: dict[str, Any] = {}
 
-    def submit(_deployment: LocalDeployment, _app: Path, settings: dict[str, Any]) -> None:
+    def submit(_flwr: Flwr, _app: Path, settings: dict[str, Any]) -> None:
         told.update(settings)
         raise RunError("seen enough")
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(LocalDeployment, "submit", submit)
+    monkeypatch.setattr("steadfed.deploy._deployment.submit", submit)
+    monkeypatch.setattr(ServerService, "is_running", True)
     words = [] if own is None else ["--set", f"signing-key={own}"]
     assert CliRunner().invoke(app, ["federation", "run", str(EXAMPLE), "--folder", str(folder), *words]).exit_code
     place = DeploymentFolder(folder)

@@ -153,8 +153,6 @@ def run(
     place = _run_folder(application, known, settings, out)
     if "nodes" in known:
         settings.setdefault("nodes", str(deployment.folder.roster))
-    if "signing-key" in known:
-        settings.setdefault("signing-key", str(deployment.folder.signing_key))
     with _interruptible(), _removed_if_empty(place):
         submitted = deployment.submit(application, settings)
         _say(f"run {submitted.run_id}: {place or application}", quiet=quiet)

@@ -60,7 +60,6 @@ class Play:
             "folder": str(self.folder),
             "run-folder": str(self.folder / "run"),
             "nodes": str(federation.folder.roster),
-            "signing-key": str(federation.folder.signing_key),
             **{key.replace("_", "-"): value for key, value in settings.items()},
         }
 
