@@ -190,8 +190,8 @@ class LocalDeployment:
 
         Args:
             app: the folder with the app's pyproject.toml.
-            run_config: settings that differ from the app's defaults. `signing-key`, if the app has it, is the key that the
-                nodes know the server by, unless something else is said.
+            run_config: settings that differ from the app's defaults. `signing-key`, if the app has it, is the key that
+                the nodes know the server by, unless something else is said.
 
         Raises:
             ParameterError: there is no app in the folder, or it has no such setting.
