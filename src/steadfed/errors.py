@@ -9,6 +9,7 @@
     ├── RunError              (RuntimeError) a run cannot go on; says what is saved and how to continue
     │   └── CorruptRunError                  the folder of a run does not hold what a run writes
     ├── SignatureError        (ValueError)   a statement is not signed by whom it has to be, or is no statement
+    │   └── OrderError                       a message is not an order that the federation's server gave this node, now
     └── InputError            (ValueError)   the updates cannot be aggregated
         ├── ShapeError                       not a K x d matrix, ragged rows, no rows, no columns
         ├── DtypeError                       neither float32 nor float64
@@ -34,6 +35,7 @@ __all__ = [
     "MissingDataError",
     "MissingKnowledgeError",
     "NoUsableRowError",
+    "OrderError",
     "ParameterError",
     "ReplyError",
     "RunError",
@@ -87,6 +89,10 @@ class CorruptRunError(RunError):
 
 class SignatureError(SteadfedError, ValueError):
     """A statement is not signed by whom it has to be signed by, or is no statement at all."""
+
+
+class OrderError(SignatureError):
+    """A message is not an order that the federation's server gave this node for now."""
 
 
 class InputError(SteadfedError, ValueError):

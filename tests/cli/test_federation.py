@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.cli.commands import refused, run
@@ -12,7 +13,9 @@ from typer.testing import CliRunner
 from steadfed._cli.app import app
 from steadfed._cli.federation import _node_configs
 from steadfed.deploy import LocalDeployment, RunStatus
+from steadfed.deploy._flower_commands import Flwr
 from steadfed.deploy._folder import DeploymentFolder
+from steadfed.deploy._services import ServerService
 from steadfed.deploy._state import DeploymentState, NodeState, ProcessState
 from steadfed.errors import ParameterError, RunError
 
@@ -141,6 +144,26 @@ def test_a_run_of_which_nothing_came_leaves_no_empty_folder(
     else:
         assert CliRunner().invoke(app, words).exit_code == 1
     assert list((tmp_path / "runs").iterdir()) == []
+
+
+@pytest.mark.parametrize("own", [None, "/etc/own.pem"])
+def test_an_app_is_told_who_the_nodes_are_and_which_key_signs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: Path, own: str | None
+) -> None:
+    told: dict[str, Any] = {}
+
+    def submit(_flwr: Flwr, _app: Path, settings: dict[str, Any]) -> None:
+        told.update(settings)
+        raise RunError("seen enough")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("steadfed.deploy._deployment.submit", submit)
+    monkeypatch.setattr(ServerService, "is_running", True)
+    words = [] if own is None else ["--set", f"signing-key={own}"]
+    assert CliRunner().invoke(app, ["federation", "run", str(EXAMPLE), "--folder", str(folder), *words]).exit_code
+    place = DeploymentFolder(folder)
+    assert told["nodes"] == str(place.roster)
+    assert told["signing-key"] == (own or str(place.signing_key))
 
 
 def test_names_are_shown_letter_by_letter(folder: Path) -> None:

@@ -11,7 +11,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from steadfed._core.signatures import SigningKey, VerificationKey
 from steadfed.deploy import make_certificates, make_node_key
+from steadfed.deploy._certificates import make_signing_key
 from steadfed.errors import ParameterError, RunError
 
 
@@ -74,6 +76,30 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"node-0.*not overwritten"):
         make_node_key(tmp_path / "node-0")
     assert before == (files.server_key.read_bytes(), (tmp_path / "node-0").read_bytes())
+
+
+def test_the_key_that_orders_are_signed_with_is_made_once_and_private(tmp_path: Path) -> None:
+    private, public = tmp_path / "keys" / "server-signing.pem", tmp_path / "tls" / "server-signing.pub.pem"
+    make_signing_key(private, public)
+    before = private.read_bytes(), public.read_bytes()
+    make_signing_key(private, public)
+    assert before == (private.read_bytes(), public.read_bytes())
+    assert (permissions(private), permissions(public), permissions(private.parent)) == (0o600, 0o644, 0o700)
+    assert SigningKey.read(private).public.keyid == VerificationKey.read(public).keyid
+    public.unlink()
+    make_signing_key(private, public)
+    assert public.read_bytes() == before[1]
+
+
+def test_halves_of_a_signing_key_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
+    private, public = tmp_path / "server-signing.pem", tmp_path / "server-signing.pub.pem"
+    make_signing_key(private, public)
+    public.write_bytes(SigningKey.generate().public.to_pem())
+    with pytest.raises(RunError, match=r"server-signing\.pub\.pem' is not the public half"):
+        make_signing_key(private, public)
+    private.unlink()
+    with pytest.raises(RunError, match=r"server-signing\.pem' is gone, the private half of"):
+        make_signing_key(private, public)
 
 
 @pytest.mark.parametrize("host", ["", "a b", "-x.org", "http://fl.example.org", "x..org", "y" * 254])

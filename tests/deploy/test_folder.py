@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from steadfed._core.signatures import SigningKey, VerificationKey
 from steadfed.deploy import LocalDeployment, _ports as ports
-from steadfed.deploy._deployment import next_state
+from steadfed.deploy._deployment import _make_secrets, next_state
 from steadfed.deploy._folder import DeploymentFolder
 from steadfed.deploy._node_configs import complete_configs
 from steadfed.deploy._ports import requested_ports
@@ -55,6 +56,17 @@ def test_a_folder_is_made_once_and_used_again(folder: DeploymentFolder) -> None:
     assert folder.state() == a_state()
 
 
+@pytest.mark.parametrize("secure", [True, False])
+def test_every_federation_has_a_key_that_orders_are_signed_with_and_keeps_it(
+    folder: DeploymentFolder, *, secure: bool
+) -> None:
+    _make_secrets(folder, a_state(secure=secure), [], 30)
+    before = folder.signing_key.read_bytes()
+    _make_secrets(folder, a_state(secure=secure), [], 30)
+    assert folder.signing_key.read_bytes() == before
+    assert VerificationKey.read(folder.server_key).keyid == SigningKey.read(folder.signing_key).public.keyid
+
+
 def test_a_state_that_was_saved_is_read_again(folder: DeploymentFolder) -> None:
     assert folder.state() is None
     folder.save(a_state())
@@ -91,7 +103,8 @@ def test_flower_is_told_where_the_superlink_is(folder: DeploymentFolder) -> None
 
 def test_what_a_node_is_told_may_hold_any_characters(folder: DeploymentFolder) -> None:
     told: dict[str, ConfigValue] = {"name": "Zürich \"Süd\" 'x' = y", "delay": 1.5, "partition-id": 0, "late": True}
-    assert tomllib.loads(folder.write_node_config("node-0", told).read_text(encoding="utf-8")) == told
+    written = tomllib.loads(folder.write_node_config("node-0", told).read_text(encoding="utf-8"))
+    assert written == {"server-key": str(folder.server_key), **told}
 
 
 def test_attaching_to_no_federation_is_refused(tmp_path: Path) -> None:

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from flwr.app import ArrayRecord, Context, Message, RecordDict
+from flwr.app import ArrayRecord, Context, Message
 from flwr.clientapp import ClientApp
 from tests.flower.federations import clocked, round_in
 from tests.flower.grids import Clock, ScriptedGrid, identify
+from tests.flower.keys import KEY_FILE, knowing
 from torch import Tensor
 
 from steadfed._core.rng import stream
@@ -21,8 +22,8 @@ from steadfed._linalg.threads import one_torch_thread
 from steadfed.aggregators import Aggregator, CenteredClipping, Krum, Mean, Median, Rage
 from steadfed.attacks import ATTACKS, Attack, FixedMembers, Honest, NotANumber, SignFlip
 from steadfed.data import Dataset, Digits
-from steadfed.flower._strategy import RobustStrategy
-from steadfed.flower.client import ClientLimits, SeededBatches, local_steps, receive, train_reply
+from steadfed.flower._strategies import RobustStrategy
+from steadfed.flower.client import SeededBatches, local_steps, receive, train_reply
 from steadfed.flower.redteam import Omniscient, attack_mod, byzantine
 from steadfed.models import ImportedModel, MultilayerPerceptron, SoftmaxRegression
 from steadfed.partitions import DirichletPartition
@@ -87,7 +88,7 @@ class Nodes:
         self._shares, _ = deal_out(config, digits())
         self._apps = {client: self._app(client, mods.get(client)) for client in range(CLIENTS)}
         self._contexts = {
-            client: Context(1, node, {"partition-id": client}, RecordDict(), {}) for node, client in self.names.items()
+            client: knowing(node, partition_id=client, most_lr=1e30) for node, client in self.names.items()
         }
 
     def _app(self, client: int, mod: Any) -> ClientApp:
@@ -99,9 +100,9 @@ class Nodes:
         @app.train()
         def train(message: Message, context: Context) -> Message:
             model = architecture.build(digits(), seed)
-            config = receive(message, model)
+            config = receive(message, model, context)
             points_of_steps, mean = batches.batches_for(config), architecture.loss().mean
-            loss = local_steps(model, points_of_steps, config, mean, l2=architecture.l2, limits=ClientLimits(lr=1e30))
+            loss = local_steps(model, points_of_steps, config, mean, l2=architecture.l2)
             return train_reply(message, model, num_examples=len(points), metrics={"loss": loss})
 
         return app
@@ -135,6 +136,7 @@ def deployed(
         compression=config.compression,
         coordinates_seed=config.seed,
         nodes=nodes.names,
+        signing_key=KEY_FILE,
         **settings,
     )
     start = ArrayRecord(config.model.build(digits(), config.seed).state_dict())

@@ -15,7 +15,7 @@ from steadfed.errors import ParameterError, SteadfedError
 from steadfed.flower._client_config import ClientConfig
 from steadfed.flower._guarded import GuardedStrategy
 from steadfed.flower._layout import ModelLayout
-from steadfed.flower._strategy import RageStrategy, RobustStrategy
+from steadfed.flower._strategies import RageStrategy, RobustStrategy
 from steadfed.simulation import RunConfig
 from steadfed.simulation._schedules import SCHEDULES
 
@@ -51,6 +51,7 @@ ABSURD: dict[str, tuple[Any, ...]] = {
     "trusted_loss_fn": (3, "loss"),
     "compression": (3, 0.1, "random-k", None),
     "coordinates_seed": (-1, 1.5, True, "7"),
+    "signing_key": (3, 1.5, [], b"key", ""),
     "tampering": (3, "omniscient"),
 }
 CASES = [(name, value) for name, values in ABSURD.items() for value in values]

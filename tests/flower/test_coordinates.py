@@ -32,7 +32,7 @@ from steadfed.attacks import Attack, Mimic, Sleeper
 from steadfed.errors import ParameterError
 from steadfed.flower._coordinates import AskedFor
 from steadfed.flower._layout import COORDINATES, ModelLayout
-from steadfed.flower._strategy import RobustStrategy
+from steadfed.flower._strategies import RobustStrategy
 from steadfed.flower.client import train_reply
 from steadfed.flower.redteam import Omniscient, attack_mod, byzantine
 from steadfed.simulation import RandomK

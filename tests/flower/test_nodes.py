@@ -14,7 +14,7 @@ from steadfed._core.rng import stream
 from steadfed.aggregators import Mean
 from steadfed.errors import ParameterError
 from steadfed.flower._nodes import Member, NodeDirectory, NodeWaiter, cohort_of, evaluators_of
-from steadfed.flower._strategy import RobustStrategy
+from steadfed.flower._strategies import RobustStrategy
 from steadfed.simulation._cohorts import ListedCohorts, RoundRobinCohorts, UniformCohorts
 
 pytestmark = pytest.mark.usefixtures("clock")

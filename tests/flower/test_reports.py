@@ -14,7 +14,7 @@ from tests.flower.grids import Clock, Reply, ScriptedGrid
 
 from steadfed.aggregators import Mean
 from steadfed.flower._reports import common_record, figures, scores_of
-from steadfed.flower._strategy import RobustStrategy
+from steadfed.flower._strategies import RobustStrategy
 from steadfed.server._folder import RunFolder
 
 NAN, INF = math.nan, math.inf

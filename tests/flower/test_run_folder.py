@@ -16,7 +16,7 @@ from tests.flower.grids import Clock, Reply, ScriptedGrid
 
 from steadfed.aggregators import Aggregator, CenteredClipping, FoolsGold, Mean, Rage
 from steadfed.errors import CorruptRunError, RunError
-from steadfed.flower._strategy import RageStrategy, RobustStrategy
+from steadfed.flower._strategies import RageStrategy, RobustStrategy
 from steadfed.runs import config_of
 from steadfed.runs._files import provenance
 from steadfed.server._folder import RunFolder

@@ -33,7 +33,8 @@ from steadfed.flower._faults import Fault
 from steadfed.flower._guarded import GuardedStrategy
 from steadfed.flower._layout import ModelLayout
 from steadfed.flower._replies.validator import ReplyValidator
-from steadfed.flower._strategy import RageStrategy, ResilientStrategy, RobustStrategy
+from steadfed.flower._strategies import RageStrategy, RobustStrategy
+from steadfed.flower._strategy import ResilientStrategy
 from steadfed.flower.redteam import MALFORMED
 
 RULES: dict[str, Aggregator] = {
@@ -296,7 +297,9 @@ def test_clients_are_told_h_eta_b_seed_and_round_and_the_users_own_entries() -> 
     given = ConfigRecord({"dropout": 0.1, "lr": 99.0})
     (message, *_) = strategy.configure_train(3, model(), given, silent_grid())
     wanted = {"server-round": 3, "round": 2, "local-steps": 7, "batch-size": 0, "seed": 9, "lr": 0.25, "dropout": 0.1}
-    assert dict(message.content["config"].items()) == wanted
+    told = dict(message.content["config"].items())
+    assert len(str(told.pop("steadfed-secret"))) == 32
+    assert told == wanted
 
 
 def test_replies_in_another_order_give_the_same_model_bit_by_bit() -> None:

@@ -78,6 +78,7 @@ TARGETS: tuple[Target, ...] = (
     *_of("flower/_replies", "matrix", MATRIX),
     # what clients reply
     *_of("flower/_replies", "validator npy", f"{REPLIES} flower/test_layout.py"),
+    *_of("flower", "_npy", f"{REPLIES} flower/test_npy.py"),
     *_of("flower/_replies", "matcher", "flower/replies/test_matcher.py flower/replies/test_matrix.py"),
     *_of("flower/_replies", "stream", "flower/replies/test_stream.py"),
 )  # fmt: skip

@@ -27,7 +27,7 @@ def train(message: Message, context: Context) -> Message:
     """Take the local steps of one round."""
     dataset = task.data(str(context.run_config["dataset"]))
     model = task.model(dataset, int(context.run_config["seed"]))
-    config = receive(message, model)
+    config = receive(message, model, context)
     part, parts = int(context.node_config["partition-id"]), int(context.node_config["num-partitions"])
     batches = task.share(dataset, part, parts, int(context.run_config["seed"]))
     loss = local_steps(model, batches.batches_for(config), config)

@@ -50,6 +50,7 @@ def strategy(context: Context) -> ResilientStrategy:
         "seed": int(settings["seed"]),
         "run_folder": settings["run-folder"] or None,
         "nodes": settings["nodes"] or None,
+        "signing_key": settings["signing-key"] or None,
         "fraction_evaluate": 0.0,
         "min_train_nodes": 2 * malicious + 1,
         "min_available_nodes": 2 * malicious + 1,

@@ -82,7 +82,8 @@ def up(
     """Start a SuperLink and SuperNodes on loopback, and return when all nodes are online.
 
     They run on until `steadfed federation down`. A folder whose federation was taken down is used again, with the same
-    keys, node ids and database. nodes.json in the folder says which node id belongs to which name.
+    keys, node ids and database. nodes.json in the folder says which node id belongs to which name, and every node is
+    told the public key that the server's orders are signed with (server-key).
 
     Exit code 0, or 2 if something could not be started: then nothing is left running.
     """
@@ -133,8 +134,9 @@ def run(
 ) -> None:
     """Run a Flower app on the federation and show its rounds as they come.
 
-    An app with the settings run-folder and nodes learns where its run is and who the nodes are; its rounds are shown
-    on stderr, and what came of it at the end. Of other apps the log is shown. Ctrl-C stops the run.
+    An app with the settings run-folder, nodes and signing-key learns where its run is, who the nodes are and with which
+    key its orders are signed; its rounds are shown on stderr, and what came of it at the end. Of other apps the log is
+    shown. Ctrl-C stops the run.
 
     Exit code 0, or 1 if the run failed, or 2 if it could not start, was stopped by --timeout or the SuperLink stayed
     away, or 130 if it was stopped by Ctrl-C.

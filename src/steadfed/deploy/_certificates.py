@@ -1,7 +1,7 @@
 """Keys and certificates of a federation: an authority of its own, a server certificate, a key for every node.
 
-All keys lie on the curve P-384. Private keys are readable by their owner alone from their first byte on, and nothing
-that exists is ever overwritten.
+All keys lie on the curve P-384, but for the one that orders are signed with, which is of Ed25519. Private keys are
+readable by their owner alone from their first byte on, and nothing that exists is ever overwritten.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from steadfed._core.signatures import SigningKey, VerificationKey
 from steadfed.errors import ParameterError, RunError
 
 LOOPBACK = ("localhost", "127.0.0.1")
@@ -128,6 +129,29 @@ def make_node_key(private: Path) -> Path:
     line = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
     write_new(public, line + b"\n", mode=0o644)
     return public
+
+
+def make_signing_key(private: Path, public: Path) -> None:
+    """Make the key pair that the server signs its orders with; one that is there already is kept.
+
+    Raises:
+        RunError: the public key is there without the private one, or is not its half.
+        ParameterError: one of them cannot be read.
+    """
+    for file in (private, public):
+        private_folder(file.parent)
+    if not private.exists() and not public.exists():
+        write_new(private, SigningKey.generate().to_pem())
+    if not private.exists():
+        raise RunError(
+            f"{str(private)!r} is gone, the private half of {str(public)!r}; put it back, or delete the public one "
+            f"and give every node the new one"
+        )
+    key = SigningKey.read(private)
+    if not public.exists():
+        write_new(public, key.public.to_pem(), mode=0o644)
+    elif VerificationKey.read(public).keyid != key.public.keyid:
+        raise RunError(f"{str(public)!r} is not the public half of {str(private)!r}; delete it, and start again")
 
 
 def private_folder(folder: Path) -> None:

@@ -13,7 +13,13 @@ from pathlib import Path
 from typing import Self, final
 
 from steadfed._core.values import ValueObject
-from steadfed.deploy._certificates import make_certificates, make_node_key, private_folder, write_new
+from steadfed.deploy._certificates import (
+    make_certificates,
+    make_node_key,
+    make_signing_key,
+    private_folder,
+    write_new,
+)
 from steadfed.deploy._environment import command
 from steadfed.deploy._flower_commands import Flwr, superexec_command, superlink_command
 from steadfed.deploy._folder import DeploymentFolder
@@ -23,7 +29,7 @@ from steadfed.deploy._ports import free_ports, is_free, requested_ports
 from steadfed.deploy._processes import end_process_tree
 from steadfed.deploy._services import ServerApp, ServerService, Service, ServiceContext, SuperNode
 from steadfed.deploy._state import ConfigValue, DeploymentState, NodeConfig, NodeState, ProcessState
-from steadfed.deploy._submission import SubmittedRun, status_of, submit
+from steadfed.deploy._submission import SubmittedRun, app_config, status_of, submit
 from steadfed.errors import RunError
 
 FOLDER = Path(".steadfed-federation")
@@ -184,7 +190,8 @@ class LocalDeployment:
 
         Args:
             app: the folder with the app's pyproject.toml.
-            run_config: settings that differ from the app's defaults.
+            run_config: settings that differ from the app's defaults. `signing-key`, if the app has it, is the key that
+                the nodes know the server by, unless something else is said.
 
         Raises:
             ParameterError: there is no app in the folder, or it has no such setting.
@@ -195,8 +202,11 @@ class LocalDeployment:
                 f"the SuperLink in {str(self.folder.path)!r} does not run; begin anew with `steadfed federation down` "
                 f"and `steadfed federation up`: keys, certificates and names stay"
             )
+        settings = dict(run_config or {})
+        if "signing-key" in app_config(Path(app)):
+            settings.setdefault("signing-key", str(self.folder.signing_key))
         self.server_app.expect_another()
-        return submit(self.flwr, Path(app), run_config or {})
+        return submit(self.flwr, Path(app), settings)
 
     def status(self) -> DeploymentStatus:
         """Look at the processes, and ask the SuperLink who is online and which runs there are."""
@@ -367,6 +377,7 @@ def _make_secrets(folder: DeploymentFolder, state: DeploymentState, hosts: Seque
     if not folder.secret.exists():
         private_folder(folder.secret.parent)
         write_new(folder.secret, secrets.token_hex(32).encode())
+    make_signing_key(folder.signing_key, folder.server_key)
     if state.secure and folder.certificates.exist:
         folder.certificates.check(hosts)
     elif state.secure:

@@ -2,8 +2,8 @@
 
     state.json    what runs: numbers and creation times of processes, ports, mode
     nodes.json    {"<node id>": name}, what a strategy's `nodes` reads
-    tls/, keys/   the authority, the server certificate; a key pair for every node (secure federations only), and the
-                  secret between the SuperLink and its SuperExec
+    tls/, keys/   the authority, the server certificate; a key pair for every node (secure federations only); the key
+                  pair that orders are signed with; the secret between the SuperLink and its SuperExec
     nodes/        what every node is told about itself, and its apps
     flwr-home/    settings of Flower's commands (FLWR_HOME) and the apps of the SuperLink
     database/     the SuperLink's memory
@@ -49,6 +49,10 @@ class DeploymentFolder:
         """FLWR_HOME of the SuperLink and of commands."""
         self.database = path / "database" / "superlink.db"
         """The SuperLink's memory."""
+        self.signing_key = path / "keys" / "server-signing.pem"
+        """What the server signs its orders with; whoever has it can give orders to every node."""
+        self.server_key = path / "tls" / "server-signing.pub.pem"
+        """Its public half: what every node must have."""
         self.secret = path / "keys" / "superexec.secret"
         """What the SuperLink and its SuperExec know each other by."""
 
@@ -146,7 +150,7 @@ class DeploymentFolder:
         """Write down what a node is told about itself, and return the file."""
         file = self.node_config(name)
         self.node_home(name).mkdir(exist_ok=True)
-        file.write_text(tomli_w.dumps(dict(config)), encoding="utf-8")
+        file.write_text(tomli_w.dumps({"server-key": str(self.server_key), **config}), encoding="utf-8")
         return file
 
 

@@ -20,14 +20,16 @@ if find_spec("flwr") is None:
 if TYPE_CHECKING:
     from steadfed.flower._faults import Fault
     from steadfed.flower._guarded import GuardedStrategy
-    from steadfed.flower._strategy import RageStrategy, ResilientStrategy, RobustStrategy
+    from steadfed.flower._strategies import RageStrategy, RobustStrategy
+    from steadfed.flower._strategy import ResilientStrategy
 else:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
             "_faults": ("Fault",),
             "_guarded": ("GuardedStrategy",),
-            "_strategy": ("ResilientStrategy", "RageStrategy", "RobustStrategy"),
+            "_strategies": ("RageStrategy", "RobustStrategy"),
+            "_strategy": ("ResilientStrategy",),
         },
         always=("client", "redteam"),
     )

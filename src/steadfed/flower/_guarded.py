@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from logging import WARNING
@@ -14,13 +15,15 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg, Result, Strategy
 from flwr.supercore import log
 
+from steadfed._core.signatures import SigningKey
 from steadfed.errors import ParameterError, ReplyError
 from steadfed.flower._grid import ForwardingGrid
 from steadfed.flower._layout import BUFFERS, ArraySpec, ModelLayout, NDArray
 from steadfed.flower._loop import exchange
+from steadfed.flower._messages import Letter, Mail, Writer
 from steadfed.flower._metrics import common_metrics, scalars_of
 from steadfed.flower._nodes import Member, NodeDirectory
-from steadfed.flower._replies.matcher import ReplyMatcher, secret
+from steadfed.flower._replies.matcher import ReplyMatcher
 from steadfed.flower._replies.stream import Unreadable
 from steadfed.flower._replies.validator import ReplyValidator
 from steadfed.flower._settings import require_known
@@ -42,9 +45,17 @@ class GuardedStrategy(Strategy):
         strategy: FedAvg or one of its kind.
         convert_dtypes: whether floats of another precision are converted.
         buffers: patterns for names of arrays that are no parameters.
+        signing_key: the PEM file of the federation's private key, with which messages are signed.
     """
 
-    def __init__(self, strategy: FedAvg, *, convert_dtypes: bool = False, buffers: Sequence[str] = BUFFERS) -> None:
+    def __init__(
+        self,
+        strategy: FedAvg,
+        *,
+        convert_dtypes: bool = False,
+        buffers: Sequence[str] = BUFFERS,
+        signing_key: str | os.PathLike[str] | None = None,
+    ) -> None:
         if not isinstance(strategy, FedAvg):
             raise ParameterError(
                 f"the strategy must be flwr's FedAvg or one of its kind, got {type(strategy).__name__}"
@@ -54,6 +65,9 @@ class GuardedStrategy(Strategy):
         """What was wrong with replies, each with the round of Flower it was found in."""
         self._convert_dtypes, self._buffers = convert_dtypes, buffers
         self._directory = NodeDirectory(None)
+        self._signer = None if signing_key is None else SigningKey.read(signing_key)
+        self._writer = Writer(self._signer, arrays_key=strategy.arrayrecord_key, config_key=strategy.configrecord_key)
+        self._mail: Mail | None = None
         self._layout: ModelLayout | None = None
         self._before: ServerState | None = None
         self._matcher = ReplyMatcher([], [], self._directory)
@@ -65,10 +79,15 @@ class GuardedStrategy(Strategy):
         self._layout = self._layout or ModelLayout.of(arrays, self._buffers)
         self._before = self._layout.state_of(arrays)
         parameters = _parameters_record(self._layout.parameters, self._before.model.numpy())
-        messages = self._remember(self.strategy.configure_train(server_round, parameters, config, grid))
-        for message in messages:
-            message.content[self.strategy.arrayrecord_key] = arrays
-        return messages
+        chosen = self.strategy.configure_train(server_round, parameters, config, grid)
+        return self._write(chosen, arrays, server_round)
+
+    def write_again(self) -> list[Message]:
+        """Return the messages that were written last, to train or to evaluate, again with new secrets.
+
+        For when they cannot be sent. Replies to those before count no more.
+        """
+        return require_known(self._mail).write_again()
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message | Unreadable]
@@ -110,7 +129,7 @@ class GuardedStrategy(Strategy):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Let the strategy choose, and remember whom."""
-        return self._remember(self.strategy.configure_evaluate(server_round, arrays, config, grid))
+        return self._write(self.strategy.configure_evaluate(server_round, arrays, config, grid), arrays, server_round)
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message | Unreadable]) -> MetricRecord | None:
         """Let the strategy aggregate metrics that all of them have."""
@@ -133,20 +152,26 @@ class GuardedStrategy(Strategy):
     ) -> Result:
         """Run the rounds as Flower does, with replies that are received one at a time."""
         self._layout, self.drops = ModelLayout.of(initial_arrays, self._buffers), []
+        self._writer.ttl = timeout
         front = OneAtATime(grid, self._layout)
         result = super().start(front, initial_arrays, num_rounds, timeout, train_config, evaluate_config, evaluate_fn)
         result.arrays = result.arrays or initial_arrays  # which stays if no round made another
         return result
 
-    def _remember(self, messages: Iterable[Message]) -> list[Message]:
-        sent = list(messages)
-        for message in sent:
-            message.metadata.group_id = secret()  # Flower's own messages differ in node and time only
-        nodes = [message.metadata.dst_node_id for message in sent]
-        self._matcher = ReplyMatcher(
-            [Member(self._directory.name(node), node) for node in nodes], sent, self._directory
-        )
-        return sent
+    def _write(self, chosen: Iterable[Message], arrays: ArrayRecord, server_round: int) -> list[Message]:
+        """Write what the strategy wrote, with the whole model and secrets: its own messages differ in node and time."""
+        letters = [self._letter(message) for message in chosen]
+        self._mail = Mail(self._writer, letters, arrays, server_round - 1, self._directory)
+        self._matcher = self._mail.matcher
+        return self._mail.messages
+
+    def _letter(self, message: Message) -> Letter:
+        others = dict(message.content.items())
+        others.pop(self.strategy.arrayrecord_key, None)
+        config = others.pop(self.strategy.configrecord_key, None)
+        node = message.metadata.dst_node_id
+        told = config if isinstance(config, ConfigRecord) else ConfigRecord()
+        return Letter(Member(self._directory.name(node), node), message.metadata.message_type, told, others)
 
     def _readable(
         self, server_round: int, replies: Iterable[Message | Unreadable], read: Callable[[RecordDict], RecordDict]

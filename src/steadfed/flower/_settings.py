@@ -61,6 +61,7 @@ def _is_seed(value: Any) -> bool:
 
 _WORD = (lambda value: isinstance(value, str) and value != "", "a word")
 _FUNCTION = (lambda value: value is None or callable(value), "a function or None")
+_PATH = (lambda path: path is None or (isinstance(path, (str, os.PathLike)) and path != ""), "a path or None")
 _KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "weighted_by_key": _WORD,
     "arrayrecord_key": _WORD,
@@ -69,10 +70,8 @@ _KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "evaluate_metrics_aggr_fn": _FUNCTION,
     "trusted_update_fn": _FUNCTION,
     "trusted_loss_fn": _FUNCTION,
-    "run_folder": (
-        lambda path: path is None or (isinstance(path, (str, os.PathLike)) and path != ""),
-        "a path or None",
-    ),
+    "run_folder": _PATH,
+    "signing_key": _PATH,
     "twin": (lambda twin: twin is None or isinstance(twin, RunConfig), "a RunConfig or None"),
     "convert_dtypes": (lambda value: isinstance(value, bool), "True or False"),
     "buffers": (_are_words, 'patterns such as ["*running_var"]'),

@@ -9,25 +9,26 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from logging import INFO
-from typing import Literal, final
+from typing import Literal
 
 import torch
-from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 from flwr.supercore import log
 from torch import Tensor
 
 from steadfed._core.ranges import check_whole
-from steadfed.aggregators import Aggregator, Rage, ServerView
-from steadfed.errors import ParameterError
+from steadfed._core.signatures import SigningKey
+from steadfed.aggregators import Aggregator, ServerView
 from steadfed.flower._client_config import ClientConfig
 from steadfed.flower._coordinates import AskedFor
 from steadfed.flower._layout import BUFFERS, ModelLayout
 from steadfed.flower._loop import Evaluated, Loop
+from steadfed.flower._messages import Letter, Mail, Writer
 from steadfed.flower._metrics import scalars_of
 from steadfed.flower._nodes import Member, NodeDirectory, NodeNames, NodeWaiter, cohort_of, evaluators_of
-from steadfed.flower._replies.matcher import ReplyMatcher, secret
+from steadfed.flower._replies.matcher import ReplyMatcher
 from steadfed.flower._replies.matrix import ReplyMatrix
 from steadfed.flower._replies.stream import Unreadable
 from steadfed.flower._replies.validator import ReplyValidator
@@ -111,6 +112,8 @@ class ResilientStrategy(Strategy, ABC):
     """Trains the model on data the server trusts, for rules that need such an update."""
     trusted_loss_fn: Callable[[ArrayRecord], float] | None = None
     """The loss on data the server trusts, for rules that need it."""
+    signing_key: str | os.PathLike[str] | None = None
+    """The PEM file of the federation's private key: clients that know its public half take orders of nobody else."""
     tampering: Tampering | None = None
     """For drills only: an adversary that sees every update."""
 
@@ -130,8 +133,9 @@ class ResilientStrategy(Strategy, ABC):
         )
         self.records: list[RoundRecord] = []
         """The rounds so far, those before an interruption included."""
-        self.ttl: float | None = None
-        """How long messages stay valid, in seconds; Flower's own default if None."""
+        self._signer = None if self.signing_key is None else SigningKey.read(self.signing_key)
+        self._writer = Writer(self._signer, arrays_key=self.arrayrecord_key, config_key=self.configrecord_key)
+        self._mail: Mail | None = None
         self._directory = NodeDirectory.of(self.nodes)
         self._waiter = NodeWaiter(self._directory, patience=self.wait_for_nodes)
         self._layout: ModelLayout | None = None
@@ -194,16 +198,23 @@ class ResilientStrategy(Strategy, ABC):
         log(INFO, "configure_train: asking %s of %s nodes", len(asked), len(members))
         wanted = AskedFor.drawn(self.layout, self.compression, number, self.coordinates_seed)
         told = self._client_config.config(number, config, wanted.config(self.layout.dim))
-        messages = self._messages(asked, arrays, told, MessageType.TRAIN)
+        self._mail = mail = self._write(asked, arrays, told, MessageType.TRAIN, number)
         self._round = ReplyMatrix(
             self._before.model,
             self._client_config.lr_of(number),
-            ReplyMatcher(asked, messages, self._directory),
+            mail.matcher,
             ReplyValidator(wanted.layout, arrays_key=self.arrayrecord_key, convert_dtypes=self.convert_dtypes),
             keep_metrics=self.train_metrics_aggr_fn is not None,
             wanted=wanted,
         )
-        return messages
+        return mail.messages
+
+    def write_again(self) -> list[Message]:
+        """Return the messages that were written last, to train or to evaluate, again with new secrets.
+
+        For when they cannot be sent. Replies to those before count no more.
+        """
+        return require_known(self._mail).write_again()
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message | Unreadable]
@@ -214,6 +225,7 @@ class ResilientStrategy(Strategy, ABC):
             return None, None
         with self._timer.part("waiting"):
             training.take(replies)
+        self._mail = None
         with self._timer.part("aggregation"):
             record = self._conclude(training, self.state)
         metrics = common_record(
@@ -235,13 +247,14 @@ class ResilientStrategy(Strategy, ABC):
         size = max(int(len(members) * self.fraction_evaluate), self.min_evaluate_nodes)
         asked = evaluators_of(members, round=server_round - 1, size=size, seed=self.seed)
         settings = ConfigRecord({**config, "server-round": server_round})
-        messages = self._messages(asked, arrays, settings, MessageType.EVALUATE)
-        self._evaluators = ReplyMatcher(asked, messages, self._directory)
-        return messages
+        self._mail = mail = self._write(asked, arrays, settings, MessageType.EVALUATE, server_round - 1)
+        self._evaluators = mail.matcher
+        return mail.messages
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message | Unreadable]) -> MetricRecord | None:
         """Return the median of what the nodes report; it decides nothing."""
         contents = self._evaluators.metric_records(replies)
+        self._mail = None
         if not contents:
             return None
         reports = [scalars_of(content) for content in contents]
@@ -253,6 +266,8 @@ class ResilientStrategy(Strategy, ABC):
         log(INFO, "\t├──> Rule: %r", self.the_rule())
         steps = self._client_config.run.step_schedule.words
         log(INFO, "\t├──> Clients: H = %s, %s, batch size %s", steps, how, self.batch_size)
+        signed = "unsigned: clients must be told to take them" if self._signer is None else "signed"
+        log(INFO, "\t├──> Orders: %s", signed)
         log(INFO, "\t└──> Run folder: %s", self.run_folder or "none, so the run cannot be continued")
 
     def start(  # noqa: PLR0917  Flower's signature
@@ -277,7 +292,7 @@ class ResilientStrategy(Strategy, ABC):
         if timeout is not None:
             check_seconds("timeout", timeout)
         self._client_config = self._client_config.with_rounds(check_whole("num_rounds", num_rounds))
-        self.ttl, self._layout, self._state = timeout, None, None
+        self._writer.ttl, self._layout, self._state = timeout, None, None
         self.records.clear()
         log(INFO, "Starting %s: %s rounds", type(self).__name__, num_rounds)
         self.summary()
@@ -319,9 +334,9 @@ class ResilientStrategy(Strategy, ABC):
         if writer is not None:
             writer.write(require_known(self._before), self.records[-1], self.state)
 
-    def _messages(self, asked: list[Member], arrays: ArrayRecord, config: ConfigRecord, kind: str) -> list[Message]:
-        record = RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: config})
-        return [Message(record, member.node_id, kind, ttl=self.ttl, group_id=secret()) for member in asked]
+    def _write(self, asked: list[Member], arrays: ArrayRecord, config: ConfigRecord, kind: str, round: int) -> Mail:
+        letters = [Letter(member, kind, config) for member in asked]
+        return Mail(self._writer, letters, arrays, round, self._directory)
 
     def _conclude(self, training: ReplyMatrix, state: ServerState) -> RoundRecord:
         """Take the server's step, and return the record of the round."""
@@ -355,48 +370,3 @@ class ResilientStrategy(Strategy, ABC):
             return float(require_known(self.trusted_loss_fn)(self.layout.arrays_of(replace(state, model=model))))
 
         return server.view(state, asked=asked, sampled=self._sampled, trusted_row=row, trusted_loss=loss, places=places)
-
-
-@final
-@dataclass(kw_only=True, eq=False)
-class RobustStrategy(ResilientStrategy):
-    """A Flower strategy around any rule of steadfed.
-
-    >>> from steadfed.aggregators import Krum
-    >>> RobustStrategy(Krum(num_byzantine=2), num_train_nodes=10).the_rule()
-    Krum(num_byzantine=2)
-    """
-
-    rule: Aggregator = field(kw_only=False)
-    """How replies are aggregated."""
-
-    def the_rule(self) -> Aggregator:
-        """Return the rule."""
-        return self.rule
-
-
-@final
-@dataclass(kw_only=True, eq=False)
-class RageStrategy(ResilientStrategy):
-    """A Flower strategy around RAGE; give one of `num_malicious_nodes` and `byzantine_fraction`.
-
-    With fewer than six nodes in a round it removes updates that lie far out, but hardly tells a Byzantine one near the
-    others from an honest site with unlike data. If the server has clean data of its own, take
-    `RobustStrategy(FlTrust(), trusted_update_fn=…)` or `RobustStrategy(Zeno(…), trusted_loss_fn=…)` there.
-
-    >>> RageStrategy(num_malicious_nodes=2).the_rule()
-    Rage(num_byzantine=2)
-    """
-
-    num_malicious_nodes: int | None = None
-    """How many of the nodes asked in a round may be Byzantine."""
-    byzantine_fraction: float | None = None
-    """Which share of the nodes asked in a round may be Byzantine."""
-
-    def the_rule(self) -> Aggregator:
-        """Return the filter."""
-        try:
-            return Rage(num_byzantine=self.num_malicious_nodes, byzantine_fraction=self.byzantine_fraction)
-        except ParameterError as error:
-            given = f"num_malicious_nodes={self.num_malicious_nodes!r}, byzantine_fraction={self.byzantine_fraction!r}"
-            raise ParameterError(f"{given}: {error}") from None

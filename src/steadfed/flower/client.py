@@ -8,50 +8,69 @@
 >>> @app.train()
 ... def train(message, context):
 ...     model = torch.nn.Linear(4, 4)
-...     config = receive(message, model)
+...     config = receive(message, model, context)
 ...     batches = SeededBatches(features, labels, client=int(context.node_config["partition-id"]))
 ...     loss = local_steps(model, batches.batches_for(config), config)
 ...     return train_reply(message, model, num_examples=len(labels), metrics={"loss": loss})
 
-This is what happens to it in a round:
+`receive` takes orders of nobody but the federation's server: a node is started with `server-key` in its node config,
+the public half of the key that the strategy signs with (`signing_key`). This is what happens in a round:
 
 >>> from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
 >>> from flwr.supercore.task_identity import TaskIdentity
+>>> from steadfed._core.signatures import SigningKey
+>>> from steadfed.flower._messages import Letter, Writer
+>>> from steadfed.flower._nodes import Member
 >>> TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1
 >>> config = ConfigRecord({"round": 0, "local-steps": 3, "lr": 0.1, "batch-size": 8, "seed": 0})
 >>> arrays = ArrayRecord(torch.nn.Linear(4, 4).state_dict())
->>> message = Message(RecordDict({"arrays": arrays, "config": config}), dst_node_id=7, message_type="train")
->>> reply = app(message, Context(1, 7, {"partition-id": 0}, RecordDict(), {}))
+>>> key = SigningKey.generate()
+>>> writer = Writer(key, arrays_key="arrays", config_key="config")
+>>> (message,) = writer.write([Letter(Member("clinic", 7), "train", config)], arrays, round=0)
+>>> node = {"partition-id": 0, "server-key": key.public.to_pem().decode()}
+>>> reply = app(message, Context(1, 7, node, RecordDict(), {}))
 >>> sorted(reply.content["arrays"]), sorted(reply.content["metrics"])
 (['bias', 'weight'], ['loss', 'num-examples'])
+
+And this with a message that somebody else has left there in the server's name:
+
+>>> forged = Message(RecordDict({"arrays": arrays, "config": config}), dst_node_id=7, message_type="train")
+>>> app(forged, Context(1, 7, node, RecordDict(), {}))
+Traceback (most recent call last):
+    ...
+steadfed.errors.OrderError: the message holds no order of the federation's server ...
 """
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, final
+from typing import Any, final
 
 import numpy as np
 import torch
-from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
-from pydantic import BeforeValidator, Field
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from torch import Tensor, nn
 from torch.nn import functional
 
 from steadfed._core.coordinates import SEED
-from steadfed._core.values import ValueObject, real_number, whole_number
 from steadfed.errors import ParameterError
+from steadfed.flower._acceptance import accept, signed_orders_only, time_left
+from steadfed.flower._limits import LARGEST, ClientLimits, RoundConfig, limits_of, whole
+from steadfed.flower._orders import ORDER
 
 __all__ = [
     "Batch",
     "ClientLimits",
     "LossFunction",
+    "RoundConfig",
     "SeededBatches",
     "count_correct",
     "evaluate_reply",
     "local_steps",
     "receive",
+    "signed_orders_only",
     "train_reply",
 ]
 
@@ -66,47 +85,57 @@ LossFunction = Callable[[Tensor, Tensor], Tensor]
 """The mean loss of outputs and labels, a scalar that can be differentiated."""
 _MOST_DRAWS = 2**27
 """Most entries, steps times points, of the table that batches are drawn with: half a gigabyte."""
-_LARGEST = 2**63 - 1
-
-
-@final
-class ClientLimits(ValueObject):
-    """What a client lets a server ask of it in one round.
-
-    >>> ClientLimits(steps=50)
-    ClientLimits(steps=50)
-    """
-
-    steps: Annotated[int, Field(ge=1), BeforeValidator(whole_number)] = 100_000
-    """Most local steps."""
-    lr: Annotated[float, Field(gt=0.0), BeforeValidator(real_number)] = 1000.0
-    """Largest step size."""
-
-
-_USUAL = ClientLimits()
 
 
 def receive(
-    message: Message, model: nn.Module, *, arrays_key: str = "arrays", config_key: str = "config"
-) -> dict[str, Any]:
-    """Load the server's arrays into the model and return the round's config.
+    message: Message,
+    model: nn.Module,
+    context: Context,
+    *,
+    arrays_key: str = "arrays",
+    config_key: str = "config",
+    unsigned: bool = False,
+) -> RoundConfig:
+    """Load the server's arrays into the model and return the round's config, if the server has ordered it.
+
+    Before anything is loaded or believed, the order in the message is verified with the key of the node config
+    (`server-key`): that the server signed it, for this node, this run and this kind of message, for now (clocks may
+    disagree by five minutes), that it is newer than the one accepted before, that config and model are those of the
+    order, and that it asks for no more than the node gives (`most-steps`, `most-batch-size`, `most-lr`, see
+    `ClientLimits`). What was accepted is remembered in `context.state`, so an order is carried out once; a SuperNode
+    that is started anew has forgotten it, and then only the time that an order is good for protects from its replay.
+
+    Args:
+        message: what came.
+        model: gets the arrays.
+        context: of the node, as the app is given it.
+        arrays_key: under which name the arrays are sent.
+        config_key: under which name the config is sent.
+        unsigned: whether a node without `server-key` takes orders of anybody who reaches the SuperLink; the node
+            config can say so too (`unsigned-orders = true`). A node with a key verifies, whatever the app says.
 
     Raises:
-        ParameterError: the message has no arrays or no config, or the arrays are not those of the model.
+        OrderError: the message is no order of the server's for this node, now; or the node has no key.
+        ParameterError: the message has no arrays or no config, the arrays are not those of the model, or the config
+            asks for more than the node gives.
     """
+    order = accept(message, context, unsigned=unsigned)
     arrays, config = message.content.get(arrays_key), message.content.get(config_key)
     if not isinstance(arrays, ArrayRecord) or not isinstance(config, ConfigRecord):
         found = {key: type(record).__name__ for key, record in message.content.items()}
         raise ParameterError(
             f"a message must hold an ArrayRecord {arrays_key!r} and a ConfigRecord {config_key!r}, got {found}"
         )
+    limits = ClientLimits.of_node(context.node_config)
+    limits.check(config)
     try:
         model.load_state_dict(arrays.to_torch_state_dict(), strict=True)
     except (RuntimeError, TypeError, ValueError, EOFError) as error:
         raise ParameterError(
             f"the server's arrays must be those of the model's state_dict: {' '.join(str(error).split())}"
         ) from None
-    return dict(config)
+    told = {key: value for key, value in config.items() if key != ORDER}
+    return RoundConfig(told, limits=limits, left=math.inf if order is None else time_left(order))
 
 
 def local_steps(
@@ -116,7 +145,7 @@ def local_steps(
     loss: LossFunction = functional.cross_entropy,
     *,
     l2: float = 0.0,
-    limits: ClientLimits = _USUAL,
+    limits: ClientLimits | None = None,
 ) -> float:
     """Take H steps x ← x − η (g + l2 · x) and return the mean loss of the batches, each before its step.
 
@@ -134,10 +163,11 @@ def local_steps(
             "lr": pass `config | {"lr": 0.1}`.
         loss: the mean over a batch, such as `torch.nn.functional.cross_entropy` or `CrossEntropy().mean`.
         l2: λ of the objective, which has λ/2 · ‖x‖² besides the loss.
-        limits: what the server may ask for at most.
+        limits: what the server may ask for at most; what the config of the node says, if left out.
 
     Raises:
         ParameterError: a value of the config is missing or out of range, or there is no batch.
+        OrderError: the node's time for it is over, or the server's for the reply.
 
     >>> model = nn.Linear(1, 1, bias=False)
     >>> _ = nn.init.ones_(model.weight)
@@ -147,13 +177,16 @@ def local_steps(
     >>> model.weight.item()
     0.25
     """
-    steps, lr = _steps(config, limits), _lr(config, limits)
+    most = limits_of(config, limits)
+    steps, lr = most.steps_of(config), most.lr_of(config)
+    told = config if isinstance(config, RoundConfig) else RoundConfig(config, limits=most)
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if not parameters:
         raise ParameterError("the model must have a parameter that requires a gradient, it has none")
     model.train()
     total = torch.zeros((), dtype=torch.float64)
     for features, labels in _cycle(batches, steps):
+        told.check_time(most)
         value = loss(model(features.to(parameters[0].device)), labels.to(parameters[0].device))
         gradients = torch.autograd.grad(value, parameters, materialize_grads=True)
         with torch.no_grad():
@@ -270,18 +303,20 @@ class SeededBatches:
                 f"a client has at least one point and as many labels, got {len(features)} and {len(labels)}"
             )
         self.features, self.labels = features, labels
-        self.client = _whole({"client": client}, "client", 0, _LARGEST)
+        self.client = whole({"client": client}, "client", 0, LARGEST)
 
-    def batches_for(self, config: Mapping[str, Any], *, limits: ClientLimits = _USUAL) -> Iterator[Batch]:
-        """Return the H batches of a round.
+    def batches_for(self, config: Mapping[str, Any], *, limits: ClientLimits | None = None) -> Iterator[Batch]:
+        """Return the H batches of a round; `limits` are what the config of the node says, if left out.
 
         Raises:
             ParameterError: a value of the config is missing or out of range.
         """
-        steps, size = _steps(config, limits), _whole(config, "batch-size", 0, _LARGEST)
+        most = limits_of(config, limits)
+        steps, size, points = most.steps_of(config), most.batch_size_of(config), len(self.labels)
         if size == 0:
+            most.batch_size_of({"batch-size": points})
             return ((self.features, self.labels) for _ in range(steps))
-        return self._draw(steps, size, _whole(config, "seed", 0, _LARGEST), _whole(config, "round", 0, _LARGEST))
+        return self._draw(steps, size, whole(config, "seed", 0, LARGEST), whole(config, "round", 0, LARGEST))
 
     def _draw(self, steps: int, size: int, seed: int, round: int) -> Iterator[Batch]:
         from steadfed.simulation._batches import batches as drawn
@@ -316,26 +351,3 @@ def _cycle(batches: Iterable[Batch], number: int) -> Iterator[Batch]:
 
 def _record(num_examples: int, metrics: Mapping[str, float]) -> MetricRecord:
     return MetricRecord({"num-examples": operator.index(num_examples), **metrics})
-
-
-def _steps(config: Mapping[str, Any], limits: ClientLimits) -> int:
-    return _whole(config, "local-steps", 1, limits.steps)
-
-
-def _whole(config: Mapping[str, Any], key: str, smallest: int, largest: int) -> int:
-    value = config.get(key)
-    if isinstance(value, bool) or not isinstance(value, int) or not smallest <= value <= largest:
-        raise ParameterError(f"{key!r} must be a whole number in {smallest} .. {largest}, got {_shown(config, key)}")
-    return value
-
-
-def _lr(config: Mapping[str, Any], limits: ClientLimits) -> float:
-    value = config.get("lr")
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= limits.lr:
-        raise ParameterError(f"'lr' must be a number above 0 and at most {limits.lr}, got {_shown(config, 'lr')}")
-    return float(value)
-
-
-def _shown(config: Mapping[str, Any], key: str) -> str:
-    """Return the value, or that there is none."""
-    return repr(config[key]) if key in config else "nothing"

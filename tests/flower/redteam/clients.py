@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
+from tests.flower.keys import trusting
 from torch import Tensor, nn
 
 from steadfed._core.rng import stream
@@ -37,14 +38,14 @@ def app_of(mods: Sequence[Mod] = ()) -> ClientApp:
     @app.train()
     def train(message: Message, context: Context) -> Message:
         model = model_of(5)
-        config = receive(message, model)
+        config = receive(message, model, context)
         loss = local_steps(model, SeededBatches(*points(), client=2).batches_for(config), config)
         return train_reply(message, model, num_examples=40, metrics={"loss": loss})
 
     @app.evaluate()
     def evaluate(message: Message, context: Context) -> Message:
         model = model_of(5)
-        receive(message, model)
+        receive(message, model, context)
         return evaluate_reply(message, model, [points()])
 
     return app
@@ -56,7 +57,7 @@ def message_of(kind: str = "train", **config: Any) -> Message:
 
 
 def context_of() -> Context:
-    return Context(1, 7, {"partition-id": 2}, RecordDict(), {})
+    return trusting(partition_id=2)
 
 
 def answer(mods: Sequence[Mod] = (), message: Message | None = None, context: Context | None = None) -> RecordDict:

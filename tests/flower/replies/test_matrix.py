@@ -41,7 +41,7 @@ from steadfed.flower._layout import ModelLayout
 from steadfed.flower._nodes import Member, NodeDirectory
 from steadfed.flower._replies.matcher import DETAIL, ReplyMatcher
 from steadfed.flower._replies.stream import Unreadable
-from steadfed.flower._strategy import RageStrategy, RobustStrategy
+from steadfed.flower._strategies import RageStrategy, RobustStrategy
 
 pytestmark = pytest.mark.usefixtures("clock")
 

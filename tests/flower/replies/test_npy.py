@@ -13,7 +13,8 @@ from flwr.app import Array
 from steadfed.errors import ReplyError
 from steadfed.flower._faults import Fault
 from steadfed.flower._layout import ArraySpec, Kind, NDArray
-from steadfed.flower._replies.npy import MOST_HEADER, describe_error, read_array, short_repr
+from steadfed.flower._npy import MOST_HEADER
+from steadfed.flower._replies.npy import describe_error, read_array, short_repr
 
 VALUES = np.arange(6, dtype=np.float32).reshape(2, 3)
 

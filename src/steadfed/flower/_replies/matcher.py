@@ -44,6 +44,11 @@ class ReplyMatcher:
         self._messages, self._directory = tuple(messages), directory
         self._answered: set[int] = set()
 
+    def expect(self, messages: Sequence[Message]) -> None:
+        """Take other messages to the same clients in the place of those that were written first."""
+        self._messages = tuple(messages)
+        vars(self).pop("_by_message", None)
+
     def place(self, reply: Message | Unreadable) -> int | None:
         """Return which of the asked clients a reply is from; None if it is from none, or its second, which is noted.
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import reprlib
-import tokenize
-import warnings
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from flwr.app import Array
@@ -14,26 +11,11 @@ from flwr.app import Array
 from steadfed.errors import ReplyError
 from steadfed.flower._faults import Fault
 from steadfed.flower._layout import FLOATS, ArraySpec, Kind, NDArray
+from steadfed.flower._npy import HEADER_ERRORS, STYPE, Header, read_header, view_of
 
-STYPE = "numpy.ndarray"
-"""How Flower calls the .npy format."""
-MOST_HEADER = 2048
-"""Longest header in bytes: 64 dimensions, which is all numpy has, of 19 digits take 1344."""
 _SHOWN = 80
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 70
-_PARSER_ERRORS = (SyntaxError, tokenize.TokenError, RecursionError, MemoryError)
-_PREFIX = 12  # magic, version and length of the header in the longest form
-
-
-class Header(NamedTuple):
-    """What the .npy header of an array claims."""
-
-    shape: tuple[int, ...]
-    fortran_order: bool
-    dtype: np.dtype[Any]
-    end: int
-    """Where the numbers begin."""
 
 
 def read_array(array: Array, spec: ArraySpec, *, convert: bool) -> NDArray:
@@ -73,7 +55,7 @@ def read_array(array: Array, spec: ArraySpec, *, convert: bool) -> NDArray:
     if len(data) - header.end != wanted:
         got = len(data) - header.end
         _refuse(Fault.SIZE, spec, f"{spec.size} numbers of {header.dtype} take {wanted} bytes, got {got}")
-    return _view(data, header)
+    return view_of(data, header)
 
 
 def short_repr(value: object) -> str:
@@ -102,13 +84,6 @@ def describe_error(error: Exception) -> str:
     return f"{type(error).__name__}: {text if len(text) <= _SHOWN else text[: _SHOWN - 3] + '...'}"
 
 
-def _view(data: bytes, header: Header) -> NDArray:
-    """Return the numbers after the header, in place."""
-    count = len(data) - header.end
-    flat = np.frombuffer(data, header.dtype, offset=header.end) if count else np.empty(0, header.dtype)
-    return flat.reshape(header.shape, order="F" if header.fortran_order else "C")
-
-
 def _fits(dtype: np.dtype[Any], spec: ArraySpec, *, convert: bool) -> bool:
     if dtype == spec.dtype:
         return True
@@ -122,30 +97,10 @@ def _check_shape(shape: object, spec: ArraySpec) -> None:
 
 
 def _header_of(data: bytes, spec: ArraySpec) -> Header:
-    """Return what the .npy header claims.
-
-    numpy reads the header with `ast.literal_eval`, whose cost and depth grow with the text, and makes a dtype of what
-    it finds. It sees about `MOST_HEADER` bytes only: a longer header ends too early, an error like any other.
-    """
-    file = io.BytesIO(data[: _PREFIX + MOST_HEADER])
     try:
-        # numpy warns of headers that Python 2 wrote and of old names of dtypes; the parser of odd literals.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            shape, fortran_order, dtype = _read_header(file)
-    except (ValueError, TypeError, LookupError, AttributeError, OverflowError, *_PARSER_ERRORS) as error:
+        return read_header(data)
+    except HEADER_ERRORS as error:
         _refuse(Fault.GARBAGE, spec, f"the .npy header cannot be read: {describe_error(error)}")
-    return Header(shape, fortran_order, dtype, file.tell())
-
-
-def _read_header(file: io.BytesIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    version = np.lib.format.read_magic(file)
-    if version == (1, 0):
-        return np.lib.format.read_array_header_1_0(file, max_header_size=MOST_HEADER)
-    if version not in {(2, 0), (3, 0)}:
-        raise ValueError(f"version {version} of the format is not known")
-    # 3.0 is 2.0 with names of fields in UTF-8; an array with fields is refused anyway.
-    return np.lib.format.read_array_header_2_0(file, max_header_size=MOST_HEADER)
 
 
 def _refuse(fault: Fault, spec: ArraySpec, detail: str) -> NoReturn:

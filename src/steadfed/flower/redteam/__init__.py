@@ -1,6 +1,6 @@
 """Byzantine clients and servers, for tests and drills.
 
-`Omniscient` is imported when it is asked for: it needs the simulator, which clients should not wait for.
+`Omniscient` and `Intruder` are imported when they are asked for: clients should not wait for the simulator and HTTP.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ from steadfed.flower.redteam._mods import (
 )
 
 if TYPE_CHECKING:
+    from steadfed.flower.redteam._intruder import Intruder, forged_order
     from steadfed.flower.redteam._omniscient import Omniscient
 
 __all__ = [
     "BEHAVIOURS",
     "MALFORMED",
+    "Intruder",
     "Malformed",
     "Omniscient",
     "SilentClientError",
@@ -33,9 +35,12 @@ __all__ = [
     "byzantine",
     "crash_mod",
     "exit_mod",
+    "forged_order",
     "poisoned_labels",
     "stall_mod",
 ]
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_names(__name__, {"_omniscient": ("Omniscient",)}, always=__all__)
+    __getattr__, __dir__ = lazy_names(
+        __name__, {"_intruder": ("Intruder", "forged_order"), "_omniscient": ("Omniscient",)}, always=__all__
+    )

@@ -12,6 +12,7 @@ from flwr.app.message.arraychunk import ArrayChunk
 from numpy.typing import DTypeLike, NDArray
 
 from steadfed.errors import ParameterError
+from steadfed.flower._npy import header_bytes
 
 Forge = Callable[[RecordDict, RecordDict], RecordDict]
 """What the client would honestly send, and what it was sent -> what it sends instead."""
@@ -116,7 +117,7 @@ def header(*, said: bool = False, **changed: Any) -> Forge:
         entries: dict[str, Any] = {"descr": values.dtype.str, "fortran_order": False, "shape": values.shape} | changed
         dtype = str(entries["descr"]) if said and "descr" in changed else array.dtype
         shape = entries["shape"] if said else array.shape
-        return Array(dtype, tuple(shape), array.stype, npy(repr(entries)) + values.tobytes())
+        return Array(dtype, tuple(shape), array.stype, header_bytes(repr(entries)) + values.tobytes())
 
     return one_array(rewritten)
 
@@ -124,23 +125,10 @@ def header(*, said: bool = False, **changed: Any) -> Forge:
 def raw_header(text: str, version: tuple[int, int] = (1, 0)) -> Forge:
     """Write any text where the .npy header of the largest array belongs."""
     return one_array(
-        lambda array: Array(array.dtype, array.shape, array.stype, npy(text, version) + array.numpy().tobytes())
+        lambda array: Array(
+            array.dtype, array.shape, array.stype, header_bytes(text, version) + array.numpy().tobytes()
+        )
     )
-
-
-def npy(text: str, version: tuple[int, int] = (1, 0)) -> bytes:
-    """Return the first bytes of an .npy file up to its numbers: magic word, version, length, header.
-
-    >>> values = np.arange(3.0)
-    >>> file = npy(repr({"descr": "<f8", "fortran_order": False, "shape": (3,)})) + values.tobytes()
-    >>> np.load(io.BytesIO(file), allow_pickle=False)
-    array([0., 1., 2.])
-    """
-    start = b"\x93NUMPY" + bytes(version)
-    width = 2 if version[0] == 1 else 4
-    padding = -(len(start) + width + len(text) + 1) % 64
-    line = text.encode() + b" " * padding + b"\n"
-    return start + len(line).to_bytes(width, "little") + line
 
 
 def pickled_objects(array: Array) -> Array:

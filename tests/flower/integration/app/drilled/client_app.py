@@ -9,6 +9,8 @@ from typing import Any
 from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
+from steadfed.flower._acceptance import signed_orders_only  # without torch, which clients that lie not need not import
+
 from .numbers import distance, trained
 
 
@@ -41,7 +43,7 @@ def drill(message: Message, context: Context, call_next: Any) -> Message:
     return byzantine(lie)(message, context, call_next)
 
 
-app = ClientApp(mods=[drill])
+app = ClientApp(mods=[signed_orders_only, drill])
 
 
 @app.train()
@@ -49,7 +51,7 @@ def train(message: Message, context: Context) -> Message:
     """Take the local steps."""
     node = int(context.node_config["partition-id"])
     if context.run_config["task"] == "digits":
-        return _digits(message, node, int(context.run_config["rounds"]))
+        return _digits(message, context, int(context.run_config["rounds"]))
     arrays = {name: Array(values) for name, values in trained(_received(message), node).items()}
     metrics = MetricRecord({"num-examples": 10 * (node + 1), "loss": 0.5 + node})
     return Message(RecordDict({"arrays": ArrayRecord(arrays), "metrics": metrics}), reply_to=message)
@@ -68,14 +70,14 @@ def _received(message: Message) -> dict[str, Any]:
     return {name: array.numpy() for name, array in arrays.items()}
 
 
-def _digits(message: Message, node: int, rounds: int) -> Message:
+def _digits(message: Message, context: Context, rounds: int) -> Message:
     from steadfed.flower.client import local_steps, receive, train_reply
 
     from .digits import model, share, twin
 
     described = twin(rounds)
     network = model(described)
-    config = receive(message, network)
-    batches = share(described, node)
+    config = receive(message, network, context)
+    batches = share(described, int(context.node_config["partition-id"]))
     loss = local_steps(network, batches.batches_for(config), config)
     return train_reply(message, network, num_examples=len(batches.labels), metrics={"loss": loss})
