@@ -14,13 +14,14 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg, Result, Strategy
 from flwr.supercore import log
 
-from steadfed.errors import ParameterError, ReplyError
+from steadfed.errors import LinkError, ParameterError, ReplyError
 from steadfed.flower._grid import ForwardingGrid
 from steadfed.flower._layout import BUFFERS, ArraySpec, ModelLayout, NDArray
+from steadfed.flower._link import LostRounds, bounded_patience, nodes_online
 from steadfed.flower._loop import exchange
 from steadfed.flower._metrics import common_metrics, scalars_of
 from steadfed.flower._nodes import Member, NodeDirectory
-from steadfed.flower._replies.matcher import ReplyMatcher, secret
+from steadfed.flower._replies.matcher import SECRET, ReplyMatcher, secret
 from steadfed.flower._replies.stream import Unreadable
 from steadfed.flower._replies.validator import ReplyValidator
 from steadfed.flower._settings import require_known
@@ -57,6 +58,8 @@ class GuardedStrategy(Strategy):
         self._layout: ModelLayout | None = None
         self._before: ServerState | None = None
         self._matcher = ReplyMatcher([], [], self._directory)
+        self._sent: list[Message] = []
+        self._lost_rounds, self._lost = LostRounds(), False
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -65,7 +68,13 @@ class GuardedStrategy(Strategy):
         self._layout = self._layout or ModelLayout.of(arrays, self._buffers)
         self._before = self._layout.state_of(arrays)
         parameters = _parameters_record(self._layout.parameters, self._before.model.numpy())
-        messages = self._remember(self.strategy.configure_train(server_round, parameters, config, grid))
+        self._lost = False
+        try:
+            chosen = list(self.strategy.configure_train(server_round, parameters, config, grid))
+        except LinkError as error:
+            chosen = []
+            self._lose(error)
+        messages = self._remember(chosen)
         for message in messages:
             message.content[self.strategy.arrayrecord_key] = arrays
         return messages
@@ -87,7 +96,13 @@ class GuardedStrategy(Strategy):
             rows.append(validator.admit(content, row))
             return RecordDict({validator.arrays_key: _parameters_record(layout.parameters, row)})
 
-        sound = self._readable(server_round, replies, parameters)
+        try:
+            sound = self._readable(server_round, replies, parameters)
+        except LinkError as error:
+            sound = []
+            self._lose(error)
+        if not self._lost:
+            self._lost_rounds.played()
         arrays, metrics = self._try(lambda: self.strategy.aggregate_train(server_round, sound))
         if arrays is None:
             return None, metrics
@@ -109,12 +124,21 @@ class GuardedStrategy(Strategy):
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Let the strategy choose, and remember whom."""
-        return self._remember(self.strategy.configure_evaluate(server_round, arrays, config, grid))
+        """Let the strategy choose, and remember whom; nobody if the SuperLink fails, or has in this round."""
+        try:
+            chosen = [] if self._lost else self.strategy.configure_evaluate(server_round, arrays, config, grid)
+            return self._remember(chosen)
+        except LinkError as error:
+            log(WARNING, "no evaluation by clients in round %s: %s", server_round, error)
+            return self._remember([])
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message | Unreadable]) -> MetricRecord | None:
         """Let the strategy aggregate metrics that all of them have."""
-        sound = self._readable(server_round, replies, lambda _: RecordDict())
+        try:
+            sound = self._readable(server_round, replies, lambda _: RecordDict())
+        except LinkError as error:
+            log(WARNING, "no evaluation by clients in round %s: %s", server_round, error)
+            return None
         return self._try(lambda: (None, self.strategy.aggregate_evaluate(server_round, sound)))[1]
 
     def summary(self) -> None:
@@ -133,15 +157,27 @@ class GuardedStrategy(Strategy):
     ) -> Result:
         """Run the rounds as Flower does, with replies that are received one at a time."""
         self._layout, self.drops = ModelLayout.of(initial_arrays, self._buffers), []
-        front = OneAtATime(grid, self._layout)
-        result = super().start(front, initial_arrays, num_rounds, timeout, train_config, evaluate_config, evaluate_fn)
+        front = OneAtATime(grid, self._layout, self.write_again)
+        rest = (num_rounds, timeout, train_config, evaluate_config, evaluate_fn)
+        with bounded_patience(grid):
+            result = super().start(front, initial_arrays, *rest)
         result.arrays = result.arrays or initial_arrays  # which stays if no round made another
         return result
 
+    def write_again(self) -> list[Message]:
+        """Return the messages that were written last once more, with new secrets; replies are matched to these."""
+        again = [_written_again(message) for message in self._sent]
+        self._sent = again
+        self._matcher.expect(again)
+        return again
+
+    def _lose(self, error: LinkError) -> None:
+        """Take note that the round cannot be played."""
+        self._lost = True
+        self._lost_rounds.lost(error)
+
     def _remember(self, messages: Iterable[Message]) -> list[Message]:
-        sent = list(messages)
-        for message in sent:
-            message.metadata.group_id = secret()  # Flower's own messages differ in node and time only
+        self._sent = sent = [_written_again(message) for message in messages]
         nodes = [message.metadata.dst_node_id for message in sent]
         self._matcher = ReplyMatcher(
             [Member(self._directory.name(node), node) for node in nodes], sent, self._directory
@@ -186,9 +222,13 @@ class GuardedStrategy(Strategy):
 class OneAtATime(ForwardingGrid):
     """A grid that receives replies one at a time, bounded, those that cannot be read included."""
 
-    def __init__(self, grid: Grid, layout: ModelLayout) -> None:
+    def __init__(self, grid: Grid, layout: ModelLayout, write_again: Callable[[], Iterable[Message]]) -> None:
         super().__init__(grid)
-        self._layout = layout
+        self._layout, self._write_again = layout, write_again
+
+    def get_node_ids(self) -> Iterable[int]:
+        """Return the nodes online, asked for again if the SuperLink fails."""
+        return nodes_online(self._grid)
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """Send messages."""
@@ -196,7 +236,17 @@ class OneAtATime(ForwardingGrid):
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
         """Send messages and return what comes back; `Unreadable` where it is no message."""
-        return exchange(self._grid, messages, self._layout, timeout=timeout)
+        return exchange(self._grid, messages, self._layout, timeout=timeout, write_again=self._write_again)
+
+
+def _written_again(message: Message) -> Message:
+    """Return the same message with new secrets: Flower's own differ in node and time only."""
+    content = dict(message.content)
+    for name, record in content.items():
+        if isinstance(record, ConfigRecord):
+            content[name] = ConfigRecord({**record, SECRET: secret()})
+    told = message.metadata
+    return Message(RecordDict(content), told.dst_node_id, told.message_type, ttl=told.ttl, group_id=secret())
 
 
 def _parameters_record(specs: Sequence[ArraySpec], row: NDArray) -> ArrayRecord:

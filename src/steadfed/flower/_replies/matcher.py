@@ -20,6 +20,8 @@ from steadfed.server._record import Client, DroppedReply
 
 DETAIL = 300
 """Most characters of what a client says that are written down."""
+SECRET = "steadfed-secret"  # noqa: S105  the name of the entry
+"""The entry of a ConfigRecord that makes the id of the record one that nobody can compute before it is sent."""
 EXPIRED = frozenset({ErrorCode.MESSAGE_UNAVAILABLE, ErrorCode.REPLY_MESSAGE_UNAVAILABLE})
 """What the SuperLink reports when the time of a message is over, a moment before or after the server's own clock."""
 
@@ -43,6 +45,11 @@ class ReplyMatcher:
         """Everything that was wrong, in the order it was found."""
         self._messages, self._directory = tuple(messages), directory
         self._answered: set[int] = set()
+
+    def expect(self, messages: Sequence[Message]) -> None:
+        """Expect replies to these messages, in the order of those asked, in place of those that were written before."""
+        self._messages = tuple(messages)
+        vars(self).pop("_by_message", None)
 
     def place(self, reply: Message | Unreadable) -> int | None:
         """Return which of the asked clients a reply is from; None if it is from none, or its second, which is noted.
