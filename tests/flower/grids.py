@@ -59,8 +59,8 @@ class ScriptedGrid(Grid):
     The function returns the reply, several replies, None (never answers) or an exception, which pulling raises. A reply
     is there `delays[node]` seconds (of `clock`) after its message was pushed. As in Flower, pushing gives a message its
     id, a reply can be pulled once, and asking again brings an error. `wired` sends through deflate and inflate. What is
-    put into `failures` under the name of a method is raised by its next calls, one after the other; a single exception
-    in place of a list is raised by all.
+    put into `failures` under the name of a method is raised by its next calls, one after the other (None: by none); a
+    single exception in place of a list is raised by all. `watch` sees messages before they are sent, and may raise.
     """
 
     def __init__(
@@ -78,7 +78,8 @@ class ScriptedGrid(Grid):
         self.unreachable = set(unreachable)
         self.pushed: list[Message] = []
         self.pulls: list[list[str]] = []
-        self.failures: dict[str, BaseException | list[BaseException]] = {}
+        self.failures: dict[str, BaseException | Sequence[BaseException | None]] = {}
+        self.watch: Callable[[list[Message]], None] = lambda _messages: None
         self._answer = answer
         self._delays = dict(delays or {})
         self._clock = clock or Clock()
@@ -103,7 +104,9 @@ class ScriptedGrid(Grid):
         if isinstance(failing, BaseException):
             raise failing
         if failing:
-            raise failing.pop(0)
+            self.failures[method] = failing[1:]
+            if failing[0] is not None:
+                raise failing[0]
 
     def get_node_ids(self) -> list[int]:
         self._fail("get_node_ids")
@@ -113,8 +116,9 @@ class ScriptedGrid(Grid):
         return [NodeInfo(node_id=node) for node in self.nodes]
 
     def push_messages(self, messages: Iterable[Message]) -> list[str]:
-        ids = []
+        ids, messages = [], list(messages)
         self._fail("push_messages")
+        self.watch(messages)
         for message in messages:
             node, message_id = message.metadata.dst_node_id, message.object_id
             message.metadata.__dict__["_message_id"] = message_id

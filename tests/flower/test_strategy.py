@@ -296,7 +296,9 @@ def test_clients_are_told_h_eta_b_seed_and_round_and_the_users_own_entries() -> 
     given = ConfigRecord({"dropout": 0.1, "lr": 99.0})
     (message, *_) = strategy.configure_train(3, model(), given, silent_grid())
     wanted = {"server-round": 3, "round": 2, "local-steps": 7, "batch-size": 0, "seed": 9, "lr": 0.25, "dropout": 0.1}
-    assert dict(message.content["config"].items()) == wanted
+    told = dict(message.content["config"].items())
+    assert len(str(told.pop("steadfed-secret"))) == 32
+    assert told == wanted
 
 
 def test_replies_in_another_order_give_the_same_model_bit_by_bit() -> None:

@@ -222,7 +222,9 @@ class GuardedStrategy(Strategy):
 class OneAtATime(ForwardingGrid):
     """A grid that receives replies one at a time, bounded, those that cannot be read included."""
 
-    def __init__(self, grid: Grid, layout: ModelLayout, write_again: Callable[[], Iterable[Message]]) -> None:
+    def __init__(
+        self, grid: Grid, layout: ModelLayout, write_again: Callable[[], Iterable[Message]] | None = None
+    ) -> None:
         super().__init__(grid)
         self._layout, self._write_again = layout, write_again
 

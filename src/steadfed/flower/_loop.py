@@ -161,7 +161,7 @@ def exchange(
     layout: ModelLayout,
     *,
     timeout: float | None,
-    write_again: Callable[[], Iterable[Message]],
+    write_again: Callable[[], Iterable[Message]] | None = None,
 ) -> Iterable[Message]:
     """Send messages and yield the replies one at a time, as large as a model may be; `Unreadable` where it is none."""
     limit, objects = largest_reply(layout), most_objects(layout)

@@ -79,6 +79,8 @@ def replies_to(
     Raises:
         LinkError: the SuperLink takes no messages, or is gone while replies are waited for.
     """
+    if not messages:
+        return
     asked, delivered, began = _push(grid, messages, write_again)
     deadline = math.inf if timeout is None else began + timeout
     for message_id, node in asked.items():
