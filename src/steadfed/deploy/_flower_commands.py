@@ -21,7 +21,8 @@ LONGEST_COMMAND = 120.0
 def superlink_command(folder: DeploymentFolder, port: int, *, secure: bool) -> list[str]:
     """Return how a SuperLink is started: one port, a database, and nothing installed when an app is run.
 
-    It is Flower's own behind a door that refuses what no honest node sends (`steadfed.flower.superlink`). It is told not to start its own SuperExec, which would end with it, and the run in progress with both.
+    It is Flower's own behind a door that refuses what no honest node sends (`steadfed.flower.superlink`). It is told
+    not to start its own SuperExec, which would end with it, and the run in progress with both.
     """
     files = folder.certificates
     trust = [

@@ -1,6 +1,7 @@
 """Byzantine clients and servers, for tests and drills.
 
-`Omniscient` is imported when it is asked for: it needs the simulator, which clients should not wait for.
+`Omniscient` is imported when it is asked for: it needs the simulator, which clients should not wait for. A
+`HostileNode` is no client at all: it plays `DRILLS` against the SuperLink with the key of a node.
 """
 
 from __future__ import annotations
@@ -21,11 +22,14 @@ from steadfed.flower.redteam._mods import (
 )
 
 if TYPE_CHECKING:
+    from steadfed.flower.redteam._node import DRILLS, HostileNode
     from steadfed.flower.redteam._omniscient import Omniscient
 
 __all__ = [
     "BEHAVIOURS",
+    "DRILLS",
     "MALFORMED",
+    "HostileNode",
     "Malformed",
     "Omniscient",
     "SilentClientError",
@@ -38,4 +42,6 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_names(__name__, {"_omniscient": ("Omniscient",)}, always=__all__)
+    __getattr__, __dir__ = lazy_names(
+        __name__, {"_omniscient": ("Omniscient",), "_node": ("DRILLS", "HostileNode")}, always=__all__
+    )

@@ -1,0 +1,50 @@
+"""A registered node attacks the SuperLink itself: the run completes, and the model is that of the honest nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+from tests.flower.integration.app.drilled.numbers import LIAR
+from tests.flower.integration.conftest import Played
+from tests.flower.integration.siege import ROUNDS, SIEGES
+from tests.flower.integration.test_faults import check_mean
+
+pytestmark = pytest.mark.federation
+
+
+def check_rounds(play: Played) -> None:
+    """The run is complete, and every round is that of the honest nodes."""
+    assert play.facts["status"] == "finished:completed", play.facts
+    records = play.records()
+    assert len(records) == ROUNDS
+    models = [play.model(number) for number in range(ROUNDS + 1)]
+    for record, (before, after) in zip(records, pairwise(models), strict=True):
+        assert set(record.received) == {0, 1, 2}
+        assert record.absent == (LIAR,)
+        check_mean(record, before, after)
+
+
+@pytest.mark.parametrize("name", SIEGES)
+def test_the_run_completes_with_all_honest_nodes_in_every_round(name: str, played: Callable[[str], Played]) -> None:
+    check_rounds(played(name))
+
+
+def test_messages_that_were_foreseen_are_written_again(played: Callable[[str], Played]) -> None:
+    printed = played("foreseen").facts["printed"]
+    assert printed.count("sending messages to clients failed") == ROUNDS - 1
+
+
+def test_messages_with_secrets_cannot_be_foreseen(played: Callable[[str], Played]) -> None:
+    assert "sending messages to clients failed" not in played("unforeseen").facts["printed"]
+
+
+@pytest.mark.parametrize(
+    ("name", "status"), [("many-objects", 413), ("large-object", 413), ("orders-to-neighbours", 422)]
+)
+def test_the_door_refuses_them_and_names_the_node(name: str, status: int, played: Callable[[str], Played]) -> None:
+    play = played(name)
+    assert play.facts["statuses"] == [status] * ROUNDS
+    assert play.facts["superlink"].count("of node ") >= ROUNDS
+    assert "of node unknown" not in play.facts["superlink"]
