@@ -87,10 +87,7 @@ class Link:
         return bytes(request.SerializeToString())
 
 
-@pytest.fixture(autouse=True)
-def _flower_is_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    for attribute in ("_get_middleware", "create_app"):
-        monkeypatch.setattr(flower, attribute, getattr(flower, attribute))
+pytestmark = pytest.mark.usefixtures("flowers_own_superlink")
 
 
 @pytest.fixture

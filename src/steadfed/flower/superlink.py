@@ -4,6 +4,8 @@ A SuperLink of Flower's own takes from a registered node whatever it sends: a li
 locked for minutes, one object of 300 MB fills its memory, and a message may name any sender and any addressee, so that
 a node can leave orders for its neighbours. The door refuses these before Flower looks at them, and logs whose they are.
 
+Nor can a node keep others from sending what it foresees of their messages: see `steadfed.flower._object_store`.
+
 Sizes are learned: a reply may list twice as many objects as the largest message that a server app has sent, and 64.
 What is refused is answered with a status that Flower's own SuperNode does not try again (413, 422); only who sends too
 much in a minute is told to come back (503). These variables change what is allowed:
@@ -43,6 +45,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message as Event, Receive, Scope, Send
 
 from steadfed.errors import ParameterError, RunError
+from steadfed.flower._object_store import let_contents_decide
 
 __all__ = ["DoorLimits", "main"]
 
@@ -299,6 +302,7 @@ def guard(limits: DoorLimits) -> None:
     Raises:
         RunError: this version of Flower is built otherwise, so that the door would not stand where it has to.
     """
+    let_contents_decide()
     layers, make = getattr(flower, "_get_middleware", None), getattr(flower, "create_app", None)
     if not callable(layers) or not callable(make):
         raise RunError("this version of Flower has no place for the door; steadfed is tested with flwr 1.41")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,18 @@ TIMEOUT = 30.0
 """Seconds that the server waits for replies; that of the hostile node never comes."""
 SIEGES: dict[str, dict[str, Any]] = {
     "foreseen": {"drill": "preregistered-id", "foreseeable": True},
-    "unforeseen": {"drill": "preregistered-id"},
     "many-objects": {"drill": "many-objects"},
     "large-object": {"drill": "large-object"},
     "orders-to-neighbours": {"drill": "orders-to-neighbours"},
 }
 """What is played at the door, and the settings of the run."""
-PROXIED: dict[str, dict[str, Any]] = {f"proxied-{name}": SIEGES[name] for name in ("many-objects", "large-object")}
-"""What is played with nginx in the place of the door."""
+PROXIED: dict[str, dict[str, Any]] = {
+    "proxied-many-objects": {"drill": "many-objects"},
+    "proxied-large-object": {"drill": "large-object"},
+    "proxied-foreseen": {"drill": "preregistered-id", "foreseeable": True},
+    "proxied-unforeseen": {"drill": "preregistered-id"},
+}
+"""What is played at Flower's own SuperLink, with nginx in the place of the door."""
 
 
 def besiege(federation: LocalDeployment, name: str, *, superlink: str | None = None) -> list[int]:
@@ -41,6 +46,17 @@ def besieged(federation: LocalDeployment, play: Any, drill: str, *, superlink: s
         attack = pool.submit(besiege, federation, drill, superlink=superlink)
         facts = play.whole()
         return {**facts, "statuses": attack.result(), "superlink": _said(federation.superlink.log)}
+
+
+def play_all(
+    federation: LocalDeployment, stage: Any, plays: dict[str, dict[str, Any]], play: Any, **where: str
+) -> None:
+    """Play runs under siege, one after the other."""
+    federation.nodes[LIAR].stop()
+    for name, settings in plays.items():
+        terms = {key: value for key, value in settings.items() if key != "drill"}
+        run = play(federation, stage.folder, name, rounds=ROUNDS, timeout=TIMEOUT, **terms)
+        stage.tell(name, partial(besieged, federation, run, settings["drill"], **where))
 
 
 def _said(log: Path) -> str:

@@ -18,7 +18,6 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -155,19 +154,12 @@ class Stage:
     def sieged(self) -> None:
         """Play what a node does to the SuperLink itself, one attack after another."""
         with LocalDeployment.up(self.folder / "sieged", nodes=4, timeout=PATIENCE) as federation:
-            federation.nodes[LIAR].stop()
-            for name, settings in siege.SIEGES.items():
-                terms = {key: value for key, value in settings.items() if key != "drill"}
-                play = Play(federation, self.folder, name, rounds=siege.ROUNDS, timeout=siege.TIMEOUT, **terms)
-                self.tell(name, partial(siege.besieged, federation, play, settings["drill"]))
+            siege.play_all(federation, self, siege.SIEGES, Play)
 
     def proxied(self) -> None:
         """Play what nginx has to keep out, as the guide says, where there is no door."""
         with behind_nginx(self.folder / "proxied", 4, PATIENCE) as (federation, address):
-            federation.nodes[LIAR].stop()
-            for name, settings in siege.PROXIED.items():
-                play = Play(federation, self.folder, name, rounds=siege.ROUNDS, timeout=siege.TIMEOUT)
-                self.tell(name, partial(siege.besieged, federation, play, settings["drill"], superlink=address))
+            siege.play_all(federation, self, siege.PROXIED, Play, superlink=address)
 
     def full(self) -> None:
         """Play every malformed reply that the usual plays leave out; those of many objects come in at the door."""

@@ -14,6 +14,21 @@ pytestmark = pytest.mark.federation
 
 @pytest.mark.parametrize("name", PROXIED)
 def test_the_run_completes_with_all_honest_nodes_in_every_round(name: str, played: Callable[[str], Played]) -> None:
-    play = played(name)
-    check_rounds(play)
-    assert play.facts["statuses"] == [413] * ROUNDS
+    check_rounds(played(name))
+
+
+@pytest.mark.parametrize("name", ["proxied-many-objects", "proxied-large-object"])
+def test_nginx_refuses_what_is_too_large(name: str, played: Callable[[str], Played]) -> None:
+    assert played(name).facts["statuses"] == [413] * ROUNDS
+
+
+def test_messages_that_were_foreseen_are_written_again(played: Callable[[str], Played]) -> None:
+    play = played("proxied-foreseen")
+    assert play.facts["statuses"] == [200] * ROUNDS
+    assert play.facts["printed"].count("sending messages to clients failed") == ROUNDS - 1
+
+
+def test_messages_with_secrets_cannot_be_foreseen(played: Callable[[str], Played]) -> None:
+    play = played("proxied-unforeseen")
+    assert play.facts["statuses"] == [200] * ROUNDS
+    assert "sending messages to clients failed" not in play.facts["printed"]

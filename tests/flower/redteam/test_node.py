@@ -39,10 +39,8 @@ class InProcess(httpx.BaseTransport):
 
 
 @pytest.fixture
-def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HostileNode:
+def node(tmp_path: Path, flowers_own_superlink: None) -> HostileNode:
     """Return a registered node before a SuperLink with a door."""
-    for attribute in ("_get_middleware", "create_app"):
-        monkeypatch.setattr(flower, attribute, getattr(flower, attribute))
     guard(DoorLimits())
     app = flower.create_app(None)
     private, public = generate_key_pairs()

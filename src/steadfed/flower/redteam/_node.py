@@ -49,7 +49,7 @@ MANY = 5000
 """Objects that "many-objects" lists: 341 kB, which kept a SuperLink busy for half a minute."""
 LARGE = 64 * 2**20
 """Bytes of the one object of "large-object"; Flower's own nodes send 5 MiB at most."""
-POLL, INTERVAL = 0.5, 30.0
+POLL, PULLS, INTERVAL = 0.5, 120, 30.0
 
 
 @final
@@ -119,9 +119,14 @@ class HostileNode:
         return self._client.PushMessages(request)
 
     def pull(self, message: Message, object_id: str) -> bytes:
-        """Return an object of a message."""
+        """Return an object of a message, which may come a while after the message; nothing if it does not."""
         request = PullObjectRequest(node=self.node, run_id=message.metadata.run_id, object_id=object_id)
-        return bytes(self._client.PullObject(request).object_content)
+        for _ in range(PULLS):
+            answered = self._client.PullObject(request)
+            if answered.object_available:
+                return bytes(answered.object_content)
+            time.sleep(POLL)
+        return b""
 
     def push(self, message: Message, session: str, content: bytes) -> None:
         """Upload an object that was announced."""
