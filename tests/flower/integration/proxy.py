@@ -46,8 +46,8 @@ def configuration(folder: Path, tls: Path, *, port: int, superlink: int) -> str:
 def behind_nginx(folder: Path, nodes: int, timeout: float) -> Iterator[tuple[LocalDeployment, str]]:
     """Bring up a federation whose nodes reach Flower's own SuperLink, without our door, through nginx alone."""
     folder.mkdir()
-    tls = folder / "federation" / "tls"
-    make_certificates(tls, [HOST])
+    tls = folder / "tls"
+    make_certificates(tls, [HOST])  # nginx needs them before the nodes come
     (port,) = free_ports(1)
     superlink, *_ = free_ports(nodes + 1)  # the nodes get the next ones
 
@@ -57,7 +57,14 @@ def behind_nginx(folder: Path, nodes: int, timeout: float) -> Iterator[tuple[Loc
     def proxied(place: DeploymentFolder, name: str, own: int, _number: int, *, secure: bool) -> list[str]:
         return supernode_command(place, name, own, port, secure=secure)
 
-    with patch.object(_deployment, "superlink_command", bare), patch.object(_services, "supernode_command", proxied):
+    def copied(place: Path, *_: object) -> None:
+        shutil.copytree(tls, place, dirs_exist_ok=True)
+
+    with (
+        patch.object(_deployment, "superlink_command", bare),
+        patch.object(_deployment, "make_certificates", copied),
+        patch.object(_services, "supernode_command", proxied),
+    ):
         file = folder / "nginx.conf"
         file.write_text(configuration(folder, tls, port=port, superlink=superlink), encoding="utf-8")
         nginx = shutil.which("nginx") or "/usr/sbin/nginx"
