@@ -88,11 +88,14 @@ def test_a_configuration_can_be_foreseen_only_if_it_holds_no_secret(
 def test_it_plays_what_it_is_asked_to_and_returns_the_statuses(
     node: HostileNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    told: list[Message] = []
+    monkeypatch.setattr(HostileNode, "report_failure", lambda _node, message: told.append(message))
     asked = iter([None, (ASKED, ObjectTree()), (ASKED, ObjectTree())])
     monkeypatch.setattr(HostileNode, "_asked", lambda _node: next(asked))
     monkeypatch.setattr(_node, "POLL", 0.0)
     with node:
         assert node.play("orders-to-neighbours", rounds=2) == [422, 422]
+    assert told == [ASKED, ASKED]
 
 
 def test_an_unknown_drill_is_refused_with_the_nearest_name(node: HostileNode) -> None:

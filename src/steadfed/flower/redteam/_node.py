@@ -18,7 +18,9 @@ from typing import Self, cast, final
 import httpx
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
-from flwr.app import ConfigRecord
+from flwr.app import ConfigRecord, Error, Message as FlowerMessage
+from flwr.common.constant import ErrorCode
+from flwr.common.serde import message_from_proto, message_to_proto
 from flwr.proto.fleet_pb2 import (
     ActivateNodeRequest,
     DeactivateNodeRequest,
@@ -36,8 +38,9 @@ from flwr.proto.message_pb2 import (
 )
 from flwr.proto.node_pb2 import Node
 from flwr.proto.recorddict_pb2 import RecordDict
-from flwr.supercore.inflatable.inflatable_object import get_object_id, iterate_object_tree
+from flwr.supercore.inflatable.inflatable_object import get_object_id, get_object_tree, iterate_object_tree
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes
+from flwr.supercore.task_identity import TaskIdentity
 from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
@@ -91,7 +94,22 @@ class HostileNode:
                 found.append(httpx.codes.OK)
             except httpx.HTTPStatusError as error:
                 found.append(error.response.status_code)
+                self.report_failure(asked[0])
         return found
+
+    def report_failure(self, message: Message) -> None:
+        """Answer a message as a node does whose client app has failed, so that nobody waits for it any longer."""
+        asked = message_from_proto(message)
+        TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = asked.metadata.run_id, self.node.node_id, 0
+        reply = FlowerMessage(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, "a drill was refused"), reply_to=asked)
+        reply.metadata.__dict__["_message_id"] = reply.object_id
+        request = PushMessagesRequest(
+            node=self.node,
+            messages_list=[message_to_proto(reply)],
+            message_object_trees=[get_object_tree(reply)],
+            clientapp_runtime_list=[0.0],
+        )
+        self.push(message, self._client.PushMessages(request).session_id, reply.deflate())
 
     def answer(
         self, message: Message, tree: ObjectTree, *, to: int = SUPERLINK, reply: bool = True
