@@ -71,6 +71,12 @@ def test_a_round_that_cannot_be_played_is_skipped_with_the_reason_and_written_do
     assert (third.round, len(third.received)) == (2, len(NODES))
 
 
+def test_what_the_superlink_says_stands_on_one_line_of_the_record(clock: Clock) -> None:
+    error = ValueError("one\n\x1b[2Jtwo")
+    records = played(trouble("push_messages", 0, TRIES, error, clock), rounds=1).records
+    assert str(records[0].reason).endswith("ValueError: one  [2Jtwo")
+
+
 def test_a_superlink_that_goes_while_replies_are_waited_for_costs_the_round_and_nobody_is_blamed(clock: Clock) -> None:
     grid = trouble("pull_messages", 3, 1, failing(), clock)
     grid.failures["get_node_ids"] = [None, *[failing()] * TRIES]

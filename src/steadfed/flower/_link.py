@@ -41,15 +41,20 @@ def ask(question: Callable[[], Answer], what: str) -> Answer:
         try:
             return question()
         except Exception as error:  # noqa: BLE001  no list of types would be complete
-            log(WARNING, "%s failed (%s); tried again in %g s", what, describe_error(error), pause)
+            log(WARNING, "%s failed (%s); tried again in %g s", what, _in_a_line(error), pause)
             time.sleep(pause)
     try:
         return question()
     except Exception as error:
         tries, minutes = len(PAUSES) + 1, sum(PAUSES) / 60.0
         raise LinkError(
-            f"{what} failed {tries} times within {minutes:.0f} minutes or more: {describe_error(error)}"
+            f"{what} failed {tries} times within {minutes:.0f} minutes or more: {_in_a_line(error)}"
         ) from error
+
+
+def _in_a_line(error: Exception) -> str:
+    """Return a short text of an error without line breaks and escapes, for logs and records."""
+    return "".join(each if each.isprintable() else " " for each in describe_error(error))
 
 
 def nodes_online(grid: Grid) -> list[int]:
