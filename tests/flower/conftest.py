@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from flwr.supercore.object_store.sql_object_store import SqlObjectStore
-from flwr.superlink import main as flower
 from tests.flower.federations import clocked
 from tests.flower.grids import Clock, identify
 
@@ -19,6 +17,9 @@ def _nobody_sleeps_between_tries(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def flowers_own_superlink(monkeypatch: pytest.MonkeyPatch) -> None:
     """Put back what a door changes in Flower."""
+    from flwr.supercore.object_store.sql_object_store import SqlObjectStore
+    from flwr.superlink import main as flower
+
     for owner, name in (
         (flower, "_get_middleware"),
         (flower, "create_app"),
