@@ -34,7 +34,8 @@ test: $(VENV)/installed-dev  ## run the test suite
 test-portable: $(VENV)/installed-dev  ## run the tests of bits, solvers and printed figures under every instruction set of this CPU
 	$(BIN)/python -m tests.portable
 
-test-federation: $(VENV)/installed-dev  ## run the tests with real SuperLinks and SuperNodes on loopback
+test-federation: $(VENV)/installed-dev  ## run the tests with real SuperLinks, SuperNodes and nginx (Debian's package, installed if missing) on loopback
+	PATH="$$PATH:/usr/sbin" command -v nginx >/dev/null || { apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends nginx-light; }
 	$(BIN)/python -m pytest -n 2 -m 'federation and not slow' tests/deploy tests/flower/integration
 
 test-browser: $(VENV)/installed-dev  ## run the tests of pages in a headless Chromium (Debian's package, installed if missing)

@@ -7,7 +7,8 @@
     │   ├── MissingDataError                 its files are nowhere; says where was looked and what gets them
     │   └── CorruptDataError                 a file has the wrong checksum or cannot be read as what it should be
     ├── RunError              (RuntimeError) a run cannot go on; says what is saved and how to continue
-    │   └── CorruptRunError                  the folder of a run does not hold what a run writes
+    │   ├── CorruptRunError                  the folder of a run does not hold what a run writes
+    │   └── LinkError                        the SuperLink fails; a round is skipped for it, many in a row end the run
     ├── SignatureError        (ValueError)   a statement is not signed by whom it has to be, or is no statement
     │   └── OrderError                       a message is not an order that the federation's server gave this node, now
     └── InputError            (ValueError)   the updates cannot be aggregated
@@ -32,6 +33,7 @@ __all__ = [
     "DataError",
     "DtypeError",
     "InputError",
+    "LinkError",
     "MissingDataError",
     "MissingKnowledgeError",
     "NoUsableRowError",
@@ -85,6 +87,10 @@ class RunError(SteadfedError, RuntimeError):
 
 class CorruptRunError(RunError):
     """The folder of a run does not hold what a run writes."""
+
+
+class LinkError(RunError):
+    """The SuperLink of a deployment fails, or is away."""
 
 
 class SignatureError(SteadfedError, ValueError):

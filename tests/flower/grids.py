@@ -14,6 +14,7 @@ from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_conte
 from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
 
+from steadfed.flower import _link as link
 from steadfed.flower._replies import stream as reply_stream
 
 Reply: TypeAlias = "Message | BaseException | Sequence[Message] | None"
@@ -47,6 +48,7 @@ class Clock:
         """Return a clock that the receiving of replies uses for the rest of the test."""
         clock = cls()
         monkeypatch.setattr(reply_stream, "time", clock)
+        monkeypatch.setattr(link, "time", clock)
         return clock
 
 
@@ -56,7 +58,9 @@ class ScriptedGrid(Grid):
 
     The function returns the reply, several replies, None (never answers) or an exception, which pulling raises. A reply
     is there `delays[node]` seconds (of `clock`) after its message was pushed. As in Flower, pushing gives a message its
-    id, a reply can be pulled once, and asking again brings an error. `wired` sends through deflate and inflate.
+    id, a reply can be pulled once, and asking again brings an error. `wired` sends through deflate and inflate. What is
+    put into `failures` under the name of a method is raised by its next calls, one after the other (None: by none); a
+    single exception in place of a list is raised by all. `watch` sees messages before they are sent, and may raise.
     """
 
     def __init__(
@@ -74,6 +78,8 @@ class ScriptedGrid(Grid):
         self.unreachable = set(unreachable)
         self.pushed: list[Message] = []
         self.pulls: list[list[str]] = []
+        self.failures: dict[str, BaseException | Sequence[BaseException | None]] = {}
+        self.watch: Callable[[list[Message]], None] = lambda _messages: None
         self._answer = answer
         self._delays = dict(delays or {})
         self._clock = clock or Clock()
@@ -93,14 +99,26 @@ class ScriptedGrid(Grid):
     ) -> Message:
         return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
 
+    def _fail(self, method: str) -> None:
+        failing = self.failures.get(method)
+        if isinstance(failing, BaseException):
+            raise failing
+        if failing:
+            self.failures[method] = failing[1:]
+            if failing[0] is not None:
+                raise failing[0]
+
     def get_node_ids(self) -> list[int]:
+        self._fail("get_node_ids")
         return list(self.nodes)
 
     def get_nodes(self) -> list[NodeInfo]:
         return [NodeInfo(node_id=node) for node in self.nodes]
 
     def push_messages(self, messages: Iterable[Message]) -> list[str]:
-        ids = []
+        ids, messages = [], list(messages)
+        self._fail("push_messages")
+        self.watch(messages)
         for message in messages:
             node, message_id = message.metadata.dst_node_id, message.object_id
             message.metadata.__dict__["_message_id"] = message_id
@@ -117,6 +135,7 @@ class ScriptedGrid(Grid):
     def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
         ids = list(message_ids)
         self.pulls.append(ids)
+        self._fail("pull_messages")
         return [reply for message_id in ids for reply in self._pulled(message_id)]
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import final
 
 import httpx
@@ -16,6 +17,7 @@ from flwr.proto.message_pb2 import (
     PullObjectResponse,
 )
 from flwr.proto.runtime_pb2 import (
+    GetNodesResponse,
     PullAppMessagesRequest,
     PullAppMessagesResponse,
     PushAppMessagesRequest,
@@ -26,6 +28,21 @@ from flwr.supercore.run import Run
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.superlink.grid.http_grid import HttpGrid
 from tests.flower.grids import identify
+
+
+@final
+class _Body(httpx.SyncByteStream):
+    """What arrives of an answer: all of it, or most of it and then the end of the connection."""
+
+    def __init__(self, content: bytes, *, broken: bool = False) -> None:
+        self._content, self._broken = content, broken
+
+    def __iter__(self) -> Iterator[bytes]:
+        if not self._broken:
+            yield self._content
+            return
+        yield self._content[:-2]
+        raise httpx.ReadError("the connection was cut")
 
 
 @final
@@ -71,6 +88,10 @@ class SuperLink:
         self.failures: list[str] = []
         self.confirmed: list[str] = []
         self.down: Exception | None = None
+        self.instead: dict[str, Callable[[], httpx.Response]] = {}
+        """What is answered to a kind of request in place of what is asked for."""
+        self.broken = 0
+        """How many answers with objects break off in the middle."""
 
     def grid(self) -> HttpGrid:
         """Return Flower's grid, connected to this."""
@@ -85,6 +106,8 @@ class SuperLink:
         if self.down is not None:
             raise self.down
         body, name = request.content, request.url.path.rsplit("/", 1)[1]
+        if name in self.instead:
+            return self.instead[name]()
         if name == "push-messages":
             sent = PushAppMessagesRequest.FromString(body).messages_list
             answer = PushAppMessagesResponse(message_ids=[message.metadata.message_id for message in sent])
@@ -97,10 +120,15 @@ class SuperLink:
             answer = self._replies(list(PullAppMessagesRequest.FromString(body).message_ids))
         elif name == "pull-object":
             answer = self._object(PullObjectRequest.FromString(body).object_id)
+            if self.broken:
+                self.broken -= 1
+                return httpx.Response(200, stream=_Body(answer.SerializeToString(), broken=True))
+        elif name == "get-nodes":
+            answer = GetNodesResponse()
         else:
             self.confirmed.append(name)
             answer = ConfirmMessageReceivedResponse()
-        return httpx.Response(200, content=answer.SerializeToString())
+        return httpx.Response(200, stream=_Body(answer.SerializeToString()))
 
     def _replies(self, message_ids: list[str]) -> PullAppMessagesResponse:
         found = [self.uploads[each] for each in message_ids if each in self.uploads] + self.strays

@@ -80,7 +80,9 @@ TARGETS: tuple[Target, ...] = (
     *_of("flower/_replies", "validator npy", f"{REPLIES} flower/test_layout.py"),
     *_of("flower", "_npy", f"{REPLIES} flower/test_npy.py"),
     *_of("flower/_replies", "matcher", "flower/replies/test_matcher.py flower/replies/test_matrix.py"),
-    *_of("flower/_replies", "stream", "flower/replies/test_stream.py"),
+    *_of("flower/_replies", "stream bounds", "flower/replies/test_stream.py"),
+    *_of("flower", "_link", "flower/test_link.py flower/replies/test_stream.py"),
+    *_of("flower", "superlink", "flower/test_superlink.py"),
 )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
@@ -20,7 +21,8 @@ LONGEST_COMMAND = 120.0
 def superlink_command(folder: DeploymentFolder, port: int, *, secure: bool) -> list[str]:
     """Return how a SuperLink is started: one port, a database, and nothing installed when an app is run.
 
-    It is told not to start its own SuperExec, which would end with it, and the run in progress with both.
+    It is Flower's own behind a door that refuses what no honest node sends (`steadfed.flower.superlink`). It is told
+    not to start its own SuperExec, which would end with it, and the run in progress with both.
     """
     files = folder.certificates
     trust = [
@@ -30,7 +32,7 @@ def superlink_command(folder: DeploymentFolder, port: int, *, secure: bool) -> l
         "--enable-supernode-auth",
     ]
     return [
-        command("flower-superlink"),
+        *(sys.executable, "-m", "steadfed.flower.superlink"),
         *("--host", HOST),
         *("--port", str(port)),
         *("--database", str(folder.database)),

@@ -16,9 +16,10 @@ from flwr.serverapp.strategy import FedAvg, Result, Strategy
 from flwr.supercore import log
 
 from steadfed._core.signatures import SigningKey
-from steadfed.errors import ParameterError, ReplyError
+from steadfed.errors import LinkError, ParameterError, ReplyError
 from steadfed.flower._grid import ForwardingGrid
 from steadfed.flower._layout import BUFFERS, ArraySpec, ModelLayout, NDArray
+from steadfed.flower._link import LostRounds, bounded_patience, nodes_online
 from steadfed.flower._loop import exchange
 from steadfed.flower._messages import Letter, Mail, Writer
 from steadfed.flower._metrics import common_metrics, scalars_of
@@ -71,6 +72,7 @@ class GuardedStrategy(Strategy):
         self._layout: ModelLayout | None = None
         self._before: ServerState | None = None
         self._matcher = ReplyMatcher([], [], self._directory)
+        self._lost_rounds, self._lost = LostRounds(), False
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -79,15 +81,13 @@ class GuardedStrategy(Strategy):
         self._layout = self._layout or ModelLayout.of(arrays, self._buffers)
         self._before = self._layout.state_of(arrays)
         parameters = _parameters_record(self._layout.parameters, self._before.model.numpy())
-        chosen = self.strategy.configure_train(server_round, parameters, config, grid)
+        self._lost = False
+        try:
+            chosen = list(self.strategy.configure_train(server_round, parameters, config, grid))
+        except LinkError as error:
+            chosen = []
+            self._lose(error)
         return self._write(chosen, arrays, server_round)
-
-    def write_again(self) -> list[Message]:
-        """Return the messages that were written last, to train or to evaluate, again with new secrets.
-
-        For when they cannot be sent. Replies to those before count no more.
-        """
-        return require_known(self._mail).write_again()
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message | Unreadable]
@@ -106,7 +106,13 @@ class GuardedStrategy(Strategy):
             rows.append(validator.admit(content, row))
             return RecordDict({validator.arrays_key: _parameters_record(layout.parameters, row)})
 
-        sound = self._readable(server_round, replies, parameters)
+        try:
+            sound = self._readable(server_round, replies, parameters)
+        except LinkError as error:
+            sound = []
+            self._lose(error)
+        if not self._lost:
+            self._lost_rounds.played()
         arrays, metrics = self._try(lambda: self.strategy.aggregate_train(server_round, sound))
         if arrays is None:
             return None, metrics
@@ -128,12 +134,21 @@ class GuardedStrategy(Strategy):
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Let the strategy choose, and remember whom."""
-        return self._write(self.strategy.configure_evaluate(server_round, arrays, config, grid), arrays, server_round)
+        """Let the strategy choose, and remember whom; nobody if the SuperLink fails, or has in this round."""
+        try:
+            chosen = [] if self._lost else list(self.strategy.configure_evaluate(server_round, arrays, config, grid))
+        except LinkError as error:
+            log(WARNING, "no evaluation by clients in round %s: %s", server_round, error)
+            chosen = []
+        return self._write(chosen, arrays, server_round)
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message | Unreadable]) -> MetricRecord | None:
         """Let the strategy aggregate metrics that all of them have."""
-        sound = self._readable(server_round, replies, lambda _: RecordDict())
+        try:
+            sound = self._readable(server_round, replies, lambda _: RecordDict())
+        except LinkError as error:
+            log(WARNING, "no evaluation by clients in round %s: %s", server_round, error)
+            return None
         return self._try(lambda: (None, self.strategy.aggregate_evaluate(server_round, sound)))[1]
 
     def summary(self) -> None:
@@ -153,10 +168,24 @@ class GuardedStrategy(Strategy):
         """Run the rounds as Flower does, with replies that are received one at a time."""
         self._layout, self.drops = ModelLayout.of(initial_arrays, self._buffers), []
         self._writer.ttl = timeout
-        front = OneAtATime(grid, self._layout)
-        result = super().start(front, initial_arrays, num_rounds, timeout, train_config, evaluate_config, evaluate_fn)
+        front = OneAtATime(grid, self._layout, self.write_again)
+        rest = (num_rounds, timeout, train_config, evaluate_config, evaluate_fn)
+        with bounded_patience(grid):
+            result = super().start(front, initial_arrays, *rest)
         result.arrays = result.arrays or initial_arrays  # which stays if no round made another
         return result
+
+    def write_again(self) -> list[Message]:
+        """Return the messages that were written last, to train or to evaluate, again with new secrets.
+
+        For when they cannot be sent. Replies to those before count no more.
+        """
+        return require_known(self._mail).write_again()
+
+    def _lose(self, error: LinkError) -> None:
+        """Take note that the round cannot be played."""
+        self._lost = True
+        self._lost_rounds.lost(error)
 
     def _write(self, chosen: Iterable[Message], arrays: ArrayRecord, server_round: int) -> list[Message]:
         """Write what the strategy wrote, with the whole model and secrets: its own messages differ in node and time."""
@@ -211,9 +240,15 @@ class GuardedStrategy(Strategy):
 class OneAtATime(ForwardingGrid):
     """A grid that receives replies one at a time, bounded, those that cannot be read included."""
 
-    def __init__(self, grid: Grid, layout: ModelLayout) -> None:
+    def __init__(
+        self, grid: Grid, layout: ModelLayout, write_again: Callable[[], Iterable[Message]] | None = None
+    ) -> None:
         super().__init__(grid)
-        self._layout = layout
+        self._layout, self._write_again = layout, write_again
+
+    def get_node_ids(self) -> Iterable[int]:
+        """Return the nodes online, asked for again if the SuperLink fails."""
+        return nodes_online(self._grid)
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """Send messages."""
@@ -221,7 +256,7 @@ class OneAtATime(ForwardingGrid):
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
         """Send messages and return what comes back; `Unreadable` where it is no message."""
-        return exchange(self._grid, messages, self._layout, timeout=timeout)
+        return exchange(self._grid, messages, self._layout, timeout=timeout, write_again=self._write_again)
 
 
 def _parameters_record(specs: Sequence[ArraySpec], row: NDArray) -> ArrayRecord:

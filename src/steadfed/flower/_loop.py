@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from logging import INFO
-from typing import cast, final
+from logging import INFO, WARNING
+from typing import Protocol, cast, final
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
-from flwr.serverapp.strategy import Result, Strategy
+from flwr.serverapp.strategy import Result
 from flwr.supercore import log
 
+from steadfed.errors import LinkError
 from steadfed.flower._layout import ModelLayout
+from steadfed.flower._link import LostRounds, bounded_patience
 from steadfed.flower._replies.stream import replies_to
 from steadfed.server._timer import Timer
 
@@ -36,13 +38,40 @@ class Evaluated:
     """How long it took."""
 
 
+class Player(Protocol):
+    """What happens in a round; replies that cannot be read are among those that it is given."""
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Write to those who are to train."""
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Make a model of their replies."""
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Write to those who are to evaluate."""
+
+    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
+        """Make one record of their replies."""
+
+    def write_again(self) -> Iterable[Message]:
+        """Write the last messages once more, with new secrets."""
+
+    def skip_round(self, reason: str) -> None:
+        """Record that the round could not be played."""
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class Loop:
     """Runs rounds over a grid."""
 
-    strategy: Strategy
-    """What happens in a round; replies that cannot be read are among those that it is given."""
+    strategy: Player
     grid: Grid
     layout: ModelLayout
     """Of the model, by which replies are bounded."""
@@ -53,20 +82,43 @@ class Loop:
     evaluate_fn: EvaluateFn | None
 
     def run(self, arrays: ArrayRecord, rounds: range, close: Callable[[int, Evaluated], None]) -> Result:
-        """Run rounds of these numbers, Flower's, from 1; call `close` after each, before the next one begins."""
-        result = Result()
+        """Run rounds of these numbers, Flower's, from 1; call `close` after each, before the next one begins.
+
+        A round that the SuperLink's failure makes impossible is skipped.
+
+        Raises:
+            RunError: many were skipped so, one after the other.
+        """
+        result, lost_rounds = Result(), LostRounds()
         result.arrays = arrays
         if rounds.start == 1:
             self._evaluate_here(0, arrays, result)
-        for server_round in rounds:
-            log(INFO, "[ROUND %s/%s]", server_round, rounds.stop - 1)
-            arrays, timer = self._train(server_round, arrays, result), Timer()
-            with timer.part("evaluation"):
-                by_clients = self._evaluate_there(server_round, arrays, result)
-                by_server = self._evaluate_here(server_round, arrays, result)
-            close(server_round, Evaluated(by_clients, by_server, timer.rounded()))
-            result.arrays = arrays
+        with bounded_patience(self.grid):
+            for server_round in rounds:
+                log(INFO, "[ROUND %s/%s]", server_round, rounds.stop - 1)
+                lost = self._play(server_round, result, close)
+                if lost is None:
+                    lost_rounds.played()
+                else:
+                    lost_rounds.lost(lost)
         return result
+
+    def _play(self, server_round: int, result: Result, close: Callable[[int, Evaluated], None]) -> LinkError | None:
+        """Play a round, from the model in the result to the next one; return why it could not be played."""
+        arrays, lost, by_clients = result.arrays, None, None
+        try:
+            arrays = self._train(server_round, arrays, result)
+        except LinkError as error:
+            lost = error
+            self.strategy.skip_round(str(error))
+        timer = Timer()
+        with timer.part("evaluation"):
+            if lost is None:
+                by_clients = self._evaluate_there(server_round, arrays, result)
+            by_server = self._evaluate_here(server_round, arrays, result)
+        result.arrays = arrays
+        close(server_round, Evaluated(by_clients, by_server, timer.rounded()))
+        return lost
 
     def _train(self, server_round: int, arrays: ArrayRecord, result: Result) -> ArrayRecord:
         """Return the model after a round: the same if it stays."""
@@ -77,9 +129,13 @@ class Loop:
         return arrays if new is None else new
 
     def _evaluate_there(self, server_round: int, arrays: ArrayRecord, result: Result) -> MetricRecord | None:
-        """Ask clients how good the model is."""
-        messages = self.strategy.configure_evaluate(server_round, arrays, self.evaluate_config, self.grid)
-        metrics = self.strategy.aggregate_evaluate(server_round, self._replies(messages))
+        """Ask clients how good the model is; nothing depends on it, so it is left out if the SuperLink fails."""
+        try:
+            messages = self.strategy.configure_evaluate(server_round, arrays, self.evaluate_config, self.grid)
+            metrics = self.strategy.aggregate_evaluate(server_round, self._replies(messages))
+        except LinkError as error:
+            log(WARNING, "no evaluation by clients in round %s: %s", server_round, error)
+            return None
         if metrics is not None:
             result.evaluate_metrics_clientapp[server_round] = metrics
         return metrics
@@ -95,15 +151,21 @@ class Loop:
         return metrics
 
     def _replies(self, messages: Iterable[Message]) -> Iterable[Message]:
-        return exchange(self.grid, messages, self.layout, timeout=self.timeout)
+        write_again = self.strategy.write_again
+        return exchange(self.grid, messages, self.layout, timeout=self.timeout, write_again=write_again)
 
 
 def exchange(
-    grid: Grid, messages: Iterable[Message], layout: ModelLayout, *, timeout: float | None
+    grid: Grid,
+    messages: Iterable[Message],
+    layout: ModelLayout,
+    *,
+    timeout: float | None,
+    write_again: Callable[[], Iterable[Message]] | None = None,
 ) -> Iterable[Message]:
     """Send messages and yield the replies one at a time, as large as a model may be; `Unreadable` where it is none."""
     limit, objects = largest_reply(layout), most_objects(layout)
-    replies = replies_to(grid, list(messages), timeout=timeout, limit=limit, objects=objects)
+    replies = replies_to(grid, list(messages), timeout=timeout, limit=limit, objects=objects, write_again=write_again)
     return cast("Iterable[Message]", replies)  # Flower's strategies know of nothing else
 
 

@@ -15,6 +15,7 @@ from flwr.serverapp import Grid
 from steadfed._core.rng import stream
 from steadfed._core.values import whole_number
 from steadfed.errors import ParameterError
+from steadfed.flower._link import nodes_online
 from steadfed.server._history.clients import in_order
 from steadfed.server._record import Client
 from steadfed.simulation._cohorts import Cohorts
@@ -91,10 +92,14 @@ class NodeWaiter:
         self._came: int | None = None
 
     def wait_for_nodes(self, grid: Grid, *, least: int, wanted: int) -> list[Member]:
-        """Return the members online, after waiting until there are as many as wanted, but not for ever."""
+        """Return the members online, after waiting until there are as many as wanted, but not for ever.
+
+        Raises:
+            LinkError: the SuperLink does not say who is online.
+        """
         target = max(least, wanted if self._came is None else min(wanted, self._came))
         deadline = time.monotonic() + self._patience
-        while len(members := self._directory.members(grid.get_node_ids())) < target and time.monotonic() < deadline:
+        while len(members := self._directory.members(nodes_online(grid))) < target and time.monotonic() < deadline:
             time.sleep(POLL)
         if len(members) < target:
             self._came = len(members)

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from logging import INFO
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord
@@ -20,10 +20,11 @@ from torch import Tensor
 
 from steadfed._core.ranges import check_whole
 from steadfed._core.signatures import SigningKey
-from steadfed.aggregators import Aggregator, ServerView
+from steadfed.aggregators import Aggregation, Aggregator, ServerView
 from steadfed.flower._client_config import ClientConfig
 from steadfed.flower._coordinates import AskedFor
 from steadfed.flower._layout import BUFFERS, ModelLayout
+from steadfed.flower._link import nodes_online
 from steadfed.flower._loop import Evaluated, Loop
 from steadfed.flower._messages import Letter, Mail, Writer
 from steadfed.flower._metrics import scalars_of
@@ -37,7 +38,8 @@ from steadfed.flower._run_folder import open_run_folder, resume_run, run_exists
 from steadfed.flower._settings import Tampering, check_seconds, check_settings, require_known
 from steadfed.runs._writer import RunWriter
 from steadfed.server._coordinates import Places
-from steadfed.server._record import RoundRecord, finite_or_none
+from steadfed.server._decision import Skipped
+from steadfed.server._record import Client, RoundRecord, finite_or_none
 from steadfed.server._round import MessageBytes, Server, round_record
 from steadfed.server._state import ServerState
 from steadfed.server._timer import Timer
@@ -220,12 +222,12 @@ class ResilientStrategy(Strategy, ABC):
         self, server_round: int, replies: Iterable[Message | Unreadable]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Make one step of the replies, which are emptied as they are read; None in place of a model that stays."""
-        training, self._round = self._round, None
+        training = self._round
         if training is None:
             return None, None
         with self._timer.part("waiting"):
             training.take(replies)
-        self._mail = None
+        self._mail = self._round = None
         with self._timer.part("aggregation"):
             record = self._conclude(training, self.state)
         metrics = common_record(
@@ -243,13 +245,21 @@ class ResilientStrategy(Strategy, ABC):
         self._evaluators = ReplyMatcher([], [], self._directory)
         if self.fraction_evaluate == 0.0:
             return []
-        members = self._directory.members(grid.get_node_ids())
+        members = self._directory.members(nodes_online(grid))
         size = max(int(len(members) * self.fraction_evaluate), self.min_evaluate_nodes)
         asked = evaluators_of(members, round=server_round - 1, size=size, seed=self.seed)
         settings = ConfigRecord({**config, "server-round": server_round})
         self._mail = mail = self._write(asked, arrays, settings, MessageType.EVALUATE, server_round - 1)
         self._evaluators = mail.matcher
         return mail.messages
+
+    def skip_round(self, reason: str) -> None:
+        """Leave the model as it is, and record that the round could not be played; nobody counts as asked."""
+        self._round, state = None, self.state
+        self._state = replace(state, round=state.round + 1)
+        record = self._record(Skipped(reason), state, lr=self._client_config.lr_of(state.round))
+        self.records.append(record.model_copy(update={"seconds": self._timer.rounded()}))
+        log_round(record)
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message | Unreadable]) -> MetricRecord | None:
         """Return the median of what the nodes report; it decides nothing."""
@@ -347,16 +357,38 @@ class ResilientStrategy(Strategy, ABC):
             self.tampering.tamper(received.updates, list(received.clients), server.rule, view)
         outcome, following = server.conclude(state, received, view, lr=training.lr)
         self._state = self.layout.representable(following)
+        return self._record(
+            outcome,
+            state,
+            lr=training.lr,
+            cohort=asked,
+            received=received.clients,
+            reply_bytes=training.reply_bytes,
+            coordinates=training.coordinates,
+            drops=tuple(training.matcher.drops),
+        )
+
+    def _record(
+        self,
+        outcome: Aggregation | Skipped,
+        state: ServerState,
+        *,
+        lr: float,
+        cohort: Sequence[Client] = (),
+        received: Sequence[Client] = (),
+        reply_bytes: int = 0,
+        **facts: Any,
+    ) -> RoundRecord:
+        """Return the record of a round that began in a state."""
         return round_record(
             outcome,
             round=state.round,
             step=self._client_config.steps_until(state.round + 1),
-            lr=training.lr,
-            cohort=asked,
-            received=received.clients,
-            message_bytes=MessageBytes(self.layout.nbytes, training.reply_bytes),
-            coordinates=training.coordinates,
-            drops=tuple(training.matcher.drops),
+            lr=lr,
+            cohort=cohort,
+            received=received,
+            message_bytes=MessageBytes(self.layout.nbytes, reply_bytes),
+            **facts,
         )
 
     def _view(self, server: Server, state: ServerState, lr: float, asked: int, places: Places) -> ServerView:

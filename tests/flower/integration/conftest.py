@@ -65,7 +65,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if session.config.option.collectonly:
         return
     mine = [item for item in session.items if _belongs_here(item)]
-    stages = {"slow" if item.get_closest_marker("slow") else "usual" for item in mine}
+    stages = {_stage_of(item) for item in mine}
     for stage in sorted(stages):
         begin(stage, session.config)
 
@@ -141,6 +141,13 @@ def _is_played(folder: Path) -> bool:
 def _tail(folder: Path) -> str:
     log = (folder / "stage.log").read_text(encoding="utf-8", errors="replace")
     return f"the end of {folder / 'stage.log'}:\n{log[-3000:]}"
+
+
+def _stage_of(item: pytest.Item) -> str:
+    """Return which federations are played for a test."""
+    if item.get_closest_marker("slow"):
+        return "slow"
+    return {"test_siege.py": "siege", "test_proxy.py": "proxy"}.get(item.path.name, "usual")
 
 
 def _belongs_here(item: pytest.Item) -> bool:

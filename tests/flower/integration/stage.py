@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from flwr.app import Array, ArrayRecord
-from tests.flower.integration import drills
+from tests.flower.integration import drills, siege
 from tests.flower.integration.app.drilled.numbers import LIAR, initial
+from tests.flower.integration.proxy import behind_nginx
 
 from steadfed.deploy import LocalDeployment, SubmittedRun
 from steadfed.deploy._processes import POLL, find_process, wait_until
@@ -152,8 +153,19 @@ class Stage:
             for name, play in FAULTS.items():
                 self.tell(name, lambda play=play: play(federation, self.folder))  # type: ignore[misc]
 
+    def sieged(self) -> None:
+        """Play what a node does to the SuperLink itself, one attack after another."""
+        with LocalDeployment.up(self.folder / "sieged", nodes=4, timeout=PATIENCE) as federation:
+            siege.play_all(federation, self, siege.SIEGES, Play)
+
+    def proxied(self) -> None:
+        """Play what nginx has to keep out, as the guide says, where there is no door."""
+        with behind_nginx(self.folder / "proxied", 4, PATIENCE) as (federation, address):
+            siege.play_all(federation, self, siege.PROXIED, Play, superlink=address)
+
     def full(self) -> None:
-        """Play every malformed reply that the usual plays leave out."""
+        """Play every malformed reply that the usual plays leave out; those of many objects come in at the door."""
+        os.environ["STEADFED_DOOR_OBJECTS"] = "10000"
         with (
             LocalDeployment.up(self.folder / "full", nodes=4, timeout=PATIENCE) as federation,
             ThreadPoolExecutor() as pool,
@@ -260,11 +272,24 @@ FAULTS: Mapping[str, Callable[[LocalDeployment, Path], Facts]] = {
 PLAYS: Mapping[str, tuple[str, ...]] = {
     "quiet": (*("drills-0", "digits", "evaluated", "calm", "sign-flip", "scaling", "nan", "strangers"),),
     "faulty": tuple(FAULTS),
+    "sieged": tuple(siege.SIEGES),
+    "proxied": tuple(siege.PROXIED),
     "full": tuple(f"rest-{part}" for part in range(len(drills.REST))),
 }
 """What is played in which federation."""
-FEDERATIONS: Mapping[str, Callable[[Stage], None]] = {"quiet": Stage.quiet, "faulty": Stage.faulty, "full": Stage.full}
-STAGES: Mapping[str, tuple[str, ...]] = {"usual": ("quiet", "faulty"), "slow": ("full",)}
+FEDERATIONS: Mapping[str, Callable[[Stage], None]] = {
+    "quiet": Stage.quiet,
+    "faulty": Stage.faulty,
+    "sieged": Stage.sieged,
+    "proxied": Stage.proxied,
+    "full": Stage.full,
+}
+STAGES: Mapping[str, tuple[str, ...]] = {
+    "usual": ("quiet", "faulty"),
+    "siege": ("sieged",),
+    "proxy": ("proxied",),
+    "slow": ("full",),
+}
 """Which federations are played at the same time."""
 
 

@@ -12,15 +12,20 @@ import httpx
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, Error, Message, MetricRecord, RecordDict
+from flwr.proto.message_pb2 import PullObjectResponse
 from flwr.supercore.inflatable.inflatable_object import get_object_id
+from flwr.supercore.protobuf.client import ProtobufClient
+from flwr.supercore.retry.retry_invoker import RetryInvoker, constant
 from flwr.supercore.run import RunNotRunningException
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.superlink.grid import http_grid
 from tests.flower.grids import Clock, Node, Reply, ScriptedGrid, identify
 from tests.flower.superlinks import SuperLink, Upload
 
+from steadfed.errors import LinkError
 from steadfed.flower._faults import Fault
-from steadfed.flower._replies import stream as reply_stream
+from steadfed.flower._link import PAUSES
+from steadfed.flower._replies import bounds, stream as reply_stream
 from steadfed.flower._replies.stream import Unreadable, replies_to
 
 LIMIT = 10_000
@@ -33,10 +38,18 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture(autouse=True)
 def _flower_is_as_before() -> Iterator[None]:
-    functions = (vars(Array)["inflate"], vars(http_grid)["pull_objects"], vars(RuntimeHttpClient)["PullMessages"])
+    def functions() -> list[object]:
+        owners = {
+            "inflate": Array,
+            "pull_objects": http_grid,
+            "_send": ProtobufClient,
+            "PullMessages": RuntimeHttpClient,
+        }
+        return [vars(owner)[name] for name, owner in owners.items()]
+
+    before = functions()
     yield
-    after = (vars(Array)["inflate"], vars(http_grid)["pull_objects"], vars(RuntimeHttpClient)["PullMessages"])
-    assert after == functions
+    assert functions() == before
 
 
 def content(value: float = 1.0, size: int = 10) -> RecordDict:
@@ -117,13 +130,32 @@ def test_a_reply_that_cannot_be_put_together_is_unreadable_and_not_asked_for_aga
     assert sum(ids == [sent[0].metadata.message_id] for ids in grid.pulls) == 1
 
 
-@pytest.mark.parametrize(
-    "error",
-    [httpx.ConnectError("x"), httpx.ReadTimeout("x"), ConnectionResetError(), RunNotRunningException()],
-)
-def test_that_the_superlink_is_gone_is_nobodys_reply(clock: Clock, error: BaseException) -> None:
-    grid = ScriptedGrid(answering_but(node1=error), [1, 2], clock=clock)
-    with pytest.raises(type(error)):
+GONE = [httpx.ConnectError("x"), httpx.ReadTimeout("x"), ConnectionResetError()]
+
+
+@pytest.mark.parametrize("error", GONE)
+def test_that_the_superlink_is_gone_is_nobodys_reply(clock: Clock, error: Exception) -> None:
+    grid = ScriptedGrid(answering, [1, 2], clock=clock)
+    grid.failures = {"pull_messages": error, "get_node_ids": error}
+    with pytest.raises(LinkError, match="who is online failed 5 times within 2 minutes"):
+        list(replies_to(grid, messages(1, 2), timeout=60.0, limit=LIMIT))
+    assert clock.naps == list(PAUSES)
+
+
+@pytest.mark.parametrize("error", GONE)
+def test_a_superlink_that_comes_back_costs_nobody_a_reply(clock: Clock, error: Exception) -> None:
+    grid = ScriptedGrid(answering, [1, 2], clock=clock)
+    grid.failures = {"pull_messages": [error], "get_node_ids": [error, error]}
+    replies = replies_to(grid, messages(1, 2), timeout=60.0, limit=LIMIT)
+    assert [value_of(reply) for reply in replies] == [1, 2]
+
+
+@pytest.mark.parametrize("method", ["push_messages", "pull_messages", "get_node_ids"])
+@pytest.mark.parametrize("stop", [RunNotRunningException(), KeyboardInterrupt(), SystemExit()])
+def test_what_says_that_the_run_was_stopped_ends_it(clock: Clock, method: str, stop: BaseException) -> None:
+    grid = ScriptedGrid(answering, [1, 2], clock=clock)
+    grid.failures = {"pull_messages": status_error(500), method: stop}
+    with pytest.raises(type(stop)):
         list(replies_to(grid, messages(1, 2), timeout=60.0, limit=LIMIT))
 
 
@@ -132,14 +164,45 @@ def status_error(status: int) -> httpx.HTTPStatusError:
     return httpx.HTTPStatusError("x", request=request, response=httpx.Response(status, request=request))
 
 
-@pytest.mark.parametrize("status", [400, 403, 404, 501, 503])
-def test_a_superlink_that_refuses_to_answer_is_asked_once_and_ends_the_run(clock: Clock, status: int) -> None:
-    grid = ScriptedGrid(answering_but(node1=status_error(status)), [1, 2], clock=clock)
-    with pytest.raises(httpx.HTTPStatusError) as caught:
+@pytest.mark.parametrize("status", [400, 403, 404, 429, 500, 501, 502, 503])
+def test_a_reply_that_the_superlink_does_not_hand_over_is_given_up_if_it_answers_others(
+    clock: Clock, status: int
+) -> None:
+    grid = ScriptedGrid(answering, [1, 2], clock=clock)
+    grid.failures = {"pull_messages": [status_error(status)] * reply_stream.TRIES}
+    first, second = replies_to(grid, messages(1, 2), timeout=60.0, limit=LIMIT)
+    assert isinstance(first, Unreadable)
+    assert (first.node_id, first.fault, first.detail) == (1, Fault.UNREADABLE, "the SuperLink fails over the reply")
+    assert value_of(second) == 2
+
+
+REFUSALS = [*map(status_error, (400, 404, 413, 500, 503)), ValueError("Invalid message"), *GONE]
+
+
+@pytest.mark.parametrize("error", REFUSALS)
+def test_messages_that_are_not_taken_are_written_again(clock: Clock, error: Exception) -> None:
+    grid = ScriptedGrid(answering, [1, 2], clock=clock)
+    grid.failures = {"push_messages": [error, error]}
+    written = [messages(1, 2), messages(1, 2)]
+    replies = replies_to(grid, messages(1, 2), timeout=60.0, limit=LIMIT, write_again=lambda: written.pop(0))
+    assert [value_of(reply) for reply in replies] == [1, 2]
+    assert written == []
+    assert clock.naps == list(PAUSES[:2])
+
+
+def test_messages_that_are_never_taken_are_given_up_after_minutes(clock: Clock) -> None:
+    grid = ScriptedGrid(answering, [1, 2], clock=clock)
+    grid.failures = {"push_messages": status_error(500)}
+    with pytest.raises(LinkError, match="sending messages to clients failed 5 times"):
         list(replies_to(grid, messages(1, 2), timeout=60.0, limit=LIMIT))
-    assert caught.value.response.status_code == status
-    assert len(grid.pulls) == 1
-    assert clock.naps == []
+    assert clock.naps == list(PAUSES)
+
+
+def test_clients_have_all_the_time_from_when_their_messages_were_taken(clock: Clock) -> None:
+    grid = ScriptedGrid(answering, [1], delays={1: 59.0}, clock=clock)
+    grid.failures = {"push_messages": [status_error(500)] * 4}
+    (reply,) = replies_to(grid, messages(1), timeout=60.0, limit=LIMIT)
+    assert value_of(reply) == 1
 
 
 def test_an_error_reply_is_yielded(clock: Clock) -> None:
@@ -380,10 +443,81 @@ def test_a_reply_over_which_the_superlink_fails_is_unreadable(clock: Clock) -> N
     assert sum(clock.naps) < 60.0
 
 
-def test_a_lost_connection_is_raised() -> None:
+def test_a_lost_connection_is_given_up() -> None:
     link = SuperLink()
     grid, sent = link.grid(), messages(1)
     replies = replies_to(grid, sent, timeout=5.0, limit=LIMIT)
     link.down = httpx.ConnectError("nobody is there")
-    with pytest.raises(httpx.ConnectError):
+    with pytest.raises(LinkError, match="sending messages to clients failed 5 times"):
         list(replies)
+
+
+class Endless(httpx.SyncByteStream):
+    """An answer that begins well and then goes on for gigabytes; it knows how much of it was read."""
+
+    def __init__(self, start: bytes) -> None:
+        self.start, self.read = start, 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield self.start
+        for _ in range(10**5):
+            self.read += 2**16
+            yield bytes(2**16)
+
+
+def endless(start: bytes, *, path: str, announced: int | None = None) -> tuple[Unreadable, Endless]:
+    """Return what becomes of a reply whose objects, or their list, have no end, and the answer itself."""
+    link, sent, stream = SuperLink(), messages(1), Endless(start)
+    sent[0].metadata.__dict__["_message_id"] = sent[0].object_id
+    link.uploads[sent[0].object_id] = Upload(answering(1, sent[0]))
+    headers = {} if announced is None else {"content-length": str(announced)}
+    link.instead[path] = lambda: httpx.Response(200, headers=headers, stream=stream)
+    (reply,) = replies_to(link.grid(), sent, timeout=0.0, limit=10**6)
+    assert isinstance(reply, Unreadable)
+    return reply, stream
+
+
+def object_answer(content: bytes) -> bytes:
+    return bytes(
+        PullObjectResponse(object_found=True, object_available=True, object_content=content).SerializeToString()
+    )
+
+
+def test_an_object_without_end_is_read_to_the_limit_only() -> None:
+    reply, stream = endless(object_answer(b"ArrayChunk  5\0" + bytes(5)), path="pull-object")
+    assert "the chunks of the arrays of the reply may take 1000000 bytes" in reply.detail
+    assert stream.read <= 5 * 2**20  # several objects are pulled at the same time
+
+
+def test_what_is_no_array_is_read_to_its_own_limit_only() -> None:
+    reply, stream = endless(object_answer(b"MetricRecord  5\0" + bytes(5)), path="pull-object")
+    assert "besides arrays may take 24576 bytes" in reply.detail
+    assert stream.read <= 2**20
+
+
+def test_an_object_that_is_announced_as_too_large_is_not_read_at_all() -> None:
+    start = object_answer(b"ArrayChunk  5\0" + bytes(5))
+    reply, stream = endless(start, path="pull-object", announced=2**40)
+    assert "the chunks of the arrays of the reply may take 1000000 bytes" in reply.detail
+    assert stream.read == 0
+
+
+def test_a_list_of_objects_without_end_is_read_to_the_limit_only() -> None:
+    reply, stream = endless(b"", path="pull-messages")
+    assert "the list of the objects of the reply may take 16777216 bytes" in reply.detail
+    assert stream.read <= bounds.LONGEST_LIST + 2**16
+
+
+def test_what_was_read_before_a_connection_broke_is_not_counted_twice() -> None:
+    link, sent = SuperLink(), messages(1)
+    sent[0].metadata.__dict__["_message_id"] = sent[0].object_id
+    whole = Upload(Message(content(1, 2000), reply_to=sent[0]))
+    link.uploads[sent[0].object_id] = whole
+    grid = link.grid()
+    grid._client._retry_invoker = RetryInvoker(  # type: ignore[union-attr]  # noqa: SLF001  as Flower's, without waiting
+        constant, httpx.ReadError, max_tries=None, max_time=None, wait_function=lambda _seconds: None
+    )
+    link.broken = 20
+    (reply,) = replies_to(grid, sent, timeout=0.0, limit=LIMIT)
+    assert value_of(reply) == 1
+    assert link.broken == 0

@@ -45,7 +45,7 @@ class ReplyMatcher:
         self._answered: set[int] = set()
 
     def expect(self, messages: Sequence[Message]) -> None:
-        """Take other messages to the same clients in the place of those that were written first."""
+        """Expect replies to these messages, in the order of those asked, in place of those that were written before."""
         self._messages = tuple(messages)
         vars(self).pop("_by_message", None)
 

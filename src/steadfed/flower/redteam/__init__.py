@@ -1,6 +1,7 @@
 """Byzantine clients and servers, for tests and drills.
 
-`Omniscient` and `Intruder` are imported when they are asked for: clients should not wait for the simulator and HTTP.
+`Omniscient` and `Intruder` are imported when they are asked for: clients should not wait for the simulator and HTTP. A
+`HostileNode` is no client at all: it plays `DRILLS` against the SuperLink with the key of a node.
 """
 
 from __future__ import annotations
@@ -22,11 +23,14 @@ from steadfed.flower.redteam._mods import (
 
 if TYPE_CHECKING:
     from steadfed.flower.redteam._intruder import Intruder, forged_order
+    from steadfed.flower.redteam._node import DRILLS, HostileNode
     from steadfed.flower.redteam._omniscient import Omniscient
 
 __all__ = [
     "BEHAVIOURS",
+    "DRILLS",
     "MALFORMED",
+    "HostileNode",
     "Intruder",
     "Malformed",
     "Omniscient",
@@ -42,5 +46,11 @@ __all__ = [
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(
-        __name__, {"_intruder": ("Intruder", "forged_order"), "_omniscient": ("Omniscient",)}, always=__all__
+        __name__,
+        {
+            "_intruder": ("Intruder", "forged_order"),
+            "_omniscient": ("Omniscient",),
+            "_node": ("DRILLS", "HostileNode"),
+        },
+        always=__all__,
     )
