@@ -13,6 +13,7 @@ from flwr.app import ArrayRecord, Message, MetricRecord
 from flwr.serverapp.strategy import Result
 from tests.flower.federations import LR, NODES, assert_the_same_model, either, flower_array, honest, model, obliging
 from tests.flower.grids import Clock, Reply, ScriptedGrid
+from tests.same_results import timeless
 
 from steadfed.aggregators import Aggregator, CenteredClipping, FoolsGold, Mean, Rage
 from steadfed.errors import CorruptRunError, RunError
@@ -59,10 +60,6 @@ def played(
     start = model() if start is None else start
     result = strategy.start(grid, start, num_rounds=rounds, timeout=30, evaluate_fn=evaluate)
     return result, strategy.records, grid
-
-
-def timeless(records: list[RoundRecord]) -> list[RoundRecord]:
-    return [record.model_copy(update={"seconds": {}}) for record in records]
 
 
 def arrays_of(result: Result) -> ArrayRecord:

@@ -135,9 +135,17 @@ def damages() -> list[tuple[str, str, bytes | None]]:
         ("json", "not JSON", b"[" * 100_000),
         ("json", "does not describe", b"[]"),
         ("json", "does not describe", b"{}"),
+        ("json", "format must be 2", b'{"round": 4, "sha256": "", "facts": {}}'),
+        ("json", "round must be", b'{"format": 2, "round": 3, "sha256": "", "facts": {}}'),
         ("json", "round must be", b'{"format": 1, "round": 3, "sha256": "", "facts": {}}'),
         ("json", "format must be", b'{"format": 7, "round": 4, "sha256": "", "facts": {}}'),
         ("json", "facts must be", b'{"format": 1, "round": 4, "sha256": "", "facts": 5}'),
+        ("json", "head must be", b'{"format": 2, "round": 4, "sha256": "", "facts": {}, "config": ""}'),
+        (
+            "json",
+            "seal does not fit",
+            b'{"format": 2, "round": 4, "sha256": "", "facts": {}, "config": "", "head": ""}',
+        ),
         ("json", "SHA-256", b'{"format": 1, "round": 4, "sha256": "0123", "facts": {}}'),
     ]
 
@@ -169,7 +177,9 @@ def test_a_safetensors_file_with_a_fitting_hash_and_no_sense_is_passed_over(tmp_
     (states / "000004.safetensors").write_bytes(b"no tensors")
     described = json.loads((states / "000004.json").read_text())
     described["sha256"] = hashlib.sha256(b"no tensors").hexdigest()
-    (states / "000004.json").write_text(json.dumps(described))
+    del described["seal"]
+    seal = hashlib.sha256(json.dumps(described).encode()).hexdigest()
+    (states / "000004.json").write_text(json.dumps({**described, "seal": seal}, indent=1) + "\n")
     state = folder.latest_checkpoint()
     assert state is not None
     assert state.round == 3

@@ -105,9 +105,9 @@ class Run:
             state = self._state(writer)
             while state.round < self.config.rounds:
                 following, record = federation.play(state)
-                writer.write(state, record, following)
+                written = writer.write(state, record, following)
                 state = following
-                yield record
+                yield written
             writer.finish(state, self._tensors(state))
 
     def _state(self, writer: RunWriter) -> ServerState:
