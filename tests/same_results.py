@@ -1,4 +1,4 @@
-"""Are two runs the same? Everything is compared to the last digit, except for how long it took, and hashes over that."""
+"""Are two runs the same? Everything is compared to the last digit, but for how long it took and hashes over that."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from steadfed.data import LogisticPoints
 from steadfed.errors import CorruptRunError, MissingDataError, ParameterError, RunError
 from steadfed.models import SoftmaxRegression
 from steadfed.runs import Run
-from steadfed.runs._files import part_of_configuration
+from steadfed.server._history.files import part_of_configuration
 from steadfed.server._folder import RunFolder
 from steadfed.simulation import Evaluation, Federation, RunConfig, UniformSteps
 

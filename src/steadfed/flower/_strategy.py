@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import partial
 from logging import INFO
 from typing import Literal, final
@@ -19,10 +20,12 @@ from flwr.supercore import log
 from torch import Tensor
 
 from steadfed._core.ranges import check_whole
+from steadfed._core.signatures import SigningKey
 from steadfed.aggregators import Aggregator, Rage, ServerView
 from steadfed.errors import ParameterError
 from steadfed.flower._client_config import ClientConfig
 from steadfed.flower._coordinates import AskedFor
+from steadfed.flower._digests import model_digest
 from steadfed.flower._layout import BUFFERS, ModelLayout
 from steadfed.flower._loop import Evaluated, Loop
 from steadfed.flower._metrics import scalars_of
@@ -111,6 +114,8 @@ class ResilientStrategy(Strategy, ABC):
     """Trains the model on data the server trusts, for rules that need such an update."""
     trusted_loss_fn: Callable[[ArrayRecord], float] | None = None
     """The loss on data the server trusts, for rules that need it."""
+    signing_key: str | os.PathLike[str] | None = None
+    """The PEM file of the federation's private key: lines of the run folder are signed with it."""
     tampering: Tampering | None = None
     """For drills only: an adversary that sees every update."""
 
@@ -130,6 +135,7 @@ class ResilientStrategy(Strategy, ABC):
         )
         self.records: list[RoundRecord] = []
         """The rounds so far, those before an interruption included."""
+        self._signer = None if self.signing_key is None else SigningKey.read(self.signing_key)
         self.ttl: float | None = None
         """How long messages stay valid, in seconds; Flower's own default if None."""
         self._directory = NodeDirectory.of(self.nodes)
@@ -140,6 +146,7 @@ class ResilientStrategy(Strategy, ABC):
         self._round: ReplyMatrix | None = None
         self._evaluators = ReplyMatcher([], [], self._directory)
         self._timer = Timer()
+        self._sent = ""
 
     @abstractmethod
     def the_rule(self) -> Aggregator:
@@ -181,7 +188,7 @@ class ResilientStrategy(Strategy, ABC):
     ) -> Iterable[Message]:
         """Choose K nodes and write to each: the model, H, η, b."""
         self._timer, self._round, number = Timer(), None, server_round - 1
-        self._before = self._adopt(arrays, number)
+        self._before, self._sent = self._adopt(arrays, number), model_digest(arrays)
         if self.fraction_train == 0.0:
             return []
         asked: list[Member] = []
@@ -219,10 +226,15 @@ class ResilientStrategy(Strategy, ABC):
         metrics = common_record(
             training.reports, training.metric_records, self.train_metrics_aggr_fn, self.weighted_by_key
         )
-        more = {"metrics": finite_or_none(figures(metrics, "train/")), "seconds": self._timer.rounded()}
+        new = None if record.skipped else self.layout.arrays_of(self.state)
+        more = {
+            "metrics": finite_or_none(figures(metrics, "train/")),
+            "seconds": self._timer.rounded(),
+            "model_after": self._sent if new is None else model_digest(new),
+        }
         self.records.append(record.model_copy(update=more))
         log_round(record)
-        return None if record.skipped else self.layout.arrays_of(self.state), with_counts(metrics, record)
+        return new, with_counts(metrics, record)
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -285,7 +297,7 @@ class ResilientStrategy(Strategy, ABC):
         writer = self._open_run(grid)
         with nullcontext() if writer is None else writer.folder.locked():
             if writer is not None:
-                state, self.records[:] = resume_run(writer, state)
+                state, self.records[:] = resume_run(writer, state, self.layout)
             self._state, arrays = state, self.layout.arrays_of(state)
             if state.round:
                 log(INFO, "continuing after round %s of %s", state.round, num_rounds)
@@ -308,16 +320,23 @@ class ResilientStrategy(Strategy, ABC):
         size = max(1, min(self._cohort_size(online), num_clients))
         settings = self._client_config
         config = settings.to_run_config(self.layout, num_clients=num_clients, cohort_size=size, twin=self.twin)
-        own, seed = not settings.sends_lr, self.coordinates_seed
-        return open_run_folder(config, self.layout, self.run_folder, own_steps=own, seed_of_coordinates=seed)
+        return open_run_folder(
+            config,
+            self.layout,
+            self.run_folder,
+            own_steps=not settings.sends_lr,
+            seed_of_coordinates=self.coordinates_seed,
+            signer=self._signer,
+        )
 
     def _close_round(self, writer: RunWriter | None, server_round: int, found: Evaluated) -> None:
         """Complete the record of a round by what was found out after it, and write it down."""
         if not self.records or self.records[-1].round != server_round - 1:
             return  # nobody was to train
-        self.records[-1] = with_evaluation(self.records[-1], found.by_clients, found.by_server, found.seconds)
+        record = with_evaluation(self.records[-1], found.by_clients, found.by_server, found.seconds)
+        self.records[-1] = record.model_copy(update={"finished": datetime.now(UTC).isoformat(timespec="seconds")})
         if writer is not None:
-            writer.write(require_known(self._before), self.records[-1], self.state)
+            self.records[-1] = writer.write(require_known(self._before), self.records[-1], self.state)
 
     def _messages(self, asked: list[Member], arrays: ArrayRecord, config: ConfigRecord, kind: str) -> list[Message]:
         record = RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: config})
@@ -342,6 +361,8 @@ class ResilientStrategy(Strategy, ABC):
             message_bytes=MessageBytes(self.layout.nbytes, training.reply_bytes),
             coordinates=training.coordinates,
             drops=tuple(training.matcher.drops),
+            reply_digests=training.digests,
+            model_before=self._sent,
         )
 
     def _view(self, server: Server, state: ServerState, lr: float, asked: int, places: Places) -> ServerView:

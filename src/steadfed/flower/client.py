@@ -42,6 +42,7 @@ from torch.nn import functional
 from steadfed._core.coordinates import SEED
 from steadfed._core.values import ValueObject, real_number, whole_number
 from steadfed.errors import ParameterError
+from steadfed.flower._digests import model_digest
 
 __all__ = [
     "Batch",
@@ -52,6 +53,7 @@ __all__ = [
     "evaluate_reply",
     "local_steps",
     "receive",
+    "reply_digest",
     "train_reply",
 ]
 
@@ -194,6 +196,25 @@ def train_reply(
 
         arrays = arrays_asked_for(message.content, arrays, buffers)
     return Message(RecordDict({"arrays": arrays, "metrics": _record(num_examples, metrics or {})}), reply_to=message)
+
+
+def reply_digest(reply: Message, *, arrays_key: str = "arrays") -> str:
+    """Return the SHA-256 by which the server's history names a reply (`reply_digests` of a `RoundRecord`).
+
+    It is over the names, dtypes, shapes and numbers of the arrays, see `steadfed._core.digests`. A client that writes
+    it down can later show from `steadfed verify` what it sent, and that nothing else was taken for it.
+
+    Args:
+        reply: what `train_reply` returned.
+        arrays_key: under which key it holds its arrays.
+
+    Raises:
+        ParameterError: it holds none.
+    """
+    arrays = reply.content.get(arrays_key)
+    if not isinstance(arrays, ArrayRecord):
+        raise ParameterError(f"a reply must hold an ArrayRecord {arrays_key!r}, got {type(arrays).__name__}")
+    return model_digest(arrays)
 
 
 def count_correct(outputs: Tensor, labels: Tensor) -> int:

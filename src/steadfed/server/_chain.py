@@ -59,7 +59,7 @@ class Chain:
     """
 
     def __init__(self, path: Path, root: str | None) -> None:
-        self.head = root
+        self.head = root or ""
         """The SHA-256 of the last line, of the configuration before the first."""
         self.length = 0
         """How many lines there were."""
@@ -90,7 +90,7 @@ class Chain:
         if (previous is not None) != self.protected:
             lacks, has = "lacks the hash of the line before it, which line 1 has", "has a hash, and line 1 has none"
             raise self._damage(f"it {lacks if self.protected else has}")
-        if previous is None or self.head is None or previous == self.head:
+        if previous is None or previous == self.head or not self.head:
             return
         if not self.length:
             raise CorruptRunError(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from steadfed._core.durable import UNFINISHED, check_own_folder, replace_file
 from steadfed.errors import CorruptRunError, ParameterError
-from steadfed.server._chain import Chain, sha256
+from steadfed.server._chain import sha256
 from steadfed.server._reading import content_of
 
 if TYPE_CHECKING:
@@ -122,22 +122,22 @@ def origin_of(facts: Mapping[str, Any]) -> Origin | None:
     return None if facts["format"] == _WITHOUT_ORIGIN else Origin(facts["config"], facts["head"])
 
 
-def foreign(origin: Origin | None, chain: Chain, config: str) -> str | None:
-    """Return why a checkpoint does not belong to the lines up to it; None if it does.
+def foreign(origin: Origin | None, here: Origin, *, protected: bool) -> str | None:
+    """Return why a checkpoint does not belong to a run and its lines; None if it does.
 
     Args:
         origin: what the checkpoint says it belongs to; None for one of an old version.
-        chain: after it went along those lines.
-        config: the SHA-256 of config.toml.
+        here: what it would say if it did.
+        protected: whether the lines hold hashes, as those of old versions do not.
     """
     if origin is None:
-        return "it does not say which run it is of, and this one's do" if chain.protected and chain.length else None
-    if origin.config != config:
-        return f"it is of another run, whose config.toml has the SHA-256 {origin.config[:12]}…, not {config[:12]}…"
-    if origin.head != chain.head:
+        return "it does not say which run it is of, and this one's do" if protected else None
+    if origin.config != here.config:
+        return f"it is of another run: its config.toml has the SHA-256 {origin.config[:12]}…, not {here.config[:12]}…"
+    if origin.head != here.head:
         return (
-            f"it was written after a line with the SHA-256 {origin.head[:12]}…, and line {chain.length} of this run "
-            f"has {str(chain.head)[:12]}…: it is of another run, or that line was changed"
+            f"it was written after a line with the SHA-256 {origin.head[:12]}…, and there is one with "
+            f"{here.head[:12]}…: it is of another run, or that line was changed"
         )
     return None
 

@@ -86,7 +86,7 @@ class RunFolder:
         with folder.locked():
             folder._check_vacant()
             with folder._reporting("start the run"):
-                replace_file(folder._rounds, b"")
+                replace_file(folder.rounds, b"")
                 if server_key is not None:
                     replace_file(folder.public_key, server_key.to_pem())
                     replace_file(folder.signatures, b"")
@@ -104,7 +104,7 @@ class RunFolder:
         if not folder.path.is_dir():
             what = "is not a folder" if folder.path.exists() else "does not exist"
             raise CorruptRunError(f"{str(folder.path)!r} {what}; expected the folder of a run")
-        missing = [part.name for part in (folder._config, folder._rounds) if not is_own_file(part)]
+        missing = [part.name for part in (folder._config, folder.rounds) if not is_own_file(part)]
         if missing:
             what = "no file of its own" if any((folder.path / name).is_symlink() for name in missing) else "missing"
             raise CorruptRunError(f"{str(folder.path)!r} holds no run that can be read: {' and '.join(missing)} {what}")
@@ -141,22 +141,22 @@ class RunFolder:
         with self._reporting(f"write round {record.round}"):
             record = record.model_copy(update={"previous": self._previous_of(record.round)})
             line = record.to_line().encode()
-            append_lines(self._rounds, line)
+            append_lines(self.rounds, line)
             if signer is not None:
                 append_signature(self.signatures, signer, line.removesuffix(b"\n"))
         return record
 
     def _previous_of(self, number: int) -> str | None:
         """Return the hash that the line of a round holds; None in a run of an old version, which has none."""
-        last = last_line(self._rounds)
+        last = last_line(self.rounds)
         if not last:
             return self.config_hash()
         if not last.endswith(b"\n"):
-            raise RunError(f"{self._rounds} ends in the middle of a line; rewind the run to its last checkpoint first")
+            raise RunError(f"{self.rounds} ends in the middle of a line; rewind the run to its last checkpoint first")
         start = LineStart.of(last)
         if start.round != number - 1:
             raise RunError(
-                f"{self._rounds} ends with round {start.round}, so round {number} cannot follow: another process works "
+                f"{self.rounds} ends with round {start.round}, so round {number} cannot follow: another process works "
                 f"in the folder, which may happen where locks do not work (some network disks). Nothing was written; "
                 f"end the other one, or this, and resume"
             )
@@ -174,22 +174,23 @@ class RunFolder:
                 message has its number.
         """
         chain = self.chain()
-        for line in self._lines():
+        for line in self.lines():
             yield chain.follow(line)
 
     def chain(self) -> Chain:
         """Return what goes along the lines, from the configuration on."""
-        return Chain(self._rounds, self.config_hash())
+        return Chain(self.rounds, self.config_hash())
 
-    def _lines(self) -> Iterator[bytes]:
+    def lines(self) -> Iterator[bytes]:
+        """Yield the whole lines with their ends; `CorruptRunError` if they cannot be read."""
         try:
-            yield from whole_lines(self._rounds)
+            yield from whole_lines(self.rounds)
         except OSError as error:
-            raise CorruptRunError(f"{self._rounds} cannot be read: {error.strerror}") from None
+            raise CorruptRunError(f"{self.rounds} cannot be read: {error.strerror}") from None
 
     def num_rounds(self) -> int:
         """Return how many rounds are written down as a whole, without looking at what they say."""
-        return sum(1 for _ in self._lines())
+        return sum(1 for _ in self.lines())
 
     def save_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Write the state after some rounds, as a whole; it and the one before it are kept.
@@ -221,9 +222,10 @@ class RunFolder:
                 self.notes.append(f"the checkpoint after {number} rounds is not whole: {error}")
                 continue
             chain = self.chain()
-            for line in islice(self._lines(), number):
+            for line in islice(self.lines(), number):
                 chain.follow(line)
-            if problem := checkpoints.foreign(found.origin, chain, self.config_hash()):
+            here = Origin(self.config_hash(), chain.head)
+            if problem := checkpoints.foreign(found.origin, here, protected=chain.protected):
                 self.notes.append(f"the checkpoint after {number} rounds is not used: {problem}")
                 continue
             return found
@@ -279,7 +281,7 @@ class RunFolder:
             self._checkpoints.mkdir(exist_ok=True)
             checkpoints.drop_beyond(self._checkpoints, rounds)
             snapshots.drop_beyond(self._snapshots, rounds)
-            for file in [*([self.signatures] if self.signatures.exists() else []), self._rounds]:
+            for file in [*([self.signatures] if self.signatures.exists() else []), self.rounds]:
                 cut_file(file, sum(map(len, islice(whole_lines(file), rounds))))  # never more signatures than lines
 
     def write_model(self, tensors: Mapping[str, Tensor]) -> None:
@@ -313,10 +315,10 @@ class RunFolder:
         try:
             return self._head()
         except OSError as error:
-            raise CorruptRunError(f"{self._rounds} cannot be read: {error.strerror}") from None
+            raise CorruptRunError(f"{self.rounds} cannot be read: {error.strerror}") from None
 
     def _head(self) -> str:
-        last = last_line(self._rounds)
+        last = last_line(self.rounds)
         return hash_of_line(last) if last else self.config_hash()
 
     @property
@@ -324,7 +326,8 @@ class RunFolder:
         return self.path / "config.toml"
 
     @property
-    def _rounds(self) -> Path:
+    def rounds(self) -> Path:
+        """The lines."""
         return self.path / "rounds.jsonl"
 
     @property
@@ -357,7 +360,7 @@ class RunFolder:
         """Refuse a folder with anything in it that a run would write."""
         parts = (self._config, self._model, self._summary, self.signatures)
         found = [part.name for part in parts if os.path.lexists(part)]
-        found += [self._rounds.name] if self._rounds.exists() and self._rounds.stat().st_size else []
+        found += [self.rounds.name] if self.rounds.exists() and self.rounds.stat().st_size else []
         found += [self._checkpoints.name] if checkpoints.numbers(self._checkpoints) else []
         found += [self._snapshots.name] if self.snapshots() else []
         if found:
@@ -375,8 +378,8 @@ class RunFolder:
             raise RunError(f"cannot {deed} in {str(self.path)!r}: {error.strerror}; {self._safe()}") from None
 
     def _safe(self) -> str:
-        if not self._rounds.exists():
-            return f"{self._rounds} is gone, so nothing of the run is safe"
+        if not self.rounds.exists():
+            return f"{self.rounds} is gone, so nothing of the run is safe"
         states = checkpoints.numbers(self._checkpoints) if self._checkpoints.is_dir() else []
         state = f"with the state after {states[-1]}" if states else "without a checkpoint"
         return (

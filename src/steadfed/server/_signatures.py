@@ -10,10 +10,15 @@ import base64
 import binascii
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from steadfed._core.durable import append_lines, last_line, whole_lines
-from steadfed._core.signatures import Envelope, SigningKey
-from steadfed.errors import CorruptRunError
+from steadfed._core.signatures import Envelope, SigningKey, VerificationKey
+from steadfed.errors import CorruptRunError, SignatureError
+from steadfed.server._reading import content_of
+
+if TYPE_CHECKING:
+    from steadfed.server._folder import RunFolder
 
 ROUND_TYPE = "application/vnd.steadfed.round+json"
 """The type of a line as a statement: it is no order, whatever it says."""
@@ -55,6 +60,26 @@ def envelopes(lines: Path, signatures: Path) -> list[Envelope]:
         _envelope(line.removesuffix(b"\n"), written, f"line {number} of {signatures}")
         for number, (line, written) in enumerate(zip(texts, signed, strict=False), 1)
     ]
+
+
+def check_signed(folder: RunFolder, key: VerificationKey) -> int:
+    """Return how many lines of a run are signed with a key: the first ones, all but those after a crash.
+
+    Raises:
+        CorruptRunError: a line is signed otherwise, or the folder names another key.
+    """
+    if content_of(folder.public_key) != key.to_pem():
+        raise CorruptRunError(f"{folder.public_key} is not the key that the run was started with; put it back")
+    found = envelopes(folder.rounds, folder.signatures)
+    for number, envelope in enumerate(found, 1):
+        try:
+            envelope.open(key, ROUND_TYPE)
+        except SignatureError:
+            raise CorruptRunError(
+                f"line {number} of {folder.rounds} is not the one that the server signed: it or its signature was "
+                f"changed. The {number - 1} before it are whole; restore both files from a copy"
+            ) from None
+    return len(found)
 
 
 def _envelope(line: bytes, written: bytes, where: str) -> Envelope:

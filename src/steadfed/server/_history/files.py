@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import sys
@@ -75,6 +76,20 @@ def raw_table(text: str) -> dict[str, Any]:
     if not _is_plain(table, _DEEPEST):
         raise CorruptRunError("it has tables in tables, or whole numbers, that no run writes")
     return table
+
+
+def checksum(text: str) -> str:
+    """Return the SHA-256 of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def part_of_configuration(text: str) -> str:
+    r"""Return what stands in the configuration of a run before the table that says what it was made with.
+
+    >>> part_of_configuration("lr = 0.5\n\n[provenance]\ntorch = '2.0'\n")
+    'lr = 0.5\n'
+    """
+    return text.rpartition(f"\n[{PROVENANCE}]\n")[0]
 
 
 def _is_plain(value: Any, depth: int) -> bool:
