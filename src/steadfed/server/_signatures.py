@@ -74,11 +74,14 @@ def check_signed(folder: RunFolder, key: VerificationKey) -> int:
     for number, envelope in enumerate(found, 1):
         try:
             envelope.open(key, ROUND_TYPE)
+            names_it = envelope.keyid == key.keyid
         except SignatureError:
+            names_it = False
+        if not names_it:
             raise CorruptRunError(
                 f"line {number} of {folder.rounds} is not the one that the server signed: it or its signature was "
                 f"changed. The {number - 1} before it are whole; restore both files from a copy"
-            ) from None
+            )
     return len(found)
 
 
