@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -20,6 +21,26 @@ def rewrite(path: Path, records: Iterable[RoundRecord]) -> RunFolder:
         folder.append(record)
     if summary is not None:
         folder.write_summary({key: value for key, value in summary.items() if key not in {"head", "model_after"}})
+    return folder
+
+
+def with_config(path: Path, text: str) -> RunFolder:
+    """Write a run anew under another configuration."""
+    records = list(RunFolder.open(path).records())
+    (path / "config.toml").write_text(text)
+    return rewrite(path, records)
+
+
+def as_old_version(path: Path) -> RunFolder:
+    """Take away what old versions did not write: hashes in lines, and in checkpoints what they belong to."""
+    folder = RunFolder.open(path)
+    folder.rounds.write_text(
+        "".join(record.model_copy(update={"previous": None}).to_line() for record in folder.records())
+    )
+    for file in (path / "checkpoints").glob("*.json"):
+        described = json.loads(file.read_text()) | {"format": 1}
+        kept = {key: described[key] for key in ("format", "round", "sha256", "facts")}
+        file.write_text(json.dumps(kept, indent=1) + "\n")
     return folder
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 from tests.histories import KEY, measured_config, play, signed_run
-from tests.rewriting import change
+from tests.rewriting import as_old_version, change
 from tests.same_results import same_results
 from tests.server.toy import go_on, toy_run
 
@@ -197,8 +197,7 @@ def test_a_run_without_signatures_says_that_nobody_can_tell(tmp_path: Path) -> N
 
 
 def test_a_run_of_an_old_version_is_read_and_said_to_be_unprotected(copied: RunFolder) -> None:
-    lines = [record.model_copy(update={"previous": None}).to_line() for record in copied.records()]
-    copied.rounds.write_text("".join(lines))
+    as_old_version(copied.path)
     assert len(list(copied.records())) == 3
     found = verify_run(copied.path)
     assert outcomes(found)["rounds"] is Outcome.UNPROVED
