@@ -82,8 +82,9 @@ class ReplyMatrix:
         row = self._row(place)
         try:
             content = self.matcher.content(place, reply)
-            self._buffers[place] = self._validator.admit(content, row.numpy())
+            buffers = self._validator.admit(content, row.numpy())
             self._digests[place] = self._validator.digest(content)
+            self._buffers[place] = buffers
         except ReplyError as error:
             self.matcher.drop(place, error)
             if not Fault(error.fault).means_absent:
