@@ -8,6 +8,7 @@ from pathlib import Path
 
 from steadfed.server._folder import RunFolder
 from steadfed.server._record import RoundRecord
+from steadfed.server._results import HEAD, MODEL, rendered
 
 
 def rewrite(path: Path, records: Iterable[RoundRecord]) -> RunFolder:
@@ -20,7 +21,7 @@ def rewrite(path: Path, records: Iterable[RoundRecord]) -> RunFolder:
     for record in wanted:
         folder.append(record)
     if summary is not None:
-        folder.write_summary({key: value for key, value in summary.items() if key not in {"head", "model_after"}})
+        folder.write_summary(summary)
     return folder
 
 
@@ -39,8 +40,12 @@ def as_old_version(path: Path) -> RunFolder:
     )
     for file in (path / "checkpoints").glob("*.json"):
         described = json.loads(file.read_text()) | {"format": 1}
-        kept = {key: described[key] for key in ("format", "round", "sha256", "facts")}
-        file.write_text(json.dumps(kept, indent=1) + "\n")
+        wanted = {key: described[key] for key in ("format", "round", "sha256", "facts")}
+        file.write_text(json.dumps(wanted, indent=1) + "\n")
+    summary = folder.summary()
+    if summary is not None:
+        kept = {key: value for key, value in summary.items() if key not in {HEAD, MODEL}}
+        (path / "summary.json").write_bytes(rendered(kept))
     return folder
 
 
