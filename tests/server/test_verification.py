@@ -20,6 +20,7 @@ from steadfed._core.rng import stream
 from steadfed._core.signatures import Envelope, SigningKey
 from steadfed.errors import CorruptRunError, ParameterError, RunError, SignatureError
 from steadfed.runs._writer import RunWriter
+from steadfed.server import _checkpoint as checkpoints, _verification as verification
 from steadfed.server._folder import RunFolder
 from steadfed.server._record import RoundRecord
 from steadfed.server._signatures import ROUND_TYPE, append_signature, envelopes
@@ -214,6 +215,26 @@ def test_the_last_line_may_wait_for_its_signature_after_a_crash_and_no_longer(tm
     assert "line 3 is not signed" in words(found, "signatures")
     folder.append(record.model_copy(update={"round": 3, "model_before": record.model_after}))
     assert outcomes(verify_run(folder.path, KEY.public))["signatures"] is Outcome.BROKEN
+
+
+def test_a_round_that_is_written_meanwhile_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = signed_run(tmp_path / "run", 2, of=9)
+    writer, scratch, seen = RunWriter(measured_config(9), folder, signer=KEY), tmp_path / "scratch", [2]
+    check = checkpoints.numbers
+
+    def numbers(place: Path) -> list[int]:
+        if seen[0] < 4:  # a round comes between the look at the lines and that at the states
+            seen[0] += 1
+            play(writer, seen[0] - 1, scratch)
+        return check(place)
+
+    monkeypatch.setattr(checkpoints, "numbers", numbers)
+    found = verify_run(folder.path, KEY.public)
+    assert not found.broken
+    assert len(found.records) == 4
+    monkeypatch.setattr(verification, "_TRIES", 0)
+    with pytest.raises(RunError, match="written faster than it can be checked"):
+        verify_run(folder.path, KEY.public)
 
 
 def test_models_that_do_not_follow_each_other_are_found(tmp_path: Path) -> None:

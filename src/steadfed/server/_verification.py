@@ -20,18 +20,21 @@ from typing import Any, final
 from steadfed._core.durable import last_line
 from steadfed._core.signatures import MOST_BYTES, Envelope, VerificationKey
 from steadfed._core.wording import plural
-from steadfed.errors import CorruptRunError, ParameterError, SignatureError
+from steadfed.errors import CorruptRunError, ParameterError, RunError, SignatureError
 from steadfed.server import _checkpoint as checkpoints, _snapshots as snapshots
 from steadfed.server._chain import hash_of_line
 from steadfed.server._checkpoint import Origin
 from steadfed.server._folder import RunFolder
-from steadfed.server._history.files import PROVENANCE, checksum, is_deployed, part_of_configuration, raw_table
+from steadfed.server._history.files import PROVENANCE, checksum, is_deployed, part_of_configuration, raw_table, stamp_of
 from steadfed.server._history.rounds import Rounds
 from steadfed.server._history.summary import summary_of
 from steadfed.server._reading import content_of
 from steadfed.server._record import RoundRecord
 from steadfed.server._results import HEAD, MODEL, model_digest, rendered
 from steadfed.server._signatures import ROUND_TYPE, SERVER_KEY, check_signed, envelopes
+
+_TRIES = 5
+"""How often a run in progress is looked at, at most."""
 
 
 class Outcome(StrEnum):
@@ -98,9 +101,16 @@ def verify_run(path: str | os.PathLike[str], key: VerificationKey | None = None)
 
     Raises:
         CorruptRunError: there is no run in the folder.
+        RunError: it is written faster than it can be looked at.
     """
-    look = _Look(RunFolder.open(path), key)
-    return Verification(Path(path), tuple(look.findings()), tuple(look.records))
+    folder = RunFolder.open(path)
+    for _ in range(_TRIES):
+        before = _stamps(folder)
+        look = _Look(folder, key)
+        found = Verification(Path(path), tuple(look.findings()), tuple(look.records))
+        if not found.broken or _stamps(folder) == before:
+            return found  # else a round was written meanwhile, and parts from before and after it do not fit
+    raise RunError(f"{str(folder.path)!r} is written faster than it can be checked; wait, or check a copy")
 
 
 def verify_round(path: str | os.PathLike[str], key: VerificationKey) -> Verification:
@@ -331,6 +341,12 @@ _SELF_MADE = (
     "that lies in the folder: since then nobody without it has changed them, but whoever could replace the folder as a "
     "whole could have made the key, too. Give the server's own with --key"
 )
+
+
+def _stamps(folder: RunFolder) -> list[tuple[int, int] | None]:
+    """Return by what a folder is known to be as it was."""
+    parts = (folder.rounds, folder.signatures, folder.path / "checkpoints", folder.path / "summary.json")
+    return [stamp_of(part) for part in parts]
 
 
 def _key_in(folder: RunFolder) -> VerificationKey:
