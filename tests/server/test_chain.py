@@ -137,7 +137,7 @@ def test_no_other_order_of_lines_is_a_chain(rates: list[float], data: st.DataObj
 @given(st.binary(max_size=120))
 def test_the_start_of_a_line_is_a_round_or_an_error(line: bytes) -> None:
     try:
-        start = LineStart.of(line)
+        start = LineStart.of(line, Path("rounds.jsonl"))
     except CorruptRunError:
         return
     assert line.startswith(b'{"')

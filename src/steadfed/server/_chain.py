@@ -37,15 +37,15 @@ class LineStart(NamedTuple):
     round: int
 
     @classmethod
-    def of(cls, line: bytes) -> LineStart:
-        """Read the beginning of a line; the rest, which may be long, is not looked at.
+    def of(cls, line: bytes, path: Path) -> LineStart:
+        """Read the beginning of a line of a file; the rest, which may be long, is not looked at.
 
         Raises:
             CorruptRunError: a run writes no such line.
         """
         found = _START.match(line)
         if found is None:
-            raise CorruptRunError(f"no line of a run begins with {line[:40]!r}")
+            raise CorruptRunError(f"the last line of {path} begins with {line[:40]!r}, as no round does")
         return cls(found[1].decode() if found[1] else None, int(found[2]))
 
 

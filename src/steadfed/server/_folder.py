@@ -153,7 +153,7 @@ class RunFolder:
             return self.config_hash()
         if not last.endswith(b"\n"):
             raise RunError(f"{self.rounds} ends in the middle of a line; rewind the run to its last checkpoint first")
-        start = LineStart.of(last)
+        start = LineStart.of(last, self.rounds)
         if start.round != number - 1:
             raise RunError(
                 f"{self.rounds} ends with round {start.round}, so round {number} cannot follow: another process works "
