@@ -1,9 +1,9 @@
-"""Are two runs the same? Everything is compared to the last digit, except for how long it took."""
+"""Are two runs the same? Everything is compared to the last digit, but for how long it took and hashes over that."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,18 @@ from steadfed._core.durable import whole_lines
 from steadfed.errors import CorruptRunError
 from steadfed.server._checkpoint import numbers
 from steadfed.server._folder import RunFolder
+from steadfed.server._record import RoundRecord
 
-TIMINGS = "seconds"
-"""Under this key, at any depth, stand times: in records, summaries and facts of checkpoints."""
+TIMINGS = frozenset({"seconds", "finished"})
+"""Under these keys, at any depth, stand times: in records, summaries and facts of checkpoints."""
+HASHES = frozenset({"previous", "head", "seal"})
+"""Under these keys stand hashes of lines with times in them."""
+
+
+def timeless(records: Iterable[RoundRecord]) -> list[RoundRecord]:
+    """Return records without times, and without hashes of lines that have some."""
+    nothing: dict[str, Any] = {"seconds": {}, "finished": None, "previous": None}
+    return [record.model_copy(update=nothing) for record in records]
 
 
 def same_results(first: RunFolder, second: RunFolder) -> list[str]:
@@ -99,7 +108,7 @@ def _parse(text: bytes) -> Any:
 
 def _without_timings(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _without_timings(each) for key, each in value.items() if key != TIMINGS}
+        return {key: _without_timings(each) for key, each in value.items() if key not in TIMINGS | HASHES}
     if isinstance(value, list) and any(isinstance(each, (dict, list)) for each in value):
         return [_without_timings(each) for each in value]
     return value

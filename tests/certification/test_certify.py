@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from tests.certification.small import convex, played
+from tests.rewriting import change
 from tests.simulation.small import classes
 
 from steadfed.aggregators import Median, Rage
@@ -50,14 +51,6 @@ def models_of(found: Certification) -> ModelPath:
     """Return the models of a run that was measured."""
     assert found.models is not None
     return found.models
-
-
-def changed_round(path: Path, number: int, **changes: Any) -> None:
-    """Change what the record of a round says."""
-    file = path / "rounds.jsonl"
-    lines = file.read_text(encoding="utf-8").splitlines()
-    lines[number] = json.dumps(json.loads(lines[number]) | changes)
-    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def test_everything_holds_on_a_run_to_which_the_theorems_apply(complete: Path) -> None:
@@ -209,7 +202,7 @@ def test_more_byzantine_rows_than_told_break_the_assumption_not_the_theorem(tmp_
 
 def test_an_error_above_what_is_proved_is_a_contradiction(own_convex_run: Path) -> None:
     path = own_convex_run
-    changed_round(path, 3, error=1e3)
+    change(path, 3, error=1e3)
     found = certify(path)
     verdict = named(found, Subject.FILTER, "true σ₀")
     assert (verdict.outcome, verdict.contradiction) == (Outcome.FAILED, True)
@@ -219,7 +212,7 @@ def test_an_error_above_what_is_proved_is_a_contradiction(own_convex_run: Path) 
 
 def test_an_error_above_the_certificate_alone_is_none(own_convex_run: Path) -> None:
     path = own_convex_run
-    changed_round(path, 4, error=1e3)  # not measured: the honest updates may have spread more than the rule found
+    change(path, 4, error=1e3)  # not measured: the honest updates may have spread more than the rule found
     found = certify(path)
     verdict = next(each for each in found.verdicts if each.name == "error against the certificate")
     assert (verdict.outcome, verdict.contradiction) == (Outcome.FAILED, False)

@@ -11,6 +11,7 @@ import torch
 from tests.certification.small import convex
 from tests.certification.test_certify import named, plan_of
 from tests.deployments import configured, deployment, played_round, remote_config
+from tests.rewriting import with_config
 
 from steadfed.aggregators import Median, Rage
 from steadfed.certification import Outcome, PlanRequest, Subject, certify
@@ -228,8 +229,7 @@ def test_a_bound_exceeded_by_a_deployment_contradicts_nothing(convex_run: Path, 
 
 def test_a_step_size_that_nobody_knows_keeps_the_theorems_away(tmp_path: Path) -> None:
     folder = deployment(tmp_path / "run")
-    config = folder.path / "config.toml"
-    config.write_text(config.read_text() + f'{OWN_STEPS} = "chosen by the clients"\n')
+    with_config(folder.path, folder.config_text() + f'{OWN_STEPS} = "chosen by the clients"\n')
     judged = certify(folder.path, request=PlanRequest(problem=CONSTANTS))
     assert judged.plan is not None
     assert "step size" in judged.plan.outside

@@ -79,7 +79,7 @@ def test_json_holds_everything(complete: Path) -> None:
     assert [client["client"] for client in shown["clients"]] == list(range(12))
     tally = shown["summary"]["tally"]
     assert (tally["byzantine_kept"], tally["honest_removed"]) == (0, 0)
-    assert shown["summary"] == json.loads((complete / "summary.json").read_text())
+    assert shown["summary"].items() <= json.loads((complete / "summary.json").read_text()).items()
     assert shown["config"]["rule"]["name"] == "rage"
     assert f"in round {shown['summary']['best']['round']})" in " ".join(run("show", str(complete)).split())
 

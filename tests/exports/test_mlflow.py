@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.exports.folders import record, written
+from tests.rewriting import with_config
 
 from steadfed.errors import ParameterError
 from steadfed.exports import to_mlflow
@@ -68,7 +69,7 @@ def test_another_configuration_in_the_same_folder_is_another_run(tmp_path: Path)
     first, second = (f'[provenance]\nconfig_sha256 = "{seal}"\n' for seal in ("aa", "bb"))
     folder = written(tmp_path / "run", config=first)
     one = to_mlflow(folder.path, store)
-    (folder.path / "config.toml").write_text(second)
+    with_config(folder.path, second)
     assert to_mlflow(folder.path, store) != one
 
 

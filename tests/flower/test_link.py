@@ -21,9 +21,9 @@ from tests.flower.superlinks import SuperLink
 
 from steadfed.aggregators import Mean
 from steadfed.errors import RunError
+from steadfed.flower import RobustStrategy
 from steadfed.flower._guarded import GuardedStrategy
 from steadfed.flower._link import LONGEST_ABSENCE, MOST_LOST, PAUSES, RESTS, bounded_patience
-from steadfed.flower import RobustStrategy
 from steadfed.server._folder import RunFolder
 
 pytestmark = pytest.mark.usefixtures("clock")

@@ -4,25 +4,34 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import ArrayRecord, Message, MetricRecord
+from flwr.app import Array, ArrayRecord, Message, MetricRecord
 from flwr.serverapp.strategy import Result
 from tests.flower.federations import LR, NODES, assert_the_same_model, either, flower_array, honest, model, obliging
 from tests.flower.grids import Clock, Reply, ScriptedGrid
+from tests.rewriting import change
+from tests.same_results import timeless
 
+from steadfed._core.signatures import SigningKey
 from steadfed.aggregators import Aggregator, CenteredClipping, FoolsGold, Mean, Rage
 from steadfed.errors import CorruptRunError, RunError
+from steadfed.flower._npy import model_digest
 from steadfed.flower._strategies import RageStrategy, RobustStrategy
+from steadfed.flower.client import reply_digest
 from steadfed.runs import config_of
 from steadfed.runs._files import provenance
 from steadfed.server._folder import RunFolder
 from steadfed.server._record import RoundRecord
+from steadfed.server._verification import verify_run
 from steadfed.simulation import RandomK
 
+KEY = SigningKey.generate()
 ROUNDS = 4
 RULES: dict[str, Aggregator] = {
     "rage": Rage(num_byzantine=1),
@@ -59,10 +68,6 @@ def played(
     start = model() if start is None else start
     result = strategy.start(grid, start, num_rounds=rounds, timeout=30, evaluate_fn=evaluate)
     return result, strategy.records, grid
-
-
-def timeless(records: list[RoundRecord]) -> list[RoundRecord]:
-    return [record.model_copy(update={"seconds": {}}) for record in records]
 
 
 def arrays_of(result: Result) -> ArrayRecord:
@@ -352,3 +357,146 @@ def test_a_strategy_can_be_started_twice_and_forgets_the_first_time(clock: Clock
     again = strategy.start(grid, model(), num_rounds=2, timeout=9)
     assert_the_same_model(arrays_of(first), arrays_of(again))
     assert len(strategy.records) == 2
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> Path:
+    """Return the file of a private key."""
+    path = tmp_path / "server-signing.pem"
+    path.write_bytes(KEY.to_pem())
+    return path
+
+
+def test_every_line_is_signed_and_names_models_and_replies(tmp_path: Path, clock: Clock, key: Path) -> None:
+    sent: dict[int, list[str]] = {}
+
+    def train(node: int, message: Message) -> Reply:
+        reply = honest(node, message)
+        assert isinstance(reply, Message)
+        sent.setdefault(int(str(message.content["config"]["round"])), []).append(reply_digest(reply))
+        return reply
+
+    result, records, _ = played(tmp_path / "run", clock, signing_key=key, train=train)
+    found = verify_run(tmp_path / "run", KEY.public)
+    assert not found.broken
+    assert found.signed
+    assert list(found.records) == records
+    assert records[0].model_before == model_digest(model())
+    assert records[-1].model_after == model_digest(arrays_of(result))
+    for record in records:
+        assert sorted(map(str, record.reply_digests)) == sorted(sent[record.round])
+        assert record.finished is not None
+        assert datetime.fromisoformat(record.finished).tzinfo is not None
+
+
+def test_the_hash_of_a_reply_does_not_depend_on_how_its_numbers_lie(tmp_path: Path, clock: Clock) -> None:
+    def turned(node: int, message: Message) -> Reply:
+        reply = honest(node, message)
+        assert isinstance(reply, Message)
+        arrays = reply.content.array_records["arrays"]
+        plain = {name: array.numpy() for name, array in arrays.items()}
+        reply.content["arrays"] = ArrayRecord(
+            {name: Array(np.array(plain[name], order="F")) for name in reversed(plain)}
+        )
+        return reply
+
+    _, straight, _ = played(tmp_path / "straight", clock)
+    _, other, _ = played(tmp_path / "turned", clock, train=turned)
+    assert [record.reply_digests for record in straight] == [record.reply_digests for record in other]
+
+
+def test_a_reply_that_is_no_model_has_no_hash(tmp_path: Path, clock: Clock) -> None:
+    def train(node: int, message: Message) -> Reply:
+        reply = honest(node, message)
+        if node == NODES[0] and isinstance(reply, Message):
+            reply.content["arrays"] = ArrayRecord([np.full(3, np.nan)])
+        return reply
+
+    _, records, _ = played(tmp_path / "run", clock, train=train)
+    for record in records:
+        hashes = dict(zip(record.received, record.reply_digests, strict=True))
+        dropped = {drop.client for drop in record.drops}
+        assert {client for client, digest in hashes.items() if digest is None} == dropped & hashes.keys()
+    assert any(None in record.reply_digests for record in records)
+
+
+@pytest.mark.parametrize("at", [2, 4])
+def test_a_signed_run_that_was_killed_goes_on_and_every_line_is_signed(
+    tmp_path: Path, clock: Clock, key: Path, at: int
+) -> None:
+    _, records, _ = played(tmp_path / "whole", clock, signing_key=key)
+    with pytest.raises(Killed):
+        played(tmp_path / "run", clock, signing_key=key, evaluate=killed_in_evaluation(at))
+    _, again, _ = played(tmp_path / "run", clock, signing_key=key)
+    assert timeless(again) == timeless(records)
+    found = verify_run(tmp_path / "run", KEY.public)
+    assert (found.broken, found.signed) == (False, True)
+
+
+def test_a_run_goes_on_only_with_the_key_it_was_started_with(tmp_path: Path, clock: Clock, key: Path) -> None:
+    other = tmp_path / "other.pem"
+    other.write_bytes(SigningKey.generate().to_pem())
+    for then, now in ((key, None), (key, other), (None, key)):
+        folder = tmp_path / f"run-{then is None}-{now is None}"
+        with pytest.raises(Killed):
+            played(folder, clock, signing_key=then, evaluate=killed_in_evaluation(2))
+        with pytest.raises(RunError, match="continue it with the same signing_key"):
+            played(folder, clock, signing_key=now)
+
+
+def _another_line(folder: Path) -> None:
+    change(folder, 0, lr=0.25)
+
+
+def _no_signatures(folder: Path) -> None:
+    (folder / "signatures.jsonl").write_bytes(b"")
+
+
+def _another_key(folder: Path) -> None:
+    (folder / "server-signing.pub.pem").write_bytes(SigningKey.generate().public.to_pem())
+
+
+@pytest.mark.parametrize("damage", [_another_line, _no_signatures, _another_key])
+def test_a_server_does_not_go_on_from_lines_that_it_has_not_signed(
+    damage: Callable[[Path], None], tmp_path: Path, clock: Clock, key: Path
+) -> None:
+    with pytest.raises(Killed):
+        played(tmp_path / "run", clock, signing_key=key, evaluate=killed_in_evaluation(4))
+    damage(tmp_path / "run")
+    before = (tmp_path / "run" / "rounds.jsonl").read_bytes()
+    with pytest.raises(CorruptRunError, match=r"signed|is not the key"):
+        played(tmp_path / "run", clock, signing_key=key)
+    assert (tmp_path / "run" / "rounds.jsonl").read_bytes() == before
+
+
+def test_a_poisoned_model_in_a_checkpoint_with_hashes_that_fit_is_not_taken(tmp_path: Path, clock: Clock) -> None:
+    """Whoever may write in the folder can make a checkpoint that fits the lines, but not one that fits the model."""
+    with pytest.raises(Killed):
+        played(tmp_path / "run", clock, evaluate=killed_in_evaluation(3))
+    folder = RunFolder.open(tmp_path / "run")
+    checkpoint = folder.latest_checkpoint()
+    assert checkpoint is not None
+    poisoned = {**checkpoint.tensors, "model": checkpoint.tensors["model"] + 1.0}
+    folder.save_checkpoint(replace(checkpoint, tensors=poisoned))
+    with pytest.raises(CorruptRunError, match=r"holds the model .*, and the last of these rounds ended with"):
+        played(tmp_path / "run", clock)
+
+
+def test_the_checkpoints_of_another_deployment_are_passed_over(tmp_path: Path, clock: Clock) -> None:
+    result, records, _ = played(tmp_path / "whole", clock)
+    for name, seed in (("run", 0), ("other", 1)):
+        with pytest.raises(Killed):
+            played(tmp_path / name, clock, seed=seed, evaluate=killed_in_evaluation(3))
+    shutil.copytree(tmp_path / "other" / "checkpoints", tmp_path / "run" / "checkpoints", dirs_exist_ok=True)
+    resumed, again, _ = played(tmp_path / "run", clock)
+    assert_the_same_model(arrays_of(resumed), arrays_of(result))
+    assert timeless(again) == timeless(records)
+
+
+def test_two_server_apps_that_start_at_once_do_not_share_a_folder(tmp_path: Path, clock: Clock) -> None:
+    """Between the look whether there is a run and the making of it, another app may have made one."""
+    first = tmp_path / "first"
+    with pytest.raises(Killed):
+        played(first, clock, evaluate=killed_in_evaluation(1))
+    with pytest.raises(RunError, match="holds a run already"):
+        RunFolder.create(first, RunFolder.open(first).config_text())

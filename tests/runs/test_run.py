@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import shutil
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -11,16 +13,17 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
+from tests.rewriting import as_old_version
 from tests.runs.small import ROUNDS, interrupted_run, remembering, whole_run
-from tests.same_results import same_results
+from tests.same_results import same_results, timeless
 from tests.simulation.small import classes, played
 
 from steadfed.data import LogisticPoints
 from steadfed.errors import CorruptRunError, MissingDataError, ParameterError, RunError
 from steadfed.models import SoftmaxRegression
 from steadfed.runs import Run
-from steadfed.runs._files import part_of_configuration
 from steadfed.server._folder import RunFolder
+from steadfed.server._history.files import part_of_configuration
 from steadfed.simulation import Evaluation, Federation, RunConfig, UniformSteps
 
 
@@ -64,8 +67,7 @@ def test_a_run_whose_rounds_differ_in_steps_is_continued_as_if_it_had_not_been_s
 
 def test_a_run_in_a_folder_is_the_run_in_memory(whole: RunFolder) -> None:
     states, records = played(remembering())
-    written = [record.model_copy(update={"seconds": {}}) for record in whole.records()]
-    assert written == [record.model_copy(update={"seconds": {}}) for record in records]
+    assert timeless(whole.records()) == timeless(records)
     checkpoint = whole.latest_checkpoint()
     assert checkpoint is not None
     assert checkpoint.round == ROUNDS
@@ -104,10 +106,10 @@ def test_a_snapshot_that_a_crash_left_is_written_again(tmp_path: Path, whole: Ru
 
 def test_a_run_from_before_there_were_snapshots_is_read_and_continued(tmp_path: Path) -> None:
     folder = interrupted_run(remembering(evaluation=Evaluation(measured_rounds=0)), tmp_path / "run", 3)
-    path, text = folder.path / "config.toml", folder.config_text()
+    text = as_old_version(folder.path).config_text()
     older = text.replace("measured_rounds = 0\n", "")
     seals = (hashlib.sha256(part_of_configuration(each).encode()).hexdigest() for each in (text, older))
-    path.write_text(older.replace(next(seals), next(seals)))
+    (folder.path / "config.toml").write_text(older.replace(next(seals), next(seals)))
     assert RunFolder.open(folder.path).snapshots() == []
     run = resumed(folder)
     assert run.notes == []
@@ -173,6 +175,113 @@ def test_a_corrupt_checkpoint_is_passed_over_for_the_one_before(tmp_path: Path, 
     assert len(run.notes) == 1
     assert "the checkpoint after 3 rounds is not whole" in run.notes[0]
     assert same_results(folder, whole) == []
+
+
+@pytest.mark.parametrize("changes", [{"seed": 8}, {"lr": 0.01}], ids=["another seed", "another step size"])
+def test_checkpoints_of_another_run_are_passed_over_with_a_note(
+    tmp_path: Path, whole: RunFolder, changes: dict[str, Any]
+) -> None:
+    folder = interrupted_run(remembering(), tmp_path / "run", 3)
+    other = interrupted_run(remembering(**changes), tmp_path / "other", 3)
+    shutil.copytree(other.path / "checkpoints", folder.path / "checkpoints", dirs_exist_ok=True)
+    run = resumed(folder)
+    assert [note for note in run.notes if "the checkpoint after 3 rounds is not used: it is of another run" in note]
+    assert same_results(folder, whole) == []
+
+
+def test_a_checkpoint_of_another_playing_of_the_same_run_is_passed_over(tmp_path: Path, whole: RunFolder) -> None:
+    folder, other = (interrupted_run(remembering(), tmp_path / name, 3) for name in ("run", "other"))
+    for path in (other.path / "checkpoints").glob("000003.*"):
+        shutil.copy(path, folder.path / "checkpoints")
+    run = resumed(folder)
+    assert "it was written after a line with the SHA-256" in run.notes[0]
+    assert same_results(folder, whole) == []
+
+
+def test_a_snapshot_of_another_run_is_refused(tmp_path: Path) -> None:
+    measured = remembering(evaluation=Evaluation(measured_rounds=ROUNDS))
+    folder = interrupted_run(measured, tmp_path / "run", 3)
+    other = interrupted_run(measured.model_copy(update={"seed": 8}), tmp_path / "other", 3)
+    shutil.copy(other.path / "snapshots" / "000001.safetensors", folder.path / "snapshots")
+    shutil.copy(folder.path / "snapshots" / "000000.safetensors", folder.path / "snapshots" / "000002.safetensors")
+    for number in (1, 2):
+        with pytest.raises(CorruptRunError, match="belongs to another run, or to another round"):
+            folder.snapshot(number)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "summary.json"])
+def test_results_that_do_not_fit_the_last_line_are_written_again(tmp_path: Path, whole: RunFolder, name: str) -> None:
+    folder = whole_run(remembering(), tmp_path / "run")
+    other = whole_run(remembering(seed=8), tmp_path / "other")
+    shutil.copy(other.path / name, folder.path / name)
+    assert same_results(folder, whole)
+    resumed(folder)
+    assert same_results(folder, whole) == []
+
+
+def test_a_run_of_an_old_version_is_continued_as_it_was(tmp_path: Path, whole: RunFolder) -> None:
+    folder = interrupted_run(remembering(), tmp_path / "run", 3)
+    as_old_version(folder.path)
+    run = resumed(folder)
+    assert run.notes == []
+    assert {record.previous for record in folder.records()} == {None}
+    assert same_results(folder, whole) == []
+
+
+PARTS = ["config.toml", "rounds.jsonl", "checkpoints", "checkpoints/000003.json", "lock"]
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_nothing_is_read_or_written_through_a_link(tmp_path: Path, name: str) -> None:
+    folder = interrupted_run(remembering(), tmp_path / "run", 3)
+    elsewhere = tmp_path / "elsewhere"
+    (folder.path / name).rename(elsewhere)
+    (folder.path / name).symlink_to(elsewhere)
+    before = [each.read_bytes() for each in ([elsewhere] if elsewhere.is_file() else sorted(elsewhere.iterdir()))]
+    if name == "checkpoints/000003.json":  # passed over, as what is damaged
+        assert "symbolic link" in resumed(folder).notes[0]
+    else:
+        with pytest.raises(RunError, match=r"link|no file of its own"):
+            resumed(folder)
+    after = [each.read_bytes() for each in ([elsewhere] if elsewhere.is_file() else sorted(elsewhere.iterdir()))]
+    assert after == before
+
+
+def test_links_under_names_that_are_about_to_be_written_lead_nobody_astray(tmp_path: Path, whole: RunFolder) -> None:
+    mine = tmp_path / "mine"
+    mine.write_bytes(b"mine")
+    folder = interrupted_run(remembering(), tmp_path / "run", 3)
+    names = ("model.safetensors", "checkpoints/000004.json", "checkpoints/000005.safetensors")
+    for name in (*names, *(f"{name}.unfinished" for name in (*names, "summary.json"))):
+        (folder.path / name).symlink_to(mine)
+    resumed(folder)
+    assert mine.read_bytes() == b"mine"
+    assert not any(path.is_symlink() for path in folder.path.rglob("*"))
+    assert same_results(folder, whole) == []
+
+
+def test_two_who_resume_at_once_where_locks_do_not_work_do_not_mix_their_lines(
+    tmp_path: Path, whole: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some network disks grant every lock: the second writer of a round finds that it is there, and stops."""
+    monkeypatch.setattr("fcntl.flock", lambda *_: None)
+    folder = interrupted_run(remembering(), tmp_path / "run", 2)
+    first, second = (Run.resume(folder.path, dataset=classes()).play() for _ in range(2))
+    assert (next(first).round, next(second).round) == (2, 3)
+    with pytest.raises(RunError, match="another process works in the folder"):
+        next(first)
+    list(second)
+    assert same_results(folder, whole) == []
+
+
+def test_a_folder_that_cannot_be_locked_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    folder = interrupted_run(remembering(), tmp_path / "run", 2)
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with pytest.raises(RunError, match=r"cannot lock .*No locks available; a run needs a folder that can be"):
+        resumed(folder)
 
 
 def test_without_any_checkpoint_a_run_begins_again(tmp_path: Path, whole: RunFolder) -> None:

@@ -14,12 +14,15 @@ import torch
 from tests.same_results import same_results
 from tests.server.toy import go_on, in_child, kill_at_line, toy_round, toy_run, write_round
 
+from steadfed._core.signatures import SigningKey
 from steadfed.errors import RunError
 from steadfed.server._checkpoint import Checkpoint
 from steadfed.server._folder import RunFolder
 from steadfed.server._record import RoundRecord
+from steadfed.server._signatures import check_signed
 
 ROUNDS = 4
+KEY = SigningKey.generate()
 
 
 @pytest.fixture(scope="module")
@@ -32,10 +35,13 @@ def left_by(path: Path) -> tuple[tuple[str, int], ...]:
     return tuple(sorted((str(each.relative_to(path)), each.stat().st_size) for each in path.rglob("*.*")))
 
 
-def test_a_round_killed_before_any_line_is_continued_exactly(tmp_path: Path, whole: RunFolder) -> None:
+@pytest.mark.parametrize("key", [None, KEY], ids=["unsigned", "signed"])
+def test_a_round_killed_before_any_line_is_continued_exactly(
+    tmp_path: Path, whole: RunFolder, key: SigningKey | None
+) -> None:
     start = tmp_path / "start"
-    begun = RunFolder.create(start, "name = 'toy'\n")
-    go_on(begun, 2)
+    begun = RunFolder.create(start, "name = 'toy'\n", server_key=key.public if key else None)
+    go_on(begun, 2, key)
     state = begun.latest_checkpoint()
     assert state is not None
     (start / "snapshots" / "000002.safetensors").unlink()  # left by the end of two rounds, which is none of four
@@ -47,24 +53,28 @@ def test_a_round_killed_before_any_line_is_continued_exactly(tmp_path: Path, who
         shutil.rmtree(path, ignore_errors=True)
         shutil.copytree(start, path)
         folder = RunFolder.open(path)
-        killed = kill_at_line(moments, partial(write_round, folder, *third))
+        killed = kill_at_line(moments, partial(write_round, folder, *third, key))
         assert folder.num_rounds() >= 2
         state = folder.latest_checkpoint()
         assert state is not None
         assert state.round >= folder.num_rounds() - 1, "more than the round in progress was lost"
+        if key is not None:
+            assert check_signed(folder, key.public) >= state.round, "a state is there only if its line is signed"
         seen.add((folder.num_rounds(), state.round))
         if left_by(path) in remains:
             continue
         remains.add(left_by(path))
-        go_on(folder, ROUNDS)
+        go_on(folder, ROUNDS, key)
         assert same_results(folder, whole) == []
         assert not list(path.rglob("*.unfinished"))
         assert folder.snapshots() == [0, 2, 4]
+        if key is not None:
+            assert check_signed(folder, key.public) == ROUNDS
     assert seen == {(2, 2), (3, 2), (3, 3)}
     assert moments > 60
-    # as before; snapshot opened, written, renamed; the line; tensors opened, written, renamed; JSON opened, written,
-    # renamed; old JSON, old tensors gone
-    assert len(remains) == 13
+    # as before; snapshot opened, written, renamed; the line; its signature; tensors opened, written, renamed; JSON
+    # opened, written, renamed; old JSON, old tensors gone
+    assert len(remains) == 13 + (key is not None)
 
 
 def test_a_start_killed_before_any_line_leaves_no_run_or_a_whole_one(tmp_path: Path, whole: RunFolder) -> None:
@@ -135,9 +145,17 @@ def damages() -> list[tuple[str, str, bytes | None]]:
         ("json", "not JSON", b"[" * 100_000),
         ("json", "does not describe", b"[]"),
         ("json", "does not describe", b"{}"),
+        ("json", "format must be 2", b'{"round": 4, "sha256": "", "facts": {}}'),
+        ("json", "round must be", b'{"format": 2, "round": 3, "sha256": "", "facts": {}}'),
         ("json", "round must be", b'{"format": 1, "round": 3, "sha256": "", "facts": {}}'),
         ("json", "format must be", b'{"format": 7, "round": 4, "sha256": "", "facts": {}}'),
         ("json", "facts must be", b'{"format": 1, "round": 4, "sha256": "", "facts": 5}'),
+        ("json", "head must be", b'{"format": 2, "round": 4, "sha256": "", "facts": {}, "config": ""}'),
+        (
+            "json",
+            "seal does not fit",
+            b'{"format": 2, "round": 4, "sha256": "", "facts": {}, "config": "", "head": ""}',
+        ),
         ("json", "SHA-256", b'{"format": 1, "round": 4, "sha256": "0123", "facts": {}}'),
     ]
 
@@ -169,7 +187,9 @@ def test_a_safetensors_file_with_a_fitting_hash_and_no_sense_is_passed_over(tmp_
     (states / "000004.safetensors").write_bytes(b"no tensors")
     described = json.loads((states / "000004.json").read_text())
     described["sha256"] = hashlib.sha256(b"no tensors").hexdigest()
-    (states / "000004.json").write_text(json.dumps(described))
+    del described["seal"]
+    seal = hashlib.sha256(json.dumps(described).encode()).hexdigest()
+    (states / "000004.json").write_text(json.dumps({**described, "seal": seal}, indent=1) + "\n")
     state = folder.latest_checkpoint()
     assert state is not None
     assert state.round == 3

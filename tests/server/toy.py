@@ -15,12 +15,16 @@ from typing import Any
 
 import torch
 
+from steadfed._core.signatures import SigningKey
 from steadfed.server._checkpoint import Checkpoint
 from steadfed.server._folder import RunFolder
 from steadfed.server._record import RoundRecord
 from steadfed.server._snapshots import Snapshot
 
-WATCHED = ("server/_folder.py", "server/_checkpoint.py", "server/_snapshots.py", "steadfed/_core/durable.py")
+WATCHED = (
+    *("server/_folder.py", "server/_checkpoint.py", "server/_snapshots.py", "server/_signatures.py"),
+    *("server/_results.py", "steadfed/_core/durable.py"),
+)
 """The files between whose lines a child is killed."""
 
 
@@ -44,10 +48,12 @@ def toy_round(state: Checkpoint) -> tuple[RoundRecord, Checkpoint]:
     return toy_record(state.round, float(model[0])), after
 
 
-def write_round(folder: RunFolder, before: Checkpoint, record: RoundRecord, after: Checkpoint) -> None:
+def write_round(
+    folder: RunFolder, before: Checkpoint, record: RoundRecord, after: Checkpoint, key: SigningKey | None = None
+) -> None:
     """Write down a round that was played."""
     keep_some(folder, before)
-    folder.append(record)
+    folder.append(record, key)
     folder.save_checkpoint(after)
 
 
@@ -58,7 +64,7 @@ def keep_some(folder: RunFolder, state: Checkpoint) -> None:
         folder.save_snapshot(Snapshot(round=state.round, model=model, buffers=model[:1]))
 
 
-def go_on(folder: RunFolder, rounds: int) -> None:
+def go_on(folder: RunFolder, rounds: int, key: SigningKey | None = None) -> None:
     """Do what is left of the rounds, as after any interruption, and write the results."""
     with folder.locked():
         state = folder.latest_checkpoint()
@@ -68,7 +74,7 @@ def go_on(folder: RunFolder, rounds: int) -> None:
             state = Checkpoint(round=0, tensors=tensors, facts={"weights": []})
         while state.round < rounds:
             record, after = toy_round(state)
-            write_round(folder, state, record, after)
+            write_round(folder, state, record, after, key)
             state = after
         keep_some(folder, state)
         folder.write_model({"layer.weight": state.tensors["model"]})

@@ -199,7 +199,7 @@ def test_one_run_that_is_meant_to_harm_leaves_the_list_and_its_own_page_as_they_
 
 
 def test_a_line_longer_than_any_round_is_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "LONGEST", 5_000)
+    monkeypatch.setattr(files, "LONGEST_LINE", 5_000)
     folder = played(tmp_path / "one", 3)
     with (folder.path / "rounds.jsonl").open("a") as file:
         file.write("x" * 6_000)

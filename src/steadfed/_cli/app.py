@@ -23,6 +23,7 @@ from steadfed._cli.report import report
 from steadfed._cli.run import resume, run
 from steadfed._cli.show import show
 from steadfed._cli.ui import ui
+from steadfed._cli.verify import verify
 
 app = typer.Typer(
     help="Federated learning that keeps learning when some of the clients lie.",
@@ -31,7 +32,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for command in (demo, init, check, plan, run, resume, show, report, audit, certify):
+for command in (demo, init, check, plan, run, resume, show, report, audit, verify, certify):
     app.command()(command)
 app.command("list")(list_)
 app.command()(gauntlet)

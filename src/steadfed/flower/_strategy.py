@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import partial
 from logging import INFO
 from typing import Any, Literal
@@ -16,7 +17,6 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricReco
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 from flwr.supercore import log
-from torch import Tensor
 
 from steadfed._core.ranges import check_whole
 from steadfed._core.signatures import SigningKey
@@ -29,6 +29,7 @@ from steadfed.flower._loop import Evaluated, Loop
 from steadfed.flower._messages import Letter, Mail, Writer
 from steadfed.flower._metrics import scalars_of
 from steadfed.flower._nodes import Member, NodeDirectory, NodeNames, NodeWaiter, cohort_of, evaluators_of
+from steadfed.flower._npy import model_digest
 from steadfed.flower._replies.matcher import ReplyMatcher
 from steadfed.flower._replies.matrix import ReplyMatrix
 from steadfed.flower._replies.stream import Unreadable
@@ -36,10 +37,11 @@ from steadfed.flower._replies.validator import ReplyValidator
 from steadfed.flower._reports import MetricsFn, common_record, figures, log_round, with_counts, with_evaluation
 from steadfed.flower._run_folder import open_run_folder, resume_run, run_exists
 from steadfed.flower._settings import Tampering, check_seconds, check_settings, require_known
+from steadfed.flower._trusted import Trusted
 from steadfed.runs._writer import RunWriter
 from steadfed.server._coordinates import Places
 from steadfed.server._decision import Skipped
-from steadfed.server._record import Client, RoundRecord, finite_or_none
+from steadfed.server._record import RoundRecord, finite_or_none
 from steadfed.server._round import MessageBytes, Server, round_record
 from steadfed.server._state import ServerState
 from steadfed.server._timer import Timer
@@ -115,7 +117,8 @@ class ResilientStrategy(Strategy, ABC):
     trusted_loss_fn: Callable[[ArrayRecord], float] | None = None
     """The loss on data the server trusts, for rules that need it."""
     signing_key: str | os.PathLike[str] | None = None
-    """The PEM file of the federation's private key: clients that know its public half take orders of nobody else."""
+    """The PEM file of the federation's private key: clients that know its public half take orders of nobody else, and
+    lines of the run folder are signed with it."""
     tampering: Tampering | None = None
     """For drills only: an adversary that sees every update."""
 
@@ -146,6 +149,7 @@ class ResilientStrategy(Strategy, ABC):
         self._round: ReplyMatrix | None = None
         self._evaluators = ReplyMatcher([], [], self._directory)
         self._timer = Timer()
+        self._sent = ""
 
     @abstractmethod
     def the_rule(self) -> Aggregator:
@@ -187,7 +191,7 @@ class ResilientStrategy(Strategy, ABC):
     ) -> Iterable[Message]:
         """Choose K nodes and write to each: the model, H, η, b."""
         self._timer, self._round, number = Timer(), None, server_round - 1
-        self._before = self._adopt(arrays, number)
+        self._before, self._sent = self._adopt(arrays, number), model_digest(arrays)
         if self.fraction_train == 0.0:
             return []
         asked: list[Member] = []
@@ -233,10 +237,15 @@ class ResilientStrategy(Strategy, ABC):
         metrics = common_record(
             training.reports, training.metric_records, self.train_metrics_aggr_fn, self.weighted_by_key
         )
-        more = {"metrics": finite_or_none(figures(metrics, "train/")), "seconds": self._timer.rounded()}
+        new = None if record.skipped else self.layout.arrays_of(self.state)
+        more = {
+            "metrics": finite_or_none(figures(metrics, "train/")),
+            "seconds": self._timer.rounded(),
+            "model_after": self._sent if new is None else model_digest(new),
+        }
         self.records.append(record.model_copy(update=more))
         log_round(record)
-        return None if record.skipped else self.layout.arrays_of(self.state), with_counts(metrics, record)
+        return new, with_counts(metrics, record)
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -257,8 +266,10 @@ class ResilientStrategy(Strategy, ABC):
         """Leave the model as it is, and record that the round could not be played; nobody counts as asked."""
         self._round, state = None, self.state
         self._state = replace(state, round=state.round + 1)
-        record = self._record(Skipped(reason), state, lr=self._client_config.lr_of(state.round))
-        self.records.append(record.model_copy(update={"seconds": self._timer.rounded()}))
+        nobody = {"cohort": (), "received": (), "message_bytes": MessageBytes(self.layout.nbytes, 0)}
+        record = self._record(Skipped(reason), state.round, lr=self._client_config.lr_of(state.round), **nobody)
+        more = {"seconds": self._timer.rounded(), "model_after": self._sent}
+        self.records.append(record.model_copy(update=more))
         log_round(record)
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message | Unreadable]) -> MetricRecord | None:
@@ -310,7 +321,7 @@ class ResilientStrategy(Strategy, ABC):
         writer = self._open_run(grid)
         with nullcontext() if writer is None else writer.folder.locked():
             if writer is not None:
-                state, self.records[:] = resume_run(writer, state)
+                state, self.records[:] = resume_run(writer, state, self.layout)
             self._state, arrays = state, self.layout.arrays_of(state)
             if state.round:
                 log(INFO, "continuing after round %s of %s", state.round, num_rounds)
@@ -333,16 +344,23 @@ class ResilientStrategy(Strategy, ABC):
         size = max(1, min(self._cohort_size(online), num_clients))
         settings = self._client_config
         config = settings.to_run_config(self.layout, num_clients=num_clients, cohort_size=size, twin=self.twin)
-        own, seed = not settings.sends_lr, self.coordinates_seed
-        return open_run_folder(config, self.layout, self.run_folder, own_steps=own, seed_of_coordinates=seed)
+        return open_run_folder(
+            config,
+            self.layout,
+            self.run_folder,
+            own_steps=not settings.sends_lr,
+            seed_of_coordinates=self.coordinates_seed,
+            signer=self._signer,
+        )
 
     def _close_round(self, writer: RunWriter | None, server_round: int, found: Evaluated) -> None:
         """Complete the record of a round by what was found out after it, and write it down."""
         if not self.records or self.records[-1].round != server_round - 1:
             return  # nobody was to train
-        self.records[-1] = with_evaluation(self.records[-1], found.by_clients, found.by_server, found.seconds)
+        record = with_evaluation(self.records[-1], found.by_clients, found.by_server, found.seconds)
+        self.records[-1] = record.model_copy(update={"finished": datetime.now(UTC).isoformat(timespec="seconds")})
         if writer is not None:
-            writer.write(require_known(self._before), self.records[-1], self.state)
+            self.records[-1] = writer.write(require_known(self._before), self.records[-1], self.state)
 
     def _write(self, asked: list[Member], arrays: ArrayRecord, config: ConfigRecord, kind: str, round: int) -> Mail:
         letters = [Letter(member, kind, config) for member in asked]
@@ -359,46 +377,28 @@ class ResilientStrategy(Strategy, ABC):
         self._state = self.layout.representable(following)
         return self._record(
             outcome,
-            state,
+            state.round,
             lr=training.lr,
             cohort=asked,
             received=received.clients,
-            reply_bytes=training.reply_bytes,
+            message_bytes=MessageBytes(self.layout.nbytes, training.reply_bytes),
             coordinates=training.coordinates,
             drops=tuple(training.matcher.drops),
+            reply_digests=training.digests,
         )
 
-    def _record(
-        self,
-        outcome: Aggregation | Skipped,
-        state: ServerState,
-        *,
-        lr: float,
-        cohort: Sequence[Client] = (),
-        received: Sequence[Client] = (),
-        reply_bytes: int = 0,
-        **facts: Any,
-    ) -> RoundRecord:
-        """Return the record of a round that began in a state."""
-        return round_record(
-            outcome,
-            round=state.round,
-            step=self._client_config.steps_until(state.round + 1),
-            lr=lr,
-            cohort=cohort,
-            received=received,
-            message_bytes=MessageBytes(self.layout.nbytes, reply_bytes),
-            **facts,
-        )
+    def _record(self, outcome: Aggregation | Skipped, round: int, **facts: Any) -> RoundRecord:
+        step = self._client_config.steps_until(round + 1)
+        return round_record(outcome, round=round, step=step, model_before=self._sent, **facts)
 
     def _view(self, server: Server, state: ServerState, lr: float, asked: int, places: Places) -> ServerView:
         """Return what the server tells its rule besides the rows."""
-
-        def row() -> Tensor:
-            arrays = require_known(self.trusted_update_fn)(state.round + 1, self.layout.arrays_of(state))
-            return (state.model - self.layout.parameters_of(arrays)) / lr
-
-        def loss(model: Tensor) -> float:
-            return float(require_known(self.trusted_loss_fn)(self.layout.arrays_of(replace(state, model=model))))
-
-        return server.view(state, asked=asked, sampled=self._sampled, trusted_row=row, trusted_loss=loss, places=places)
+        trusted = Trusted(self.layout, state, lr, self.trusted_update_fn, self.trusted_loss_fn)
+        return server.view(
+            state,
+            asked=asked,
+            sampled=self._sampled,
+            trusted_row=trusted.row,
+            trusted_loss=trusted.loss,
+            places=places,
+        )

@@ -58,6 +58,7 @@ from steadfed._core.coordinates import SEED
 from steadfed.errors import ParameterError
 from steadfed.flower._acceptance import accept, signed_orders_only, time_left
 from steadfed.flower._limits import LARGEST, ClientLimits, RoundConfig, limits_of, whole
+from steadfed.flower._npy import model_digest
 from steadfed.flower._orders import ORDER
 
 __all__ = [
@@ -70,6 +71,7 @@ __all__ = [
     "evaluate_reply",
     "local_steps",
     "receive",
+    "reply_digest",
     "signed_orders_only",
     "train_reply",
 ]
@@ -227,6 +229,25 @@ def train_reply(
 
         arrays = arrays_asked_for(message.content, arrays, buffers)
     return Message(RecordDict({"arrays": arrays, "metrics": _record(num_examples, metrics or {})}), reply_to=message)
+
+
+def reply_digest(reply: Message, *, arrays_key: str = "arrays") -> str:
+    """Return the SHA-256 by which the server's history names a reply (`reply_digests` of a `RoundRecord`).
+
+    It is over the names, dtypes, shapes and numbers of the arrays, see `steadfed._core.digests`. A client that writes
+    it down can later show from `steadfed verify` what it sent, and that nothing else was taken for it.
+
+    Args:
+        reply: what `train_reply` returned.
+        arrays_key: under which key it holds its arrays.
+
+    Raises:
+        ParameterError: it holds none.
+    """
+    arrays = reply.content.get(arrays_key)
+    if not isinstance(arrays, ArrayRecord):
+        raise ParameterError(f"a reply must hold an ArrayRecord {arrays_key!r}, got {type(arrays).__name__}")
+    return model_digest(arrays)
 
 
 def count_correct(outputs: Tensor, labels: Tensor) -> int:

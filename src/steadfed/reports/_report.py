@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from steadfed.errors import CorruptRunError, ParameterError
+from steadfed.errors import CorruptRunError, ParameterError, RunError
 from steadfed.reports._render.html import missing_package, write_page
 
 if TYPE_CHECKING:
@@ -87,9 +87,16 @@ def gather(
 
 
 def usual_place(paths: Sequence[Path], kind: Format) -> Path:
-    """Return where a report goes if nobody says."""
+    """Return where a report goes if nobody says.
+
+    Raises:
+        RunError: a link lies there, as in the folder of a run that comes from elsewhere; it is not followed.
+    """
     folder = paths[0] if len(paths) == 1 else Path()
-    return folder / (PAGE if kind is Format.HTML else f"report-{kind.value}")
+    place = folder / (PAGE if kind is Format.HTML else f"report-{kind.value}")
+    if place.is_symlink():
+        raise RunError(f"{str(place)!r} is a symbolic link, which is not followed; give another place with --out")
+    return place
 
 
 def write(found: Report, kind: Format, place: Path) -> list[Path]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import tomllib
 from collections.abc import Collection, Iterable, Mapping
@@ -15,7 +14,7 @@ import tomli_w
 from steadfed._core.naming import Registry
 from steadfed._core.values import ValueObject
 from steadfed.errors import ParameterError
-from steadfed.server._history.files import PROVENANCE
+from steadfed.server._history.files import PROVENANCE, checksum
 from steadfed.simulation import RunConfig, config_from_table, config_table
 from steadfed.simulation._tables import NAMED, OPTIONS
 
@@ -38,11 +37,6 @@ def seal_config(config: RunConfig, made_with: Mapping[str, str]) -> str:
     return config_to_toml(config, {"config_sha256": checksum(config_to_toml(config)), **made_with})
 
 
-def checksum(text: str) -> str:
-    """Return the SHA-256 of a text."""
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def config_from_toml(text: str, settings: Iterable[str] = ()) -> RunConfig:
     """Return the configuration that a TOML text describes, changed by settings such as "lr=0.5" or "rule.kappa=2.8"."""
     return _config(parse_toml(text), settings)
@@ -59,16 +53,6 @@ def provenance(text: str) -> dict[str, str]:
     """Return what the configuration of a run says it was made with."""
     found = parse_toml(text).get(PROVENANCE, {})
     return {key: str(value) for key, value in found.items()} if isinstance(found, Mapping) else {}
-
-
-def part_of_configuration(text: str) -> str:
-    """Return what stands in the configuration of a run before the table that says what it was made with.
-
-    >>> text = config_to_toml(RunConfig(lr=0.5), {"torch": "2.0"})
-    >>> part_of_configuration(text) == config_to_toml(RunConfig(lr=0.5))
-    True
-    """
-    return text.rpartition(f"\n[{PROVENANCE}]\n")[0]
 
 
 def read_config(path: str | os.PathLike[str], settings: Iterable[str] = ()) -> RunConfig:

@@ -14,10 +14,11 @@ from steadfed import __version__
 from steadfed.data import Dataset, GivenData
 from steadfed.errors import CorruptRunError, ParameterError, RunError, UnknownNameError
 from steadfed.runs._deployments import check_simulated
-from steadfed.runs._files import checksum, config_from_toml, part_of_configuration, provenance, seal_config
+from steadfed.runs._files import config_from_toml, provenance, seal_config
 from steadfed.runs._writer import RunWriter
 from steadfed.server._checkpoint import Checkpoint
 from steadfed.server._folder import RunFolder
+from steadfed.server._history.files import checksum, part_of_configuration
 from steadfed.server._record import RoundRecord
 from steadfed.server._state import ServerState
 from steadfed.simulation import Federation, RunConfig
@@ -105,9 +106,9 @@ class Run:
             state = self._state(writer)
             while state.round < self.config.rounds:
                 following, record = federation.play(state)
-                writer.write(state, record, following)
+                written = writer.write(state, record, following)
                 state = following
-                yield record
+                yield written
             writer.finish(state, self._tensors(state))
 
     def _state(self, writer: RunWriter) -> ServerState:

@@ -8,6 +8,7 @@ from typing import final
 
 from torch import Tensor
 
+from steadfed._core.signatures import SigningKey
 from steadfed.server._checkpoint import Checkpoint
 from steadfed.server._folder import RunFolder
 from steadfed.server._history import Rounds, summary_of
@@ -28,6 +29,8 @@ class RunWriter:
     """Makes a checkpoint of the state after a round."""
     to_snapshot: Callable[[ServerState], Snapshot] = ServerState.to_snapshot
     """Makes a snapshot of the state before a round that is measured."""
+    signer: SigningKey | None = None
+    """Signs every line; None for a simulation, or a deployment without a key."""
 
     def rewind(self) -> Checkpoint | None:
         """Return where to go on, None for the start; what was written after it is forgotten."""
@@ -35,17 +38,22 @@ class RunWriter:
         self.folder.rewind(checkpoint.round if checkpoint is not None else 0)
         return checkpoint
 
-    def write(self, before: ServerState, record: RoundRecord, after: ServerState) -> None:
-        """Write a round down: the model it started from if it is measured, its record, then the state after it."""
+    def write(self, before: ServerState, record: RoundRecord, after: ServerState) -> RoundRecord:
+        """Write a round down: the model it started from if it is measured, its record, then the state after it.
+
+        Returns:
+            The record as it is written.
+        """
         if self.config.measures(before.round):
             self.folder.save_snapshot(self.to_snapshot(before))
-        self.folder.append(record)
+        record = self.folder.append(record, self.signer)
         if after.round % self.config.checkpoint_every == 0 or after.round == self.config.rounds:
             self.folder.save_checkpoint(self.to_checkpoint(after))
+        return record
 
     def finish(self, state: ServerState, model: Mapping[str, Tensor], *, deployed: bool = False) -> None:
         """Write the last snapshot, the model by the names of its tensors and the summary, unless they are there."""
-        if self.folder.summary() is not None:
+        if self.folder.is_done():
             return
         if self.config.evaluation.measured_rounds:
             self.folder.save_snapshot(self.to_snapshot(state))

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from steadfed._core.durable import UNFINISHED, replace_file
+from steadfed._core.durable import UNFINISHED, check_own_folder, replace_file
 from steadfed.errors import CorruptRunError, ParameterError
+from steadfed.server._chain import sha256
+from steadfed.server._reading import content_of
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-_FORMAT = 1
+_FORMAT, _WITHOUT_ORIGIN = 2, 1
+"""What is written, and what old versions wrote, which does not say what it belongs to."""
 _KEPT = 2
 _NAME = re.compile(rf"(\d{{6,}})\.(?:json|safetensors)(?:{re.escape(UNFINISHED)})?")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Of which run a checkpoint is, and after which of its lines it was written."""
+
+    config: str
+    """The SHA-256 of config.toml."""
+    head: str
+    """The SHA-256 of the last line before it; that of config.toml if there is none."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -32,6 +44,8 @@ class Checkpoint:
     """The model, the memories of server, rule and attack, …: by flat names such as "rule/momentum"."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Small plain values: what JSON can hold and gives back unchanged (numbers, strings, lists, string keys)."""
+    origin: Origin | None = None
+    """What it belongs to, which the folder of the run sets; None in those of old versions."""
 
     def __post_init__(self) -> None:
         """Refuse what would not come back as it was."""
@@ -53,53 +67,99 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
     """
     from steadfed.server._tensors import to_bytes
 
+    check_own_folder(folder)
     content = to_bytes(checkpoint.tensors)
-    facts = {
-        "format": _FORMAT,
-        "round": checkpoint.round,
-        "sha256": hashlib.sha256(content).hexdigest(),
-        "facts": dict(checkpoint.facts),
-    }
     replace_file(_path(folder, checkpoint.round, "safetensors"), content)
-    replace_file(_path(folder, checkpoint.round, "json"), (json.dumps(facts, indent=1) + "\n").encode())
+    replace_file(_path(folder, checkpoint.round, "json"), _rendered(checkpoint, sha256(content)))
     earlier = [each for each in numbers(folder) if each < checkpoint.round]
     _keep_only(folder, {checkpoint.round, *earlier[1 - _KEPT :]})
+
+
+def _rendered(checkpoint: Checkpoint, tensors_sha256: str) -> bytes:
+    """Return the JSON of a checkpoint; it ends with its own hash, so that no letter of it changes unnoticed."""
+    origin = checkpoint.origin
+    facts: dict[str, Any] = {
+        "format": _WITHOUT_ORIGIN if origin is None else _FORMAT,
+        "round": checkpoint.round,
+        "sha256": tensors_sha256,
+        **({} if origin is None else asdict(origin)),
+        "facts": dict(checkpoint.facts),
+    }
+    return _sealed(facts)
+
+
+def _sealed(facts: dict[str, Any]) -> bytes:
+    seal = {} if facts["format"] == _WITHOUT_ORIGIN else {"seal": sha256(json.dumps(facts).encode())}
+    return (json.dumps({**facts, **seal}, indent=1) + "\n").encode()
 
 
 def read_checkpoint(folder: Path, rounds: int) -> Checkpoint:
     """Return the checkpoint after so many rounds; `CorruptRunError` says what is wrong with it."""
     from steadfed.server._tensors import from_bytes
 
+    facts, content = check_checkpoint(folder, rounds)
+    return Checkpoint(round=rounds, tensors=from_bytes(content), facts=facts["facts"], origin=origin_of(facts))
+
+
+def check_checkpoint(folder: Path, rounds: int) -> tuple[dict[str, Any], bytes]:
+    """Return what the JSON of a checkpoint says, and the bytes of its tensors, which it fits; does not load torch.
+
+    Raises:
+        CorruptRunError: they are not what a run writes; the message says why.
+    """
     tensors = _path(folder, rounds, "safetensors")
     facts = _description(_path(folder, rounds, "json"), rounds)
-    try:
-        content = tensors.read_bytes()
-    except OSError as error:
-        raise CorruptRunError(f"{tensors} cannot be read: {error.strerror}") from None
-    found = hashlib.sha256(content).hexdigest()
-    if facts["sha256"] != found:
+    content = content_of(tensors)
+    if facts["sha256"] != (found := sha256(content)):
         raise CorruptRunError(
             f"{tensors} has the SHA-256 {found[:12]}…, it was written with {str(facts['sha256'])[:12]}…"
         )
-    return Checkpoint(round=rounds, tensors=from_bytes(content), facts=facts["facts"])
+    return facts, content
+
+
+def origin_of(facts: Mapping[str, Any]) -> Origin | None:
+    """Return what the JSON of a checkpoint says it belongs to; None for one of an old version."""
+    return None if facts["format"] == _WITHOUT_ORIGIN else Origin(facts["config"], facts["head"])
+
+
+def foreign(origin: Origin | None, here: Origin, *, protected: bool) -> str | None:
+    """Return why a checkpoint does not belong to a run and its lines; None if it does.
+
+    Args:
+        origin: what the checkpoint says it belongs to; None for one of an old version.
+        here: what it would say if it did.
+        protected: whether the lines hold hashes, as those of old versions do not.
+    """
+    if origin is None:
+        return "it does not say which run it is of, and this one's do" if protected else None
+    if origin.config != here.config:
+        return f"it is of another run: its config.toml has the SHA-256 {origin.config[:12]}…, not {here.config[:12]}…"
+    if origin.head != here.head:
+        return (
+            f"it was written after a line with the SHA-256 {origin.head[:12]}…, and there is one with "
+            f"{here.head[:12]}…: it is of another run, or that line was changed"
+        )
+    return None
 
 
 def _description(path: Path, rounds: int) -> dict[str, Any]:
     """Return what the JSON of a checkpoint says; `CorruptRunError` if it is not what is written there."""
+    content = content_of(path)
     try:
-        facts = json.loads(path.read_bytes())
-    except OSError as error:
-        raise CorruptRunError(f"{path} cannot be read: {error.strerror}") from None
+        facts = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise CorruptRunError(f"{path} is not JSON: {error}") from None
-    expected = {"format": _FORMAT, "round": rounds, "sha256": str, "facts": dict}
-    for key, value in expected.items():
+    old = isinstance(facts, dict) and facts.get("format") == _WITHOUT_ORIGIN
+    expected = {"format": _WITHOUT_ORIGIN if old else _FORMAT, "round": rounds, "sha256": str, "facts": dict}
+    for key, value in (expected if old else {**expected, "config": str, "head": str}).items():
         given = facts.get(key) if isinstance(facts, dict) else None
         if not (isinstance(given, value) if isinstance(value, type) else given == value):
             wanted = f"a {value.__name__}" if isinstance(value, type) else value
             raise CorruptRunError(
                 f"{path} does not describe this checkpoint: {key} must be {wanted}, got {str(given)[:40]!r}"
             )
+    if not old and content != _sealed({key: value for key, value in facts.items() if key != "seal"}):
+        raise CorruptRunError(f"{path} was changed after it was written: its seal does not fit")
     return dict(facts)
 
 

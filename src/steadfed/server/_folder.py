@@ -1,7 +1,8 @@
 """A run on disk: a folder that is whole after every round, whatever ended the process.
 
     config.toml     the resolved configuration; written last of what `create` makes, so with it there is a run
-    rounds.jsonl    one `RoundRecord` a line, appended
+    rounds.jsonl    one `RoundRecord` a line, appended; each holds the hash of the one before
+    signatures.jsonl, server-signing.pub.pem    of a deployment that signs its lines: a signature each, and the key
     checkpoints/    NNNNNN.safetensors and NNNNNN.json: the state after N rounds; the last two
     snapshots/      NNNNNN.safetensors: the model after N rounds, for those that are measured and at the end
     model.safetensors, summary.json    written at the end, in this order
@@ -12,24 +13,37 @@ docs/decisions/0013-run-folders.md proves that a run which was killed at any mom
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-from steadfed._core.durable import append_lines, cut_file, ends_with_a_line, replace_file, sole_holder, whole_lines
+from steadfed._core.durable import (
+    append_lines,
+    check_own_folder,
+    cut_file,
+    is_own_file,
+    last_line,
+    replace_file,
+    whole_lines,
+)
 from steadfed.errors import CorruptRunError, ParameterError, RunError
-from steadfed.server import _checkpoint as checkpoints, _snapshots as snapshots
-from steadfed.server._checkpoint import Checkpoint
-from steadfed.server._record import RoundRecord, finite_or_none
+from steadfed.server import _checkpoint as checkpoints, _results as results, _snapshots as snapshots
+from steadfed.server._chain import Chain, LineStart, hash_of_line, sha256
+from steadfed.server._checkpoint import Checkpoint, Origin
+from steadfed.server._lock import hold
+from steadfed.server._reading import content_of, text_of
+from steadfed.server._record import RoundRecord
+from steadfed.server._signatures import PUBLIC_KEY, append_signature
 from steadfed.server._snapshots import Snapshot
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from steadfed._core.signatures import SigningKey, VerificationKey
 
 
 @final
@@ -54,8 +68,10 @@ class RunFolder:
     """What the last call of `latest_checkpoint` passed over, a sentence each."""
 
     @classmethod
-    def create(cls, path: str | os.PathLike[str], config: str) -> RunFolder:
-        """Make the folder of a new run.
+    def create(
+        cls, path: str | os.PathLike[str], config: str, *, server_key: VerificationKey | None = None
+    ) -> RunFolder:
+        """Make the folder of a new run, whose lines will be signed if a key is given.
 
         Raises:
             RunError: the place holds a run already, is no folder, or cannot be written.
@@ -70,7 +86,10 @@ class RunFolder:
         with folder.locked():
             folder._check_vacant()
             with folder._reporting("start the run"):
-                replace_file(folder._rounds, b"")
+                replace_file(folder.rounds, b"")
+                if server_key is not None:
+                    replace_file(folder.public_key, server_key.to_pem())
+                    replace_file(folder.signatures, b"")
                 replace_file(folder._config, config.encode())
         return folder
 
@@ -85,11 +104,15 @@ class RunFolder:
         if not folder.path.is_dir():
             what = "is not a folder" if folder.path.exists() else "does not exist"
             raise CorruptRunError(f"{str(folder.path)!r} {what}; expected the folder of a run")
-        missing = [part.name for part in (folder._config, folder._rounds) if not part.is_file()]
+        missing = [part.name for part in (folder._config, folder.rounds) if not is_own_file(part)]
         if missing:
-            raise CorruptRunError(
-                f"{str(folder.path)!r} holds no run that can be read: {' and '.join(missing)} missing"
-            )
+            what = "no file of its own" if any((folder.path / name).is_symlink() for name in missing) else "missing"
+            raise CorruptRunError(f"{str(folder.path)!r} holds no run that can be read: {' and '.join(missing)} {what}")
+        for part in (folder._checkpoints, folder._snapshots):
+            try:
+                check_own_folder(part)
+            except OSError as error:
+                raise CorruptRunError(f"{str(folder.path)!r} holds no run that can be read: {error.strerror}") from None
         return folder
 
     def locked(self) -> AbstractContextManager[None]:
@@ -98,43 +121,76 @@ class RunFolder:
         Raises:
             RunError: another process works in it; the message names it.
         """
-        return _hold(self.path / "lock")
+        return hold(self.path / "lock")
 
     def config_text(self) -> str:
         """Return the configuration of the run."""
-        return self._text(self._config)
+        return text_of(self._config)
 
-    def append(self, record: RoundRecord) -> None:
-        """Write down a round; it is on disk when this returns.
+    def append(self, record: RoundRecord, signer: SigningKey | None = None) -> RoundRecord:
+        """Write down a round, and its signature if a key is given; it is on disk when this returns.
+
+        The last line is read, not remembered: a round that another process wrote, where locks do not work, is noticed.
+
+        Returns:
+            The record as it is written: with the hash of the line before.
 
         Raises:
             RunError: it could not be written; the message says what is safe and how to go on.
         """
         with self._reporting(f"write round {record.round}"):
-            if not ends_with_a_line(self._rounds):
-                raise RunError(
-                    f"{self._rounds} ends in the middle of a line; rewind the run to its last checkpoint first"
-                )
-            append_lines(self._rounds, record.to_line().encode())
+            record = record.model_copy(update={"previous": self._previous_of(record.round)})
+            line = record.to_line().encode()
+            append_lines(self.rounds, line)
+            if signer is not None:
+                append_signature(self.signatures, signer, line.removesuffix(b"\n"))
+        return record
+
+    def _previous_of(self, number: int) -> str | None:
+        """Return the hash that the line of a round holds; None in a run of an old version, which has none."""
+        last = last_line(self.rounds)
+        if not last:
+            return self.config_hash()
+        if not last.endswith(b"\n"):
+            raise RunError(f"{self.rounds} ends in the middle of a line; rewind the run to its last checkpoint first")
+        start = LineStart.of(last, self.rounds)
+        if start.round != number - 1:
+            raise RunError(
+                f"{self.rounds} ends with round {start.round}, so round {number} cannot follow: another process works "
+                f"in the folder, which may happen where locks do not work (some network disks). Nothing was written; "
+                f"end the other one, or this, and resume"
+            )
+        return None if start.previous is None else hash_of_line(last)
+
+    def config_hash(self) -> str:
+        """Return the SHA-256 of config.toml, where the chain of lines begins."""
+        return sha256(content_of(self._config))
 
     def records(self) -> Iterator[RoundRecord]:
         """Yield the rounds that are written down as a whole; a line that is being written or was torn is left out.
 
         Raises:
-            CorruptRunError: a line is not the record that belongs there; the message has its number.
+            CorruptRunError: a line is not the record that belongs there, or does not follow from the one before; the
+                message has its number.
         """
+        chain = self.chain()
+        for line in self.lines():
+            yield chain.follow(line)
+
+    def chain(self) -> Chain:
+        """Return what goes along the lines, from the configuration on."""
+        return Chain(self.rounds, self.config_hash())
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield the whole lines with their ends; `CorruptRunError` if they cannot be read."""
         try:
-            for number, line in enumerate(whole_lines(self._rounds)):
-                yield record_at(number, line, self._rounds)
+            yield from whole_lines(self.rounds)
         except OSError as error:
-            raise CorruptRunError(f"{self._rounds} cannot be read: {error.strerror}") from None
+            raise CorruptRunError(f"{self.rounds} cannot be read: {error.strerror}") from None
 
     def num_rounds(self) -> int:
         """Return how many rounds are written down as a whole, without looking at what they say."""
-        try:
-            return sum(1 for _ in whole_lines(self._rounds))
-        except OSError as error:
-            raise CorruptRunError(f"{self._rounds} cannot be read: {error.strerror}") from None
+        return sum(1 for _ in self.lines())
 
     def save_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Write the state after some rounds, as a whole; it and the one before it are kept.
@@ -143,12 +199,13 @@ class RunFolder:
             RunError: it could not be written; the earlier checkpoints are still there.
         """
         with self._reporting(f"write the checkpoint after {checkpoint.round} rounds"):
-            checkpoints.write_checkpoint(self._checkpoints, checkpoint)
+            origin = Origin(head=self._head(), config=self.config_hash())
+            checkpoints.write_checkpoint(self._checkpoints, replace(checkpoint, origin=origin))
 
     def latest_checkpoint(self) -> Checkpoint | None:
-        """Return the newest state that is whole and whose rounds are all written down; None if there is none.
+        """Return the newest state that is whole and was written after the rounds that are written down; None without.
 
-        Those that are not are passed over and named in `notes`.
+        Others are passed over and named in `notes`: damaged ones, of other runs, after lines that are not there.
 
         Raises:
             CorruptRunError: one of the rounds before it is not a record: the file was changed by somebody else.
@@ -164,8 +221,13 @@ class RunFolder:
             except CorruptRunError as error:
                 self.notes.append(f"the checkpoint after {number} rounds is not whole: {error}")
                 continue
-            for _ in islice(self.records(), number):
-                pass  # reading is the check
+            chain = self.chain()
+            for line in islice(self.lines(), number):
+                chain.follow(line)
+            here = Origin(self.config_hash(), chain.head)
+            if problem := checkpoints.foreign(found.origin, here, protected=chain.protected):
+                self.notes.append(f"the checkpoint after {number} rounds is not used: {problem}")
+                continue
             return found
         if written:
             self.notes.append(f"no checkpoint can be used, so the {written} rounds written down are computed again")
@@ -178,7 +240,7 @@ class RunFolder:
             RunError: it could not be written; the message says what is safe and how to go on.
         """
         with self._reporting(f"write the snapshot after {snapshot.round} rounds"):
-            snapshots.write_snapshot(self._snapshots, snapshot)
+            snapshots.write_snapshot(self._snapshots, snapshot, self.config_hash())
 
     def snapshots(self) -> list[int]:
         """Return after how many rounds the model was kept, in ascending order; none for a run that measures nothing."""
@@ -194,7 +256,7 @@ class RunFolder:
         if rounds not in (kept := self.snapshots()):
             raise ParameterError(f"{str(self.path)!r} holds snapshots after {kept or 'no'} rounds, got {rounds!r}")
         try:
-            return snapshots.read_snapshot(self._snapshots, rounds)
+            return snapshots.read_snapshot(self._snapshots, rounds, self.config_hash())
         except CorruptRunError as error:
             raise CorruptRunError(
                 f"the snapshot {snapshots.path_of(self._snapshots, rounds)} is damaged: {error}. Restore it from a "
@@ -214,49 +276,58 @@ class RunFolder:
             if rounds < written:
                 self._summary.unlink(missing_ok=True)
                 self._model.unlink(missing_ok=True)
+            for part in (self._checkpoints, self._snapshots):
+                check_own_folder(part)
             self._checkpoints.mkdir(exist_ok=True)
             checkpoints.drop_beyond(self._checkpoints, rounds)
             snapshots.drop_beyond(self._snapshots, rounds)
-            cut_file(self._rounds, sum(map(len, islice(whole_lines(self._rounds), rounds))))
+            for file in [*([self.signatures] if self.signatures.exists() else []), self.rounds]:
+                cut_file(file, sum(map(len, islice(whole_lines(file), rounds))))  # never more signatures than lines
 
     def write_model(self, tensors: Mapping[str, Tensor]) -> None:
         """Write the final model: its parameters and buffers by name."""
-        from steadfed.server._tensors import to_bytes
-
         with self._reporting("write the model"):
-            replace_file(self._model, to_bytes(tensors))
+            results.write_model(self._model, tensors)
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
-        """Write what came of the run; with it the run is done. Numbers that are not finite are written as null."""
-        try:
-            text = json.dumps(finite_or_none(dict(summary)), indent=2, allow_nan=False) + "\n"
-        except (TypeError, ValueError) as error:
-            raise ParameterError(f"a summary must hold plain JSON values, got {summary!r}: {error}") from None
+        """Write what came of the run; with it the run is done. Numbers that are not finite are written as null.
+
+        "head" is the hash of the last line, which no later line holds; "model_after" the name of the final model.
+        """
         with self._reporting("write the summary"):
-            replace_file(self._summary, text.encode())
+            results.write_summary(self._summary, summary, self._head(), self._model)
 
     def summary(self) -> dict[str, Any] | None:
         """Return what came of the run; None if it is not done."""
-        if not self._summary.exists():
-            return None
+        return results.read_summary(self._summary)
+
+    def is_done(self) -> bool:
+        """Tell whether the summary is there, and belongs to the last line and to the model beside it.
+
+        Raises:
+            CorruptRunError: the summary cannot be read.
+        """
+        summary = self.summary()
+        return summary is not None and results.fits(summary, self.head(), self._model)
+
+    def head(self) -> str:
+        """Return the hash of the last line; of config.toml if there is none."""
         try:
-            summary = json.loads(self._text(self._summary))
-        except (ValueError, RecursionError) as error:
-            raise CorruptRunError(
-                f"{self._summary} is not JSON: {error}; delete it and resume the run to have it written again"
-            ) from None
-        if not isinstance(summary, dict):
-            raise CorruptRunError(
-                f"{self._summary} must hold a table, got {type(summary).__name__}; delete it and resume the run"
-            )
-        return summary
+            return self._head()
+        except OSError as error:
+            raise CorruptRunError(f"{self.rounds} cannot be read: {error.strerror}") from None
+
+    def _head(self) -> str:
+        last = last_line(self.rounds)
+        return hash_of_line(last) if last else self.config_hash()
 
     @property
     def _config(self) -> Path:
         return self.path / "config.toml"
 
     @property
-    def _rounds(self) -> Path:
+    def rounds(self) -> Path:
+        """The lines."""
         return self.path / "rounds.jsonl"
 
     @property
@@ -275,19 +346,21 @@ class RunFolder:
     def _summary(self) -> Path:
         return self.path / "summary.json"
 
-    def _text(self, path: Path) -> str:
-        try:
-            return path.read_bytes().decode()
-        except OSError as error:
-            raise CorruptRunError(f"{path} cannot be read: {error.strerror}") from None
-        except UnicodeDecodeError as error:
-            raise CorruptRunError(f"{path} is not UTF-8: {error}") from None
+    @property
+    def signatures(self) -> Path:
+        """The signatures of the lines, if the run is signed."""
+        return self.path / "signatures.jsonl"
+
+    @property
+    def public_key(self) -> Path:
+        """The key that they are signed with, as the folder says: not one to trust for that alone."""
+        return self.path / PUBLIC_KEY
 
     def _check_vacant(self) -> None:
         """Refuse a folder with anything in it that a run would write."""
-        parts = (self._config, self._model, self._summary)
-        found = [part.name for part in parts if part.exists()]
-        found += [self._rounds.name] if self._rounds.exists() and self._rounds.stat().st_size else []
+        parts = (self._config, self._model, self._summary, self.signatures)
+        found = [part.name for part in parts if os.path.lexists(part)]
+        found += [self.rounds.name] if self.rounds.exists() and self.rounds.stat().st_size else []
         found += [self._checkpoints.name] if checkpoints.numbers(self._checkpoints) else []
         found += [self._snapshots.name] if self.snapshots() else []
         if found:
@@ -305,59 +378,14 @@ class RunFolder:
             raise RunError(f"cannot {deed} in {str(self.path)!r}: {error.strerror}; {self._safe()}") from None
 
     def _safe(self) -> str:
-        if not self._rounds.exists():
-            return f"{self._rounds} is gone, so nothing of the run is safe"
+        if not self.rounds.exists():
+            return f"{self.rounds} is gone, so nothing of the run is safe"
         states = checkpoints.numbers(self._checkpoints) if self._checkpoints.is_dir() else []
         state = f"with the state after {states[-1]}" if states else "without a checkpoint"
         return (
             f"{self.num_rounds()} rounds are safe on disk, {state}: remove the cause (a full disk, a limit, a missing "
             f"permission), then continue with `steadfed resume {self.path}`"
         )
-
-
-def record_at(number: int, line: bytes, path: Path) -> RoundRecord:
-    """Return the record of a line of a file; the n-th line must hold round n.
-
-    Raises:
-        CorruptRunError: it does not; the message says what is whole, and what to do.
-    """
-    try:
-        record = RoundRecord.from_line(line.decode())
-        problem = None if record.round == number else f"it holds round {record.round} in the place of {number}"
-    except (UnicodeDecodeError, CorruptRunError) as error:
-        problem = str(error)
-    if problem is None:
-        return record
-    raise CorruptRunError(
-        f"line {number + 1} of {path} is damaged: {problem}. The {number} before it are whole: restore the file from a "
-        f"copy, or cut it to its first {number} lines and resume, which computes the rest again"
-    )
-
-
-@contextmanager
-def _hold(lock: Path) -> Iterator[None]:
-    """Hold the lock, with the number of this process in it."""
-    with ExitStack() as stack:
-        try:
-            descriptor = stack.enter_context(sole_holder(lock))
-            os.truncate(descriptor, 0)
-            os.write(descriptor, b"%d\n" % os.getpid())
-        except BlockingIOError:
-            raise RunError(_say_who_holds(lock)) from None
-        except OSError as error:
-            raise RunError(
-                f"cannot lock {str(lock)!r}: {error.strerror}; a run needs a folder that can be written and locked"
-            ) from None
-        yield
-
-
-def _say_who_holds(lock: Path) -> str:
-    """Say who holds the lock."""
-    try:
-        holder = f"process {int(lock.read_bytes())}"
-    except (OSError, ValueError):
-        holder = "another process"  # it has not written its number yet
-    return f"{holder} is working in {str(lock.parent)!r}; wait until it is done, or end it"
 
 
 def runs_in(path: Path) -> list[Path]:

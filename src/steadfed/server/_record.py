@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BeforeValidator, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 
 from steadfed._core.values import ValueObject
 from steadfed.errors import CorruptRunError
@@ -29,6 +29,8 @@ def finite_or_none(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+"""A SHA-256 in hexadecimal."""
 Figure = Annotated[float | None, BeforeValidator(finite_or_none)]
 """A measured number; None if there is none or it is not finite."""
 
@@ -60,6 +62,9 @@ class RoundCoordinates(ValueObject):
 class RoundRecord(ValueObject):
     """Everything worth knowing about one round, in the order of the path of data. One line of `rounds.jsonl`."""
 
+    previous: Digest | None = None
+    """The SHA-256 of the line before, without its end; of the bytes of config.toml in the first line. Set when the line
+    is written; None in runs of old versions."""
     round: int
     """The number of the round, from 0."""
     step: int
@@ -78,6 +83,9 @@ class RoundRecord(ValueObject):
     weights: tuple[float, ...] = ()
     scores: Annotated[tuple[float | None, ...], BeforeValidator(finite_or_none)] = ()
     """The rule's measure of suspicion; None for unusable rows."""
+    reply_digests: tuple[Digest | None, ...] = ()
+    """What each of them sent, by place in `received`: the SHA-256 of the arrays as they came (`reply_digest` of
+    `steadfed.flower.client`); None for a reply that was no model. Only a deployment writes them."""
     unusable: tuple[Client, ...] = ()
     """Those whose rows held NaN, Inf or numbers whose squares overflow."""
     kept: tuple[Client, ...] = ()
@@ -94,6 +102,11 @@ class RoundRecord(ValueObject):
     """Whether the model was left as it was; `reason` says why."""
     assumption_violated: bool = False
     """Whether the data contradict what was assumed of the clients."""
+    model_before: Digest | None = None
+    """The model that went out, as `arrays_digest` names it. Only a deployment writes it: that of a simulation follows
+    from its configuration."""
+    model_after: Digest | None = None
+    """What it became; the same in a round that was skipped."""
     num_byzantine: int | None = None
     """How many of the rows were assumed Byzantine."""
     sigma0: Figure = None
@@ -134,8 +147,11 @@ class RoundRecord(ValueObject):
     numbers without the wrapping."""
     metrics: Annotated[Mapping[str, float | None], BeforeValidator(finite_or_none)] = {}
     """What clients report of themselves (the median over them), and what the server's own evaluation says besides."""
+    finished: Annotated[str, Field(pattern=r"^[0-9T:.+Z-]{1,40}$")] | None = None
+    """When the round was written down, in UTC as ISO 8601 says it; only in a deployment."""
     seconds: Mapping[str, float] = {}
-    """How long each part of the round took: the only thing two runs of one configuration may differ in."""
+    """How long each part of the round took: with `previous`, which is a hash of it, the only thing two runs of one
+    configuration may differ in."""
 
     @property
     def removed(self) -> tuple[Client, ...]:

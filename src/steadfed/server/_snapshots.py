@@ -10,16 +10,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from steadfed._core.durable import UNFINISHED, replace_file, sync_folder
+from steadfed._core.durable import UNFINISHED, check_own_folder, own_file, replace_file, sync_folder
 from steadfed.errors import CorruptRunError
+from steadfed.server._stored import StoredArray, stored_arrays, stored_digest
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 _NAME = re.compile(rf"(\d{{6,}})\.safetensors(?:{re.escape(UNFINISHED)})?")
 _PARTS = ("model", "buffers")
+_ORIGIN = "origin"
+"""The tensor of 40 bytes that says of which run the model is, by the SHA-256 of its config.toml, and after how many
+rounds; snapshots of old versions have none."""
 _SEAL = "sha256"
 """The tensor of 32 bytes that vouches for the others."""
+_CHANGED = "its content does not have the SHA-256 that it was written with"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -34,40 +39,73 @@ class Snapshot:
     """The floating-point buffers of the model in a row, such as running means; empty if there are none."""
 
 
-def write_snapshot(folder: Path, snapshot: Snapshot) -> None:
+def write_snapshot(folder: Path, snapshot: Snapshot, config: str) -> None:
     """Write a snapshot as a whole; make the folder if there is none. One of the same round is replaced.
+
+    Args:
+        folder: where it goes.
+        snapshot: the model.
+        config: the SHA-256 of the run's config.toml.
 
     Raises:
         OSError: it could not be written; the others are still there.
     """
-    import torch
-
     from steadfed.server._tensors import to_bytes
 
+    check_own_folder(folder)
     folder.mkdir(exist_ok=True)
     if not any(folder.iterdir()):
         sync_folder(folder.parent)  # whatever is in the folder was written after this
-    tensors = {"model": snapshot.model, "buffers": snapshot.buffers}
-    seal = torch.frombuffer(bytearray(_digest(tensors)), dtype=torch.uint8)
+    origin = _as_tensor(_origin(config, snapshot.round))
+    tensors = {"model": snapshot.model, "buffers": snapshot.buffers, _ORIGIN: origin}
+    seal = _as_tensor(_seal(stored_arrays(to_bytes(tensors))))
     replace_file(path_of(folder, snapshot.round), to_bytes({**tensors, _SEAL: seal}))
 
 
-def read_snapshot(folder: Path, rounds: int) -> Snapshot:
-    """Return the snapshot after so many rounds; `CorruptRunError` says what is wrong with it."""
-    from steadfed.server._tensors import from_bytes
+def read_snapshot(folder: Path, rounds: int, config: str) -> Snapshot:
+    """Return the snapshot after so many rounds of the run with this configuration, by its SHA-256.
 
-    path = path_of(folder, rounds)
+    Raises:
+        CorruptRunError: it is damaged, or of another run or round; the message says what is wrong with it.
+    """
+    from steadfed.server._tensors import from_bytes, to_bytes
+
+    content, sealed = check_snapshot(folder, rounds, config)
+    tensors = from_bytes(content)
+    model, buffers = (tensors[name] for name in _PARTS)
+    if not sealed:
+        seal = hashlib.sha256(to_bytes({"model": model, "buffers": buffers})).digest()
+        if tensors[_SEAL].tolist() != list(seal):
+            raise CorruptRunError(_CHANGED)
+    return Snapshot(round=rounds, model=model, buffers=buffers)
+
+
+def check_snapshot(folder: Path, rounds: int, config: str) -> tuple[bytes, bool]:
+    """Return the bytes of a snapshot, and whether they were compared with their hash; does not load torch.
+
+    What old versions wrote is only looked at: its hash is over a file that torch writes.
+
+    Raises:
+        CorruptRunError: it is damaged, or of another run or round; the message says what is wrong with it.
+    """
     try:
-        tensors = from_bytes(path.read_bytes())
+        check_own_folder(folder)
+        with own_file(path_of(folder, rounds)) as file:
+            content = file.read()
     except OSError as error:
         raise CorruptRunError(f"cannot be read: {error.strerror}") from None
-    shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-    if set(shapes) != {*_PARTS, _SEAL} or any(len(shape) != 1 for shape in shapes.values()):
+    arrays = stored_arrays(content)
+    shapes = {name: tuple(each.shape) for name, each in arrays.items()}
+    if set(shapes) - {_ORIGIN} != {*_PARTS, _SEAL} or any(len(shape) != 1 for shape in shapes.values()):
         raise CorruptRunError(f"it must hold the rows {', '.join(_PARTS)} and {_SEAL}, it holds {shapes}")
-    model, buffers = (tensors[name] for name in _PARTS)
-    if tensors[_SEAL].tolist() != list(_digest({"model": model, "buffers": buffers})):
-        raise CorruptRunError("its content does not have the SHA-256 that it was written with")
-    return Snapshot(round=rounds, model=model, buffers=buffers)
+    if _ORIGIN not in arrays:
+        return content, False
+    seal = arrays.pop(_SEAL)
+    if (seal.dtype, seal.numbers) != ("uint8", _seal(arrays)):
+        raise CorruptRunError(_CHANGED)
+    if arrays[_ORIGIN].numbers != _origin(config, rounds):
+        raise CorruptRunError("it belongs to another run, or to another round of this one")
+    return content, True
 
 
 def numbers(folder: Path) -> list[int]:
@@ -89,7 +127,15 @@ def path_of(folder: Path, rounds: int) -> Path:
     return folder / f"{rounds:06d}.safetensors"
 
 
-def _digest(tensors: Mapping[str, Tensor]) -> bytes:
-    from steadfed.server._tensors import to_bytes
+def _seal(arrays: Mapping[str, StoredArray]) -> bytes:
+    return bytes.fromhex(stored_digest(arrays))
 
-    return hashlib.sha256(to_bytes(tensors)).digest()
+
+def _origin(config: str, rounds: int) -> bytes:
+    return bytes.fromhex(config) + rounds.to_bytes(8, "big")
+
+
+def _as_tensor(content: bytes) -> Tensor:
+    import torch
+
+    return torch.frombuffer(bytearray(content), dtype=torch.uint8)

@@ -86,7 +86,8 @@ def deployment(folder: RunFolder) -> RunFolder:
 
 def written(made: RunFolder, records: Any, *, deployed: bool) -> RunFolder:
     """Write the rounds of a run and its summary."""
-    (made.path / "rounds.jsonl").write_text("".join(record.to_line() for record in records))
+    for record in records:
+        made.append(record)
     made.write_summary(summary_of(Rounds.of(made.records(), deployed=deployed)))
     return made
 

@@ -56,6 +56,7 @@ class ReplyMatrix:
         self._validator, self._keep_metrics = validator, keep_metrics
         self._matrix = torch.empty(0)
         self._buffers: dict[int, Mapping[str, NDArray]] = {}
+        self._digests: dict[int, str] = {}
         self._malformed: set[int] = set()
         self.reports: list[dict[str, float]] = []
         """What each client whose reply was a model says of itself: finite numbers."""
@@ -81,7 +82,9 @@ class ReplyMatrix:
         row = self._row(place)
         try:
             content = self.matcher.content(place, reply)
-            self._buffers[place] = self._validator.admit(content, row.numpy())
+            buffers = self._validator.admit(content, row.numpy())
+            self._digests[place] = self._validator.digest(content)
+            self._buffers[place] = buffers
         except ReplyError as error:
             self.matcher.drop(place, error)
             if not Fault(error.fault).means_absent:
@@ -98,13 +101,21 @@ class ReplyMatrix:
             self._matrix = torch.empty((len(self.matcher.asked), len(self._start)), dtype=self._start.dtype)
         return self._matrix[place]
 
+    @property
+    def digests(self) -> tuple[str | None, ...]:
+        """What each client whose row is there sent, as `arrays_digest` names it; None for what was no model."""
+        return tuple(self._digests.get(place) for place in self._places_received())
+
+    def _places_received(self) -> list[int]:
+        return sorted({*self._buffers, *self._malformed})
+
     def received(self) -> Received:
         """Note who was silent, and return the rows without gaps; they are moved up in place.
 
         The row of a reply that is no model is NaN throughout, and it has no buffers.
         """
         self.matcher.close()
-        places = sorted({*self._buffers, *self._malformed})
+        places = self._places_received()
         for target, place in enumerate(places):
             if target != place:
                 self._matrix[target] = self._matrix[place]

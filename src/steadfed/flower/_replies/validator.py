@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn, final
 
 import numpy as np
@@ -10,6 +12,7 @@ from flwr.app import Array, ArrayRecord, RecordDict
 from steadfed.errors import DtypeError, ReplyError, ShapeError
 from steadfed.flower._faults import Fault
 from steadfed.flower._layout import COORDINATES, ArraySpec, Kind, ModelLayout, NDArray
+from steadfed.flower._npy import model_digest
 from steadfed.flower._replies.npy import describe_error, read_array, short_repr
 
 _BLOCK = 1 << 16  # numbers that are looked at together: the scratch stays in the cache
@@ -53,19 +56,16 @@ class ReplyValidator:
         row and the buffers, less than a megabyte is allocated.
         """
         self._check_row(row)
-        try:
-            with np.errstate(all="ignore"):  # what overflows or is NaN is found by looking at the numbers
-                return self._admit(content, row)
-        except ReplyError:
-            raise
-        # The safety net. Everything known to go wrong is refused by name below and in `npy`. What is left are objects
-        # that do not behave as their class says (a record whose keys cannot be compared, an array without its
-        # fields) and failures of the parsers that nobody has seen yet. All of it is one client's doing, and one client
-        # must not end the round of all others; the fault and the error are on record. It stands here and not further
-        # in because this is where the last thing that a client sent is touched. What is not an `Exception` passes: an
-        # interrupt or the end of the run is no property of a reply.
-        except Exception as error:
-            raise ReplyError(Fault.GARBAGE, f"the reply cannot be read: {describe_error(error)}") from error
+        with _nothing_but_reply_errors(), np.errstate(all="ignore"):  # what overflows is found by looking
+            return self._admit(content, row)
+
+    def digest(self, content: RecordDict) -> str:
+        """Return the SHA-256 of the arrays of a reply as they came, once it was admitted: see `arrays_digest`.
+
+        The only error is a `ReplyError`.
+        """
+        with _nothing_but_reply_errors():
+            return model_digest(self._arrays_of(content))
 
     def _check_row(self, row: NDArray) -> None:
         """Refuse a row that cannot take the parameters: the caller's mistake, not the client's."""
@@ -117,6 +117,23 @@ class ReplyValidator:
             Fault.KEYS,
             f"the arrays must be {wanted}; missing: {_list_some(missing)}; extra: {_list_some(extra)}",
         )
+
+
+@contextmanager
+def _nothing_but_reply_errors() -> Iterator[None]:
+    """Turn whatever a reply makes go wrong into a `ReplyError`."""
+    try:
+        yield
+    except ReplyError:
+        raise
+    # The safety net. Everything known to go wrong is refused by name below and in `npy`. What is left are objects
+    # that do not behave as their class says (a record whose keys cannot be compared, an array without its
+    # fields) and failures of the parsers that nobody has seen yet. All of it is one client's doing, and one client
+    # must not end the round of all others; the fault and the error are on record. It stands here and not further
+    # in because this is where the last thing that a client sent is touched. What is not an `Exception` passes: an
+    # interrupt or the end of the run is no property of a reply.
+    except Exception as error:
+        raise ReplyError(Fault.GARBAGE, f"the reply cannot be read: {describe_error(error)}") from error
 
 
 def _room_for(spec: ArraySpec) -> NDArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import sys
@@ -11,6 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from steadfed._core.durable import LONGEST_LINE, open_regular, own_file
 from steadfed.errors import CorruptRunError
 
 if sys.platform != "win32":
@@ -18,14 +20,14 @@ if sys.platform != "win32":
 
 CONFIG, ROUNDS, SUMMARY, LOCK = "config.toml", "rounds.jsonl", "summary.json", "lock"
 """The files of a run: see `steadfed.server._folder`."""
+CHECKPOINTS = "checkpoints"
+"""The folder of its checkpoints."""
 PROVENANCE = "provenance"
 """The table of a run's configuration that says what it was made with; it is not part of the configuration."""
 DEPLOYED = "flwr"
 """The key of it with the version of Flower: the configuration of a deployment has it, no other."""
 LARGEST = 4 << 20
 """Bytes of a configuration or a summary; what is larger, no run has written."""
-LONGEST = 64 << 20
-"""Bytes of a round; a line that is longer is damage."""
 WHOLE = 2**63
 """Beyond this TOML has no whole numbers, although Python reads some."""
 _DEEPEST = 32
@@ -76,6 +78,20 @@ def raw_table(text: str) -> dict[str, Any]:
     return table
 
 
+def checksum(text: str) -> str:
+    """Return the SHA-256 of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def part_of_configuration(text: str) -> str:
+    r"""Return what stands in the configuration of a run before the table that says what it was made with.
+
+    >>> part_of_configuration("lr = 0.5\n\n[provenance]\ntorch = '2.0'\n")
+    'lr = 0.5\n'
+    """
+    return text.rpartition(f"\n[{PROVENANCE}]\n")[0]
+
+
 def _is_plain(value: Any, depth: int) -> bool:
     """Tell whether tables are not too deep to be walked through, and whole numbers not too large to be written."""
     if isinstance(value, Mapping | list):
@@ -87,7 +103,7 @@ def _is_plain(value: Any, depth: int) -> bool:
 def small_text(path: Path) -> str | None:
     """Return what a file holds; None if it cannot be read, is no text, or is larger than a run writes."""
     try:
-        with path.open("rb") as file:
+        with own_file(path) as file:
             found = file.read(LARGEST + 1)
         return found.decode() if len(found) <= LARGEST else None
     except (OSError, UnicodeDecodeError):
@@ -105,13 +121,13 @@ def new_lines(path: Path, offset: int, before: int) -> Iterator[bytes]:
     Raises:
         CorruptRunError: a line is longer than any round.
     """
-    with path.open("rb") as file:
+    with own_file(path) as file:
         file.seek(offset)
-        while (line := file.readline(LONGEST)).endswith(b"\n"):
+        while (line := file.readline(LONGEST_LINE)).endswith(b"\n"):
             before += 1
             yield line
-    if len(line) == LONGEST:
-        raise CorruptRunError(f"line {before + 1} of {path} is longer than {LONGEST >> 20} MB, which no round is")
+    if len(line) == LONGEST_LINE:
+        raise CorruptRunError(f"line {before + 1} of {path} is longer than {LONGEST_LINE >> 20} MB, which no round is")
 
 
 def is_deployed(table: Mapping[str, Any]) -> bool:
@@ -140,11 +156,11 @@ def is_running(path: Path) -> bool:
     """
     lock = path / LOCK
     try:
-        with lock.open("rb") as file:
+        with own_file(lock) as file:
             holder = int(file.read(32))
         if not _alive(holder):
             return False
-        descriptor = os.open(lock, os.O_RDONLY)
+        descriptor = open_regular(lock)
     except (OSError, ValueError):
         return False
     try:

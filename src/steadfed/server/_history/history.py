@@ -7,6 +7,7 @@ Every folder gives a history: one that is empty, crashed or damaged tells what c
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any, final
@@ -14,14 +15,17 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from steadfed._core.durable import own_file
 from steadfed._core.lookup import nearest
 from steadfed._core.wording import plural
 from steadfed.errors import CorruptRunError, ParameterError, UnknownNameError
-from steadfed.server._folder import RunFolder, record_at
+from steadfed.server._chain import Chain, sha256
+from steadfed.server._folder import RunFolder
 from steadfed.server._history.clients import ClientSummary, suspects
 from steadfed.server._history.entries import Entries
 from steadfed.server._history.fate import Fate
 from steadfed.server._history.files import (
+    CHECKPOINTS,
     CONFIG,
     LARGEST,
     PROVENANCE,
@@ -39,6 +43,7 @@ from steadfed.server._history.rounds import Rounds
 from steadfed.server._history.summary import summary_of
 from steadfed.server._history.tally import Tally
 from steadfed.server._record import Client
+from steadfed.server._results import HEAD
 
 _REMEMBERED = 4096
 """Bytes at the end of the last line by which a file is known again."""
@@ -89,6 +94,8 @@ class RunHistory:
         self.raw: dict[str, Any] = {}
         """The tables of config.toml as they stand there; empty if they cannot be read."""
         self._read_config()
+        text = self.config_text
+        self._chain = Chain(self.path / ROUNDS, None if text is None else sha256(text.encode()))
         self.rounds = Rounds(deployed=is_deployed(self.raw))
         """All rounds that can be read, as columns."""
 
@@ -144,7 +151,7 @@ class RunHistory:
             RunFolder.open(self.path)
         except CorruptRunError as error:
             return [str(error)]
-        found = (self._unreadable, self._damage, self._missing())
+        found = (self._unreadable, self._damage, self._missing() or self._other_end())
         return [problem for problem in found if problem is not None]
 
     def __getitem__(self, name: str) -> NDArray[np.float64]:
@@ -219,12 +226,26 @@ class RunHistory:
             f"rounds; restore that file, or delete {SUMMARY} and resume the run"
         )
 
+    def _other_end(self) -> str | None:
+        """Say that the last line is not the one after which the summary or the newest checkpoint was written."""
+        after = (self.path / SUMMARY, self.path / CHECKPOINTS / f"{self.rounds_played:06d}.json")
+        for path in after if self._damage is None and self.rounds_played else ():
+            head = _head_in(path)
+            if head not in {None, self._chain.head} and self._continues():
+                return (
+                    f"line {self.rounds_played} of {self.path / ROUNDS}, the last, is not the one after which "
+                    f"{path.relative_to(self.path)} was written: either was changed. The {self.rounds_played - 1} "
+                    f"lines before it are whole; restore the files from a copy, or resume the run, which passes over "
+                    f"what does not fit"
+                )
+        return None
+
     def _continues(self) -> bool:
         """Tell whether the line that was read last is still where it was."""
         if not self._offset:
             return True
         try:
-            with (self.path / ROUNDS).open("rb") as file:
+            with own_file(self.path / ROUNDS) as file:
                 file.seek(self._offset - len(self._last_line))
                 return file.read(len(self._last_line)) == self._last_line
         except OSError:
@@ -244,7 +265,7 @@ class RunHistory:
         self._damage = None
         try:
             for line in new_lines(self.path / ROUNDS, self._offset, self.rounds_played):
-                self.rounds.add(record_at(self.rounds_played, line, self.path / ROUNDS))
+                self.rounds.add(self._chain.follow(line))
                 self._offset += len(line)
                 self._last_line = line[-_REMEMBERED:]
         except CorruptRunError as error:
@@ -253,3 +274,12 @@ class RunHistory:
             pass  # `problems` say what is missing
         except OSError as error:
             self._damage = f"{self.path / ROUNDS} cannot be read: {error.strerror}"
+
+
+def _head_in(path: Path) -> str | None:
+    """Return after which line a summary or the JSON of a checkpoint says that it was written; None if it does not."""
+    try:
+        head = json.loads(small_text(path) or "")[HEAD]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return head if isinstance(head, str) else None

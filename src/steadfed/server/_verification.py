@@ -1,0 +1,360 @@
+"""What the folder of a run proves, to somebody who was not there: found offline, without torch, without the data.
+
+    config.toml ──► line 1 ──► line 2 ──► … ──► last line ──► checkpoint, summary ──► model
+                      └─ signature └─ signature   └─ signature, by the server's key
+
+Every arrow is a SHA-256. Nothing is repaired, and nothing that is found is believed further than it was checked.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, final
+
+from steadfed._core.durable import last_line
+from steadfed._core.signatures import MOST_BYTES, Envelope, VerificationKey
+from steadfed._core.wording import plural
+from steadfed.errors import CorruptRunError, ParameterError, RunError, SignatureError
+from steadfed.server import _checkpoint as checkpoints, _snapshots as snapshots
+from steadfed.server._chain import hash_of_line
+from steadfed.server._checkpoint import Origin
+from steadfed.server._folder import RunFolder
+from steadfed.server._history.files import PROVENANCE, checksum, is_deployed, part_of_configuration, raw_table, stamp_of
+from steadfed.server._history.rounds import Rounds
+from steadfed.server._history.summary import summary_of
+from steadfed.server._reading import content_of
+from steadfed.server._record import RoundRecord
+from steadfed.server._results import HEAD, MODEL, model_digest, rendered
+from steadfed.server._signatures import ROUND_TYPE, SERVER_KEY, check_signed, envelopes
+
+_TRIES = 5
+"""How often a run in progress is looked at, at most."""
+
+
+class Outcome(StrEnum):
+    """How far something was proved."""
+
+    PROVED = "proved"
+    UNPROVED = "not proved"
+    """Nothing speaks against it, and nothing proves it: the sentence says why."""
+    BROKEN = "BROKEN"
+    """It is not what a run has written."""
+
+
+@final
+@dataclass(frozen=True)
+class Finding:
+    """What was found out about one part of a run."""
+
+    what: str
+    outcome: Outcome
+    words: str
+
+
+@final
+@dataclass(frozen=True)
+class Verification:
+    """What a run or a single round proves."""
+
+    path: Path
+    findings: tuple[Finding, ...]
+    records: tuple[RoundRecord, ...] = field(repr=False)
+    """The rounds up to the first damage."""
+
+    @property
+    def broken(self) -> bool:
+        """Whether anything is not what a run has written."""
+        return any(finding.outcome is Outcome.BROKEN for finding in self.findings)
+
+    @property
+    def signed(self) -> bool:
+        """Whether signatures were checked with a key that is trusted because it was given."""
+        return any(
+            finding.what.startswith("signature") and finding.outcome is Outcome.PROVED for finding in self.findings
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        return {
+            "path": str(self.path),
+            "broken": self.broken,
+            "findings": [
+                {"what": each.what, "outcome": each.outcome.value.lower(), "words": each.words}
+                for each in self.findings
+            ],
+            "rounds": [record.model_dump(mode="json") for record in self.records],
+        }
+
+
+def verify_run(path: str | os.PathLike[str], key: VerificationKey | None = None) -> Verification:
+    """Check the folder of a run.
+
+    Args:
+        path: the folder, complete, interrupted or running.
+        key: the server's public key, from a place that is trusted; None takes the one in the folder, which proves less.
+
+    Raises:
+        CorruptRunError: there is no run in the folder.
+        RunError: it is written faster than it can be looked at.
+    """
+    folder = RunFolder.open(path)
+    for _ in range(_TRIES):
+        before = _stamps(folder)
+        look = _Look(folder, key)
+        found = Verification(Path(path), tuple(look.findings()), tuple(look.records))
+        if not found.broken or _stamps(folder) == before:
+            return found  # else a round was written meanwhile, and parts from before and after it do not fit
+    raise RunError(f"{str(folder.path)!r} is written faster than it can be checked; wait, or check a copy")
+
+
+def verify_round(path: str | os.PathLike[str], key: VerificationKey) -> Verification:
+    """Check a file with one signed round, as `export_round` writes it.
+
+    Raises:
+        ParameterError: the file cannot be read.
+    """
+    place = Path(path)
+    try:
+        with place.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise ParameterError(f"cannot read {str(place)!r}: {error.strerror}") from None
+    try:
+        line = Envelope.from_json(content).open(key, ROUND_TYPE)
+        record = RoundRecord.from_line(line.decode())
+    except (SignatureError, CorruptRunError, UnicodeDecodeError) as error:
+        return Verification(place, (Finding("signature", Outcome.BROKEN, str(error)),), ())
+    words = (
+        f"round {record.round} was written so by the server with the key {_short(key.keyid)} that you gave; its line "
+        f"has the SHA-256 {hash_of_line(line)}, which the line after it holds"
+    )
+    return Verification(place, (Finding("signature", Outcome.PROVED, words),), (record,))
+
+
+def export_round(path: str | os.PathLike[str], number: int) -> Envelope:
+    """Return one round of a run with its signature: an envelope that is checked without the rest.
+
+    Raises:
+        ParameterError: there is no such round, or it is not signed.
+        CorruptRunError: there is no run in the folder, or its signatures cannot be read.
+    """
+    folder = RunFolder.open(path)
+    signed = envelopes(folder.rounds, folder.signatures) if folder.signatures.exists() else []
+    if not 0 <= number < len(signed):
+        raise ParameterError(
+            f"{str(folder.path)!r} holds {plural(len(signed), 'signed round')}, counted from 0; got round {number}"
+        )
+    return signed[number]
+
+
+@final
+class _Look:
+    """Looks at one part of a folder after the other."""
+
+    def __init__(self, folder: RunFolder, key: VerificationKey | None) -> None:
+        self.records: list[RoundRecord] = []
+        self._folder, self._key = folder, key
+        self._heads: list[str] = []
+        self._chain = folder.chain()
+        self._torn = False
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield what is found; what cannot be read is broken."""
+        parts: list[tuple[str, Callable[[], Iterator[tuple[Outcome, str]]]]] = [
+            ("configuration", self._configuration),
+            ("rounds", self._rounds),
+            ("signatures", self._signatures),
+            ("checkpoints", self._checkpoints),
+            ("snapshots", self._snapshots),
+            ("model", self._model),
+            ("summary", self._summary),
+        ]
+        for what, part in parts:
+            try:
+                for outcome, words in part():
+                    yield Finding(what, outcome, words)
+            except CorruptRunError as error:
+                yield Finding(what, Outcome.BROKEN, str(error))
+
+    @cached_property
+    def _table(self) -> dict[str, Any]:
+        try:
+            return raw_table(self._folder.config_text())
+        except CorruptRunError:
+            return {}
+
+    @property
+    def _made_with(self) -> dict[str, Any]:
+        found = self._table.get(PROVENANCE)
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def _done(self) -> bool:
+        return os.path.lexists(self._folder.path / "summary.json")
+
+    def _configuration(self) -> Iterator[tuple[Outcome, str]]:
+        text = self._folder.config_text()
+        raw_table(text)
+        if "data_sha256" not in self._made_with:
+            yield Outcome.BROKEN, "config.toml does not end with the table [provenance] that a run writes"
+        elif (then := self._made_with.get("config_sha256")) is None:
+            yield Outcome.UNPROVED, "config.toml has no checksum: an old version of steadfed wrote it"
+        elif then != checksum(part_of_configuration(text)):
+            yield Outcome.BROKEN, "config.toml was changed after the run had started: its checksum does not fit"
+        else:
+            yield Outcome.PROVED, "config.toml is what the run was started with: its checksum fits"
+
+    def _rounds(self) -> Iterator[tuple[Outcome, str]]:
+        for line in self._folder.lines():
+            self.records.append(self._chain.follow(line))
+            self._heads.append(hash_of_line(line))
+        self._torn = not last_line(self._folder.rounds).endswith(b"\n") and self._folder.rounds.stat().st_size > 0
+        number, planned = len(self.records), self._table.get("rounds")
+        if self._done and (number != planned or self._torn):
+            yield Outcome.BROKEN, f"the run is complete by its summary, and {number} of {planned} rounds are there"
+        elif not number:
+            yield Outcome.UNPROVED, "no round is written down yet"
+        elif not self._chain.protected:
+            yield Outcome.UNPROVED, f"{plural(number, 'round')} of an old version, whose lines hold no hashes"
+        else:
+            end = "; a line at the end was torn by a crash, resuming drops it" if self._torn else ""
+            first = "the first line holds the hash of config.toml, every other that of the line before it"
+            last = f"the last has the SHA-256 {self._chain.head}"
+            yield Outcome.PROVED, f"{number} of {planned} rounds: {first}; {last}{end}"
+        for before, after in pairwise(self.records):
+            if before.model_after != after.model_before:
+                between = f"round {before.round} ended with the model {before.model_after}"
+                yield Outcome.BROKEN, f"{between}, and round {after.round} sent out {after.model_before}"
+
+    def _signatures(self) -> Iterator[tuple[Outcome, str]]:
+        folder, named = self._folder, self._made_with.get(SERVER_KEY)
+        if named is None and not os.path.lexists(folder.signatures):
+            if self._key is not None:
+                yield Outcome.BROKEN, f"the lines are not signed, with the key {_short(self._key.keyid)} or any other"
+            else:
+                yield Outcome.UNPROVED, _UNSIGNED
+            return
+        own = _key_in(folder)
+        if own.keyid != named:
+            yield Outcome.BROKEN, f"{folder.public_key.name} is not the key that config.toml names: it was swapped"
+        elif self._key is not None and self._key.keyid != own.keyid:
+            keys = f"{_short(own.keyid)} by what the folder says, not with {_short(self._key.keyid)}, which you gave"
+            yield Outcome.BROKEN, f"the lines are signed with the key {keys}"
+        else:
+            yield from self._signed(own)
+
+    def _signed(self, key: VerificationKey) -> Iterator[tuple[Outcome, str]]:
+        number, signed = self._folder.num_rounds(), check_signed(self._folder, key)
+        after = checkpoints.numbers(self._folder.path / "checkpoints")
+        if signed < number - 1 or (signed < number and (self._done or number in after)):
+            yield Outcome.BROKEN, f"only {signed} of {plural(number, 'line')} are signed"
+            return
+        all_of = "every line is" if signed == number else f"the first {signed} of {number} lines are"
+        if self._key is None:
+            yield Outcome.UNPROVED, f"{all_of} signed with the key {_short(key.keyid)} {_SELF_MADE}"
+        elif not signed:
+            yield Outcome.UNPROVED, "no line is signed yet"
+        else:
+            yield Outcome.PROVED, f"{all_of} signed with the key {_short(key.keyid)} that you gave"
+        if signed < number:
+            yield (
+                Outcome.UNPROVED,
+                f"line {number} is not signed: the server was stopped before it; resuming repeats it",
+            )
+
+    def _checkpoints(self) -> Iterator[tuple[Outcome, str]]:
+        place, config = self._folder.path / "checkpoints", self._folder.config_hash()
+        for number in checkpoints.numbers(place):
+            facts, _ = checkpoints.check_checkpoint(place, number)
+            head = self._heads[number - 1] if 0 < number <= len(self._heads) else None
+            if head is None:
+                yield Outcome.BROKEN, f"the state after {number} rounds is there, and the line before it is not"
+            elif problem := checkpoints.foreign(
+                checkpoints.origin_of(facts), Origin(config, head), protected=self._chain.protected
+            ):
+                yield Outcome.BROKEN, f"the state after {number} rounds does not belong here: {problem}"
+            elif not self._chain.protected:
+                yield Outcome.UNPROVED, f"the state after {number} rounds is whole; it is of an old version"
+            else:
+                yield Outcome.PROVED, f"the state after {number} rounds is whole, and was written after line {number}"
+
+    def _snapshots(self) -> Iterator[tuple[Outcome, str]]:
+        config, kept = self._folder.config_hash(), self._folder.snapshots()
+        whole = 0
+        for number in kept:
+            try:
+                _, sealed = snapshots.check_snapshot(self._folder.path / "snapshots", number, config)
+                whole += sealed
+            except CorruptRunError as error:
+                yield Outcome.BROKEN, f"the model kept after {number} rounds is damaged: {error}"
+        if whole:
+            yield Outcome.PROVED, f"{whole} of {plural(len(kept), 'model')} kept on the way are whole and of this run"
+        if old := len(kept) - whole:
+            yield Outcome.UNPROVED, f"{plural(old, 'model')} kept on the way: damaged, or of an old version"
+
+    def _model(self) -> Iterator[tuple[Outcome, str]]:
+        path = self._folder.path / "model.safetensors"
+        if not os.path.lexists(path):
+            if self._done:
+                yield Outcome.BROKEN, "the run is complete by its summary, and model.safetensors is not there"
+            return
+        found = model_digest(path)
+        last = self.records[-1].model_after if self.records else None
+        said = (self._folder.summary() or {}).get(MODEL)
+        named = {name: each for name, each in (("the last line", last), ("the summary", said)) if each is not None}
+        for name, each in named.items():
+            if each != found:
+                yield Outcome.BROKEN, f"model.safetensors is {found}, and {name} names {each}"
+                return
+        if named:
+            yield Outcome.PROVED, f"model.safetensors is {found}, as said by {' and '.join(named)}"
+        else:
+            yield Outcome.UNPROVED, f"model.safetensors is {found}; an old version of steadfed wrote it down nowhere"
+
+    def _summary(self) -> Iterator[tuple[Outcome, str]]:
+        summary = self._folder.summary()
+        if summary is None:
+            return
+        wanted = summary_of(Rounds.of(self.records, deployed=is_deployed(self._table)))
+        ends: dict[str, Any] = {key: summary[key] for key in (HEAD, MODEL) if key in summary}
+        if HEAD not in summary and not self._chain.protected:
+            yield Outcome.UNPROVED, "summary.json is of an old version, which did not say to which line it belongs"
+        elif summary.get(HEAD) != self._chain.head:
+            yield Outcome.BROKEN, "summary.json was not written after the last line"
+        elif content_of(self._folder.path / "summary.json") != rendered({**wanted, **ends}):
+            yield Outcome.BROKEN, "summary.json does not say what the rounds say"
+        else:
+            yield Outcome.PROVED, "summary.json was written after the last line, and says what the rounds say"
+
+
+_UNSIGNED = (
+    "the lines are not signed: whoever could write in the folder could have made all of it. A simulation proves itself "
+    "by being repeated; a deployment is signed if its strategy has a signing_key"
+)
+_SELF_MADE = (
+    "that lies in the folder: since then nobody without it has changed them, but whoever could replace the folder as a "
+    "whole could have made the key, too. Give the server's own with --key"
+)
+
+
+def _stamps(folder: RunFolder) -> list[tuple[int, int] | None]:
+    """Return by what a folder is known to be as it was."""
+    parts = (folder.rounds, folder.signatures, folder.path / "checkpoints", folder.path / "summary.json")
+    return [stamp_of(part) for part in parts]
+
+
+def _key_in(folder: RunFolder) -> VerificationKey:
+    try:
+        return VerificationKey.of_text(content_of(folder.public_key).decode("ascii", "replace"))
+    except ParameterError as error:
+        raise CorruptRunError(f"{folder.public_key} holds no key: {error}") from None
+
+
+def _short(keyid: str) -> str:
+    return f"{keyid[:16]}…"
