@@ -14,17 +14,17 @@ from steadfed.flower.redteam import HostileNode
 
 ROUNDS = 2
 ENDLESS = {"drill": "preregistered-id", "timeout": 110.0}
-"""A reply that never comes to its end is waited for as long as replies are; others fail, and nobody waits."""
+"""A reply that never comes to its end is waited for as long as replies are, or three minutes."""
 SIEGES: dict[str, dict[str, Any]] = {
     "many-objects": {"drill": "many-objects"},
-    "large-object": {"drill": "large-object"},
+    "large-object": {"drill": "large-object", "timeout": 110.0},
     "orders-to-neighbours": {"drill": "orders-to-neighbours"},
     "foreseen": {**ENDLESS, "foreseeable": True},
 }
 """What is played at the door, and the settings of the run."""
 PROXIED: dict[str, dict[str, Any]] = {
     "proxied-many-objects": {"drill": "many-objects"},
-    "proxied-large-object": {"drill": "large-object"},
+    "proxied-large-object": {"drill": "large-object", "timeout": 110.0},
     "proxied-foreseen": {**ENDLESS, "foreseeable": True},
     "proxied-unforeseen": ENDLESS,
 }
