@@ -10,6 +10,8 @@ from typing import Any, final
 
 from steadfed._core.wording import plural
 from steadfed.server._history.fate import Fate, fate_of_drop, fate_of_fault, fates_of
+from steadfed.server._history.scores import ScoreMeaning, meaning_of
+from steadfed.server._history.silence import silence_of
 from steadfed.server._record import Client, RoundRecord
 
 _SILENT = {
@@ -26,6 +28,10 @@ class RoundOutcome(StrEnum):
     """It left the model as it was."""
     ASSUMPTION_VIOLATED = "assumption violated"
     """Its updates contradict what was assumed of the clients."""
+    TOO_MANY_SILENT = "too many silent"
+    """More clients sent nothing than are assumed to be Byzantine."""
+    FEW_REPLIES = "few replies"
+    """Silent clients left so few replies that f/n is above 1/4, and a step was taken."""
 
     @property
     def word(self) -> str:
@@ -59,8 +65,12 @@ class Event:
         return {name: value for name, value in found.items() if value is not None}
 
 
-def events_of(records: Iterable[RoundRecord]) -> Iterator[Event]:
+def events_of(records: Iterable[RoundRecord], rule: Any = None) -> Iterator[Event]:
     """Yield what happened, round by round: to the round, then dropped replies as they came, then removals by the rule.
+
+    Args:
+        records: the rounds.
+        rule: the rule as config.toml has it, by which scores are told with their unit.
 
     >>> from steadfed.server._record import DroppedReply
     >>> drops = (DroppedReply(client="a", fault="shape", detail="'w' has 3 rows, not 4"),)
@@ -69,11 +79,12 @@ def events_of(records: Iterable[RoundRecord]) -> Iterator[Event]:
     ...     print(event.client, event.what.word, event.why, sep=" | ")
     a | malformed | shape: 'w' has 3 rows, not 4
     """
+    meaning = meaning_of(rule)
     for record in records:
         yield from _round_events(record)
         yield from _drop_events(record)
         yield from _absence_events(record)
-        yield from _removal_events(record)
+        yield from _removal_events(record, meaning)
 
 
 def _round_events(record: RoundRecord) -> Iterator[Event]:
@@ -87,6 +98,9 @@ def _round_events(record: RoundRecord) -> Iterator[Event]:
             assumed = record.guard["reason"]
         why = assumed if record.skipped else f"{reason} ({assumed})" if assumed else reason
         yield Event(round=record.round, what=RoundOutcome.ASSUMPTION_VIOLATED, why=why)
+    if (silence := silence_of(record)) is not None:
+        what = RoundOutcome.TOO_MANY_SILENT if silence.too_many else RoundOutcome.FEW_REPLIES
+        yield Event(round=record.round, what=what, why=silence.why)
 
 
 def _drop_events(record: RoundRecord) -> Iterator[Event]:
@@ -106,9 +120,10 @@ def _absence_events(record: RoundRecord) -> Iterator[Event]:
                 yield Event(round=record.round, what=what, client=client, why=why)
 
 
-def _removal_events(record: RoundRecord) -> Iterator[Event]:
+def _removal_events(record: RoundRecord, meaning: ScoreMeaning) -> Iterator[Event]:
     """Yield every usable update that the rule gave no weight, with its score and what the rule and its proof say."""
     scores = record.by_client(record.scores)
+    unscored = meaning.infinite if scores else "no score"
     known = [score for score in record.scores if score is not None]
     middle = statistics.median(known) if known else None
     ground = _ground(record)
@@ -116,7 +131,9 @@ def _removal_events(record: RoundRecord) -> Iterator[Event]:
         if fate is not Fate.REMOVED:
             continue
         score = scores.get(client)
-        measured = "no score" if score is None or middle is None else f"score {score:.4g}, median {middle:.4g}"
+        measured = unscored
+        if score is not None and middle is not None:
+            measured = f"{meaning.told([score])}, the middle one {meaning.briefly(middle)}"
         yield Event(
             round=record.round,
             what=fate,

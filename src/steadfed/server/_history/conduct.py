@@ -1,0 +1,96 @@
+"""What there is to say of a client over all rounds, in words: people first, events after."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from steadfed._core.wording import harmless, plural
+from steadfed.server._history.clients import ClientSummary, suspects
+from steadfed.server._history.fate import Fate, fate_of_fault
+from steadfed.server._history.rounds import Rounds
+from steadfed.server._history.scores import ScoreMeaning
+from steadfed.server._record import Client
+
+_TOLD = {
+    Fate.REMOVED: "removed",
+    Fate.MALFORMED: "malformed",
+    Fate.UNUSABLE: "unusable",
+    Fate.ABSENT: "silent",
+}
+"""What is worth telling of a client, in this order."""
+_LONGEST = 40
+"""Letters of a name."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Conduct:
+    """How often what happened to a client, whose replies were not always kept."""
+
+    summary: ClientSummary
+    counts: Mapping[Fate, int]
+    """In how many rounds what became of it; a round counts once, for the worst."""
+    scores: tuple[float, ...]
+    """The scores with which its updates were removed, as the rule has them."""
+    deployed: bool
+    """Whether it is a node of a deployment."""
+
+    @property
+    def client(self) -> Client:
+        """Who it is."""
+        return self.summary.client
+
+    @property
+    def name(self) -> str:
+        """Who it is, as it may be shown: a node of a deployment, a client of a simulation."""
+        return f"{'node' if self.deployed else 'client'} {harmless(self.client, limit=_LONGEST)}"
+
+    def words(self, meaning: ScoreMeaning) -> str:
+        """Return what there is to say, and how far out its updates lay where the rule removed them."""
+        said = []
+        for fate, word in _TOLD.items():
+            if count := self.counts.get(fate, 0):
+                often = f"{word} in {count:,} of {plural(self.summary.asked, 'round')}"
+                said.append(f"{often}{self._because(fate, meaning)}")
+        return "; ".join(said)
+
+    def as_dict(self, meaning: ScoreMeaning) -> dict[str, Any]:
+        """Return everything as plain values, ready for JSON."""
+        counts = {word: self.counts.get(fate, 0) for fate, word in _TOLD.items()}
+        return {"client": self.client, "asked": self.summary.asked, **counts, "words": self.words(meaning)}
+
+    def _because(self, fate: Fate, meaning: ScoreMeaning) -> str:
+        if fate is Fate.REMOVED:
+            return f", {meaning.told(self.scores) if self.scores else meaning.infinite}"
+        faults = [fault for fault in self.summary.faults if fate_of_fault(fault) is fate and fault != Fate.UNUSABLE.word]
+        if not faults or faults == [_TOLD[fate]]:
+            return ""
+        return f" ({', '.join(harmless(fault, limit=_LONGEST) for fault in faults)})"
+
+
+def conduct_of(rounds: Rounds) -> list[Conduct]:
+    """Return what can be said of clients, the worst first: by suspicion, then by how often they were silent."""
+    entries, meant = rounds.entries, len(Fate)
+    size = max(1, len(rounds.places))
+    cells = np.bincount(entries.client * meant + entries.fate, minlength=size * meant).reshape(size, meant)
+    scores: dict[int, list[float]] = {}
+    far = (entries.fate == Fate.REMOVED) & ~np.isnan(entries.score)
+    for place, score in zip(entries.client[far].tolist(), entries.score[far].tolist(), strict=True):
+        scores.setdefault(place, []).append(score)
+    found = []
+    for line in suspects(rounds.clients):
+        place = rounds.places[line.client]
+        counts = {fate: int(cells[place, fate]) for fate in _TOLD if cells[place, fate]}
+        if counts:
+            told = tuple(scores.get(place, ()))
+            found.append(Conduct(summary=line, counts=counts, scores=told, deployed=rounds.deployed))
+    return sorted(found, key=_badness)
+
+
+def _badness(conduct: Conduct) -> tuple[float, float]:
+    line = conduct.summary
+    return -(line.suspicion or 0.0), -line.absent / max(1, line.asked)
