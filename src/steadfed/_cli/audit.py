@@ -1,4 +1,4 @@
-"""`steadfed audit`: who did what, then the log of a run, one line per event; and both as a report that can be checked."""
+"""`steadfed audit`: who did what, then what happened, event by event; and both as a report that can be checked."""
 
 from __future__ import annotations
 
@@ -76,11 +76,11 @@ def audit(
 
     skipped: the round left the model as it was. assumption violated: the updates contradict what was assumed of the
     clients. too many silent: more clients sent nothing than are assumed to be Byzantine. few replies: silent clients
-    left f/n above 1/4, and a step was taken. malformed: the reply was no model like the one sent, and the fault says why; it counts as a Byzantine
-    update. unusable: it was a model with NaN, Inf or numbers whose squares overflow. absent: nothing came (error,
-    silent, undelivered). removed: the rule gave the update weight 0, with the score that it had and the rule's
-    reason. unasked: a reply nobody had asked for, which is held against nobody. Rounds are counted from 0; Flower's log
-    counts them from 1.
+    left f/n above 1/4, and a step was taken. malformed: the reply was no model like the one sent, and the fault says
+    why; it counts as a Byzantine update. unusable: it was a model with NaN, Inf or numbers whose squares overflow.
+    absent: nothing came (error, silent, undelivered). removed: the rule gave the update weight 0, with how far out it
+    lay and the rule's reason. unasked: a reply nobody had asked for, which is held against nobody. Rounds are counted
+    from 0; Flower's log counts them from 1.
 
     With --table, suspicion is the least plausible share of a client's judged replies that were malformed or got weight
     0: Wilson's lower bound with 95 % confidence, so that one removal in one round proves little (0.27; ten of ten

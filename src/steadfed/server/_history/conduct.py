@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from steadfed._core.wording import harmless, plural
-from steadfed.server._history.clients import ClientSummary, suspects
+from steadfed.server._history.clients import ClientSummary, in_order
 from steadfed.server._history.fate import Fate, fate_of_fault
 from steadfed.server._history.rounds import Rounds
 from steadfed.server._history.scores import ScoreMeaning
@@ -66,7 +66,9 @@ class Conduct:
     def _because(self, fate: Fate, meaning: ScoreMeaning) -> str:
         if fate is Fate.REMOVED:
             return f", {meaning.told(self.scores) if self.scores else meaning.infinite}"
-        faults = [fault for fault in self.summary.faults if fate_of_fault(fault) is fate and fault != Fate.UNUSABLE.word]
+        faults = [
+            fault for fault in self.summary.faults if fate_of_fault(fault) is fate and fault != Fate.UNUSABLE.word
+        ]
         if not faults or faults == [_TOLD[fate]]:
             return ""
         return f" ({', '.join(harmless(fault, limit=_LONGEST) for fault in faults)})"
@@ -82,7 +84,7 @@ def conduct_of(rounds: Rounds) -> list[Conduct]:
     for place, score in zip(entries.client[far].tolist(), entries.score[far].tolist(), strict=True):
         scores.setdefault(place, []).append(score)
     found = []
-    for line in suspects(rounds.clients):
+    for line in rounds.clients:
         place = rounds.places[line.client]
         counts = {fate: int(cells[place, fate]) for fate in _TOLD if cells[place, fate]}
         if counts:
@@ -91,6 +93,7 @@ def conduct_of(rounds: Rounds) -> list[Conduct]:
     return sorted(found, key=_badness)
 
 
-def _badness(conduct: Conduct) -> tuple[float, float]:
+def _badness(conduct: Conduct) -> tuple[float, float, float, tuple[bool, int, str]]:
     line = conduct.summary
-    return -(line.suspicion or 0.0), -line.absent / max(1, line.asked)
+    silent = line.absent / max(1, line.asked)
+    return -(line.suspicion or 0.0), -silent, -(line.mean_rank or 0.0), in_order(line.client)

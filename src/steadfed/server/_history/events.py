@@ -133,7 +133,7 @@ def _removal_events(record: RoundRecord, meaning: ScoreMeaning) -> Iterator[Even
         score = scores.get(client)
         measured = unscored
         if score is not None and middle is not None:
-            measured = f"{meaning.told([score])}, the middle one {meaning.briefly(middle)}"
+            measured = f"{meaning.told([score])} (the middle one: {meaning.number([middle])})"
         yield Event(
             round=record.round,
             what=fate,

@@ -34,13 +34,14 @@ class ScoreMeaning:
 
     def told(self, scores: Iterable[float]) -> str:
         """Return what scores say of an update, or of several: from the smallest to the largest."""
-        return self.sentence.format(self._range(scores))
+        return self.sentence.format(self.number(scores))
 
     def briefly(self, score: float) -> str:
         """Return the number and its unit."""
-        return self.unit.format(self._range([score]))
+        return self.unit.format(self.number([score]))
 
-    def _range(self, scores: Iterable[float]) -> str:
+    def number(self, scores: Iterable[float]) -> str:
+        """Return the number alone, or those from the smallest to the largest."""
         values = sorted(map(self.value, scores))
         ends = dict.fromkeys((_digits(values[0]), _digits(values[-1])))
         return " to ".join(ends)
