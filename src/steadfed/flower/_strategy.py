@@ -221,7 +221,7 @@ class ResilientStrategy(Strategy, ABC):
         )
         more = {"metrics": finite_or_none(figures(metrics, "train/")), "seconds": self._timer.rounded()}
         self.records.append(record.model_copy(update=more))
-        log_round(record)
+        log_round(record, self.the_rule())
         return None if record.skipped else self.layout.arrays_of(self.state), with_counts(metrics, record)
 
     def configure_evaluate(

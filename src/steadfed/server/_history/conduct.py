@@ -1,4 +1,4 @@
-"""What there is to say of a client over all rounds, in words: people first, events after."""
+"""What there is to say of clients, in words: of one over all rounds, and of all in one round."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 
 from steadfed._core.wording import harmless, plural
 from steadfed.server._history.clients import ClientSummary, in_order
-from steadfed.server._history.fate import Fate, fate_of_fault
+from steadfed.server._history.fate import Fate, fate_of_fault, fates_of
 from steadfed.server._history.rounds import Rounds
 from steadfed.server._history.scores import ScoreMeaning
-from steadfed.server._record import Client
+from steadfed.server._record import Client, RoundRecord
 
 _TOLD = {
     Fate.REMOVED: "removed",
@@ -91,6 +91,30 @@ def conduct_of(rounds: Rounds) -> list[Conduct]:
             told = tuple(scores.get(place, ()))
             found.append(Conduct(summary=line, counts=counts, scores=told, deployed=rounds.deployed))
     return sorted(found, key=_badness)
+
+
+def round_words(record: RoundRecord, meaning: ScoreMeaning) -> list[str]:
+    """Return who was removed, malformed, unusable or silent in a round, by name: a phrase for each kind.
+
+    >>> from steadfed.server._history import meaning_of
+    >>> replies = {"received": ("Jena", "Ulm"), "weights": (0.0, 1.0), "scores": (1681.0, 1.0), "kept": ("Ulm",)}
+    >>> record = RoundRecord(round=0, step=1, lr=0.1, cohort=("Jena", "Ulm", "Gera"), **replies)
+    >>> round_words(record, meaning_of({"name": "rage"}))
+    ['removed: Jena (41 standard deviations)', 'silent: Gera']
+    """
+    scores, fates = record.by_client(record.scores), fates_of(record)
+    faults = {drop.client: drop.fault for drop in record.drops}
+    said = []
+    for fate, word in _TOLD.items():
+        names = []
+        for client in (client for client, found in fates.items() if found is fate):
+            score, fault = scores.get(client), faults.get(client, word)
+            why = meaning.briefly(score) if fate is Fate.REMOVED and score is not None else fault
+            known = "" if why in {word, _TOLD[Fate.REMOVED]} else f" ({harmless(why, limit=_LONGEST)})"
+            names.append(f"{harmless(client, limit=_LONGEST)}{known}")
+        if names:
+            said.append(f"{word}: {', '.join(names)}")
+    return said
 
 
 def _badness(conduct: Conduct) -> tuple[float, float, float, tuple[bool, int, str]]:
