@@ -49,8 +49,8 @@ class Following:
             before = self._done()
             submitted = self.deployment.submit(self.application, self.settings)
             say(f"run {submitted.run_id}: {self.place or self.application}", quiet=self.quiet)
-            left = None if timeout is None else max(1.0, timeout - (time.monotonic() - began))
-            status = self._watch(submitted, left)
+            passed = time.monotonic() - began if attempts.made else 0.0
+            status = self._watch(submitted, None if timeout is None else max(1.0, timeout - passed))
             if status.completed or self.place is None:
                 return submitted, status
             refusal = attempts.refusal(status, self.place, new_rounds=self._done() - before)

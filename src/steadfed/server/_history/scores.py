@@ -54,7 +54,7 @@ _DEVIATIONS = ScoreMeaning(
     infinite="its update lay apart from the others, which agree",
 )
 _NEIGHBOURS = ScoreMeaning(
-    sentence="its squared distances to the nearest other updates sum to {}", unit="squared distances {}"
+    sentence="the squared distances of its update to the nearest others sum to {}", unit="squared distances {}"
 )
 _DISTANCE = ScoreMeaning(sentence="its update lay at a distance of {} from the centre", unit="distance {}")
 _LENGTH = ScoreMeaning(sentence="its update was {} long", unit="length {}")
