@@ -152,6 +152,7 @@ def _removals(history: RunHistory, tally: Tally) -> Iterator[str]:
     rule = setting_words(history, "rule")
     if not tally.judged:
         yield "No update was judged."
+        yield from _suspects(history) if history.deployed else ()
         return
     if tally.byzantine is None:
         share = tally.removed_rate or 0.0
