@@ -16,6 +16,8 @@ from steadfed._core.signatures import Envelope, SigningKey
 from steadfed.errors import ParameterError, RunError, SignatureError
 from steadfed.reports import _incident as incident
 from steadfed.reports._incident import INCIDENT, NOT_PROVED, ROUND, statement_of, write_incident
+from steadfed.reports._sections.incident import incident_page
+from steadfed.reports.panels import Table
 from steadfed.server._history import RunHistory, open_run
 from steadfed.server._record import RoundRecord
 
@@ -145,17 +147,19 @@ def test_names_from_the_network_are_text(history: RunHistory, tmp_path: Path) ->
     assert NASTY in {event.get("client") for event in json.loads(file.read_text())["events"]}
 
 
-def test_fields_that_newer_records_have_are_shown(history: RunHistory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fields_that_newer_records_have_are_shown(history: RunHistory) -> None:
     statement = statement_of(history, client=LIAR)
     for each in statement["rounds"]:
         newer = {"finished": "2026-11-19T04:00:00Z", "model_after": "ab" * 32, "reply_digests": ["cd" * 32]}
         each["record"] |= newer
-    page = incident.incident_page(statement, "{}", keyid=None)
+    page = incident_page(statement, "{}", keyid=None)
     tables = {panel.key: panel for section in page.sections for panel in section.panels}
     events, rounds = tables["events"], tables["rounds-table"]
-    assert events.rows[0][1] == "2026-11-19T04:00:00Z"  # type: ignore[attr-defined]
-    assert events.rows[0][-1] == "cdcdcdcdcd…"  # type: ignore[attr-defined]
-    assert "ababababab…" in rounds.rows[0]  # type: ignore[attr-defined]
+    assert isinstance(events, Table)
+    assert isinstance(rounds, Table)
+    assert events.rows[0][1] == "2026-11-19T04:00:00Z"
+    assert events.rows[0][-1] == "cdcdcdcdcd…"
+    assert "ababababab…" in rounds.rows[0]
 
 
 def test_too_much_to_tell_and_no_place_to_write_are_refused(

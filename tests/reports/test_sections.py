@@ -406,7 +406,7 @@ def test_a_run_that_is_no_success_says_so_first_and_names_who_was_missing(deploy
     assert panel.paragraphs[1].startswith(
         "It is no success: in 1 of 5 rounds more clients were silent than are assumed"
     )
-    assert any(fact.startswith("no success: in 1 of 5 rounds") for _, fact in overview(deployed).rows)
+    assert any(str(fact).startswith("no success: in 1 of 5 rounds") for _, fact in overview(deployed).rows)
 
 
 def test_names_keep_their_capitals(tmp_path: Path) -> None:

@@ -70,7 +70,9 @@ def _headlines(statement: Statement, keyid: str | None) -> Iterator[Headline]:
     if keyid is None:
         yield Headline(title="Signature", value="none", note="anybody can have written this", tone=Tone.WARNING)
     else:
-        yield Headline(title="Signature", value=_short_hash(keyid), note="the key that the file says it is signed with")
+        yield Headline(
+            title="Signature", value=f"{keyid[:_HASH]}…", note="the key that the file says it is signed with"
+        )
 
 
 def _short(statement: Statement) -> Text:

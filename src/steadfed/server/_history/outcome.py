@@ -87,6 +87,8 @@ def _every(count: int) -> str:
 
 def _missing_in(rounds: Rounds, numbers: set[int]) -> dict[Client, int]:
     """Return whose replies were missing or of no use in some rounds, and in how many."""
+    if not numbers:
+        return {}
     entries = rounds.entries
     chosen = np.isin(entries.round, sorted(numbers)) & np.isin(entries.fate, [int(fate) for fate in _MISSING])
     counts = np.bincount(entries.client[chosen], minlength=len(rounds.places)).tolist()
