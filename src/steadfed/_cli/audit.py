@@ -27,6 +27,7 @@ _STYLES = {
     "malformed": "red",
     "unusable": "red",
     "removed": "magenta",
+    "nearly removed": "magenta",
 }
 """The colour of what happened; others have none."""
 _LONGEST = 40
@@ -71,16 +72,16 @@ def audit(
     """Say who did what in a run, and then what happened to which client in which round, one line per event.
 
     First comes whether the run is no success, and why; then a line for every client that something can be said of, the
-    worst first: how often its update was removed and how far out it lay, how often its reply was malformed or it was
-    silent. Scores are told with their unit: RAGE's in standard deviations of the kept updates.
+    worst first: how often its update was removed (or nearly) and how far out it lay, how often its reply was malformed
+    or it was silent. Scores are told with their unit: RAGE's in standard deviations of the kept updates.
 
     skipped: the round left the model as it was. assumption violated: the updates contradict what was assumed of the
     clients. too many silent: more clients sent nothing than are assumed to be Byzantine. few replies: silent clients
     left f/n above 1/4, and a step was taken. malformed: the reply was no model like the one sent, and the fault says
     why; it counts as a Byzantine update. unusable: it was a model with NaN, Inf or numbers whose squares overflow.
     absent: nothing came (error, silent, undelivered). removed: the rule gave the update weight 0, with how far out it
-    lay and the rule's reason. unasked: a reply nobody had asked for, which is held against nobody. Rounds are counted
-    from 0; Flower's log counts them from 1.
+    lay and the rule's reason. nearly removed: it was kept with less than a tenth of an equal share. unasked: a reply
+    nobody had asked for, which is held against nobody. Rounds are counted from 0; Flower's log counts them from 1.
 
     With --table, suspicion is the least plausible share of a client's judged replies that were malformed or got weight
     0: Wilson's lower bound with 95 % confidence, so that one removal in one round proves little (0.27; ten of ten

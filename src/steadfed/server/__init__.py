@@ -21,6 +21,7 @@ from steadfed.server._history import (
     RunSummaries as RunSummaries,
     RunSummary as RunSummary,
     ScoreMeaning as ScoreMeaning,
+    Shade as Shade,
     Silence as Silence,
     Tally as Tally,
     conduct_of as conduct_of,

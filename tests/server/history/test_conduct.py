@@ -70,3 +70,32 @@ def test_one_round_names_everybody_it_is_about() -> None:
         "silent: c (error), d",
     ]
     assert round_words(RoundRecord(round=0, step=1, lr=0.1, cohort=(1,), received=(1,), kept=(1,)), RAGE) == []
+
+
+COLLUDING = {
+    "cohort": ("a", "b", "c", "d"),
+    "received": ("a", "b", "c", "d"),
+    "weights": (0.0, 0.002, 0.499, 0.499),
+    "scores": (1681.0, 1600.0, 1.0, 1.0),
+    "kept": ("b", "c", "d"),
+}
+"""Two liars that stand together: the filter took the weight of one whole, and nearly all of the other's."""
+
+
+def test_next_to_no_weight_is_told_like_none(tmp_path: Path) -> None:
+    folder = deployment(tmp_path / "run", rounds=0)
+    for number in range(3):
+        folder.append(RoundRecord(round=number, step=number + 1, lr=0.1, **COLLUDING))
+    first, second = conduct_of(open_run(folder.path).rounds)
+    far = "standard deviations from the others along one direction"
+    assert first.words(RAGE) == f"removed in 3 of 3 rounds, its update lay 41 {far}"
+    assert second.words(RAGE) == f"nearly removed in 3 of 3 rounds, its update lay 40 {far}"
+    assert second.suspicion == first.suspicion > 0.5
+    assert second.as_dict(RAGE)["nearly_removed"] == 3
+
+
+def test_a_round_names_those_with_next_to_no_weight() -> None:
+    assert round_words(RoundRecord(round=0, step=1, lr=0.1, **COLLUDING), RAGE) == [
+        "removed: a (41 standard deviations)",
+        "nearly removed: b (40 standard deviations)",
+    ]

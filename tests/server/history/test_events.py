@@ -7,7 +7,7 @@ import json
 import pytest
 from tests.deployments import AWAY, BROKEN, LIAR, NAMES, NASTY, SKIPPED, deployment
 
-from steadfed.server._history import Event, Fate, RoundOutcome, events_of
+from steadfed.server._history import Event, Fate, RoundOutcome, Shade, events_of
 from steadfed.server._record import DroppedReply, RoundRecord
 
 
@@ -102,4 +102,15 @@ def test_the_reason_of_a_skipped_round_is_told_once() -> None:
     assert (violated.what, violated.why) == (
         RoundOutcome.ASSUMPTION_VIOLATED,
         "assumed: at most 8 Byzantine updates",
+    )
+
+
+def test_an_update_with_next_to_no_weight_is_an_event() -> None:
+    rows = {"received": ("a", "b", "c"), "weights": (0.003, 0.4985, 0.4985), "kept": ("a", "b", "c")}
+    record = RoundRecord(round=0, step=1, lr=0.1, cohort=("a", "b", "c"), scores=(100.0, 1.0, 1.0), **rows)
+    (event,) = events_of([record], {"name": "rage"})
+    assert (event.client, event.what, event.weight) == ("a", Shade.NEARLY_REMOVED, 0.003)
+    assert event.why == (
+        "0.009 of an equal share; its update lay 10 standard deviations from the others along one direction "
+        "(the middle one: 1)"
     )

@@ -94,6 +94,7 @@ def _people(statement: Statement) -> Table:
             Column("removed", _NUMBER, "rounds in which the rule gave its update weight 0"): lambda each: each[
                 "removed"
             ],
+            Column("nearly", _NUMBER, "less than a tenth of an equal share"): lambda each: each["nearly_removed"],
             Column("malformed", _NUMBER, "its reply was no model like the one sent"): lambda each: each["malformed"],
             Column("unusable", _NUMBER, "NaN, Inf or overflowing squares"): lambda each: each["unusable"],
             Column("silent", _NUMBER, "nothing came"): lambda each: each["silent"],

@@ -11,8 +11,8 @@ from __future__ import annotations
 from steadfed.server._history.clients import ClientSummary, suspects
 from steadfed.server._history.conduct import Conduct, conduct_of, round_words
 from steadfed.server._history.entries import Entries
-from steadfed.server._history.events import Event, RoundOutcome, events_of
-from steadfed.server._history.fate import Fate, fate_of_fault, fates_of
+from steadfed.server._history.events import Event, RoundOutcome, Shade, events_of
+from steadfed.server._history.fate import Fate, fate_of_fault, fates_of, nearly_removed
 from steadfed.server._history.files import RunState
 from steadfed.server._history.history import RunHistory, open_run
 from steadfed.server._history.listing import RunSummaries, RunSummary
@@ -37,6 +37,7 @@ __all__ = [
     "RunSummaries",
     "RunSummary",
     "ScoreMeaning",
+    "Shade",
     "Silence",
     "Tally",
     "conduct_of",
@@ -44,6 +45,7 @@ __all__ = [
     "fate_of_fault",
     "fates_of",
     "meaning_of",
+    "nearly_removed",
     "open_run",
     "outcome_of",
     "round_words",

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, final
 
 from steadfed._core.wording import plural
-from steadfed.server._history.fate import Fate, fate_of_drop, fate_of_fault, fates_of
+from steadfed.server._history.fate import Fate, fate_of_drop, fate_of_fault, fates_of, nearly_removed
 from steadfed.server._history.scores import ScoreMeaning, meaning_of
 from steadfed.server._history.silence import silence_of
 from steadfed.server._record import Client, RoundRecord
@@ -39,13 +39,25 @@ class RoundOutcome(StrEnum):
         return self.value
 
 
+class Shade(StrEnum):
+    """What can happen to an update that was kept."""
+
+    NEARLY_REMOVED = "nearly removed"
+    """It got less than a tenth of an equal share."""
+
+    @property
+    def word(self) -> str:
+        """The shade in words."""
+        return self.value
+
+
 @final
 @dataclass(frozen=True, kw_only=True)
 class Event:
     """One thing that happened."""
 
     round: int
-    what: Fate | RoundOutcome
+    what: Fate | RoundOutcome | Shade
     client: Client | None = None
     """Whom it happened to; None if it is about the round."""
     why: str = ""
@@ -53,7 +65,7 @@ class Event:
     fault: str | None = None
     """The fault of a dropped reply, as a word."""
     score: float | None = None
-    """The rule's measure of suspicion, of an update that was removed."""
+    """The rule's measure of suspicion, of an update that was removed, or nearly."""
     median_score: float | None = None
     """The same of the middle update of the round."""
     weight: float | None = None
@@ -121,27 +133,28 @@ def _absence_events(record: RoundRecord) -> Iterator[Event]:
 
 
 def _removal_events(record: RoundRecord, meaning: ScoreMeaning) -> Iterator[Event]:
-    """Yield every usable update that the rule gave no weight, with its score and what the rule and its proof say."""
+    """Yield every usable update that the rule gave no weight or next to none, with what the rule and its proof say."""
     scores = record.by_client(record.scores)
     unscored = meaning.infinite if scores else "no score"
     known = [score for score in record.scores if score is not None]
     middle = statistics.median(known) if known else None
-    ground = _ground(record)
+    ground, nearly, weights = _ground(record), nearly_removed(record), record.by_client(record.weights)
     for client, fate in fates_of(record).items():
-        if fate is not Fate.REMOVED:
+        if fate is not Fate.REMOVED and client not in nearly:
             continue
-        score = scores.get(client)
+        score, share = scores.get(client), nearly.get(client)
         measured = unscored
         if score is not None and middle is not None:
             measured = f"{meaning.told([score])} (the middle one: {meaning.number([middle])})"
+        said = [measured, ground] if share is None else [f"{share:.2g} of an equal share", measured, ground]
         yield Event(
             round=record.round,
-            what=fate,
+            what=fate if share is None else Shade.NEARLY_REMOVED,
             client=client,
-            why=f"{measured}; {ground}" if ground else measured,
+            why="; ".join(filter(None, said)),
             score=score,
             median_score=None if score is None else middle,
-            weight=0.0,
+            weight=weights.get(client, 0.0),
         )
 
 
