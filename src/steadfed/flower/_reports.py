@@ -13,7 +13,7 @@ from flwr.supercore import log
 from steadfed._core.wording import harmless
 from steadfed.aggregators import RULES, Aggregator
 from steadfed.flower._metrics import LONGEST_NAME, MOST_METRICS, common_metrics
-from steadfed.server._history import Tally, meaning_of, round_words, silence_of
+from steadfed.server._history import Tally, meaning_of, round_words, silence_of, weak_ratio
 from steadfed.server._record import RoundRecord, finite_or_none
 
 _LONGEST = 40
@@ -103,6 +103,8 @@ def log_round(record: RoundRecord, rule: Aggregator) -> None:
         log(WARNING, "\t> %s: %s: %r", harmless(drop.client, limit=_LONGEST), drop.fault, drop.detail)
     if (silence := silence_of(record)) is not None:
         log(WARNING, "\t> %s", silence.why)
+    elif (weak := weak_ratio(record)) is not None:
+        log(WARNING, "\t> %s", weak)
     if record.skipped:
         log(WARNING, "\t> the model stays as it is: %s", record.reason)
 

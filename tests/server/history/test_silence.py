@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from steadfed.server._history import silence_of
+from steadfed.server._history import silence_of, weak_ratio
 from steadfed.server._history.silence import listed
 from steadfed.server._record import RoundRecord
 
@@ -62,3 +62,12 @@ def test_a_malformed_reply_is_not_silence_and_an_empty_cohort_is_none() -> None:
 def test_long_lists_are_cut_and_letters_do_nothing() -> None:
     assert listed([*NAMES], most=2) == "node-0, node-1 and 10 others"
     assert listed(["\x1b[2J"]) == "\\x1b[2J"
+
+
+def test_a_weak_ratio_is_told_whatever_made_it_so() -> None:
+    assert weak_ratio(a_round(3, 3, 1)) == (
+        "f/n = 1/3 = 33 % of those who replied, and what RAGE proves is good up to 25 %"
+    )
+    assert weak_ratio(a_round(4, 4, 1)) is None
+    assert weak_ratio(a_round(3, 3, 1, certificate=None)) is None
+    assert weak_ratio(a_round(3, 3, 1, skipped=True)) is None

@@ -19,7 +19,7 @@ from steadfed.server._history.listing import RunSummaries, RunSummary
 from steadfed.server._history.outcome import Outcome, outcome_of
 from steadfed.server._history.rounds import Rounds
 from steadfed.server._history.scores import ScoreMeaning, meaning_of
-from steadfed.server._history.silence import Silence, silence_of
+from steadfed.server._history.silence import Silence, silence_of, weak_ratio
 from steadfed.server._history.summary import summary_of
 from steadfed.server._history.tally import Tally, tally_of
 
@@ -50,6 +50,7 @@ __all__ = [
     "outcome_of",
     "round_words",
     "silence_of",
+    "weak_ratio",
     "summary_of",
     "suspects",
     "tally_of",

@@ -12,6 +12,7 @@ from steadfed.server._record import Client, RoundRecord
 
 QUARTER = 4
 """Up to f/n = 1/4 what RAGE proves is good; above, its constant grows fast."""
+_GOOD = "what RAGE proves is good up to 25 %"
 _LONGEST = 40
 """Letters of a name."""
 _MOST = 10
@@ -46,9 +47,9 @@ class Silence:
         were = f"{len(self.silent)} of {self.asked} were silent: {listed(self.silent)}"
         if self.assumed is None:
             return f"{were}; nobody replied"
-        share = f"f/n = {self.assumed}/{self.replied} = {percent(self.assumed / self.replied, 0)} of those who replied"
+        share = _share(self.assumed, self.replied)
         if not self.too_many:
-            return f"{were}; {share}, and what RAGE proves is good up to 25 %"
+            return f"{were}; {share}, and {_GOOD}"
         return f"{were}; more than the {plural(self.assumed, 'client')} assumed to be Byzantine ({share})"
 
 
@@ -73,6 +74,21 @@ def silence_of(record: RoundRecord) -> Silence | None:
     pushed = QUARTER * (assumed or 0) <= asked and QUARTER * (assumed or 0) > replied
     filtered = record.certificate is not None and not record.skipped
     return found if found.too_many or (pushed and filtered) else None
+
+
+def weak_ratio(record: RoundRecord) -> str | None:
+    """Return, as a sentence, that f/n is above what a filter's bound is good for, whatever made it so; None if not.
+
+    Nodes that were offline were not asked, so it is nobody's silence; or it was meant so from the start.
+    """
+    replied, assumed = len(record.received), record.num_byzantine or 0
+    if record.skipped or record.certificate is None or QUARTER * assumed <= replied:
+        return None
+    return f"{_share(assumed, replied)}, and {_GOOD}"
+
+
+def _share(assumed: int, replied: int) -> str:
+    return f"f/n = {assumed}/{replied} = {percent(assumed / replied, 0)} of those who replied"
 
 
 def listed(clients: Sequence[Client], most: int = _MOST) -> str:
