@@ -50,8 +50,8 @@ __all__ = [
     "outcome_of",
     "round_words",
     "silence_of",
-    "weak_ratio",
     "summary_of",
     "suspects",
     "tally_of",
+    "weak_ratio",
 ]
