@@ -10,7 +10,9 @@ from tests.certification.small import convex, played
 from tests.cli.commands import refused, run
 from tests.deployments import AWAY, BROKEN, LIAR, NASTY, configured, deployment, played_round, remote_config
 
+from steadfed._core.signatures import Envelope, SigningKey
 from steadfed.attacks import FixedMembers, Ones
+from steadfed.reports._incident import INCIDENT
 from steadfed.reports._sections.clients import suspicion_table
 from steadfed.server._folder import RunFolder
 from steadfed.server._history import open_run
@@ -28,7 +30,26 @@ def test_every_event_is_a_line(path: Path) -> None:
     assert f"round 0  {BROKEN}  malformed  shape: 'weight' must be (3, 2), got (2, 3)" in lines
     assert f"round 0  {AWAY}  absent  silent: no reply within 60 s" in lines
     assert "round 2  the round  skipped  nobody answered, so there is nothing to aggregate" in lines
-    assert any(line.startswith(f"round 4  {LIAR}  removed  score ") for line in lines)
+    assert any(line.startswith(f"round 4  {LIAR}  removed  its update lay ") for line in lines)
+
+
+def test_people_come_before_events_and_the_worst_first(path: Path) -> None:
+    people, _, events = run("audit", str(path)).partition("\n\n")
+    reason, worst, second, third, *_ = people.splitlines()
+    assert reason.startswith("no success: in 1 of 5 rounds more clients were silent than are assumed to be Byzantine: ")
+    assert worst.startswith(f"node {LIAR}: removed in 4 of 5 rounds, its update lay 1")
+    assert " standard deviations from the others along one direction" in worst
+    assert second == f"node {BROKEN}: malformed in 4 of 5 rounds (shape); silent in 1 of 5 rounds"
+    assert third == f"node {AWAY}: silent in 5 of 5 rounds"
+    assert all(line.startswith("round ") for line in events.splitlines())
+
+
+def test_too_much_silence_is_an_event_of_the_round(path: Path) -> None:
+    lines = run("audit", str(path)).splitlines()
+    assert any(line.startswith("round 2  the round  too many silent  8 of 8 were silent: ") for line in lines)
+    assert any(
+        line.startswith(f"round 0  the round  few replies  1 of 8 were silent: {AWAY}; f/n = 2/7") for line in lines
+    )
 
 
 def test_names_and_details_from_the_network_do_nothing_to_the_terminal(path: Path) -> None:
@@ -49,9 +70,10 @@ def test_long_details_are_cut_except_in_json(tmp_path: Path) -> None:
 
 
 def test_one_client_can_be_followed(path: Path) -> None:
-    lines = run("audit", str(path), "--client", BROKEN).splitlines()
-    assert len(lines) == 5
-    assert all(BROKEN in line for line in lines)
+    people, _, events = run("audit", str(path), "--client", BROKEN).partition("\n\n")
+    assert len(events.splitlines()) == 5
+    assert all(BROKEN in line for line in [*people.splitlines(), *events.splitlines()])
+    assert LIAR not in people.splitlines()[-1]
     assert "not asked" in run("audit", str(path), "--client", NASTY)
 
 
@@ -94,5 +116,30 @@ def test_what_is_no_run_is_refused(
 def test_simulated_runs_have_a_log_too(tmp_path: Path) -> None:
     folder = played(tmp_path / "run", convex(attack=Ones(value=50.0), byzantine=FixedMembers(clients=(0, 1))), rounds=2)
     output = run("audit", str(folder))
-    assert "removed  score" in output
+    assert "removed  its update lay " in output
+    assert output.startswith("client ")
     assert "Suspicion of each client" in run("audit", str(folder), "--table")
+
+
+def test_an_export_says_where_it_is_and_is_signed_if_a_key_is_given(path: Path, tmp_path: Path) -> None:
+    place, key = tmp_path / "incident.json", SigningKey.generate()
+    written = run("audit", str(path), "--export", str(place)).splitlines()
+    assert written == [str(place), str(tmp_path / "incident.html")]
+    assert json.loads(place.read_text())["kind"] == "steadfed incident report"
+    (tmp_path / "key.pem").write_bytes(key.to_pem())
+    run("audit", str(path), "--export", str(place), "--key", str(tmp_path / "key.pem"))
+    statement = json.loads(Envelope.from_json(place.read_text()).open(key.public, INCIDENT))
+    assert statement["clients"][0]["client"] == LIAR
+
+
+def test_a_key_without_an_export_and_a_report_that_is_no_json_are_refused(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = refused(capsys, monkeypatch, "audit", str(path), "--key", "k.pem")
+    assert "--key signs a report, got 'k.pem' without --export" in told
+    told = refused(capsys, monkeypatch, "audit", str(path), "--export", str(tmp_path / "incident.html"))
+    assert "--export takes the name of a JSON file, such as incident.json, got" in told
+    place = tmp_path / "incident.json"
+    told = refused(capsys, monkeypatch, "audit", str(path), "--export", str(place), "--key", str(tmp_path / "none.pem"))
+    assert "cannot read the key" in told
+    assert not place.exists()

@@ -8,16 +8,20 @@ from typing import Any
 
 import pytest
 from tests.cli.commands import refused, run
+from tests.deployments import AWAY, BROKEN, LIAR, configured, played_round, remote_config, skipped_round
 from typer.testing import CliRunner
 
 from steadfed._cli.app import app
 from steadfed._cli.federation import _node_configs
-from steadfed.deploy import LocalDeployment, RunStatus
+from steadfed._cli.outcome import NO_SUCCESS
+from steadfed.deploy import LocalDeployment, RunStatus, _attempts as attempts
+from steadfed.deploy._attempts import OWN_ERROR
 from steadfed.deploy._flower_commands import Flwr
 from steadfed.deploy._folder import DeploymentFolder
 from steadfed.deploy._services import ServerService
 from steadfed.deploy._state import DeploymentState, NodeState, ProcessState
 from steadfed.errors import ParameterError, RunError
+from steadfed.server._folder import RunFolder
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flower-federation"
 
@@ -177,3 +181,117 @@ def test_names_are_shown_letter_by_letter(folder: Path) -> None:
     shown = CliRunner().invoke(app, ["federation", "status", "--folder", str(folder)], env={"COLUMNS": "120"})
     assert shown.exit_code == 1
     assert "[/x]\\x1b[2J[red]" in shown.output
+
+
+class Federation:
+    """Stands in for a deployment: every submission plays some rounds into the run folder and ends in some way."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *plan: tuple[int, RunStatus]) -> None:
+        self.plan, self.log = list(plan), tmp_path / "log"
+        self.timeouts: list[float | None] = []
+        self.pauses: list[float] = []
+        self.submitted = 0
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(LocalDeployment, "submit", self.submit)
+        monkeypatch.setattr(attempts, "wait_for_folder", lambda _, pause: self.pauses.append(pause))
+
+    def submit(self, _app: Path, settings: dict[str, Any]) -> Federation:
+        self.place = Path(settings["run-folder"])
+        self.submitted += 1
+        self.run_id = self.submitted
+        return self
+
+    def wait(self, timeout: float | None, *, look: Callable[[], object]) -> RunStatus:
+        self.timeouts.append(timeout)
+        rounds, status = self.plan.pop(0)
+        if not (self.place / "config.toml").exists():
+            RunFolder.create(self.place, configured(remote_config()))
+        folder = RunFolder.open(self.place)
+        for _ in range(rounds):
+            folder.append(played_round(remote_config(), folder.num_rounds()))
+            look()
+        if status.completed:
+            folder.write_summary({"rounds": folder.num_rounds(), "last": {}, "best": {}})
+        return status
+
+    def stop(self) -> None: ...
+
+    def output(self) -> str:
+        return "the end of the log"
+
+
+COMPLETED = RunStatus(status="finished:completed")
+KILLED = RunStatus(status="finished:failed", details="No heartbeat received from the task")
+
+
+def follow(folder: Path, *options: str) -> Any:
+    """Return what `federation run` makes of it."""
+    words = ["federation", "run", str(EXAMPLE), "--folder", str(folder), "--set", "rounds=5", *options]
+    return CliRunner().invoke(app, words, catch_exceptions=False)
+
+
+def test_a_run_that_flower_ended_goes_on_in_the_same_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: Path
+) -> None:
+    federation = Federation(monkeypatch, tmp_path, (2, KILLED), (3, COMPLETED))
+    found = follow(folder, "--timeout", "60")
+    assert found.exit_code == 0, found.output
+    assert federation.pauses == [5.0]
+    assert federation.timeouts[0] == 60.0
+    assert (federation.timeouts[1] or 0.0) <= 60.0
+    assert (
+        "Flower ended run 1: No heartbeat received from the task; 2 of 5 rounds are written down; "
+        "submitted again in 5 s, try 2 of 5" in found.stderr
+    )
+    assert len(list(RunFolder.open(federation.place).records())) == 5
+
+
+@pytest.mark.parametrize(
+    ("plan", "options", "why"),
+    [
+        ([(0, KILLED), (0, KILLED)], (), "it failed 2 times in a row without a new round"),
+        ([(1, KILLED), (1, KILLED)], ("--tries", "2"), "it was submitted 2 times"),
+        ([(1, KILLED)], ("--tries", "1"), "it was submitted 1 time"),
+        ([(1, KILLED)], ("--timeout", "2"), "the time is over"),
+        ([(1, RunStatus(status="finished:stopped"))], (), "it was stopped"),
+        ([(0, RunStatus(status="finished:failed", details=f"{OWN_ERROR}: \x1b[2Jno"))], (), "the app itself failed"),
+    ],
+)
+def test_a_run_that_would_fail_again_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    folder: Path,
+    plan: list[tuple[int, RunStatus]],
+    options: tuple[str, ...],
+    why: str,
+) -> None:
+    federation = Federation(monkeypatch, tmp_path, *plan)
+    found = follow(folder, *options)
+    assert found.exit_code == 1
+    assert federation.submitted == len(plan)
+    assert f"not submitted again: {why}" in found.stderr
+    assert "the end of the log" in found.stderr
+
+
+def test_rounds_name_who_was_removed_or_silent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: Path) -> None:
+    Federation(monkeypatch, tmp_path, (5, COMPLETED))
+    found = follow(folder)
+    (first,) = [line for line in found.stderr.splitlines() if line.startswith("1 of 5 rounds")]
+    assert f"removed: {LIAR} (" in first
+    assert " standard deviations); malformed: " in first
+    assert f"malformed: {BROKEN} (shape); silent: {AWAY}" in first
+
+
+def test_a_run_that_is_no_success_has_an_exit_code_of_its_own_and_says_why(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: Path
+) -> None:
+    monkeypatch.setattr("tests.cli.test_federation.played_round", skipped_round)
+    Federation(monkeypatch, tmp_path, (5, COMPLETED))
+    found = follow(folder)
+    assert found.exit_code == NO_SUCCESS == 3
+    assert (
+        "no success: all 5 rounds were skipped, so the model is the one it began with: nobody answered" in found.stderr
+    )
+    assert f"no success: in 5 of 5 rounds more clients were silent than are assumed to be Byzantine: {LIAR} (5×)" in (
+        found.stderr
+    )

@@ -43,6 +43,30 @@ def test_a_verdict_counts_whom_the_rule_removed() -> None:
     assert verdict(record(0, skipped=True, kept=(), weights=())) == "skipped"
 
 
+def test_whom_a_round_is_about_is_told_when_it_is_about_others() -> None:
+    said = iter(["removed: Barcelona (41 standard deviations); silent: Erfurt"] * 2 + [""] * 2 + ["silent: Jena"])
+    run = RunProgress(5, people=lambda _: next(said))
+    news = []
+    for number in range(5):
+        run.add_round(record(number))
+        news.append(run.news)
+    assert news == ["removed: Barcelona (41 standard deviations); silent: Erfurt", "", "", "", "silent: Jena"]
+    assert run.facts()[-1] == "silent: Jena"
+
+
+def test_names_are_whole_on_a_narrow_terminal() -> None:
+    names = "removed: Barcelona (41 standard deviations); silent: Erfurt, Frankfurt am Main"
+    for display in (ProgressLines, ProgressBars):
+        screen = io.StringIO()
+        shown = display(
+            {"": RunProgress(3, people=lambda _: names)}, Console(file=screen, width=80, force_terminal=True)
+        )
+        with shown:
+            shown.add_round("", record(0))
+        for name in ("Barcelona", "Erfurt", "Frankfurt", "Main"):
+            assert name in screen.getvalue()
+
+
 def lines_of(clock: Clock, rounds: int, seconds: float) -> list[str]:
     console = Console(file=io.StringIO(), width=200)
     display = ProgressLines({"": RunProgress(rounds)}, console)

@@ -13,6 +13,7 @@ from tests.same_results import same_results
 from typer.testing import CliRunner
 
 from steadfed._cli.app import app
+from steadfed._cli.outcome import NO_SUCCESS
 from steadfed.server._folder import RunFolder
 
 LONG = ("--set", "rounds=100", "--set", "local_steps=20")
@@ -168,3 +169,18 @@ def test_a_model_in_the_current_folder_is_found(config: str, tmp_path: Path) -> 
     command = [*PROGRAM, "run", config, "-q", "--out", "mine", *settings]
     subprocess.run(command, check=True, env=ONE_THREAD, cwd=tmp_path)  # noqa: S603
     assert RunFolder.open("mine").num_rounds() == 1
+
+
+def test_a_run_that_skipped_every_round_has_an_exit_code_of_its_own(config: str) -> None:
+    words = ["run", config, "--jobs", "1", "--set", "client.erasure_rate=0.95", "--out", "silent"]
+    result = CliRunner().invoke(app, words, env={"COLUMNS": "120"})
+    assert result.exit_code == NO_SUCCESS
+    assert "no success: all 6 rounds were skipped, so the model is the one it began with: " in result.stderr
+    assert "no success: all 6 rounds were skipped" in " ".join(result.stdout.split())
+    assert CliRunner().invoke(app, ["resume", "silent"]).exit_code == NO_SUCCESS
+
+
+def test_clients_that_a_configuration_makes_silent_are_no_failure(config: str) -> None:
+    rule = ("--set", 'rule={ name = "median", num_byzantine = 1 }')
+    run("run", config, "--jobs", "1", "--set", "client.erasure_rate=0.4", *rule, "--out", "some")
+    assert "too many silent" in run("audit", "some")

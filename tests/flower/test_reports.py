@@ -12,10 +12,15 @@ from flwr.app import Error, Message, MetricRecord, RecordDict
 from tests.flower.federations import LR, NODES, honest, model
 from tests.flower.grids import Clock, Reply, ScriptedGrid
 
-from steadfed.aggregators import Mean
-from steadfed.flower._reports import common_record, figures, scores_of
+from steadfed.aggregators import Aggregator, Krum, Mean, NearestNeighborMixing, Rage
+from steadfed.flower import _reports
+from steadfed.flower._metrics import MOST_METRICS
+from steadfed.flower._reports import common_record, figures, log_round, rule_table, scores_of
 from steadfed.flower._strategies import RobustStrategy
+from steadfed.reports import report_of, write_tables
 from steadfed.server._folder import RunFolder
+from steadfed.server._history import RunHistory
+from steadfed.server._record import DroppedReply, RoundRecord
 
 NAN, INF = math.nan, math.inf
 
@@ -180,3 +185,88 @@ def test_of_two_names_for_a_score_the_plainer_counts() -> None:
 def test_the_median_stands_where_no_function_is_given() -> None:
     said = [{"loss": 1.0}, {"loss": 2.0}, {"loss": 900.0}]
     assert dict(common_record(said, [], None, "num-examples")) == {"loss": 2.0}
+
+
+ESCAPED = "loss\x1b[2J\u202e"
+"""A name of a metric that a client chose: it would clear a screen and turn a line around."""
+
+
+def passing_on(contents: list[RecordDict], _key: str) -> MetricRecord:
+    """Hand on whatever names the clients chose, as many users do."""
+    return MetricRecord({name: 1.0 for content in contents for name in content["metrics"]})
+
+
+def test_names_of_metrics_that_a_users_function_hands_on_do_nothing(clock: Clock, tmp_path: Path) -> None:
+    functions = {"train_metrics_aggr_fn": passing_on, "evaluate_metrics_aggr_fn": passing_on}
+    result, strategy = started(saying(**{ESCAPED: 1.0, "x" * 5000: 1.0}), clock, run_folder=tmp_path, **functions)
+    names = [*strategy.records[0].metrics, *result.train_metrics_clientapp[1], *RunHistory(tmp_path).columns]
+    assert "train/loss\\x1b[2J\\u202e" in names
+    assert "evaluate/loss\\x1b[2J\\u202e" in names
+    for name in names:
+        assert name.isprintable()
+        assert len(name) <= 150
+    write_tables(report_of([RunHistory(tmp_path)], guarantee=False), tmp_path / "csv")
+    for file in (tmp_path / "csv").iterdir():
+        assert "\x1b" not in file.read_text(encoding="utf-8")
+
+
+def test_a_users_function_cannot_be_made_to_return_any_number_of_metrics(clock: Clock) -> None:
+    def many(_contents: list[RecordDict], _key: str) -> MetricRecord:
+        return MetricRecord({f"m{number}": 1.0 for number in range(5000)})
+
+    _, strategy = started(saying(loss=1.0), clock, train_metrics_aggr_fn=many)
+    assert len([name for name in strategy.records[0].metrics if name.startswith("train/")]) == MOST_METRICS
+
+
+def logged(record: RoundRecord, rule: Aggregator, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the lines of the log about a round."""
+    lines: list[str] = []
+    monkeypatch.setattr(_reports, "log", lambda _level, text, *facts: lines.append(text % facts))
+    log_round(record, rule)
+    return lines
+
+
+def test_the_log_names_who_was_removed_and_who_was_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("Barcelona", "Jena", "Gera", "Ulm", "Bonn", "Erfurt\x1b", "Kiel")
+    drops = (DroppedReply(client="Erfurt\x1b", fault="silent", detail="no reply within 60 s"),)
+    record = RoundRecord(
+        round=0,
+        step=1,
+        lr=0.1,
+        cohort=names,
+        received=names[:5],
+        weights=(0.0, 0.25, 0.25, 0.25, 0.25),
+        scores=(1681.0, 1.0, 1.0, 1.0, 1.0),
+        kept=names[1:5],
+        num_byzantine=1,
+        drops=drops,
+    )
+    assert logged(record, Rage(num_byzantine=1), monkeypatch) == [
+        "aggregate_train: 4 kept, 1 removed, 2 absent of 7 asked",
+        "\t> removed: Barcelona (41 standard deviations)",
+        "\t> silent: Erfurt\\x1b, Kiel",
+        "\t> Erfurt\\x1b: silent: 'no reply within 60 s'",
+        (
+            "\t> 2 of 7 were silent: Erfurt\\x1b, Kiel; more than the 1 client assumed to be Byzantine "
+            "(f/n = 1/5 = 20 % of those who replied)"
+        ),
+    ]
+
+
+def test_rules_inside_and_rules_of_ones_own_have_names_for_the_log() -> None:
+    assert rule_table(NearestNeighborMixing(rule=Krum(num_byzantine=1))) == {"name": "nnm", "rule": {"name": "krum"}}
+
+
+def test_a_strategy_warns_of_too_much_silence(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: list[str] = []
+    monkeypatch.setattr(_reports, "log", lambda _level, text, *facts: lines.append(text % facts))
+
+    def answer(node: int, message: Message) -> Reply:
+        return None if node in NODES[:3] else honest(node, message)
+
+    strategy = RobustStrategy(Rage(num_byzantine=2), lr=LR)
+    strategy.start(ScriptedGrid(answer, NODES, clock=clock), model(), num_rounds=1, timeout=9)
+    assert not strategy.records[0].skipped
+    (warned,) = [line for line in lines if "more than the 2 clients assumed to be Byzantine" in line]
+    assert f"3 of 10 were silent: {', '.join(map(str, NODES[:3]))}" in warned
+    assert "f/n = 2/7 = 29 % of those who replied" in warned

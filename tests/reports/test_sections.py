@@ -18,6 +18,7 @@ from steadfed.reports._sections.configuration import configuration
 from steadfed.reports._sections.filtering import filtering
 from steadfed.reports._sections.guarantee import guarantee
 from steadfed.reports._sections.learning import learning
+from steadfed.reports._sections.overview import overview
 from steadfed.reports._sections.partition import partition
 from steadfed.reports._sections.phrases import client_names, run_names
 from steadfed.reports._sections.reproduce import reproduce
@@ -146,7 +147,10 @@ def test_the_heat_map_shows_weights_and_says_why(history: RunHistory) -> None:
     assert weights.flagged == (0,)
     assert list(weights.orders) == ["most suspicious first", "by name", "Byzantine first"]
     assert weights.orders["by name"] == (1, 2, 3, 0)
-    assert weights.hover[0][0] == "removed; score 9, median of the round 1.5\nthe spread is below the threshold"
+    assert (
+        weights.hover[0][0]
+        == "removed; 3 standard deviations, median of the round 1.2\nthe spread is below the threshold"
+    )
     scores = panel_of(clients([history]), "scores", HeatMap)
     assert scores.values[0][0] == 0.875
     assert "weight 0 (1 = equal share)" in scores.hover[0][0]
@@ -387,8 +391,28 @@ def test_a_round_without_an_evaluation_is_no_loss_that_is_not_finite(tmp_path: P
 
 def test_a_deployment_names_whom_the_rule_turned_against_and_what_for(deployed: RunHistory) -> None:
     said = words(verdict([deployed]))
-    assert f"Removed or malformed most often: {deployments.LIAR} (in 4 of 4 rounds; silent)" in said
-    assert f"{deployments.BROKEN} (in 4 of 4 rounds; shape 4×, silent)" in said
+    assert f"Node {deployments.LIAR}: removed in 4 of 5 rounds, its update lay 1" in said
+    assert f"Node {deployments.BROKEN}: malformed in 4 of 5 rounds (shape); silent in 1 of 5 rounds." in said
+    assert "Something can be said of 3 others, too: “steadfed audit” says what happened to whom" in said
+
+
+def test_a_run_that_is_no_success_says_so_first_and_names_who_was_missing(deployed: RunHistory) -> None:
+    first = headlines([deployed])[0]
+    assert (first.title, first.value, first.tone) == ("Outcome", "no success", Tone.WARNING)
+    assert first.note.startswith(f"too many were silent; missing: {deployments.NAMES[0]}, {deployments.NAMES[1]}, ")
+    assert first.note.endswith(" and 3 others")
+    panel = panel_of(verdict([deployed]), "verdict-1", Text)
+    assert panel.tone is Tone.WARNING
+    assert panel.paragraphs[1].startswith(
+        "It is no success: in 1 of 5 rounds more clients were silent than are assumed"
+    )
+    assert any(str(fact).startswith("no success: in 1 of 5 rounds") for _, fact in overview(deployed).rows)
+
+
+def test_names_keep_their_capitals(tmp_path: Path) -> None:
+    made = deployments.deployment(tmp_path / "run", rounds=0)
+    made.append(four(0).model_copy(update={"cohort": ("Bad Tölz",), "received": (), "absent": ("Bad Tölz",)}))
+    assert "Node Bad Tölz: silent in 1 of 1 round." in words(verdict([RunHistory(tmp_path / "run")]))
 
 
 def test_a_run_that_goes_on_has_a_result_so_far(tmp_path: Path) -> None:

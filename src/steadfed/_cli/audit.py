@@ -1,4 +1,4 @@
-"""`steadfed audit`: the log of a run, one line per event; and who is suspicious after all rounds."""
+"""`steadfed audit`: who did what, then what happened, event by event; and both as a report that can be checked."""
 
 from __future__ import annotations
 
@@ -17,18 +17,23 @@ from steadfed._core.wording import harmless, plural
 from steadfed.errors import ParameterError
 
 if TYPE_CHECKING:
-    from steadfed.server._history import ClientSummary, Event, RunHistory
+    from steadfed.server._history import ClientSummary, Conduct, Event, RunHistory
 
 _STYLES = {
     "skipped": "yellow",
     "assumption violated": "bold red",
+    "too many silent": "bold red",
+    "few replies": "yellow",
     "malformed": "red",
     "unusable": "red",
     "removed": "magenta",
+    "nearly removed": "magenta",
 }
 """The colour of what happened; others have none."""
 _LONGEST = 40
 """Letters of the name of a client."""
+_MOST_PEOPLE = 50
+"""Clients that have a line of their own before the events."""
 
 
 def audit(
@@ -47,30 +52,62 @@ def audit(
     as_json: Annotated[
         bool, typer.Option("--json", help="JSON Lines: one object per event, or per client with --table.")
     ] = False,
+    export: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.json",
+            help="Write an incident report instead: who, when, why, the evidence; as JSON, and beside it as one page, "
+            "FILE.html.",
+        ),
+    ] = None,
+    key: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PRIVATE.pem",
+            help="With --export: sign the report with this Ed25519 key, as a DSSE envelope; `federation up` makes one, "
+            "keys/server-signing.pem.",
+        ),
+    ] = None,
 ) -> None:
-    """Say what happened to which client in which round, one line per event.
+    """Say who did what in a run, and then what happened to which client in which round, one line per event.
+
+    First comes whether the run is no success, and why; then a line for every client that something can be said of, the
+    worst first: how often its update was removed (or nearly) and how far out it lay, how often its reply was malformed
+    or it was silent. Scores are told with their unit: RAGE's in standard deviations of the kept updates.
 
     skipped: the round left the model as it was. assumption violated: the updates contradict what was assumed of the
-    clients. malformed: the reply was no model like the one sent, and the fault says why; it counts as a Byzantine
-    update. unusable: it was a model with NaN, Inf or numbers whose squares overflow. absent: nothing came (error,
-    silent, undelivered). removed: the rule gave the update weight 0, with the score that it had and the rule's
-    reason. unasked: a reply nobody had asked for, which is held against nobody. Rounds are counted from 0.
+    clients. too many silent: more clients sent nothing than are assumed to be Byzantine. few replies: silent clients
+    left f/n above 1/4, and a step was taken. malformed: the reply was no model like the one sent, and the fault says
+    why; it counts as a Byzantine update. unusable: it was a model with NaN, Inf or numbers whose squares overflow.
+    absent: nothing came (error, silent, undelivered). removed: the rule gave the update weight 0, with how far out it
+    lay and the rule's reason. nearly removed: it was kept with less than a tenth of an equal share. unasked: a reply
+    nobody had asked for, which is held against nobody. Rounds are counted from 0; Flower's log counts them from 1.
 
     With --table, suspicion is the least plausible share of a client's judged replies that were malformed or got weight
     0: Wilson's lower bound with 95 % confidence, so that one removal in one round proves little (0.27; ten of ten
     give 0.79). The most suspicious come first. Absence does not count.
 
+    With --export nothing is shown but where the report is. It holds every round in which something happened as it is
+    written down, the configuration and versions; the page holds the JSON it is made from, and says what all this does
+    not prove. A signed one is checked with `steadfed verify`.
+
     Names and details that clients sent are shown with control characters spelled out, long ones cut; --json has all.
-    Exit code 0, or 2 if there is no such run or client.
+    Exit code 0, or 2 if there is no such run, client or key.
     """
     from steadfed.server._history import open_run
 
+    if key is not None and export is None:
+        raise ParameterError(f"--key signs a report, got {str(key)!r} without --export")
     history = open_run(path)
     chosen = _chosen_clients(history, client)
-    if table:
+    if export is not None:
+        _export(history, client, export, key)
+    elif table:
         _show_table(history, chosen, as_json=as_json)
     else:
-        _show_events(_chosen_events(path, client), as_json=as_json)
+        if not as_json:
+            _show_people(history, client)
+        _show_events(_chosen_events(history, client), as_json=as_json)
 
 
 def _chosen_clients(history: RunHistory, name: str | None) -> list[ClientSummary]:
@@ -94,11 +131,37 @@ def _few(names: list[str], most: int = 10) -> str:
     return f"it has {listed}{', …' if len(names) > most else ''}" if names else "it has none yet"
 
 
-def _chosen_events(path: Path, name: str | None) -> Iterator[Event]:
+def _export(history: RunHistory, client: str | None, place: Path, key: Path | None) -> None:
+    """Write the incident report and say where it is."""
+    from steadfed.reports._incident import write_incident
+
+    for path in write_incident(history, place, client=client, key=key):
+        typer.echo(path)
+
+
+def _show_people(history: RunHistory, name: str | None) -> None:
+    """Say why the run is no success, and what there is to say of whom."""
+    console = Console()
+    for reason in history.outcome.reasons:
+        console.print(Text(f"no success: {reason}", style="bold red"), soft_wrap=True)
+    people = [conduct for conduct in history.conduct if name is None or str(conduct.client) == name]
+    for conduct in people[:_MOST_PEOPLE]:
+        console.print(_person(conduct, history), soft_wrap=True)
+    if more := len(people[_MOST_PEOPLE:]):
+        console.print(Text(f"and {plural(more, 'other')}: see --table"))
+    if people or history.outcome.reasons:
+        console.print()
+
+
+def _person(conduct: Conduct, history: RunHistory) -> Text:
+    return Text.assemble((conduct.name, "bold"), f": {conduct.words(history.score_meaning)}")
+
+
+def _chosen_events(history: RunHistory, name: str | None) -> Iterator[Event]:
     from steadfed.server._folder import RunFolder
     from steadfed.server._history import events_of
 
-    for event in events_of(RunFolder.open(path).records()):
+    for event in events_of(RunFolder.open(history.path).records(), history.raw.get("rule")):
         if name is None or (event.client is not None and str(event.client) == name):
             yield event
 
@@ -123,7 +186,8 @@ def _show_events(events: Iterable[Event], *, as_json: bool) -> None:
         else:
             console.print(_line(event), soft_wrap=True)
     if not as_json:
-        Console(stderr=True).print(plural(count, "event") if count else "nothing happened", highlight=False)
+        counted = f"{plural(count, 'event')}; rounds are counted from 0, in Flower's log from 1"
+        Console(stderr=True).print(counted if count else "nothing happened", highlight=False, soft_wrap=True)
 
 
 def _line(event: Event) -> Text:

@@ -7,7 +7,6 @@ import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from itertools import islice
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,16 +15,16 @@ import typer
 from rich.console import Console
 
 from steadfed._cli.folders import reserve_folder
-from steadfed._cli.progress import RunProgress, progress_display
+from steadfed._cli.following import TRIES, Following, say
+from steadfed._cli.outcome import exit_unless_success
 from steadfed._cli.show import show
 from steadfed._core.wording import plural
-from steadfed.errors import ParameterError, SteadfedError
+from steadfed.errors import ParameterError
 
 if TYPE_CHECKING:
     from steadfed.deploy import RunStatus, SubmittedRun
     from steadfed.deploy._deployment import NodeStatus
     from steadfed.reports.panels import Value
-    from steadfed.server._record import RoundRecord
 
 app = typer.Typer(
     help="Start, use and stop a Flower federation on this machine: a SuperLink and SuperNodes on loopback. "
@@ -90,7 +89,7 @@ def up(
     from steadfed.deploy import LocalDeployment
 
     configs = _node_configs(byzantine or [], set_ or [])
-    _say(f"Starting a SuperLink and {plural(nodes, 'node')} …")
+    say(f"Starting a SuperLink and {plural(nodes, 'node')} …")
     with _interruptible():
         deployment = LocalDeployment.up(
             folder,
@@ -104,10 +103,10 @@ def up(
             detached=True,
         )
     mode = "TLS and node keys" if secure else "no TLS, no keys: anybody on this machine may join"
-    _say(f"{plural(nodes, 'node')} online at 127.0.0.1:{deployment.superlink.state.port} ({mode}). Next:")
+    say(f"{plural(nodes, 'node')} online at 127.0.0.1:{deployment.superlink.state.port} ({mode}). Next:")
     where = "" if folder == FOLDER else f" --folder {shlex.quote(str(folder))}"
     for verb in ("run APP", "status", "down"):
-        _say(f"  steadfed federation {verb}{where}")
+        say(f"  steadfed federation {verb}{where}")
 
 
 @app.command("run")
@@ -129,17 +128,30 @@ def run(
         ),
     ] = None,
     timeout: Annotated[float | None, typer.Option(min=1.0, help="Stop the run after so many seconds.")] = None,
+    tries: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="How often the run is submitted in all, if Flower ends it and its folder can be continued.",
+        ),
+    ] = TRIES,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing but the folder of the run.")] = False,
     folder: Folder = FOLDER,
 ) -> None:
     """Run a Flower app on the federation and show its rounds as they come.
 
     An app with the settings run-folder, nodes and signing-key learns where its run is, who the nodes are and with which
-    key its orders are signed; its rounds are shown on stderr, and what came of it at the end. Of other apps the log is
-    shown. Ctrl-C stops the run.
+    key its orders are signed; its rounds are shown on stderr, with the names of those who were removed or silent, and
+    what came of it at the end. Of other apps the log is shown. Ctrl-C stops the run.
+
+    A run that Flower marks as failed (its server app was killed, or gave no sign of life; the SuperLink was away) is
+    submitted again after a pause and goes on where it was, as long as --tries allow: not if the app itself failed
+    before it finished a round, nor after two failures in a row without a new round.
 
     Exit code 0, or 1 if the run failed, or 2 if it could not start, was stopped by --timeout or the SuperLink stayed
-    away, or 130 if it was stopped by Ctrl-C.
+    away, or 3 if it went to its end and is no success, or 130 if it was stopped by Ctrl-C. A run is no success if every
+    round was skipped, or if in some round more clients were silent than are assumed to be Byzantine; stderr says why
+    and names them.
     """
     from steadfed.deploy import LocalDeployment
     from steadfed.deploy._submission import app_config
@@ -154,9 +166,8 @@ def run(
     if "nodes" in known:
         settings.setdefault("nodes", str(deployment.folder.roster))
     with _interruptible(), _removed_if_empty(place):
-        submitted = deployment.submit(application, settings)
-        _say(f"run {submitted.run_id}: {place or application}", quiet=quiet)
-        status = _watch(submitted, place, _rounds({**known, **settings}), timeout, quiet=quiet)
+        following = Following(deployment, application, settings, place, _rounds({**known, **settings}), quiet)
+        submitted, status = following.to_the_end(tries, timeout)
         _report(submitted, status, place, quiet=quiet)
 
 
@@ -211,10 +222,10 @@ def down(
     deployment = LocalDeployment.attach(folder)
     running = sum(service.is_running for service in deployment.services)
     deployment.down()
-    _say(f"stopped {plural(running, 'process', 'processes')}" if running else "nothing was running")
+    say(f"stopped {plural(running, 'process', 'processes')}" if running else "nothing was running")
     if delete:
         shutil.rmtree(deployment.folder.path)
-        _say(f"deleted {folder}")
+        say(f"deleted {folder}")
 
 
 def _node_configs(byzantine: list[str], settings: list[str]) -> dict[int, dict[str, Any]]:
@@ -258,24 +269,6 @@ def _run_folder(application: Path, known: dict[str, Any], settings: dict[str, An
     return place
 
 
-def _watch(
-    submitted: SubmittedRun, place: Path | None, rounds: int, timeout: float | None, *, quiet: bool
-) -> RunStatus:
-    """Follow a run to its end; stop it if somebody wishes so, or the time is over."""
-
-    def show_new_rounds() -> None:
-        for record in _records(place, lane.done):
-            shown.add_round("", record)
-
-    try:
-        lane = RunProgress(rounds, len(list(_records(place, 0))))
-        with progress_display({"": lane}, quiet=quiet or place is None) as shown:
-            return submitted.wait(timeout, look=show_new_rounds)
-    except (KeyboardInterrupt, SteadfedError):
-        submitted.stop()
-        raise
-
-
 @contextmanager
 def _removed_if_empty(place: Path | None) -> Iterator[None]:
     """Keep the folder that was made for a run, unless nothing came of it."""
@@ -293,28 +286,21 @@ def _rounds(settings: dict[str, Any]) -> int:
     return rounds if isinstance(rounds, int) and rounds > 0 else 1
 
 
-def _records(place: Path | None, done: int) -> Iterator[RoundRecord]:
-    """Yield the rounds of a run that are written down, but for those that were done before."""
-    from steadfed.server._folder import RunFolder
-
-    if place is not None and (place / "rounds.jsonl").is_file():
-        yield from islice(RunFolder(place).records(), done, None)
-
-
 def _report(submitted: SubmittedRun, status: RunStatus, place: Path | None, *, quiet: bool) -> None:
     """Show what came of a run; of one that failed, the end of its log."""
     if not status.completed:
         lines = submitted.output().splitlines()[-LAST_LINES:]
         why = f": {status.details}" if status.details else ""
-        _say("\n".join([*lines, f"run {submitted.run_id} {status.status}{why}; its log is {submitted.log}"]))
+        say("\n".join([*lines, f"run {submitted.run_id} {status.status}{why}; its log is {submitted.log}"]))
         raise typer.Exit(1)
     if place is None:
-        _say(submitted.output().strip(), quiet=quiet)
+        say(submitted.output().strip(), quiet=quiet)
     elif (place / "config.toml").is_file():
         if quiet:
             typer.echo(str(place))
         else:
             show([place])
+        exit_unless_success(place)
 
 
 @contextmanager
@@ -329,12 +315,7 @@ def _interruptible() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        _say("stopped")
+        say("stopped")
         raise typer.Exit(130) from None
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _say(text: str, *, quiet: bool = False) -> None:
-    if not quiet:
-        Console(stderr=True).print(text, highlight=False, markup=False, soft_wrap=True)

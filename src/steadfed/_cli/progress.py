@@ -42,12 +42,26 @@ LONGEST_SILENCE = 60.0
 class RunProgress:
     """One run, or one sweep of many cells or matrices, as it is seen from outside."""
 
-    def __init__(self, total: int, done: int = 0, *, noun: str = "round", several: str | None = None) -> None:
-        """Begin where the run begins; `noun` is what is counted, `several` its plural."""
+    def __init__(
+        self,
+        total: int,
+        done: int = 0,
+        *,
+        noun: str = "round",
+        several: str | None = None,
+        people: Callable[[RoundRecord], str] | None = None,
+    ) -> None:
+        """Begin where the run begins.
+
+        `noun` is what is counted, `several` its plural; `people` names those whom a round is about.
+        """
         self.total, self.done, self.noun, self.several = total, done, noun, several or f"{noun}s"
         self.loss: float | None = None
         self.accuracy: float | None = None
         self.verdict = ""
+        self.news = ""
+        """Whom the last round is about, by name, if it is about others than the one before."""
+        self._people, self._named = people, ""
         self.evaluated = False
         """Whether the last round looked at the model."""
         self._began = self._before = time.monotonic()
@@ -68,12 +82,15 @@ class RunProgress:
         self.loss = self.loss if loss is None else loss
         self.accuracy = self.accuracy if record.test_accuracy is None else record.test_accuracy
         self.verdict = verdict(record)
+        named = "" if self._people is None else self._people(record)
+        self.news, self._named = named if named != self._named else "", named
 
     def facts(self) -> list[str]:
         """Return loss, accuracy and what the rule did in the last round."""
         shown = [f"loss {number(self.loss)}"] if self.loss is not None else []
         shown += [f"accuracy {percent(self.accuracy)}"] if self.accuracy is not None else []
-        return [*shown, self.verdict] if self.verdict else shown
+        told = self._named or self.verdict
+        return [*shown, told] if told else shown
 
     def time_left(self) -> float | None:
         """Return how many seconds the rest will take at the pace of the last rounds."""
@@ -150,7 +167,7 @@ class ProgressLines(ProgressDisplay):
         now = time.monotonic()
         ends = before < 0 or run.done == run.total
         steps = (run.done - round_before) * MOST_LINES >= run.total
-        if ends or (run.evaluated and now - before >= 1.0 and steps) or now - before >= LONGEST_SILENCE:
+        if ends or run.news or (run.evaluated and now - before >= 1.0 and steps) or now - before >= LONGEST_SILENCE:
             self._last[name] = (now, run.done)
             width = len(f"{run.total:,}")
             counted = f"{run.done:>{width},} of {plural(run.total, run.noun, run.several)}"
@@ -209,8 +226,10 @@ class ProgressBars(ProgressDisplay):
         self._progress.stop()
 
     def show(self, name: str) -> None:
-        """Move the bar."""
+        """Move the bar; whom the round is about stands above it, where there is room for names."""
         run = self.runs[name]
+        if run.news:
+            self.note(f"after {run.done} of {plural(run.total, run.noun, run.several)}: {run.news}")
         self._progress.update(self._tasks[name], completed=run.done, total=run.total)
 
     def note(self, text: str) -> None:

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from steadfed._cli.folders import default_jobs, require_run, reserve_folder
+from steadfed._cli.outcome import exit_unless_success
 from steadfed._cli.progress import RunProgress, progress_display
 from steadfed._cli.run_loop import follow
 from steadfed._core.wording import plural
@@ -54,7 +55,8 @@ def run(
     Progress goes to stderr: a bar in a terminal, lines elsewhere. Ctrl-C stops after the round in progress, Ctrl-C
     once more at once; nothing is lost either way, and `steadfed resume` continues to the same results.
 
-    Exit code 0, or 2 if the run cannot go on, or 130 (143) if it was stopped by Ctrl-C (SIGTERM).
+    Exit code 0, or 2 if the run cannot go on, or 3 if it is complete and every round of it was skipped, or 130 (143) if
+    it was stopped by Ctrl-C (SIGTERM). Clients that a configuration makes silent are no failure of a simulation.
     """
     from steadfed.runs import read_config
 
@@ -71,7 +73,7 @@ def resume(
 
     Relative paths and import paths in its configuration start at the current folder, as they did for `steadfed run`.
 
-    Exit codes are those of `steadfed run`; a run that is complete is shown, with exit code 0.
+    Exit codes are those of `steadfed run`; a run that is complete is shown.
     """
     from steadfed.runs import Run, config_of
     from steadfed.server._folder import RunFolder
@@ -81,6 +83,7 @@ def resume(
         if not quiet:
             Console(stderr=True).print(f"{path} is complete.", highlight=False, soft_wrap=True)
         print_overview(folder.path, quiet=quiet)
+        exit_unless_success(folder.path)
         return
     watch(Run.resume(path, jobs=jobs or default_jobs(config_of(folder).device)), quiet=quiet)
 
@@ -113,6 +116,7 @@ def watch(run: Run, *, quiet: bool) -> None:
         console.print(f"{text}\n  steadfed resume {shlex.quote(str(path))}", highlight=False, soft_wrap=True)
         raise typer.Exit(128 + heard)
     print_overview(path, quiet=quiet)
+    exit_unless_success(path)
 
 
 def print_overview(path: Path, *, quiet: bool) -> None:

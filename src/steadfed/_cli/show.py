@@ -101,8 +101,9 @@ def _show_round(paths: list[Path], number: int, *, as_json: bool) -> None:
     if as_json:
         typer.echo(record.to_line(), nl=False)
     else:
-        alike = isinstance(open_run(folder.path).raw.get("local_steps"), int)
-        terminal.show(round_table(record, steps=None if alike else record.step - before))
+        raw = open_run(folder.path).raw
+        alike = isinstance(raw.get("local_steps"), int)
+        terminal.show(round_table(record, steps=None if alike else record.step - before, rule=raw.get("rule")))
 
 
 def client_panel(history: RunHistory, order: Order, limit: int | None) -> Table:
@@ -134,6 +135,7 @@ def _as_dict(history: RunHistory) -> dict[str, Any]:
         "state": history.state.value,
         "rounds": config.rounds,
         "summary": history.summary,
+        "outcome": history.outcome.as_dict(),
         "faults": rounds.fault_counts,
         "skips": [{"round": number, "reason": reason} for number, reason in rounds.skips],
         "metrics": rounds.metrics,

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from logging import INFO, WARNING
+from typing import Any
 
 from flwr.app import MetricRecord, RecordDict
 from flwr.supercore import log
 
-from steadfed.flower._metrics import common_metrics
-from steadfed.server._history import Tally
+from steadfed._core.wording import harmless
+from steadfed.aggregators import RULES, Aggregator
+from steadfed.flower._metrics import LONGEST_NAME, MOST_METRICS, common_metrics
+from steadfed.server._history import Tally, meaning_of, round_words, silence_of, weak_ratio
 from steadfed.server._record import RoundRecord, finite_or_none
 
+_LONGEST = 40
+"""Letters of a name in the log."""
 MetricsFn = Callable[[list[RecordDict], str], MetricRecord]
 """FedAvg's kind of function: the clients' records and the key of the weights in, one record out."""
 
@@ -36,15 +42,16 @@ def common_record(
 
 
 def _record(found: MetricRecord) -> MetricRecord:
-    """Return what a user's function returned, if it is a record."""
+    """Return what a user's function returned, if it is a record; names that clients may have chosen do nothing."""
     if not isinstance(found, MetricRecord):
         raise TypeError(f"it must return a MetricRecord, got {type(found).__name__}")
-    return found
+    return MetricRecord({harmless(key, limit=LONGEST_NAME): found[key] for key in islice(found, MOST_METRICS)})
 
 
 def figures(record: MetricRecord, prefix: str) -> dict[str, float]:
-    """Return the single numbers of a record, under names that say where they come from."""
-    return {f"{prefix}{key}": float(value) for key, value in record.items() if isinstance(value, (int, float))}
+    """Return the single numbers of a record, under names that say where they come from and in which no letter acts."""
+    numbers = ((key, value) for key, value in record.items() if isinstance(value, (int, float)))
+    return {f"{prefix}{harmless(key, limit=LONGEST_NAME)}": float(value) for key, value in numbers}
 
 
 _COUNTED = ("asked", "kept", "removed", "absent", "malformed", "unusable", "unasked", "skipped")
@@ -85,12 +92,32 @@ def with_evaluation(
     return record.model_copy(update=finite_or_none(more))
 
 
-def log_round(record: RoundRecord) -> None:
-    """Log what became of the replies."""
+def log_round(record: RoundRecord, rule: Aggregator) -> None:
+    """Log what became of the replies: how many, whose, and whether those who replied were enough."""
     tally = Tally.of(record, deployed=True)
     counts = f"{tally.kept} kept, {tally.removed} removed, {tally.absent} absent"
     log(INFO, "aggregate_train: %s of %s asked", counts, tally.asked)
+    for phrase in round_words(record, meaning_of(rule_table(rule))):
+        log(INFO, "\t> %s", phrase)
     for drop in record.drops:
-        log(WARNING, "\t> %r: %s: %r", drop.client, drop.fault, drop.detail)
+        log(WARNING, "\t> %s: %s: %r", harmless(drop.client, limit=_LONGEST), drop.fault, drop.detail)
+    if (silence := silence_of(record)) is not None:
+        log(WARNING, "\t> %s", silence.why)
+    elif (weak := weak_ratio(record)) is not None:
+        log(WARNING, "\t> %s", weak)
     if record.skipped:
         log(WARNING, "\t> the model stays as it is: %s", record.reason)
+
+
+def rule_table(rule: Aggregator) -> dict[str, Any]:
+    """Return the names of a rule and of those inside it, as config.toml has them; of one's own, that of the class.
+
+    >>> from steadfed.aggregators import Krum
+    >>> rule_table(Krum(num_byzantine=1))
+    {'name': 'krum'}
+    """
+    names = {each: name for name, each in RULES.items()}
+    table: dict[str, Any] = {}
+    for each in reversed([*rule.chain()]):
+        table = {"name": names.get(type(each), type(each).__name__), **({"rule": table} if table else {})}
+    return table

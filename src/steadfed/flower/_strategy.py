@@ -244,7 +244,7 @@ class ResilientStrategy(Strategy, ABC):
             "model_after": self._sent if new is None else model_digest(new),
         }
         self.records.append(record.model_copy(update=more))
-        log_round(record)
+        log_round(record, self.the_rule())
         return new, with_counts(metrics, record)
 
     def configure_evaluate(
@@ -270,7 +270,7 @@ class ResilientStrategy(Strategy, ABC):
         record = self._record(Skipped(reason), state.round, lr=self._client_config.lr_of(state.round), **nobody)
         more = {"seconds": self._timer.rounded(), "model_after": self._sent}
         self.records.append(record.model_copy(update=more))
-        log_round(record)
+        log_round(record, self.the_rule())
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message | Unreadable]) -> MetricRecord | None:
         """Return the median of what the nodes report; it decides nothing."""

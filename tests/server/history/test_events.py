@@ -7,18 +7,20 @@ import json
 import pytest
 from tests.deployments import AWAY, BROKEN, LIAR, NAMES, NASTY, SKIPPED, deployment
 
-from steadfed.server._history import Event, Fate, RoundOutcome, events_of
+from steadfed.server._history import Event, Fate, RoundOutcome, Shade, events_of
 from steadfed.server._record import DroppedReply, RoundRecord
 
 
 @pytest.fixture(scope="module")
 def events(tmp_path_factory: pytest.TempPathFactory) -> list[Event]:
     """Return what happened in a deployment."""
-    return list(events_of(deployment(tmp_path_factory.mktemp("audit") / "run").records()))
+    folder = deployment(tmp_path_factory.mktemp("audit") / "run")
+    return list(events_of(folder.records(), {"name": "rage"}))
 
 
 def test_everything_that_happened_in_a_round_is_an_event_of_its_own(events: list[Event]) -> None:
     found = {event.client: event.what for event in events if event.round == 0}
+    assert found.pop(None) is RoundOutcome.FEW_REPLIES
     assert found.pop(LIAR) is Fate.REMOVED
     assert found.pop(BROKEN) is Fate.MALFORMED
     assert found.pop(AWAY) is Fate.ABSENT
@@ -28,9 +30,11 @@ def test_everything_that_happened_in_a_round_is_an_event_of_its_own(events: list
 
 
 def test_a_skipped_round_says_why_and_who_was_absent(events: list[Event]) -> None:
-    first, *others = [event for event in events if event.round == SKIPPED]
+    first, second, *others = [event for event in events if event.round == SKIPPED]
     assert (first.what, first.client) == (RoundOutcome.SKIPPED, None)
     assert first.why == "nobody answered, so there is nothing to aggregate"
+    assert (second.what, second.client) == (RoundOutcome.TOO_MANY_SILENT, None)
+    assert second.why == f"8 of 8 were silent: {', '.join(NAMES)}; nobody replied"
     assert {event.client for event in others} == set(NAMES)
     assert {event.what for event in others} == {Fate.ABSENT}
 
@@ -41,7 +45,7 @@ def test_a_removal_has_its_score_and_the_rules_words(events: list[Event]) -> Non
     assert removal.median_score is not None
     assert removal.score > 100 * removal.median_score
     assert removal.weight == 0.0
-    for words in ("score", "median", "the kept updates spread", "the error is at most"):
+    for words in ("standard deviations from the others", "the kept updates spread", "the error is at most"):
         assert words in removal.why
 
 
@@ -83,7 +87,7 @@ def test_rounds_of_the_simulator_have_no_faults_but_the_same_events() -> None:
 def test_an_unasked_reply_does_not_hide_an_absence() -> None:
     drops = (DroppedReply(client="a", fault="repeated"),)
     record = RoundRecord(round=0, step=1, lr=0.1, cohort=("a",), absent=("a",), drops=drops)
-    assert [event.what for event in events_of([record])] == [Fate.UNASKED, Fate.ABSENT]
+    assert [event.what for event in events_of([record])] == [RoundOutcome.TOO_MANY_SILENT, Fate.UNASKED, Fate.ABSENT]
 
 
 def test_nothing_happened_where_all_are_kept() -> None:
@@ -98,4 +102,15 @@ def test_the_reason_of_a_skipped_round_is_told_once() -> None:
     assert (violated.what, violated.why) == (
         RoundOutcome.ASSUMPTION_VIOLATED,
         "assumed: at most 8 Byzantine updates",
+    )
+
+
+def test_an_update_with_next_to_no_weight_is_an_event() -> None:
+    rows = {"received": ("a", "b", "c"), "weights": (0.003, 0.4985, 0.4985), "kept": ("a", "b", "c")}
+    record = RoundRecord(round=0, step=1, lr=0.1, cohort=("a", "b", "c"), scores=(100.0, 1.0, 1.0), **rows)
+    (event,) = events_of([record], {"name": "rage"})
+    assert (event.client, event.what, event.weight) == ("a", Shade.NEARLY_REMOVED, 0.003)
+    assert event.why == (
+        "0.009 of an equal share; its update lay 10 standard deviations from the others along one direction "
+        "(the middle one: 1)"
     )

@@ -7,6 +7,7 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from steadfed._core.wording import prose
 from steadfed.reports._render.image import write_files
 from steadfed.reports.panels import Bars, HeatMap, Lines, Panel, Report, Table, Value
 
@@ -92,8 +93,11 @@ def _write(titles: Sequence[str], lines: Iterable[Line]) -> str:
 
 
 def _safe(value: Value) -> Value:
-    """Return a value in one line that no spreadsheet takes for a formula, whoever wrote it; numbers stay numbers."""
+    """Return a value in one line that no terminal acts on and no spreadsheet takes for a formula, whoever wrote it.
+
+    Numbers stay numbers.
+    """
     if not isinstance(value, str):
         return value
-    line = "; ".join(value.splitlines())
+    line = prose("; ".join(value.splitlines()))
     return f"'{line}" if value.startswith(_FORMULAS) else line

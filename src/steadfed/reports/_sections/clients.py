@@ -293,7 +293,7 @@ def _hover(grid: _ClientGrid, *, weights: bool) -> tuple[tuple[str, ...], ...]:
 
 def _say_rounds(grid: _ClientGrid, texts: list[list[str]], *, weights: bool) -> None:
     entries, reasons = grid.entries, grid.history.rounds.drop_reasons
-    medians = grid.history["median_score"].tolist()
+    medians, meaning = grid.history["median_score"].tolist(), grid.history.score_meaning
     words = {int(fate): text for fate, text in _WORDS.items()}
     columns = (entries.client, entries.round, entries.weight, entries.score, entries.fate, grid.rows)
     for client, number, weight, score, fate, row in zip(*(each.tolist() for each in columns), strict=True):
@@ -301,7 +301,7 @@ def _say_rounds(grid: _ClientGrid, texts: list[list[str]], *, weights: bool) -> 
         if weights and not math.isnan(weight):
             said += f"; weight {weight:.3g} (1 = equal share)"
         if not math.isnan(score):
-            said += f"; score {score:.4g}, median of the round {medians[number]:.4g}"
+            said += f"; {meaning.briefly(score)}, median of the round {meaning.number([medians[number]])}"
         told = reasons.get((number, client)) or (
             grid.history.rounds.round_reasons[number] if fate in _EXPLAINED else ""
         )

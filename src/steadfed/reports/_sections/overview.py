@@ -35,6 +35,9 @@ def _state(history: RunHistory) -> Iterator[tuple[str, str]]:
         command = f"steadfed resume {shlex.quote(str(history.path))}"
         how = "start its server app again with this folder" if history.deployed else f"continue with: {command}"
         yield "state", f"{began}; {how}"
+    if reasons := history.outcome.reasons:
+        so_far = "" if history.state is RunState.COMPLETE else " so far"
+        yield "outcome", f"no success{so_far}: {'; '.join(reasons)}"
 
 
 def _setting(history: RunHistory) -> Iterator[tuple[str, str]]:

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from steadfed._core.wording import harmless, plural
 from steadfed.reports.panels import Column, Table, Unit, Value
-from steadfed.server._history import Event, Fate, Tally, events_of, fates_of
+from steadfed.server._history import Event, Fate, Tally, events_of, fates_of, meaning_of
 from steadfed.server._record import Client, RoundRecord
 
 _LONGEST = 300
 """Letters of a reason."""
 
 
-def round_table(record: RoundRecord, *, steps: int | None = None) -> Table:
+def round_table(record: RoundRecord, *, steps: int | None = None, rule: Any = None) -> Table:
     """Return what happened to every client of one round, and to those who replied unasked.
 
     Args:
         record: the round.
         steps: how many local steps each client took, if that is worth saying.
+        rule: the rule as config.toml has it, by which scores are told with their unit.
     """
+    meaning = meaning_of(rule)
     fates, weights, scores = fates_of(record), record.by_client(record.weights), record.by_client(record.scores)
     happened: dict[Client | None, list[Event]] = {}
-    for event in events_of([record]):
+    for event in events_of([record], rule):
         happened.setdefault(event.client, []).append(event)
     rows: list[tuple[Value, ...]] = []
     for client in dict.fromkeys([*record.cohort, *(client for client in happened if client is not None)]):
@@ -30,7 +34,7 @@ def round_table(record: RoundRecord, *, steps: int | None = None) -> Table:
             (
                 str(client),
                 None if share is None else share * len(record.received),
-                scores.get(client),
+                None if (score := scores.get(client)) is None else meaning.value(score),
                 fates.get(client, Fate.UNASKED).word,
                 harmless("; ".join(dict.fromkeys(event.why for event in told)), limit=_LONGEST),
             )
@@ -43,7 +47,7 @@ def round_table(record: RoundRecord, *, steps: int | None = None) -> Table:
         columns=(
             Column(title="client"),
             Column(title="weight", unit=Unit.NUMBER, hint="1 is an equal share"),
-            Column(title="score", unit=Unit.NUMBER, hint="as the rule measures suspicion"),
+            Column(title="score", unit=Unit.NUMBER, hint=meaning.unit.replace("{} ", "")),
             Column(title="what"),
             Column(title="why"),
         ),

@@ -8,11 +8,11 @@ import numpy as np
 
 from steadfed._core.wording import number, percent, plural
 from steadfed.reports._sections.certificate import real_errors
-from steadfed.reports._sections.overview import faults_text
-from steadfed.reports._sections.phrases import client_names, run_names, sent_words, setting_words, short_words
+from steadfed.reports._sections.phrases import run_names, sent_words, setting_words, short_words
 from steadfed.reports._settings import attack_start, problems_of
 from steadfed.reports.panels import Column, Headline, Panel, Section, Table, Text, Tone, Unit, Value
 from steadfed.server._history import RunHistory, RunState, Tally
+from steadfed.server._history.silence import listed
 
 _FORGOT = 0.05
 """An accuracy this much below its best was lost again."""
@@ -58,6 +58,7 @@ def sentences(history: RunHistory, tally: Tally) -> Iterator[str]:
         yield f"Of the updates only some is sent: {sent}."
     if not history.rounds_played:
         return
+    yield from (f"It is no success: {reason}." for reason in history.outcome.reasons)
     yield _learning(history)
     yield _attackers(history)
     yield from _removals(history, tally)
@@ -151,6 +152,7 @@ def _removals(history: RunHistory, tally: Tally) -> Iterator[str]:
     rule = setting_words(history, "rule")
     if not tally.judged:
         yield "No update was judged."
+        yield from _suspects(history) if history.deployed else ()
         return
     if tally.byzantine is None:
         share = tally.removed_rate or 0.0
@@ -168,17 +170,14 @@ def _removals(history: RunHistory, tally: Tally) -> Iterator[str]:
 
 
 def _suspects(history: RunHistory) -> Iterator[str]:
-    """Yield who was removed most often, in how many rounds of those that could be judged, and what for."""
-    removed = [line for line in history.clients if line.against]
-    if not removed:
-        return
-    names = dict(zip(history.client_ids, client_names(history.client_ids), strict=True))
-    told = []
-    for line in removed[:_MOST_NAMED]:
-        faults = f"; {faults_text(line.faults)}" if line.faults else ""
-        told.append(f"{names[line.client]} (in {line.against} of {plural(line.judged, 'round')}{faults})")
-    more = f", and {plural(len(removed) - _MOST_NAMED, 'other')}" if len(removed) > _MOST_NAMED else ""
-    yield f"Removed or malformed most often: {', '.join(told)}{more}. “steadfed audit” says why, round by round."
+    """Yield what there is to say of whom, the worst first."""
+    conducts = history.conduct
+    for conduct in conducts[:_MOST_NAMED]:
+        yield f"{conduct.name[:1].upper()}{conduct.name[1:]}: {conduct.words(history.score_meaning)}."
+    if conducts:
+        more = len(conducts) - _MOST_NAMED
+        others = f"Something can be said of {plural(more, 'other')}, too: " if more > 0 else ""
+        yield f"{others}“steadfed audit” says what happened to whom, round by round."
 
 
 def _false_positives(tally: Tally) -> str:
@@ -202,6 +201,8 @@ def raised_bounds(history: RunHistory) -> int:
 def _tone(history: RunHistory, tally: Tally) -> Tone:
     found = history.rounds.last_and_best("test_accuracy")
     lost = found is not None and found[1] - found[0] > _FORGOT
+    if not history.outcome.success:
+        return Tone.WARNING
     if history.state is RunState.DAMAGED or lost or tally.assumption_violated > raised_bounds(history) or tally.skipped:
         return Tone.WARNING
     if found is None or history.state is not RunState.COMPLETE:
@@ -210,7 +211,12 @@ def _tone(history: RunHistory, tally: Tally) -> Tone:
 
 
 def _of_one(history: RunHistory) -> Iterator[Headline]:
-    tally = history.tally
+    tally, outcome = history.tally, history.outcome
+    if not outcome.success:
+        missing = listed(list(outcome.culprits), most=_MOST_NAMED)
+        why = "every round was skipped" if outcome.skipped == outcome.rounds else "too many were silent"
+        note = f"{why}; missing: {missing}" if outcome.culprits else why
+        yield Headline(title="Outcome", value="no success", note=note, tone=Tone.WARNING)
     yield _result(history, f"Test accuracy {_so_far(history)}")
     yield Headline(
         title="Rounds",

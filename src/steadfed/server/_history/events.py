@@ -9,7 +9,9 @@ from enum import StrEnum
 from typing import Any, final
 
 from steadfed._core.wording import plural
-from steadfed.server._history.fate import Fate, fate_of_drop, fate_of_fault, fates_of
+from steadfed.server._history.fate import Fate, fate_of_drop, fate_of_fault, fates_of, nearly_removed
+from steadfed.server._history.scores import ScoreMeaning, meaning_of
+from steadfed.server._history.silence import silence_of
 from steadfed.server._record import Client, RoundRecord
 
 _SILENT = {
@@ -26,10 +28,26 @@ class RoundOutcome(StrEnum):
     """It left the model as it was."""
     ASSUMPTION_VIOLATED = "assumption violated"
     """Its updates contradict what was assumed of the clients."""
+    TOO_MANY_SILENT = "too many silent"
+    """More clients sent nothing than are assumed to be Byzantine."""
+    FEW_REPLIES = "few replies"
+    """Silent clients left so few replies that f/n is above 1/4, and a step was taken."""
 
     @property
     def word(self) -> str:
         """The outcome in words."""
+        return self.value
+
+
+class Shade(StrEnum):
+    """What can happen to an update that was kept."""
+
+    NEARLY_REMOVED = "nearly removed"
+    """It got less than a tenth of an equal share."""
+
+    @property
+    def word(self) -> str:
+        """The shade in words."""
         return self.value
 
 
@@ -39,7 +57,7 @@ class Event:
     """One thing that happened."""
 
     round: int
-    what: Fate | RoundOutcome
+    what: Fate | RoundOutcome | Shade
     client: Client | None = None
     """Whom it happened to; None if it is about the round."""
     why: str = ""
@@ -47,7 +65,7 @@ class Event:
     fault: str | None = None
     """The fault of a dropped reply, as a word."""
     score: float | None = None
-    """The rule's measure of suspicion, of an update that was removed."""
+    """The rule's measure of suspicion, of an update that was removed, or nearly."""
     median_score: float | None = None
     """The same of the middle update of the round."""
     weight: float | None = None
@@ -59,8 +77,12 @@ class Event:
         return {name: value for name, value in found.items() if value is not None}
 
 
-def events_of(records: Iterable[RoundRecord]) -> Iterator[Event]:
+def events_of(records: Iterable[RoundRecord], rule: Any = None) -> Iterator[Event]:
     """Yield what happened, round by round: to the round, then dropped replies as they came, then removals by the rule.
+
+    Args:
+        records: the rounds.
+        rule: the rule as config.toml has it, by which scores are told with their unit.
 
     >>> from steadfed.server._record import DroppedReply
     >>> drops = (DroppedReply(client="a", fault="shape", detail="'w' has 3 rows, not 4"),)
@@ -69,11 +91,12 @@ def events_of(records: Iterable[RoundRecord]) -> Iterator[Event]:
     ...     print(event.client, event.what.word, event.why, sep=" | ")
     a | malformed | shape: 'w' has 3 rows, not 4
     """
+    meaning = meaning_of(rule)
     for record in records:
         yield from _round_events(record)
         yield from _drop_events(record)
         yield from _absence_events(record)
-        yield from _removal_events(record)
+        yield from _removal_events(record, meaning)
 
 
 def _round_events(record: RoundRecord) -> Iterator[Event]:
@@ -87,6 +110,9 @@ def _round_events(record: RoundRecord) -> Iterator[Event]:
             assumed = record.guard["reason"]
         why = assumed if record.skipped else f"{reason} ({assumed})" if assumed else reason
         yield Event(round=record.round, what=RoundOutcome.ASSUMPTION_VIOLATED, why=why)
+    if (silence := silence_of(record)) is not None:
+        what = RoundOutcome.TOO_MANY_SILENT if silence.too_many else RoundOutcome.FEW_REPLIES
+        yield Event(round=record.round, what=what, why=silence.why)
 
 
 def _drop_events(record: RoundRecord) -> Iterator[Event]:
@@ -106,25 +132,29 @@ def _absence_events(record: RoundRecord) -> Iterator[Event]:
                 yield Event(round=record.round, what=what, client=client, why=why)
 
 
-def _removal_events(record: RoundRecord) -> Iterator[Event]:
-    """Yield every usable update that the rule gave no weight, with its score and what the rule and its proof say."""
+def _removal_events(record: RoundRecord, meaning: ScoreMeaning) -> Iterator[Event]:
+    """Yield every usable update that the rule gave no weight or next to none, with what the rule and its proof say."""
     scores = record.by_client(record.scores)
+    unscored = meaning.infinite if scores else "no score"
     known = [score for score in record.scores if score is not None]
     middle = statistics.median(known) if known else None
-    ground = _ground(record)
+    ground, nearly, weights = _ground(record), nearly_removed(record), record.by_client(record.weights)
     for client, fate in fates_of(record).items():
-        if fate is not Fate.REMOVED:
+        if fate is not Fate.REMOVED and client not in nearly:
             continue
-        score = scores.get(client)
-        measured = "no score" if score is None or middle is None else f"score {score:.4g}, median {middle:.4g}"
+        score, share = scores.get(client), nearly.get(client)
+        measured = unscored
+        if score is not None and middle is not None:
+            measured = f"{meaning.told([score])} (the middle one: {meaning.number([middle])})"
+        said = [measured, ground] if share is None else [f"{share:.2g} of an equal share", measured, ground]
         yield Event(
             round=record.round,
-            what=fate,
+            what=fate if share is None else Shade.NEARLY_REMOVED,
             client=client,
-            why=f"{measured}; {ground}" if ground else measured,
+            why="; ".join(filter(None, said)),
             score=score,
             median_score=None if score is None else middle,
-            weight=0.0,
+            weight=weights.get(client, 0.0),
         )
 
 

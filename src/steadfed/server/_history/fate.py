@@ -39,6 +39,9 @@ class Fate(int, Enum):
         return self.word
 
 
+LITTLE = 0.1
+"""An update with less than this share of an equal weight is as good as removed: of liars that stand together a filter
+often takes the weight of one whole, and nearly all of the others'."""
 _FATES = {
     **dict.fromkeys(("error", "silent", "undelivered"), Fate.ABSENT),
     **dict.fromkeys(("not asked", "repeated"), Fate.UNASKED),
@@ -76,3 +79,15 @@ def fates_of(record: RoundRecord) -> dict[Client, Fate]:
         if fate_of_drop(drop, asked) is Fate.MALFORMED:
             found[drop.client] = Fate.MALFORMED
     return found if record.skipped else found | dict.fromkeys(record.kept, Fate.KEPT)
+
+
+def nearly_removed(record: RoundRecord) -> dict[Client, float]:
+    """Return whose updates were kept with less than a tenth of an equal share, and the part of a share they had.
+
+    >>> rows = {"received": ("a", "b", "c"), "weights": (0.004, 0.498, 0.498), "kept": ("a", "b", "c")}
+    >>> nearly_removed(RoundRecord(round=0, step=1, lr=0.1, cohort=tuple("abc"), **rows))
+    {'a': 0.012}
+    """
+    kept, rows = set(record.kept), len(record.received)
+    shares = {client: weight * rows for client, weight in record.by_client(record.weights).items()}
+    return {client: share for client, share in shares.items() if client in kept and share < LITTLE}

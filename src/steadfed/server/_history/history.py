@@ -22,6 +22,7 @@ from steadfed.errors import CorruptRunError, ParameterError, UnknownNameError
 from steadfed.server._chain import Chain, sha256
 from steadfed.server._folder import RunFolder
 from steadfed.server._history.clients import ClientSummary, suspects
+from steadfed.server._history.conduct import Conduct, conduct_of
 from steadfed.server._history.entries import Entries
 from steadfed.server._history.fate import Fate
 from steadfed.server._history.files import (
@@ -39,7 +40,9 @@ from steadfed.server._history.files import (
     stamp_of,
     state_of,
 )
+from steadfed.server._history.outcome import Outcome, outcome_of
 from steadfed.server._history.rounds import Rounds
+from steadfed.server._history.scores import ScoreMeaning, meaning_of
 from steadfed.server._history.summary import summary_of
 from steadfed.server._history.tally import Tally
 from steadfed.server._record import Client
@@ -171,6 +174,21 @@ class RunHistory:
     def tally(self) -> Tally:
         """What came of the updates, counted."""
         return self.rounds.tally
+
+    @property
+    def outcome(self) -> Outcome:
+        """Whether the rounds so far are a success, and if not, why and who was missing."""
+        return outcome_of(self.rounds)
+
+    @property
+    def conduct(self) -> list[Conduct]:
+        """What can be said of clients, the worst first; those whose updates were always kept are left out."""
+        return conduct_of(self.rounds)
+
+    @property
+    def score_meaning(self) -> ScoreMeaning:
+        """What the scores of its rule say."""
+        return meaning_of(self.raw.get("rule"))
 
     @property
     def summary(self) -> dict[str, Any]:

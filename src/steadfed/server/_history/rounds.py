@@ -26,6 +26,7 @@ from steadfed.errors import UnknownNameError
 from steadfed.server._history.clients import ClientSummary, client_table
 from steadfed.server._history.entries import Entries
 from steadfed.server._history.fate import Fate, fates_of
+from steadfed.server._history.silence import Silence, silence_of
 from steadfed.server._history.tally import Tally, tally_of
 from steadfed.server._record import Client, RoundRecord
 
@@ -81,6 +82,8 @@ class Rounds:
         """Why a reply was dropped, by round and place of the client, as a sentence that may come from the client."""
         self.round_reasons: list[str] = []
         """Why the rule stopped in each round, or why the round was skipped; empty if it did not say."""
+        self.silences: list[Silence] = []
+        """Rounds in which silent clients left too few replies."""
         self.byzantine: set[int] = set()
         """Places of the clients that were Byzantine in some round."""
         self.faults: Counter[tuple[int, str]] = Counter()
@@ -114,6 +117,8 @@ class Rounds:
             self.drop_reasons[len(self), place] = drop.why
             self.faults[place, drop.fault] += 1
         self.round_reasons.append(record.reason or "")
+        if (silence := silence_of(record)) is not None:
+            self.silences.append(silence)
         self.byzantine.update(self._places(record.byzantine))
         self.metrics = dict(record.metrics) or self.metrics
         self.tally += tally

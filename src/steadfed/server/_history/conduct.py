@@ -1,0 +1,165 @@
+"""What there is to say of clients, in words: of one over all rounds, and of all in one round."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steadfed._core.wording import harmless, plural
+from steadfed.server._history.clients import ClientSummary, in_order
+from steadfed.server._history.entries import Entries
+from steadfed.server._history.fate import LITTLE, Fate, fate_of_fault, fates_of, nearly_removed
+from steadfed.server._history.rounds import Rounds
+from steadfed.server._history.scores import ScoreMeaning
+from steadfed.server._history.suspicion import wilson_lower_bound
+from steadfed.server._record import Client, RoundRecord
+
+_TOLD = {
+    Fate.REMOVED: "removed",
+    Fate.MALFORMED: "malformed",
+    Fate.UNUSABLE: "unusable",
+    Fate.ABSENT: "silent",
+}
+"""What is worth telling of a client, in this order."""
+_NEARLY = "nearly removed"
+_LONGEST = 40
+"""Letters of a name."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Conduct:
+    """How often what happened to a client, whose replies were not always kept."""
+
+    summary: ClientSummary
+    counts: Mapping[Fate, int]
+    """In how many rounds what became of it; a round counts once, for the worst."""
+    scores: tuple[float, ...]
+    """The scores with which its updates were removed, as the rule has them."""
+    nearly: int = 0
+    """In how many rounds its update was kept with less than a tenth of an equal share."""
+    nearly_scores: tuple[float, ...] = ()
+    """The scores of these updates."""
+    deployed: bool
+    """Whether it is a node of a deployment."""
+
+    @property
+    def client(self) -> Client:
+        """Who it is."""
+        return self.summary.client
+
+    @property
+    def name(self) -> str:
+        """Who it is, as it may be shown: a node of a deployment, a client of a simulation."""
+        return f"{'node' if self.deployed else 'client'} {harmless(self.client, limit=_LONGEST)}"
+
+    def words(self, meaning: ScoreMeaning) -> str:
+        """Return what there is to say, and how far out its updates lay where the rule removed them."""
+        said = []
+        for fate, word in _TOLD.items():
+            if count := self.counts.get(fate, 0):
+                often = f"{word} in {count:,} of {plural(self.summary.asked, 'round')}"
+                said.append(f"{often}{self._because(fate, meaning)}")
+        if self.nearly:
+            often = f"{_NEARLY} in {self.nearly:,} of {plural(self.summary.asked, 'round')}"
+            far = f", {meaning.told(self.nearly_scores)}" if self.nearly_scores else ""
+            said.insert(int(Fate.REMOVED in self.counts), f"{often}{far}")
+        return "; ".join(said)
+
+    @property
+    def suspicion(self) -> float:
+        """The least plausible share of its judged replies that was worth nothing, or next to nothing."""
+        line = self.summary
+        return wilson_lower_bound(line.against + self.nearly, line.judged) if line.judged else line.suspicion or 0.0
+
+    def as_dict(self, meaning: ScoreMeaning) -> dict[str, Any]:
+        """Return everything as plain values, ready for JSON."""
+        counts = {word: self.counts.get(fate, 0) for fate, word in _TOLD.items()}
+        counts[_NEARLY.replace(" ", "_")] = self.nearly
+        return {"client": self.client, "asked": self.summary.asked, **counts, "words": self.words(meaning)}
+
+    def _because(self, fate: Fate, meaning: ScoreMeaning) -> str:
+        if fate is Fate.REMOVED:
+            return f", {meaning.told(self.scores) if self.scores else meaning.infinite}"
+        faults = [
+            fault for fault in self.summary.faults if fate_of_fault(fault) is fate and fault != Fate.UNUSABLE.word
+        ]
+        if not faults or faults == [_TOLD[fate]]:
+            return ""
+        return f" ({', '.join(harmless(fault, limit=_LONGEST) for fault in faults)})"
+
+
+def conduct_of(rounds: Rounds) -> list[Conduct]:
+    """Return what can be said of clients, the worst first: by suspicion, then by how often they were silent."""
+    entries, meant = rounds.entries, len(Fate)
+    size = max(1, len(rounds.places))
+    cells = np.bincount(entries.client * meant + entries.fate, minlength=size * meant).reshape(size, meant)
+    little = (entries.fate == Fate.KEPT) & (entries.weight < LITTLE)
+    nearly = np.bincount(entries.client[little], minlength=size).tolist()
+    scores, nearly_scores = (_scores_by_place(entries, mask) for mask in (entries.fate == Fate.REMOVED, little))
+    found = []
+    for line in rounds.clients:
+        place = rounds.places[line.client]
+        counts = {fate: int(cells[place, fate]) for fate in _TOLD if cells[place, fate]}
+        if counts or nearly[place]:
+            conduct = Conduct(
+                summary=line,
+                counts=counts,
+                scores=tuple(scores.get(place, ())),
+                nearly=nearly[place],
+                nearly_scores=tuple(nearly_scores.get(place, ())),
+                deployed=rounds.deployed,
+            )
+            found.append(conduct)
+    return sorted(found, key=_badness)
+
+
+def _scores_by_place(entries: Entries, chosen: NDArray[np.bool_]) -> dict[int, list[float]]:
+    """Return the scores of some entries by place of the client, as far as they have any."""
+    known = chosen & ~np.isnan(entries.score)
+    scores: dict[int, list[float]] = {}
+    for place, score in zip(entries.client[known].tolist(), entries.score[known].tolist(), strict=True):
+        scores.setdefault(place, []).append(score)
+    return scores
+
+
+def round_words(record: RoundRecord, meaning: ScoreMeaning) -> list[str]:
+    """Return who was removed, malformed, unusable or silent in a round, by name: a phrase for each kind.
+
+    >>> from steadfed.server._history import meaning_of
+    >>> replies = {"received": ("Jena", "Ulm"), "weights": (0.0, 1.0), "scores": (1681.0, 1.0), "kept": ("Ulm",)}
+    >>> record = RoundRecord(round=0, step=1, lr=0.1, cohort=("Jena", "Ulm", "Gera"), **replies)
+    >>> round_words(record, meaning_of({"name": "rage"}))
+    ['removed: Jena (41 standard deviations)', 'silent: Gera']
+    """
+    scores, fates = record.by_client(record.scores), fates_of(record)
+    faults = {drop.client: drop.fault for drop in record.drops}
+    said = []
+    for fate, word in _TOLD.items():
+        names = [client for client, found in fates.items() if found is fate]
+        if fate is Fate.REMOVED:
+            for kind, whom in ((word, names), (_NEARLY, list(nearly_removed(record)))):
+                said.append((kind, [_named(client, _far(scores.get(client), meaning)) for client in whom]))
+        else:
+            said.append((word, [_named(client, faults.get(client, word), known=word) for client in names]))
+    return [f"{word}: {', '.join(names)}" for word, names in said if names]
+
+
+def _far(score: float | None, meaning: ScoreMeaning) -> str:
+    return "" if score is None else meaning.briefly(score)
+
+
+def _named(client: Client, why: str, *, known: str = "") -> str:
+    """Return a name, and why, if it is not known already."""
+    name = harmless(client, limit=_LONGEST)
+    return name if why == known else f"{name} ({harmless(why, limit=_LONGEST)})"
+
+
+def _badness(conduct: Conduct) -> tuple[float, float, float, tuple[bool, int, str]]:
+    line = conduct.summary
+    silent = line.absent / max(1, line.asked)
+    return -conduct.suspicion, -silent, -(line.mean_rank or 0.0), in_order(line.client)
