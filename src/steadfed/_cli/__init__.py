@@ -8,13 +8,15 @@ from contextlib import AbstractContextManager
 
 from steadfed._cli.app import app
 from steadfed._core.downloads import DOWNLOAD_DISPLAY, DownloadBar
+from steadfed._core.wording import prose
 from steadfed.errors import SteadfedError
 
 
 def main() -> None:
     """Run the command line; an error that steadfed raises on purpose is one line on stderr and exit code 2.
 
-    Letters that the terminal cannot show become question marks. Import paths in a configuration may name modules in the
+    Letters that the terminal cannot show become question marks; control characters, which names of files and foreign
+    configurations may have, are spelled out. Import paths in a configuration may name modules in the
     current folder; it comes last, so that it hides nothing.
     """
     sys.path.append("")
@@ -25,7 +27,7 @@ def main() -> None:
     try:
         app()
     except SteadfedError as error:
-        sys.stderr.write(f"steadfed: {error}\n")
+        sys.stderr.write(f"steadfed: {prose(error)}\n")
         sys.exit(2)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from steadfed._core.durable import UNFINISHED, replace_file
+from steadfed._core.parsing import parse_json
 from steadfed.errors import CorruptRunError, ParameterError
 
 if TYPE_CHECKING:
@@ -87,10 +88,10 @@ def read_checkpoint(folder: Path, rounds: int) -> Checkpoint:
 def _description(path: Path, rounds: int) -> dict[str, Any]:
     """Return what the JSON of a checkpoint says; `CorruptRunError` if it is not what is written there."""
     try:
-        facts = json.loads(path.read_bytes())
+        facts = parse_json(path.read_bytes())
     except OSError as error:
         raise CorruptRunError(f"{path} cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
+    except ParameterError as error:
         raise CorruptRunError(f"{path} is not JSON: {error}") from None
     expected = {"format": _FORMAT, "round": rounds, "sha256": str, "facts": dict}
     for key, value in expected.items():

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from steadfed._core.durable import append_lines, cut_file, ends_with_a_line, replace_file, sole_holder, whole_lines
+from steadfed._core.parsing import parse_json
 from steadfed.errors import CorruptRunError, ParameterError, RunError
 from steadfed.server import _checkpoint as checkpoints, _snapshots as snapshots
 from steadfed.server._checkpoint import Checkpoint
@@ -240,8 +241,8 @@ class RunFolder:
         if not self._summary.exists():
             return None
         try:
-            summary = json.loads(self._text(self._summary))
-        except (ValueError, RecursionError) as error:
+            summary = parse_json(self._text(self._summary))
+        except ParameterError as error:
             raise CorruptRunError(
                 f"{self._summary} is not JSON: {error}; delete it and resume the run to have it written again"
             ) from None
