@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 
 from steadfed._cli.app import app
 from steadfed._core.downloads import DOWNLOAD_DISPLAY, DownloadBar
+from steadfed._core.importing import CURRENT_FOLDER_STAYS
 from steadfed._core.wording import prose
 from steadfed.errors import SteadfedError
 
@@ -17,9 +18,10 @@ def main() -> None:
 
     Letters that the terminal cannot show become question marks; control characters, which names of files and foreign
     configurations may have, are spelled out. Import paths in a configuration may name modules in the
-    current folder; it comes last, so that it hides nothing.
+    current folder: from the first that is imported on, it is searched, and last, so that it hides nothing. A command
+    that imports none does not search it, for a package that is not installed might be found there.
     """
-    sys.path.append("")
+    CURRENT_FOLDER_STAYS.set(True)
     DOWNLOAD_DISPLAY.set(_download_bar)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

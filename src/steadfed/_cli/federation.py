@@ -135,7 +135,8 @@ def run(
 ) -> None:
     """Run a Flower app on the federation and show its rounds as they come.
 
-    An app with the settings run-folder and nodes learns where its run is and who the nodes are; its rounds are shown
+    The app's code is executed, by the SuperLink's processes and by every node. An app with the settings run-folder and
+    nodes learns where its run is and who the nodes are; its rounds are shown
     on stderr, and what came of it at the end. Of other apps the log is shown. Ctrl-C stops the run.
 
     Exit code 0, or 1 if the run failed, or 2 if it could not start, was stopped by --timeout or the SuperLink stayed
