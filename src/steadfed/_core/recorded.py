@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
+from tokenize import TokenError
 
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from steadfed.errors import ParameterError
+
+UNREADABLE = (
+    *(OSError, EOFError, ValueError, OverflowError, MemoryError, RecursionError),
+    *(SyntaxError, TokenError, TypeError, struct.error),
+)
+"""What numpy raises of a header that is none: it reads it as Python's parser does, and as its tokenizer does then."""
 
 
 def recorded_array(path: Path, what: str) -> NDArray[np.generic]:
@@ -24,7 +32,7 @@ def recorded_array(path: Path, what: str) -> NDArray[np.generic]:
     try:
         there = path.is_file()
         found = npy.open_memmap(path, mode="r") if there else None
-    except (OSError, ValueError, EOFError, OverflowError, MemoryError, RecursionError) as error:
+    except UNREADABLE as error:
         raise ParameterError(f"cannot read {str(path)!r} as a .npy {what}: {error or type(error).__name__}") from None
     if found is None:
         raise ParameterError(f"cannot read {str(path)!r} as a .npy {what}: there is no such file")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import lzma
 import math
-import struct
 import zipfile
 import zlib
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import IO, Annotated, Any, ClassVar, final
 from numpy.lib import format as npy
 from pydantic import Field
 
+from steadfed._core.recorded import UNREADABLE
 from steadfed.data._base import Dataset, DataSource
 from steadfed.data._files import is_file, plausible_size
 from steadfed.data._places import Location, folder_of
@@ -23,8 +23,8 @@ from steadfed.errors import CorruptDataError, MissingDataError
 NEEDED = ("features", "labels")
 OPTIONAL = ("test_features", "test_labels", "groups")
 _UNREADABLE = (
-    *(zipfile.BadZipFile, OSError, EOFError, ValueError, zlib.error, lzma.LZMAError),
-    *(MemoryError, OverflowError, RecursionError, RuntimeError, KeyError, TypeError, struct.error),
+    *UNREADABLE,
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, RuntimeError, KeyError),
 )
 """What the readers of archives and arrays raise of bytes that are none; RuntimeError asks for a password."""
 

@@ -21,6 +21,8 @@ PROVENANCE = "provenance"
 """The table of a run's configuration that says what it was made with; it is not part of the configuration."""
 DEPLOYED = "flwr"
 """The key of it with the version of Flower: the configuration of a deployment has it, no other."""
+Stamp = tuple[int, int, int]
+"""When a file was changed, how long it is, and its number on the disk."""
 LARGEST = 4 << 20
 """Bytes of a configuration or a summary; what is larger, no run has written."""
 LONGEST = 64 << 20
@@ -142,13 +144,17 @@ def state_of(path: Path, *, played: int, planned: int | None, damaged: bool) -> 
     return RunState.INTERRUPTED if played else RunState.EMPTY
 
 
-def stamp_of(path: Path) -> tuple[int, int] | None:
-    """Return when a file was changed and how long it is; None if there is none."""
+def stamp_of(path: Path) -> Stamp | None:
+    """Return what tells a file from what it was; None if there is none.
+
+    When it was changed and how long it is would not do: clocks are set back, and copies keep their dates. A file that
+    is replaced as a whole, as a configuration is, has another number.
+    """
     try:
         found = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def _alive(process: int) -> bool:

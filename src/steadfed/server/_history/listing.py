@@ -21,6 +21,7 @@ from steadfed.server._history.files import (
     ROUNDS,
     SUMMARY,
     RunState,
+    Stamp,
     in_words,
     is_deployed,
     new_lines,
@@ -91,8 +92,8 @@ class _Seen:
     """What was read of a run so far, and how far."""
 
     def __init__(self) -> None:
-        self._config: tuple[int, int] | None = None
-        self._rounds: tuple[int, int] | None = None
+        self._config: Stamp | None = None
+        self._rounds: Stamp | None = None
         self._table: dict[str, Any] | None = None
         self._words: dict[str, str] = {}
         self._start_anew()
@@ -113,8 +114,9 @@ class _Seen:
             self._start_anew()
             self._rounds = None
         if rounds != self._rounds:
+            same = rounds is not None and self._rounds is not None and rounds[2] == self._rounds[2]
             self._rounds = rounds
-            if rounds is None or rounds[1] < self._offset:
+            if rounds is None or not same or rounds[1] < self._offset:
                 self._start_anew()
             if not self._from_summary(path):
                 self._from_rounds(path / ROUNDS)
@@ -169,7 +171,7 @@ class _Seen:
             attack="" if deployed else self._words.get("attack", ""),
             data=self._words.get("data", ""),
             deployed=deployed,
-            changed=(self._rounds or self._config or (0, 0))[0] / 1e9,
+            changed=(self._rounds or self._config or (0,))[0] / 1e9,
         )
 
 
