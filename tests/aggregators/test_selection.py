@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, strategies as st
 from tests.oracles import selection as slow
 from tests.oracles.clouds import CLOUDS
 from tests.oracles.coordinatewise import Array, average, nearest_to_the_median
@@ -18,12 +19,12 @@ from torch import Tensor
 from steadfed._core.rng import stream
 from steadfed.aggregators._base import Aggregator
 from steadfed.aggregators._evidence import Aggregation, Stop
-from steadfed.aggregators._selection import minimum_diameter
+from steadfed.aggregators._selection import minimum_diameter, smallest_spread
 from steadfed.aggregators._selection.bulyan import Bulyan, iterated_krum
 from steadfed.aggregators._selection.krum import Krum, MultiKrum
 from steadfed.aggregators._selection.minimum_diameter import MinimumDiameter
 from steadfed.aggregators._selection.norm_filter import NormFilter
-from steadfed.aggregators._selection.smallest_spread import SmallestSpread, smallest_scatter
+from steadfed.aggregators._selection.smallest_spread import SmallestSpread, num_subsets, smallest_scatter
 from steadfed.aggregators._selection.zeno import Zeno
 from steadfed.aggregators._view import ServerView
 from steadfed.errors import CohortTooSmallError, MissingKnowledgeError, ParameterError, TooManySubsetsError
@@ -274,11 +275,37 @@ def test_minimum_diameter_stays_exact_where_rows_are_copies_of_a_few() -> None:
 
 def test_too_large_searches_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = stream(0, "large").standard_normal((40, 5))
-    with pytest.raises(TooManySubsetsError, match=r"847660528 subsets of 40 usable updates without 10.*200000.*'caf'"):
+    with pytest.raises(TooManySubsetsError, match=r"200000 subsets of 40 usable updates without 10 .*'caf'"):
         SmallestSpread(num_byzantine=10)(rows)
     monkeypatch.setattr(minimum_diameter, "MOST_NODES", 5)
     with pytest.raises(TooManySubsetsError, match=r"5 nodes .* 30 of 40 usable updates; assume fewer"):
         MinimumDiameter(num_byzantine=10)(rows)
+
+
+def test_subsets_that_are_dear_to_solve_are_refused_before_one_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    solved: list[int] = []
+    monkeypatch.setattr(smallest_spread, "_tops", lambda centred: solved.append(len(centred)))
+    for number, bad in ((150, 2), (110, 2), (60, 3), (41, 4), (308, 1)):
+        with pytest.raises(TooManySubsetsError, match=f"of {number} usable updates without {bad} of them.*'caf'"):
+            SmallestSpread(num_byzantine=bad)(np.zeros((number, 1)))
+    with pytest.raises(TooManySubsetsError, match=r"11175 subsets of 150 .* 4.6e\+10 units of work; at most 1e\+10"):
+        SmallestSpread(num_byzantine=2)(stream(0, "dear").standard_normal((150, 2)))
+    assert not solved
+
+
+def test_rows_of_which_no_bound_spares_a_subset_cost_no_more_than_was_reckoned_with() -> None:
+    for number, bad in ((14, 6), (60, 1), (24, 2)):
+        rows = np.stack([np.cos(angles := 2 * np.pi * np.arange(number) / number), np.sin(angles)], axis=1)
+        found = SmallestSpread(num_byzantine=bad)(rows)
+        assert 0 < found.num_eigensolves <= math.comb(number, bad)
+
+
+@given(st.integers(1, 60), st.data())
+def test_subsets_are_counted_up_to_a_limit(number: int, data: st.DataObject) -> None:
+    left_out, most = data.draw(st.integers(0, number)), data.draw(st.integers(1, 10**7))
+    expected = math.comb(number, left_out)
+    assert num_subsets(number, left_out, most) == (expected if expected <= most else None)
+    assert num_subsets(10**6 + number, 10**5, most) is None
 
 
 def test_more_rows_are_granted_fewer_nodes_because_each_costs_more(monkeypatch: pytest.MonkeyPatch) -> None:

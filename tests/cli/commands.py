@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextvars import copy_context
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,7 @@ def refused(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(sys, "argv", ["steadfed", *arguments])
     monkeypatch.setattr(sys, "path", list(sys.path))
     with pytest.raises(SystemExit) as stopped:
-        main()
+        copy_context().run(main)
     assert stopped.value.code == 2
     return capsys.readouterr().err
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from tests.certification.small import convex, played
-from tests.certification.test_certify import changed_round
 from tests.cli.commands import refused, run
 from tests.deployments import deployment
+from tests.rewriting import change
 from typer.testing import CliRunner
 
 from steadfed._cli.app import app
@@ -84,7 +84,7 @@ def test_a_sample_is_stated_above_what_was_measured_of_it(complete: Path) -> Non
 
 
 def test_a_contradiction_is_exit_code_one(complete: Path) -> None:
-    changed_round(complete, 0, error=1e6)
+    change(complete, 0, error=1e6)
     result = CliRunner().invoke(app, ["certify", str(complete)], env={"COLUMNS": "200"})
     assert result.exit_code == 1
     assert "A bound was exceeded although all its conditions held" in result.stdout

@@ -68,7 +68,7 @@ def test_local_steps_may_differ_from_round_to_round() -> None:
 
 def test_words_are_no_local_steps(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     said = refused(capsys, monkeypatch, "plan", *options(local_steps="some"))
-    assert "--local-steps must be a whole number of at least 1, or several with commas between, got 'some'" in said
+    assert "--local-steps: expected a whole number of at least 1, got 'some'; or several with commas between" in said
 
 
 def test_settings_and_options_change_the_configuration() -> None:
@@ -116,7 +116,7 @@ def test_the_command_does_not_load_torch_to_say_what_is_missing(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"batch": "many"}, "--batch must be a whole number of at least 1 or \"full\", got 'many'"),
+        ({"batch": "many"}, "--batch: expected a whole number of at least 1, got 'many'; or \"full\""),
         ({"smoothness": "-1"}, "smoothness: input should be greater than 0, got -1.0"),
         ({"strong_convexity": "2"}, "strong_convexity must be at most smoothness = 1, got 2.0"),
         ({"cohort": "20000"}, "cohort_size must be at most num_clients = 10000, got 20000"),

@@ -68,7 +68,7 @@ def test_garbage_is_no_libsvm_file(tmp_path: Path, text: str) -> None:
     [
         ("0.5 1:1\n", "", "classes must be whole numbers, got the label 0.5"),
         ("1 1:1\n", "2 1:1\n", "a point to test on has the label 2"),
-        ("1 2000000000:1\n2 1:1\n", "", "at most 8,589,934,592 are read"),
+        ("1 2000000000:1\n2 1:1\n", "", "16,000,000,000 bytes; at most 268,435,456 are read"),
         ("1 1:nan\n", "", "NaN"),
         ("", "", "no training point"),
     ],

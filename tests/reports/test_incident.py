@@ -15,11 +15,12 @@ from tests.deployments import AWAY, BROKEN, LIAR, NASTY, deployment
 from steadfed._core.signatures import Envelope, SigningKey
 from steadfed.errors import ParameterError, RunError, SignatureError
 from steadfed.reports import _incident as incident
-from steadfed.reports._incident import INCIDENT, NOT_PROVED, ROUND, statement_of, write_incident
+from steadfed.reports._incident import INCIDENT, NOT_PROVED, statement_of, write_incident
 from steadfed.reports._sections.incident import incident_page
 from steadfed.reports.panels import Table
 from steadfed.server._history import RunHistory, open_run
 from steadfed.server._record import RoundRecord
+from steadfed.server._signatures import ROUND_TYPE
 
 pytest.importorskip("jinja2")
 
@@ -100,7 +101,7 @@ def test_signed_lines_are_envelopes_that_open(folder: Path, tmp_path: Path) -> N
     key, lines = SigningKey.generate(), (folder / "rounds.jsonl").read_bytes().splitlines()
     place = deployment(tmp_path / "run").path
     signed = [
-        {"keyid": key.public.keyid, "sig": base64.b64encode(key.sign(ROUND, line)).decode()}
+        {"keyid": key.public.keyid, "sig": base64.b64encode(key.sign(ROUND_TYPE, line)).decode()}
         for line in (place / "rounds.jsonl").read_bytes().splitlines()
     ]
     text = "".join(f"{json.dumps(each)}\n" for each in signed[:-1]) + "no JSON\n"
@@ -108,7 +109,7 @@ def test_signed_lines_are_envelopes_that_open(folder: Path, tmp_path: Path) -> N
     *first, last = statement_of(open_run(place))["rounds"]
     assert len(first) + 1 == len(lines)
     for each in first:
-        opened = Envelope.from_json(json.dumps(each["envelope"])).open(key.public, ROUND)
+        opened = Envelope.from_json(json.dumps(each["envelope"])).open(key.public, ROUND_TYPE)
         assert json.loads(opened) == each["record"]
     assert "envelope" not in last
 

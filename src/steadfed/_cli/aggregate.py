@@ -60,12 +60,9 @@ def aggregate(
 
 def _read(file: Path, what: str) -> Any:
     """Return what a .npy file holds, where it lies on disk."""
-    import numpy as np
+    from steadfed._core.recorded import recorded_array
 
-    try:
-        return np.load(file, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise ParameterError(f"cannot read {str(file)!r} as a .npy {what} of floats: {error}") from None
+    return recorded_array(file, f"{what} of floats")
 
 
 def _view(trusted_row: Path | None, model: Path | None) -> ServerView:

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from steadfed._cli.plan import PROBLEM, given_numbers
+from steadfed._cli.run import NoCode
 from steadfed.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -64,12 +65,15 @@ def certify(
         int | None,
         typer.Option(min=0, help=f"How many of all clients to reckon with as Byzantine, 0 if left out; {_REMOTE}."),
     ] = None,
+    no_code: NoCode = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
     """Judge a run: did the assumptions hold, was the filter as good as its certificate, did the theorems hold.
 
-    Measures at the models that the run kept (evaluation.measured_rounds) and loads its data. Writes a plot, and changes
-    nothing else in the folder.
+    Measures at the models that the run kept (evaluation.measured_rounds), loads its data and builds its model: code
+    that its configuration names for them (import, torch-dataset) is executed, data that it names are downloaded. With
+    --no-code neither happens, and the run is judged by its records alone. Writes a plot, and changes nothing else in
+    the folder.
 
     A deployment whose points only its clients have is judged by its records: cohorts, replies, skipped rounds, what its
     certificates prove. L, μ, σ² and κ² cannot be measured; if you know them, give them, and the theorems' conditions
@@ -84,17 +88,20 @@ def certify(
     """
     given = locals()
     problem, protocol = given_numbers(CONSTANTS, given), given_numbers(NUMBERS, given)
-    from steadfed.certification import PlanRequest, certify as judge
+    from steadfed.certification import PlanRequest, certify as judge, certify_records
     from steadfed.reports._render import terminal
     from steadfed.reports._render.image import check_kind
     from steadfed.reports._sections.theory import certification_panels
 
     if plot is not None:
         check_kind(plot)
-    _check_options(path, [*problem, *protocol], plot)
+    _check_options(path, [*problem, *protocol], plot, code=not no_code)
     request = PlanRequest(problem=problem, protocol=protocol, slack=slack, failure=failure)
     with Console(stderr=True).status("looking at the run"):
-        found = judge(path, request=request, clients=clients, points=points, curvatures=curvatures, sigma0=sigma0)
+        if no_code:
+            found = certify_records(path, request=request, sigma0=sigma0)
+        else:
+            found = judge(path, request=request, clients=clients, points=points, curvatures=curvatures, sigma0=sigma0)
     where = None if found.models is None else _write_plot(found, plot)
     if as_json:
         typer.echo(json.dumps(found.as_dict(), allow_nan=False))
@@ -106,7 +113,7 @@ def certify(
         raise typer.Exit(1)
 
 
-def _check_options(path: Path, given: list[str], plot: Path | None) -> None:
+def _check_options(path: Path, given: list[str], plot: Path | None, *, code: bool) -> None:
     """Refuse constants where they are measured, and a plot where nothing is."""
     from steadfed.runs import config_of
     from steadfed.server._folder import RunFolder
@@ -115,10 +122,9 @@ def _check_options(path: Path, given: list[str], plot: Path | None) -> None:
     if here and given:
         options = ", ".join(f"--{(CONSTANTS | NUMBERS)[name]}" for name in given)
         raise ParameterError(f"the data of {str(path)!r} are here, so constants are measured; leave out {options}")
-    if not here and plot is not None:
-        raise ParameterError(
-            f"there is nothing to draw: the points of {str(path)!r} are with its clients; leave out --plot"
-        )
+    if plot is not None and not (here and code):
+        why = f"the points of {str(path)!r} are with its clients" if not here else "--no-code measures nothing"
+        raise ParameterError(f"there is nothing to draw: {why}; leave out --plot")
 
 
 def _write_plot(found: Certification, plot: Path | None) -> str:

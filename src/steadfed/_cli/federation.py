@@ -37,6 +37,8 @@ Folder = Annotated[
 ]
 LAST_LINES = 25
 """How much of its log a failed run shows."""
+_MOST_DIGITS = 6
+"""Of the number of a node."""
 
 
 @app.command("up")
@@ -140,9 +142,10 @@ def run(
 ) -> None:
     """Run a Flower app on the federation and show its rounds as they come.
 
-    An app with the settings run-folder, nodes and signing-key learns where its run is, who the nodes are and with which
-    key its orders are signed; its rounds are shown on stderr, with the names of those who were removed or silent, and
-    what came of it at the end. Of other apps the log is shown. Ctrl-C stops the run.
+    The app's code is executed, by the SuperLink's processes and by every node. An app with the settings run-folder,
+    nodes and signing-key learns where its run is, who the nodes are and with which key its orders are signed; its
+    rounds are shown on stderr, with the names of those who were removed or silent, and what came of it at the end. Of
+    other apps the log is shown. Ctrl-C stops the run.
 
     A run that Flower marks as failed (its server app was killed, or gave no sign of life; the SuperLink was away) is
     submitted again after a pause and goes on where it was, as long as --tries allow: not if the app itself failed
@@ -235,7 +238,7 @@ def _node_configs(byzantine: list[str], settings: list[str]) -> dict[int, dict[s
         from steadfed.flower.redteam import byzantine as check_attack
 
         node, _, attack = text.partition("=")
-        if not node.isdecimal() or not attack:
+        if not _is_node(node) or not attack:
             raise ParameterError(f"--byzantine takes NODE=ATTACK, such as 4=sign-flip, got {text!r}")
         if int(node) in configs:
             raise ParameterError(
@@ -246,10 +249,15 @@ def _node_configs(byzantine: list[str], settings: list[str]) -> dict[int, dict[s
     for text in settings:
         node, _, rest = text.partition(".")
         key, equals, value = rest.partition("=")
-        if not node.isdecimal() or not key or not equals:
+        if not _is_node(node) or not key or not equals:
             raise ParameterError(f"--set takes NODE.KEY=VALUE, such as 2.name=Zurich, got {text!r}")
         configs.setdefault(int(node), {})[key] = _settings([f"{key}={value}"])[key]
     return configs
+
+
+def _is_node(text: str) -> bool:
+    """Tell whether a text is the number of a node; one of thousands of digits is none that Python reads."""
+    return text.isdecimal() and len(text) <= _MOST_DIGITS
 
 
 def _settings(texts: list[str]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from steadfed._cli.run import Settings
+from steadfed._core.parsing import parse_whole
 from steadfed.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -96,7 +97,8 @@ def plan(
     """Show what the theorems guarantee for a run: conditions, step size, floor, probability; and what that means.
 
     Loads the data and measures or computes the constants of the problem, each shown with where it comes from. Options
-    replace numbers of CONFIG. Without CONFIG nothing is loaded, and the options must give the numbers.
+    replace numbers of CONFIG. Code that CONFIG names for its data or model (import, torch-dataset) is executed, data
+    that it names are downloaded. Without CONFIG nothing is loaded, and the options must give the numbers.
 
     Exit code 0, also if no theorem applies, which is said; 2 if a number is missing or out of range.
     """
@@ -128,20 +130,18 @@ def _batch(text: str | None) -> int | str | None:
     if text is None or text == "full":
         return text
     try:
-        return int(text)
-    except ValueError:
-        raise ParameterError(f'--batch must be a whole number of at least 1 or "full", got {text!r}') from None
+        return parse_whole(text, 1)
+    except ParameterError as error:
+        raise ParameterError(f'--batch: {error}; or "full"') from None
 
 
 def _steps(text: str | None) -> int | tuple[int, ...] | None:
     if text is None:
         return None
     try:
-        numbers = tuple(int(each) for each in text.split(","))
-    except ValueError:
-        raise ParameterError(
-            f"--local-steps must be a whole number of at least 1, or several with commas between, got {text!r}"
-        ) from None
+        numbers = tuple(parse_whole(each, 1) for each in text.split(","))
+    except ParameterError as error:
+        raise ParameterError(f"--local-steps: {error}; or several with commas between") from None
     return numbers if len(numbers) > 1 else numbers[0]
 
 

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from steadfed._cli.run import NoCode
 from steadfed._core.wording import harmless
 from steadfed.errors import ParameterError
 from steadfed.reports._report import Format, check_installed, gather, usual_place, write
@@ -49,6 +50,7 @@ def report(
             help="Whether to say which theorems apply and what they guarantee; it takes some seconds a run to measure.",
         ),
     ] = True,
+    no_code: NoCode = False,
     open_: Annotated[bool, typer.Option("--open", help="Show the page in a browser.")] = False,
 ) -> None:
     """Write a report of a run, or of several side by side, and print where it is.
@@ -57,6 +59,10 @@ def report(
     of them were false positives, what is proved, how to do it again. Empty, interrupted and damaged runs have a report,
     too; it says what is missing.
 
+    Loads the data of a run to show who holds which points, and builds its model for the guarantee: code that its
+    configuration names for them (import, torch-dataset) is executed, data that it names are downloaded. With --no-code
+    neither happens. The report of a comparison does neither in any case.
+
     Exit code 0, or 2 if there is no run, or the report cannot be written.
     """
     if open_ and format_ is not Format.HTML:
@@ -64,7 +70,7 @@ def report(
     check_installed(format_)
     place = out if out is not None else usual_place(paths, format_)
     with _status() as notify:
-        found = gather(paths, guarantee=guarantee, whole=format_ is Format.CSV, notify=notify)
+        found = gather(paths, guarantee=guarantee, code=not no_code, whole=format_ is Format.CSV, notify=notify)
         written = write(found, format_, place)
     for path in written:
         typer.echo(path)

@@ -37,6 +37,14 @@ Jobs = Annotated[
         "left out.",
     ),
 ]
+NoCode = Annotated[
+    bool,
+    typer.Option(
+        "--no-code",
+        help="Load no data and build no model: nothing is executed or downloaded that a configuration names.",
+    ),
+]
+"""For files of somebody else."""
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing but the folder of the run.")]
 
 
@@ -55,6 +63,8 @@ def run(
     Progress goes to stderr: a bar in a terminal, lines elsewhere. Ctrl-C stops after the round in progress, Ctrl-C
     once more at once; nothing is lost either way, and `steadfed resume` continues to the same results.
 
+    Executes code that the configuration names for its data or model (import, torch-dataset), and downloads data.
+
     Exit code 0, or 2 if the run cannot go on, or 3 if it is complete and every round of it was skipped, or 130 (143) if
     it was stopped by Ctrl-C (SIGTERM). Clients that a configuration makes silent are no failure of a simulation.
     """
@@ -72,6 +82,7 @@ def resume(
     """Continue a run that was stopped or killed; it ends with the same results as if it had not been.
 
     Relative paths and import paths in its configuration start at the current folder, as they did for `steadfed run`.
+    Executes code that the configuration names for its data or model, as `steadfed run` does.
 
     Exit codes are those of `steadfed run`; a run that is complete is shown.
     """

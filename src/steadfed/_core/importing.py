@@ -5,12 +5,17 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
 from steadfed._core.lookup import nearest
 from steadfed.errors import ParameterError
+
+CURRENT_FOLDER_STAYS: ContextVar[bool] = ContextVar("CURRENT_FOLDER_STAYS", default=False)
+"""Whether modules are found in the current folder once one was imported from an import path: in programs they are not,
+on the command line they are, for what the user's module imports later."""
 
 
 def import_object(path: str, what: str) -> Any:
@@ -49,7 +54,7 @@ def import_object(path: str, what: str) -> Any:
 def _module(name: str, failure: str) -> Any:
     """Import a module; whatever its code raises is told in one line and kept as the cause."""
     try:
-        with _current_folder():
+        with nullcontext() if name.startswith("steadfed.") else _current_folder():
             return importlib.import_module(name)
     except ModuleNotFoundError as error:
         hint = "" if error.name and name.startswith(error.name) else f" (imported by {name})"
@@ -69,5 +74,5 @@ def _current_folder() -> Iterator[None]:
     try:
         yield
     finally:
-        if not known and folder in sys.path:
+        if not known and folder in sys.path and not CURRENT_FOLDER_STAYS.get():
             sys.path.remove(folder)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from steadfed._core.values import real_number, whole_number
+from steadfed._core.values import real_number, shown, whole_number
 from steadfed.errors import ParameterError
 
 
@@ -92,4 +92,4 @@ def check_cohort(cohort_size: Any, num_clients: Any) -> tuple[int, int]:
 
 
 def _refused(name: str, value: Any, allowed: str) -> ParameterError:
-    return ParameterError(f"{name} must be {allowed}, got {value!r}")
+    return ParameterError(f"{name} must be {allowed}, got {shown(value)}")

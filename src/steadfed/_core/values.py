@@ -11,19 +11,43 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from steadfed._core.lookup import nearest
 from steadfed.errors import ParameterError
 
+LARGEST_WHOLE = 2**63
+"""From here on a whole number is none that TOML, arrays or the formulas take, although Python has larger ones."""
+_SHOWN = 400
+"""Letters of a value that a message shows."""
+
 
 def whole_number(value: Any) -> Any:
     """Return any kind of integer (numpy's among them) as an int; booleans and everything else are refused."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise ValueError("input should be a whole number")
-    return operator.index(value)
+    number = operator.index(value)
+    if abs(number) >= LARGEST_WHOLE:
+        raise ValueError("input should be a whole number of at most 63 bits")
+    return number
 
 
 def real_number(value: Any) -> Any:
     """Return any kind of real number (numpy's among them) as a float; booleans, strings and others are refused."""
     if isinstance(value, (bool, str, bytes)) or not hasattr(value, "__float__"):
         raise ValueError("input should be a real number")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError("input should be a real number of at most 1.8e308") from None
+
+
+def shown(value: object) -> str:
+    """Return a value as code writes it, for a message: a long one is cut, and so is a number that Python cannot write.
+
+    >>> shown([1, "a"]), len(shown("x" * 10_000)), shown([1 << 50_000])
+    ("[1, 'a']", 400, 'list with a number of more digits than can be written')
+    """
+    try:
+        text = repr(value)
+    except ValueError:  # such as int's, of more than 4,300 digits
+        text = f"{type(value).__name__} with a number of more digits than can be written"
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 
 
 def dotted_table(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -79,7 +103,7 @@ class ValueObject(BaseModel):
             elif key:
                 inside = isinstance(detail.get("ctx", {}).get("error"), ParameterError)  # has shown its value already
                 wanted.setdefault(key, []).append(text if inside else f"{text[:1].lower()}{text[1:]}")
-                got.setdefault(key, "" if inside else f", got {detail['input']!r}")
+                got.setdefault(key, "" if inside else f", got {shown(detail['input'])}")
             else:
                 problems.append(text)
         for key, texts in wanted.items():

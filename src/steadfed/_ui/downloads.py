@@ -11,10 +11,10 @@ from steadfed._ui.page_reports import whole_report
 from steadfed._ui.recent import Recent
 from steadfed.reports._render.html import render
 from steadfed.server._history import RunHistory
-from steadfed.server._history.files import CONFIG, ROUNDS, SUMMARY, stamp_of
+from steadfed.server._history.files import CONFIG, ROUNDS, SUMMARY, Stamp, stamp_of
 
 _KEPT = 4
-Stamps = tuple[tuple[int, int] | None, ...]
+Stamps = tuple[Stamp | None, ...]
 
 
 @final

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Self, final
 
 from steadfed._core.lookup import find
+from steadfed._core.parsing import parse_whole
 from steadfed._ui.catalogue import Listing, RunEntry
 from steadfed.errors import ParameterError
 from steadfed.server._history import RunState, RunSummary
@@ -96,7 +97,7 @@ class Query:
 
 
 def _whole(asked: Mapping[str, str], key: str, default: int, most: int) -> int:
-    text = asked.get(key, str(default))
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= most):
-        raise ParameterError(f"{key} must be a whole number from 1 to {most:,}, got {text[:40]!r}")
-    return int(text)
+    try:
+        return parse_whole(asked.get(key, str(default)), 1, most)
+    except ParameterError as error:
+        raise ParameterError(f"{key}: {error}") from None

@@ -1,6 +1,6 @@
 """Runs against the theorems: what is guaranteed before a run, and whether it held after it."""
 
-from steadfed.certification._certify import Certification, certify
+from steadfed.certification._certify import Certification, certify, certify_records
 from steadfed.certification._plan import Plan, PlanRequest, plan, plan_numbers
 from steadfed.certification._verdicts import Outcome, Subject, Verdict
 
@@ -12,6 +12,7 @@ __all__ = [
     "Subject",
     "Verdict",
     "certify",
+    "certify_records",
     "plan",
     "plan_numbers",
 ]

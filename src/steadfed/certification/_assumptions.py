@@ -21,7 +21,7 @@ from steadfed.server._record import RoundRecord
 from steadfed.theory import Guarantee
 from steadfed.theory._statements.shared import EXPECTED, OVER_BOTH
 
-AWAY = "the points are with the clients, so it cannot be measured here"
+AWAY = "the points are with the clients or were not loaded, so it cannot be measured"
 COHORTS = "Byzantine updates in a cohort"
 _DOUBLE = 1e-18
 """By which part of ‖∇F‖² rounding may move squared distances of gradients."""

@@ -52,6 +52,8 @@ CURVATURES = 3
 TWIN = "a deployment: data and model are those of its twin, taken at its word; who was Byzantine is not recorded"
 RECORDS_ALONE = "judged by the records alone: F, L, μ, σ² and κ² are properties of points that only the clients have"
 
+AS_ASKED = "judged by the records alone, as asked: F, L, μ, σ² and κ² are not known without the data and the model"
+
 
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -115,7 +117,7 @@ class Certification:
             RunError: nothing was measured.
         """
         if self.plan is None or self.models is None:
-            raise RunError(f"nothing was measured: the points of {str(self.path)!r} are with its clients")
+            raise RunError(f"nothing was measured: the points of {str(self.path)!r} were not there, or not loaded")
         return measured_curve(self.plan, self.models)
 
     def as_dict(self) -> dict[str, Any]:
@@ -187,19 +189,46 @@ def certify(
             for a run of which the number of clients is not known.
         MissingDataError: the data are nowhere.
     """
-    asked = None if sigma0 is None else check_positive("sigma0", sigma0)
+    if sigma0 is not None:
+        check_positive("sigma0", sigma0)  # before anything is measured
     folder = RunFolder.open(path)
-    config, records, seen = config_of(folder), list(folder.records()), not is_deployment(folder)
-    if config.data.here or dataset is not None:
-        run = Run.open(path, dataset=dataset)
-        budget = _budget(run.federation.setting, clients, points)
-        basis = _measure(run, request, budget, curvatures, seen=seen)
-    else:
-        basis = _read_records(folder, config, request)
+    config = config_of(folder)
+    if not config.data.here and dataset is None:
+        return certify_records(path, request=request, sigma0=sigma0)
+    run = Run.open(path, dataset=dataset)
+    budget = _budget(run.federation.setting, clients, points)
+    basis = _measure(run, request, budget, curvatures, seen=not is_deployment(folder))
+    return _certification(folder, config, basis, sigma0)
+
+
+def certify_records(
+    path: str | os.PathLike[str], *, request: PlanRequest = NO_REQUEST, sigma0: float | None = None
+) -> Certification:
+    """Judge a run by its records alone: no data are loaded, no model is built, no code of its author is executed.
+
+    Args:
+        path: the folder of the run; nothing in it is changed.
+        request: as for `certify` of a deployment without a twin.
+        sigma0: the σ₀ to ask certificates about; what the rule was given or found, if left out.
+
+    Raises:
+        ParameterError: a number is out of its range, or some constants are given and others missing.
+        CorruptRunError: the folder holds no run that can be read.
+        RunError: constants are given for a run of which the number of clients is not known.
+    """
+    folder = RunFolder.open(path)
+    config = config_of(folder)
+    return _certification(folder, config, _read_records(folder, config, request), sigma0)
+
+
+def _certification(folder: RunFolder, config: RunConfig, basis: _Basis, sigma0: float | None) -> Certification:
+    """Return what a basis and the records of a run say together."""
+    asked = None if sigma0 is None else check_positive("sigma0", sigma0)
+    records = list(folder.records())
     facts = facts_of(records, kappa=config.rule.kappa if isinstance(config.rule, Rage) else None, sigma0=asked)
-    history = Rounds.of(records, deployed=not seen)
+    history = Rounds.of(records, deployed=is_deployment(folder))
     return Certification(
-        path=Path(path),
+        path=folder.path,
         history=history,
         rounds=config.rounds,
         plan=basis.plan,
@@ -237,14 +266,15 @@ def _measure(run: Run, request: PlanRequest, budget: MeasurementBudget, curvatur
 
 
 def _read_records(folder: RunFolder, config: RunConfig, request: PlanRequest) -> _Basis:
-    """Return what was given of a run whose points are with its clients."""
+    """Return what was given of a run whose points are with its clients, or are not to be loaded."""
     beyond = outside_by_choice(config) | outside_by_deployment(folder)
+    note = AS_ASKED if config.data.here else RECORDS_ALONE
     if not request.problem:
-        return _Basis(plan=None, models=None, outside=beyond, given={}, notes=(RECORDS_ALONE,))
+        return _Basis(plan=None, models=None, outside=beyond, given={}, notes=(note,))
     plan = _plan_from_constants(config, request, beyond)
     number, clients = plan.protocol.num_byzantine, plan.protocol.num_clients
     reckoning = f"the theorems reckon with {number} Byzantine clients of {clients}, and with plain SGD by the others"
-    return _Basis(plan=plan, models=None, outside=beyond, given=request.problem, notes=(RECORDS_ALONE, reckoning))
+    return _Basis(plan=plan, models=None, outside=beyond, given=request.problem, notes=(note, reckoning))
 
 
 def _plan_from_constants(config: RunConfig, request: PlanRequest, beyond: Mapping[str, str]) -> Plan:

@@ -9,6 +9,7 @@ from typing import Any, final
 
 from steadfed.aggregators._rage.certificate import Certificate
 from steadfed.aggregators._rage.constants import filter_constant
+from steadfed.errors import CorruptRunError
 from steadfed.server._history import Tally
 from steadfed.server._record import RoundRecord
 
@@ -78,7 +79,7 @@ class RoundFacts:
     @property
     def measured_constant(self) -> float | None:
         """‖ĝ − mean‖ / (σ₀ √ε̃) with the true σ₀, to compare with C; None if it is not measured."""
-        if self.error is None or not self.spread or not self.assumed or not self.assumption_held:
+        if self.error is None or not (self.spread and self.assumed and self.received and self.assumption_held):
             return None
         return self.error / math.sqrt(self.spread * self.assumed / self.received)
 
@@ -96,7 +97,19 @@ def facts_of(
     records: Iterable[RoundRecord], *, kappa: float | None = None, sigma0: float | None = None
 ) -> tuple[RoundFacts, ...]:
     """Return the facts of every round; certificates asked about a σ₀ if one is given."""
-    return tuple(_facts(record, kappa, sigma0) for record in records)
+    return tuple(_readable_facts(record, kappa, sigma0) for record in records)
+
+
+def _readable_facts(record: RoundRecord, kappa: float | None, sigma0: float | None) -> RoundFacts:
+    """Return the facts of a round.
+
+    Raises:
+        CorruptRunError: its certificate is not what a rule writes.
+    """
+    try:
+        return _facts(record, kappa, sigma0)
+    except (ValueError, TypeError, ArithmeticError, LookupError) as error:
+        raise CorruptRunError(f"the certificate of round {record.round} is not what a run writes: {error}") from None
 
 
 def _facts(record: RoundRecord, kappa: float | None, sigma0: float | None) -> RoundFacts:

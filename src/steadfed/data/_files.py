@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, cast, final
 
 from steadfed.errors import CorruptDataError
 
@@ -17,6 +18,10 @@ LARGEST_BYSTANDER = 1 << 20
 """Bytes that a file of an archive may have which is not asked for."""
 MOST_MEMBERS = 64
 """Files that are looked at in an archive before it is given up."""
+MOST_UNPACKED = 250
+"""As many bytes as a file has, that many times more may come out of it; numbers that are mostly zero pack so well."""
+ALWAYS_UNPACKED = 64 << 20
+"""So many bytes may come out of any file."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +46,19 @@ class Archive:
     sha256: str
     """The SHA-256 of the archive as it is."""
     url: str
+
+
+def plausible_size(path: Path) -> int:
+    """Return how many bytes may come out of a file of the user, whose content nobody knows: no bomb's."""
+    return max(ALWAYS_UNPACKED, MOST_UNPACKED * path.stat().st_size)
+
+
+def is_file(path: Path) -> bool:
+    """Return whether there is a file, as far as this user may know: no folder, no pipe that would be waited for."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # no permission, a name that is too long, one with a NUL
+        return False
 
 
 def unpack(path: Path, limit: int) -> bytes:
@@ -75,7 +93,7 @@ def read_archive(path: Path, files: Collection[DataFile]) -> dict[str, bytes]:
     wanted = {file.name: file for file in files}
     found: dict[str, bytes] = {}
     try:
-        with tarfile.open(path, "r|gz") as archive:
+        with gzip.open(path) as unpacked, _open_archive(unpacked, files) as archive:
             for count, member in enumerate(archive):
                 file = wanted.get(Path(member.name).name)
                 _refuse_bombs(path, member, file, count)
@@ -84,9 +102,34 @@ def read_archive(path: Path, files: Collection[DataFile]) -> dict[str, bytes]:
                     found[file.name] = check_content(stream.read(file.size + 1), file, path / member.name)
                 if len(found) == len(wanted):
                     break
-    except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
+    except CorruptDataError:
+        raise
+    except (OSError, EOFError, ValueError, OverflowError, RecursionError, zlib.error, tarfile.TarError) as error:
         raise CorruptDataError(f"{path} cannot be read as a packed folder (.tar.gz): {error}") from error
     return found
+
+
+@final
+class _Bounded:
+    """A stream that ends with an error after so many bytes: tarfile reads headers of any length at once."""
+
+    def __init__(self, stream: gzip.GzipFile, limit: int) -> None:
+        self._stream = stream
+        self._left = limit
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes."""
+        found = self._stream.read(min(size, self._left + 1) if size >= 0 else self._left + 1)
+        self._left -= len(found)
+        if self._left < 0:
+            raise OSError("more comes out of it than can be in it")
+        return found
+
+
+def _open_archive(stream: gzip.GzipFile, files: Collection[DataFile]) -> tarfile.TarFile:
+    """Return an archive that is read once from its beginning, and not beyond what it may hold."""
+    limit = sum(file.size for file in files) + MOST_MEMBERS * LARGEST_BYSTANDER
+    return tarfile.open(fileobj=cast("IO[bytes]", _Bounded(stream, limit)), mode="r|")
 
 
 def _refuse_bombs(path: Path, member: tarfile.TarInfo, file: DataFile | None, count: int) -> None:

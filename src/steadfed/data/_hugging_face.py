@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, final
 
 import numpy as np
@@ -12,7 +11,7 @@ from pydantic import Field
 
 from steadfed._core.lookup import nearest
 from steadfed.data._base import Dataset, DataSource
-from steadfed.data._places import Location
+from steadfed.data._places import Location, folder_of
 from steadfed.data._registry import DATASETS
 from steadfed.data._tensors import array_of, from_tensors
 from steadfed.errors import DataError, MissingDataError
@@ -68,10 +67,17 @@ class HuggingFace(DataSource):
             raise MissingDataError(
                 f"{self.path}: the library `datasets` is missing; pip install 'steadfed[huggingface]'"
             ) from error
-        folder = Path(self.path).expanduser()
+        folder = folder_of(self.path)
         try:
             return datasets.load_from_disk(str(folder)) if folder.is_dir() else datasets.load_dataset(self.path)
-        except (OSError, ValueError, RuntimeError) as error:
+        except (
+            OSError,
+            ValueError,
+            RuntimeError,
+            LookupError,
+            TypeError,
+            AttributeError,
+        ) as error:
             raise MissingDataError(
                 f"{self.path} is neither a folder written by save_to_disk nor to be had from the hub: {error}"
             ) from error

@@ -13,13 +13,18 @@ from pydantic import BeforeValidator, Field
 
 from steadfed._core.values import whole_number
 from steadfed.data._base import Dataset, DataSource
-from steadfed.data._files import DataFile, unpack
-from steadfed.data._places import FileSet, Location, read_files
+from steadfed.data._files import DataFile, is_file, plausible_size, unpack
+from steadfed.data._places import FileSet, Location, folder_of, read_files
 from steadfed.data._registry import DATASETS
 from steadfed.errors import CorruptDataError, DataError, MissingDataError
 
 LARGEST = 1 << 33
 """Bytes of features beyond which a dense matrix is refused, and of a file beyond which it is not read."""
+MOST_DENSE = 1_000
+"""As many bytes as a file has, that many times more may its dense matrix have; a line that names one feature of a far
+number would ask for gigabytes."""
+ALWAYS_DENSE = 256 << 20
+"""So many bytes may any dense matrix have."""
 _URL = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary/"
 
 
@@ -80,7 +85,7 @@ class Libsvm(DataSource):
 
     def load(self) -> Dataset:
         """Read one file or both."""
-        paths = [Path(path).expanduser() for path in (self.path, self.test_path) if path is not None]
+        paths = [folder_of(path) for path in (self.path, self.test_path) if path is not None]
         return dataset_of("libsvm", {str(path): _content(path) for path in paths}, num_features=self.num_features)
 
 
@@ -88,10 +93,11 @@ def dataset_of(name: str, contents: dict[str, bytes], *, num_features: int | Non
     """Return the data set of one content, to train on, or of two, the second to test on; the keys name them."""
     parts = _parse(contents, num_features)
     values = _label_values(parts[1], next(iter(contents)))
-    train = _dense(parts[0])
+    largest = min(LARGEST, max(ALWAYS_DENSE, MOST_DENSE * sum(map(len, contents.values()))))
+    train = _dense(parts[0], largest)
     labels = _class_numbers(parts[1], values, name)
     empty = np.empty((0, train.shape[1]), dtype=np.float32), np.empty(0, dtype=np.int64)
-    test, test_labels = (_dense(parts[2]), _class_numbers(parts[3], values, name)) if len(parts) > 2 else empty
+    test, test_labels = (_dense(parts[2], largest), _class_numbers(parts[3], values, name)) if len(parts) > 2 else empty
     return Dataset(
         name=name,
         features=torch.from_numpy(train),
@@ -103,9 +109,13 @@ def dataset_of(name: str, contents: dict[str, bytes], *, num_features: int | Non
 
 
 def _content(path: Path) -> bytes:
-    if not path.is_file():
+    if not is_file(path):
         raise MissingDataError(f"there is no file {path}; give the path of a file in LIBSVM's format")
-    return unpack(path, LARGEST)
+    limit = min(LARGEST, plausible_size(path))
+    content = unpack(path, limit)
+    if len(content) > limit:
+        raise CorruptDataError(f"{path} is more than {limit:,} bytes unpacked, which no file of this size should be")
+    return content
 
 
 def _parse(contents: dict[str, bytes], num_features: int | None) -> list[Any]:
@@ -140,12 +150,12 @@ def _class_numbers(labels: NDArray[np.float64], values: NDArray[np.float64], nam
     return np.searchsorted(values, labels).astype(np.int64)
 
 
-def _dense(matrix: Any) -> NDArray[np.float32]:
+def _dense(matrix: Any, largest: int) -> NDArray[np.float32]:
     """Return a sparse matrix as a dense one, unless that would be absurdly large."""
     size = 4 * matrix.shape[0] * matrix.shape[1]
-    if size > LARGEST:
+    if size > largest:
         raise DataError(
-            f"{matrix.shape[0]} points × {matrix.shape[1]} features are {size:,} bytes; at most {LARGEST:,} are read"
+            f"{matrix.shape[0]} points × {matrix.shape[1]} features are {size:,} bytes; at most {largest:,} are read"
         )
     dense: NDArray[np.float32] = matrix.toarray()
     return dense

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import math
 import zipfile
 import zlib
@@ -11,15 +12,21 @@ from typing import IO, Annotated, Any, ClassVar, final
 from numpy.lib import format as npy
 from pydantic import Field
 
+from steadfed._core.recorded import UNREADABLE
 from steadfed.data._base import Dataset, DataSource
-from steadfed.data._places import Location
+from steadfed.data._files import is_file, plausible_size
+from steadfed.data._places import Location, folder_of
 from steadfed.data._registry import DATASETS
 from steadfed.data._tensors import from_tensors
 from steadfed.errors import CorruptDataError, MissingDataError
 
 NEEDED = ("features", "labels")
 OPTIONAL = ("test_features", "test_labels", "groups")
-_UNREADABLE = (zipfile.BadZipFile, OSError, EOFError, ValueError, zlib.error, MemoryError, NotImplementedError)
+_UNREADABLE = (
+    *UNREADABLE,
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, RuntimeError, KeyError),
+)
+"""What the readers of archives and arrays raise of bytes that are none; RuntimeError asks for a password."""
 
 
 @DATASETS.register("npz")
@@ -41,39 +48,44 @@ class Npz(DataSource):
 
     def load(self) -> Dataset:
         """Read the arrays."""
-        path = Path(self.path).expanduser().absolute()
-        if not path.is_file():
+        path = folder_of(self.path).absolute()
+        if not is_file(path):
             raise MissingDataError(
                 f"there is no file {path}; write one with numpy.savez({str(path)!r}, features=…, labels=…)"
             )
         try:
             with zipfile.ZipFile(path) as archive:
                 arrays = _arrays(archive, path)
+        except CorruptDataError:
+            raise
         except _UNREADABLE as error:
             raise CorruptDataError(f"{path} cannot be read as a .npz file of plain arrays: {error}") from error
         return from_tensors(**arrays, name=path.stem)
 
 
 def _arrays(archive: zipfile.ZipFile, path: Path) -> dict[str, Any]:
-    present = {name.removesuffix(".npy") for name in archive.namelist()}
+    present = {name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")}
     if not present.issuperset(NEEDED):
         raise CorruptDataError(
             f"expected arrays called {', '.join(NEEDED)} in {path}, got {', '.join(sorted(present)) or 'none'}"
         )
-    arrays = {}
+    arrays, left = {}, plausible_size(path)
     for name in (*NEEDED, *(each for each in OPTIONAL if each in present)):
         with archive.open(f"{name}.npy") as stream:
-            _check_size(stream, archive.getinfo(f"{name}.npy").file_size, f"{path}: {name}")
+            left -= _checked_size(stream, archive.getinfo(f"{name}.npy").file_size, f"{path}: {name}")
+        if left < 0:
+            raise CorruptDataError(f"{path}: its arrays are more than {plausible_size(path):,} bytes unpacked")
         with archive.open(f"{name}.npy") as stream:
             arrays[name] = npy.read_array(stream, allow_pickle=False)
     return arrays
 
 
-def _check_size(stream: IO[bytes], size: int, what: str) -> None:
-    """Refuse an array whose header announces more or fewer bytes than there are, before they are made room for."""
+def _checked_size(stream: IO[bytes], size: int, what: str) -> int:
+    """Return the bytes of an array; refuse one whose header announces others than there are, before room is made."""
     version = npy.read_magic(stream)
     header = npy.read_array_header_1_0(stream) if version == (1, 0) else npy.read_array_header_2_0(stream)
     shape, _, dtype = header
     expected = stream.tell() + math.prod(shape) * dtype.itemsize
     if not dtype.hasobject and expected != size:
         raise CorruptDataError(f"{what}: its header announces {expected:,} bytes, got {size:,}")
+    return size

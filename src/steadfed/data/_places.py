@@ -19,11 +19,23 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from steadfed.data._download import download
-from steadfed.data._files import Archive, DataFile, read_archive, read_file
+from steadfed.data._files import Archive, DataFile, is_file, read_archive, read_file
 from steadfed.errors import CorruptDataError, MissingDataError
 
 DATA_ROOT = "STEADFED_DATA"
 """The environment variable that names the folder with a user's data sets."""
+
+
+def folder_of(path: str) -> Path:
+    """Return the path that a user wrote, with ~ for the home folder of somebody.
+
+    Raises:
+        MissingDataError: nobody is called so.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise MissingDataError(f"there is no folder {path!r}: {error}") from None
 
 
 def plain_path(value: Any) -> Any:
@@ -88,16 +100,16 @@ def places(wanted: FileSet, path: str | None = None) -> list[Path]:
 def _roots(wanted: FileSet, path: str | None) -> list[Path]:
     """Return the folders below which the sub-folders of the set are looked for."""
     if path is not None:
-        return [Path(path).expanduser()]
+        return [folder_of(path)]
     own = os.environ.get(DATA_ROOT)
     roots = (*((own,) if own else ()), *wanted.system_folders, "data", "~/data", cache_folder(wanted.name))
-    return [Path(root).expanduser() for root in roots]
+    return [folder_of(str(root)) for root in roots]
 
 
 def cache_folder(name: str) -> Path:
     """Return the folder in which downloads of a data set are kept."""
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(cache).expanduser() / "steadfed" / name
+    return folder_of(cache) / "steadfed" / name
 
 
 class _Search:
@@ -128,11 +140,11 @@ class _Search:
         for file in self.missing:
             single = [place] if len(self._wanted.files) == 1 else []
             for path in (*single, place / file.name, place / f"{file.name}.gz"):
-                if file.name not in self.found and _is_file(path):
+                if file.name not in self.found and is_file(path):
                     self._read(path, file)
         archive = self._wanted.archive
         for path in (place, place / archive.name) if archive and self.missing else ():
-            if _is_file(path):
+            if is_file(path):
                 self._read_archive(path)
         self._refused += [f"{place / name}: {why}" for name, why in self._wanted.refused.items() if _is(place, name)]
 
@@ -187,10 +199,6 @@ class _Search:
 
 def _is(place: Path, name: str) -> bool:
     return _exists(place / name) or (place.name == name and _exists(place))
-
-
-def _is_file(path: Path) -> bool:
-    return _exists(path) and path.is_file()
 
 
 def _exists(path: Path) -> bool:

@@ -13,6 +13,9 @@ from steadfed.data._base import Dataset
 from steadfed.data._pixels import scale_pixels
 from steadfed.errors import DataError
 
+MOST_CLASSES = 1 << 20
+"""A model makes room for every class: a label of 10¹⁵ is no class."""
+
 
 def from_tensors(
     features: Any,
@@ -49,7 +52,7 @@ def from_tensors(
     test_targets = targets[:0] if test_labels is None else _labels(test_labels, name)
     owners, owner_names = (None, ()) if groups is None else owners_of(groups, name)
     if num_classes is None:
-        num_classes = _count(points, targets, tests, test_targets)
+        num_classes = _count(name, points, targets, tests, test_targets)
     return Dataset(
         name=name,
         features=points,
@@ -117,9 +120,15 @@ def _kind(array: NDArray[Any]) -> type[np.generic]:
     return np.float64 if array.dtype == np.float64 else np.float32
 
 
-def _count(points: Tensor, labels: Tensor, *tests: Tensor) -> int | None:
+def _count(name: str, points: Tensor, labels: Tensor, *tests: Tensor) -> int | None:
     """Return how many classes or symbols integer labels (and tokens) count up to."""
     if labels.is_floating_point():
         return None
     counted = [each for each in (points, labels, *tests) if not each.is_floating_point() and each.numel()]
-    return 1 + max((int(each.max()) for each in counted), default=0)
+    number = 1 + max((int(each.max()) for each in counted), default=0)
+    if number > MOST_CLASSES:
+        raise DataError(
+            f"{name}: whole numbers are classes or symbols, counted up to the largest; at most {MOST_CLASSES:,} are, "
+            f"got {number:,}"
+        )
+    return number

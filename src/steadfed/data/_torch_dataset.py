@@ -40,7 +40,10 @@ class TorchDataset(DataSource):
         function = import_object(self.factory, "the data set")
         if not callable(function):
             raise DataError(f"the data set {self.factory!r} must be a function, got {type(function).__name__}")
-        made = function()
+        try:
+            made = function()
+        except Exception as error:
+            raise DataError(f"{self.factory} failed with {type(error).__name__}: {error}") from error
         train, test = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
         if not isinstance(train, TorchData) or not isinstance(test, TorchData | None):
             raise DataError(

@@ -6,7 +6,6 @@ import math
 import subprocess
 import tempfile
 import time
-import tomllib
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any, final
 import tomli_w
 
 from steadfed._core.lookup import nearest
+from steadfed._core.parsing import parse_toml
 from steadfed._core.values import ValueObject, dotted_table
 from steadfed.deploy._flower_commands import Flwr
 from steadfed.deploy._processes import launch, read_log
@@ -154,8 +154,8 @@ def app_config(app: Path) -> dict[str, Any]:
     """
     project = app / "pyproject.toml"
     try:
-        table = tomllib.loads(project.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        table = parse_toml(project.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, ParameterError) as error:
         what = error.strerror if isinstance(error, OSError) else str(error)
         raise ParameterError(f"{str(app)!r} is not a Flower app: cannot read its pyproject.toml ({what})") from None
     described = table.get("tool", {}).get("flwr", {}).get("app")

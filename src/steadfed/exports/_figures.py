@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
+from steadfed._core.parsing import parse_toml
 from steadfed._core.values import dotted_table
 from steadfed.errors import CorruptRunError, ParameterError
 from steadfed.runs import is_deployment
-from steadfed.runs._files import parse_toml
 from steadfed.server._folder import RunFolder
 from steadfed.server._history import Tally
 from steadfed.server._history.rounds import NUMBERS

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Iterable, Mapping
@@ -12,8 +11,9 @@ from typing import Any, final
 
 from flwr.serverapp import Grid
 
+from steadfed._core.parsing import parse_json, parse_whole
 from steadfed._core.rng import stream
-from steadfed._core.values import whole_number
+from steadfed._core.values import shown
 from steadfed.errors import ParameterError
 from steadfed.flower._link import nodes_online
 from steadfed.server._history.clients import in_order
@@ -22,6 +22,8 @@ from steadfed.simulation._cohorts import Cohorts
 
 NodeNames = Mapping[int, Client] | str | os.PathLike[str] | None
 """Names of nodes, or the JSON file with them, or none."""
+_LARGEST_ID = 2**64 - 1
+"""Of a node, in Flower."""
 POLL = 1.0
 """Seconds between two looks at who is online."""
 
@@ -123,7 +125,7 @@ def evaluators_of(members: list[Member], *, round: int, size: int, seed: int) ->
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        table = json.loads(path.read_text(encoding="utf-8"))
+        table = parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ParameterError(f"cannot read the names of nodes in {str(path)!r}: {error}") from None
     if not isinstance(table, dict):
@@ -135,11 +137,9 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _node_id(node: Any) -> int:
     try:
-        if isinstance(node, str):
-            return int(node)
-        return int(whole_number(node))
-    except ValueError:
-        raise ParameterError(f"nodes: a node id must be a whole number, got {node!r}") from None
+        return parse_whole(str(node), 0, _LARGEST_ID)
+    except ValueError:  # a ParameterError, or that of a number that Python does not write
+        raise ParameterError(f"nodes: a node id must be a whole number of 64 bits, got {shown(node)}") from None
 
 
 def _name(name: Any) -> Client:

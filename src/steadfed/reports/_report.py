@@ -18,6 +18,7 @@ from steadfed.reports._render.html import missing_package, write_page
 
 if TYPE_CHECKING:
     from steadfed.reports.panels import Report
+    from steadfed.server._history import RunHistory
 
 PAGE = "report.html"
 """The page in the folder of a run."""
@@ -42,13 +43,19 @@ _NEEDED = {
 """The packages that write a format, and the extra that brings them."""
 
 
-def report(*paths: str | os.PathLike[str], out: str | os.PathLike[str] | None = None, guarantee: bool = True) -> Path:
+def report(
+    *paths: str | os.PathLike[str],
+    out: str | os.PathLike[str] | None = None,
+    guarantee: bool = True,
+    code: bool = True,
+) -> Path:
     """Write the page of a run, of several side by side, or of a comparison, and return where it is.
 
     Args:
         paths: folders of runs, folders that hold such folders, or the folder of one comparison.
         out: the page; report.html in the folder if left out, in the current one if several are given.
         guarantee: whether to say which theorems apply and what they guarantee, which takes some seconds a run.
+        code: whether data may be loaded and models built, which executes code that a configuration names for them.
 
     Raises:
         CorruptRunError: there is no run in one of the folders.
@@ -58,17 +65,23 @@ def report(*paths: str | os.PathLike[str], out: str | os.PathLike[str] | None = 
     folders = [Path(path) for path in paths]
     check_installed(Format.HTML)
     place = Path(out) if out is not None else usual_place(folders, Format.HTML)
-    return write(gather(folders, guarantee=guarantee), Format.HTML, place)[0]
+    return write(gather(folders, guarantee=guarantee, code=code), Format.HTML, place)[0]
 
 
 def gather(
-    paths: Sequence[Path], *, guarantee: bool, whole: bool = False, notify: Callable[[str], None] = lambda _: None
+    paths: Sequence[Path],
+    *,
+    guarantee: bool,
+    code: bool = True,
+    whole: bool = False,
+    notify: Callable[[str], None] = lambda _: None,
 ) -> Report:
     """Return the report of runs, of the runs in folders, or of one comparison.
 
     Args:
         paths: the folders.
-        guarantee: whether to measure the constants of the theorems.
+        guarantee: whether to judge runs by the theorems.
+        code: whether data may be loaded and models built.
         whole: whether every number is there, or as many as can be looked at.
         notify: is told what is being done, now and then.
 
@@ -78,7 +91,14 @@ def gather(
     """
     comparisons = [path for path in paths if (path / RESULTS).is_file()]
     if not comparisons:
-        return _report_of_runs(paths, guarantee=guarantee, whole=whole, notify=notify)
+        histories = _histories(paths, notify)
+        from steadfed.reports._reporting import report_of
+        from steadfed.reports._thinning import FULL, REPORT
+
+        limits = FULL if whole else REPORT
+        found = report_of(histories, guarantee=guarantee, code=code, limits=limits, notify=notify)
+        together = len(paths) == 1 and [history.path for history in histories] != list(paths)
+        return replace(found, title=paths[0].resolve().name) if together else found
     if len(paths) > 1:
         raise ParameterError(
             f"a comparison has a report of its own; give {str(comparisons[0])!r} alone, got {len(paths)} folders"
@@ -126,23 +146,20 @@ def check_installed(kind: Format) -> None:
             raise missing_package(package, extra)
 
 
-def _report_of_runs(paths: Sequence[Path], *, guarantee: bool, whole: bool, notify: Callable[[str], None]) -> Report:
+def _histories(paths: Sequence[Path], notify: Callable[[str], None]) -> list[RunHistory]:
+    """Return the runs in all folders."""
     for path in paths:
         if not path.is_dir():
             what = "is not a folder" if path.exists() else "does not exist"
             raise CorruptRunError(f"{str(path)!r} {what}; expected the folder of a run, or of several")
     runs = _each_once(paths)
-    from steadfed.reports._reporting import report_of
-    from steadfed.reports._thinning import FULL, REPORT
     from steadfed.server._history import RunHistory
 
     histories = []
     for place, run in enumerate(runs, 1):
         notify(f"reading run {place} of {len(runs)}: {run}")
         histories.append(RunHistory(run))
-    found = report_of(histories, guarantee=guarantee, limits=FULL if whole else REPORT, notify=notify)
-    together = len(paths) == 1 and runs != list(paths)
-    return replace(found, title=paths[0].resolve().name) if together else found
+    return histories
 
 
 def _each_once(paths: Sequence[Path]) -> list[Path]:

@@ -28,6 +28,7 @@ def report_of(
     histories: Sequence[RunHistory],
     *,
     guarantee: bool = True,
+    code: bool = True,
     limits: PanelLimits = REPORT,
     notify: Callable[[str], None] = lambda _: None,
 ) -> Report:
@@ -36,6 +37,8 @@ def report_of(
     Args:
         histories: what the runs tell; any of them may be empty, interrupted or damaged.
         guarantee: whether to measure the constants of the theorems, which takes some seconds a run.
+        code: whether data may be loaded and models built, which executes code that a configuration names for them.
+            Without, what needs them is judged by the records alone, or left out.
         limits: how much there may be to see; longer curves and larger heat maps are thinned.
         notify: is told what is being looked at, now and then.
 
@@ -47,9 +50,9 @@ def report_of(
     notify(f"who was removed and what was learned in {plural(len(histories), 'run')}")
     live = live_sections(histories, limits)
     notify("what is guaranteed, who holds which points, how to do it again")
-    rest = [partition(histories, limits), configuration(histories), reproduce(histories)]
+    rest = [partition(histories, limits, code=code), configuration(histories), reproduce(histories)]
     if guarantee:
-        rest.insert(0, what_is_guaranteed(histories, limits))
+        rest.insert(0, what_is_guaranteed(histories, limits, code=code))
     return Report(
         title=_title(histories),
         subtitle=_subtitle(histories),

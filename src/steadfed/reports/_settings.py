@@ -11,6 +11,7 @@ import numpy as np
 
 from steadfed.errors import SteadfedError
 from steadfed.server._history import RunHistory
+from steadfed.server._history.files import Stamp
 
 if TYPE_CHECKING:
     from steadfed.simulation import RunConfig
@@ -53,7 +54,7 @@ def attack_start_of(config: RunConfig, rounds: Iterable[int]) -> int | None:
 
 
 @lru_cache(maxsize=64)
-def _build(path: Path, _stamp: tuple[int, int] | None) -> RunConfig | str:
+def _build(path: Path, _stamp: Stamp | None) -> RunConfig | str:
     """Return what a configuration describes, or why it cannot be built; remembered, as the live page asks often.
 
     A file with another stamp is another file.

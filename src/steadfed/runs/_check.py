@@ -14,7 +14,8 @@ from steadfed._linalg.threads import one_torch_thread
 from steadfed.aggregators import RULES, Need, Rage
 from steadfed.aggregators._rage.guard import most_byzantine
 from steadfed.attacks import ATTACKS, Honest
-from steadfed.data import Dataset
+from steadfed.data import Dataset, TorchDataset
+from steadfed.models import ImportedModel
 from steadfed.partitions import heterogeneity
 from steadfed.simulation import RunConfig
 from steadfed.simulation._cohorts import UniformCohorts
@@ -59,6 +60,30 @@ def check(config: RunConfig, *, dataset: Dataset | None = None, jobs: int = 1) -
     )
 
 
+def outline(config: RunConfig) -> CheckReport:
+    """Say what a configuration means by itself, and which code it names; nothing is loaded, built or executed."""
+    named = [f"{key} {path}" for key, path in _code_named(config)]
+    facts = [
+        ("data", f"{config.data!r}, not loaded"),
+        ("partition", repr(config.partition)),
+        ("model", f"{config.model!r}, not built"),
+        ("code", f"a run executes {', '.join(named)}" if named else "a run executes none of its author's"),
+        *_protocol_facts(config),
+        ("adversary", ATTACKS.name(config.attack)),
+    ]
+    return CheckReport(facts, list(_few_sites_warnings(config)))
+
+
+def _code_named(config: RunConfig) -> Iterator[tuple[str, str]]:
+    """Yield the import paths of a configuration, and where they stand."""
+    if isinstance(config.data, TorchDataset):
+        yield "data.factory", config.data.factory
+    if isinstance(config.model, ImportedModel):
+        yield "model.factory", config.model.factory
+        if ":" in config.model.criterion:
+            yield "model.criterion", config.model.criterion
+
+
 @dataclass(frozen=True)
 class _ByzantineCounts:
     """The Byzantine clients, and how often more of them than the rule assumes meet in a cohort."""
@@ -101,20 +126,27 @@ def _data_facts(setting: Setting) -> Iterator[tuple[str, str]]:
 
 def _round_facts(setting: Setting, byzantine: _ByzantineCounts) -> Iterator[tuple[str, str]]:
     config = setting.config
-    steps = config.step_schedule.words
-    yield "rounds", f"{config.rounds:,} of H = {steps} local steps: T = {config.total_steps:,}"
+    protocol = dict(_protocol_facts(config))
+    yield "rounds", protocol["rounds"]
     number, dim = config.compression.number(setting.layout.dim), setting.layout.dim
     if number < dim:
         yield "sent", f"only k = {number:,} of d = {dim:,} coordinates: {config.compression.words}"
-    assumed = config.rule.assumed_byzantine(config.cohort_size)
-    yield "rule", f"{RULES.name(config.rule)}; assumes at most {assumed} Byzantine of K = {config.cohort_size} updates"
+    yield "rule", protocol["rule"]
     yield "adversary", f"{ATTACKS.name(config.attack)} by {byzantine.number:,} of {setting.num_clients:,} clients"
     if byzantine.number:
         average = f"{byzantine.mean:.1f} on average, at most {byzantine.most}"
+        assumed = config.rule.assumed_byzantine(config.cohort_size)
         often = f"more than assumed in {byzantine.excess} of {byzantine.rounds_checked} rounds"
         if byzantine.chance is not None:
             often = f"more than the assumed {assumed} in a round with probability {byzantine.chance:.3g}"
         yield "Byzantine in a cohort", f"{average}; {often}"
+
+
+def _protocol_facts(config: RunConfig) -> Iterator[tuple[str, str]]:
+    """Yield what is known of rounds without the data and the model."""
+    yield "rounds", f"{config.rounds:,} of H = {config.step_schedule.words} local steps: T = {config.total_steps:,}"
+    assumed = config.rule.assumed_byzantine(config.cohort_size)
+    yield "rule", f"{RULES.name(config.rule)}; assumes at most {assumed} Byzantine of K = {config.cohort_size} updates"
 
 
 def _byzantine_warnings(setting: Setting, byzantine: _ByzantineCounts) -> Iterator[str]:

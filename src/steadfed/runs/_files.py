@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from textwrap import wrap
@@ -12,6 +11,7 @@ from typing import Any
 import tomli_w
 
 from steadfed._core.naming import Registry
+from steadfed._core.parsing import parse_toml
 from steadfed._core.values import ValueObject
 from steadfed.errors import ParameterError
 from steadfed.server._history.files import PROVENANCE, checksum
@@ -69,14 +69,6 @@ def read_toml(path: Path, what: str, hint: str = "") -> dict[str, Any]:
         raise ParameterError(f"cannot read {what} {str(path)!r}: {error}{hint}") from None
 
 
-def parse_toml(text: str) -> dict[str, Any]:
-    """Return the table that a TOML text holds."""
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ParameterError(f"not valid TOML: {error}") from None
-
-
 def parse_assignment(text: str) -> tuple[str, Any]:
     """Return (key, value) of KEY=VALUE; a value that is no TOML is a string.
 
@@ -87,8 +79,8 @@ def parse_assignment(text: str) -> tuple[str, Any]:
     if not equals or not key:
         raise ParameterError(f"--set takes KEY=VALUE, got {text!r}")
     try:
-        return key, tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+        return key, parse_toml(f"value = {value}")["value"]
+    except ParameterError:
         return key, value
 
 

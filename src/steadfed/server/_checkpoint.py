@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from steadfed._core.durable import UNFINISHED, check_own_folder, replace_file
+from steadfed._core.parsing import parse_json
 from steadfed.errors import CorruptRunError, ParameterError
 from steadfed.server._chain import sha256
 from steadfed.server._reading import content_of
@@ -146,8 +147,8 @@ def _description(path: Path, rounds: int) -> dict[str, Any]:
     """Return what the JSON of a checkpoint says; `CorruptRunError` if it is not what is written there."""
     content = content_of(path)
     try:
-        facts = json.loads(content)
-    except (ValueError, RecursionError) as error:
+        facts = parse_json(content)
+    except ParameterError as error:
         raise CorruptRunError(f"{path} is not JSON: {error}") from None
     old = isinstance(facts, dict) and facts.get("format") == _WITHOUT_ORIGIN
     expected = {"format": _WITHOUT_ORIGIN if old else _FORMAT, "round": rounds, "sha256": str, "facts": dict}

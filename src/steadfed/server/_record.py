@@ -7,9 +7,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
-from steadfed._core.values import ValueObject
+from steadfed._core.values import LARGEST_WHOLE, ValueObject
 from steadfed.errors import CorruptRunError
 
 Client = int | str
@@ -34,6 +34,50 @@ Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Figure = Annotated[float | None, BeforeValidator(finite_or_none)]
 """A measured number; None if there is none or it is not finite."""
 
+Count = Annotated[int, Field(gt=-LARGEST_WHOLE, lt=LARGEST_WHOLE)]
+"""A whole number; JSON has larger ones, which no figure and no formula takes."""
+MaybeCount = Annotated[int | None, Field(gt=-LARGEST_WHOLE, lt=LARGEST_WHOLE)]
+_NUMBERS = frozenset(
+    {
+        *("num_rows", "num_byzantine", "sigma0", "smallest_sigma0", "largest_sigma0", "spread", "weight_removed"),
+        *("error_bound", "unconditional_bound", "worst_case", "failure_probability", "displacement", "attributable"),
+        *("share", "needed", "row_rounding", "update_rounding", "probe_scatter"),
+    }
+)
+"""What readers of evidence count on to be numbers, or None."""
+_TEXTS = frozenset({"mode", "reason"})
+_DEEPEST = 8
+
+
+def plain_evidence(table: Any) -> Any:
+    """Return evidence whose numbers are numbers and whose words are text, as far as anything reads them.
+
+    Raises:
+        ValueError: something in it is what no rule writes.
+    """
+    if isinstance(table, Mapping):
+        _check_evidence(table, _DEEPEST)
+    return table
+
+
+def _check_evidence(value: Any, depth: int) -> None:
+    inside = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    if not depth:
+        raise ValueError("evidence has no tables so deep")
+    for each in inside:
+        _check_evidence(each, depth - 1)
+    if isinstance(value, int) and abs(value) >= LARGEST_WHOLE:
+        raise ValueError("evidence has no numbers so large")
+    for key, each in value.items() if isinstance(value, Mapping) else ():
+        if key in _NUMBERS and not isinstance(each, int | float | None):
+            raise ValueError(f"{key} of evidence is a number")
+        if key in _TEXTS and not isinstance(each, str | None):
+            raise ValueError(f"{key} of evidence is text")
+
+
+Evidence = Annotated[Mapping[str, Any] | None, BeforeValidator(finite_or_none), AfterValidator(plain_evidence)]
+"""What a rule puts down about its decision."""
+
 
 class DroppedReply(ValueObject):
     """A reply of a client that was not used as it came, or that did not come."""
@@ -53,7 +97,7 @@ class DroppedReply(ValueObject):
 class RoundCoordinates(ValueObject):
     """Which coordinates a round was about, if not all: `coordinates_of(seed, number, d)` draws them again."""
 
-    number: int
+    number: Count
     """k, how many of the d coordinates every client sent."""
     seed: int
     """What they were drawn from; nobody knew it before the round."""
@@ -65,9 +109,9 @@ class RoundRecord(ValueObject):
     previous: Digest | None = None
     """The SHA-256 of the line before, without its end; of the bytes of config.toml in the first line. Set when the line
     is written; None in runs of old versions."""
-    round: int
+    round: Count
     """The number of the round, from 0."""
-    step: int
+    step: Count
     """t after the round: local steps taken since the start. What it has grown by since the last round is the round's
     own number of steps."""
     lr: float
@@ -107,7 +151,7 @@ class RoundRecord(ValueObject):
     from its configuration."""
     model_after: Digest | None = None
     """What it became; the same in a round that was skipped."""
-    num_byzantine: int | None = None
+    num_byzantine: MaybeCount = None
     """How many of the rows were assumed Byzantine."""
     sigma0: Figure = None
     """The spread of honest rows, given or estimated."""
@@ -117,13 +161,13 @@ class RoundRecord(ValueObject):
     """λ_max of the covariance of all usable rows, before the rule took weight from any."""
     threshold: Figure = None
     """How large `spread` may be for the rule to stop."""
-    anchor: Annotated[Mapping[str, Any] | None, BeforeValidator(finite_or_none)] = None
+    anchor: Evidence = None
     """The safest state on the filter's path: its spread λ_a, how far from it the update and the plain mean are."""
-    guard: Annotated[Mapping[str, Any] | None, BeforeValidator(finite_or_none)] = None
+    guard: Evidence = None
     """Whether a sampled cohort looked as if it held more Byzantine clients than assumed, and which f the rows need."""
     sketch: Mapping[str, Any] | None = None
     """The sketch that the rule saw the rows through: how wide it was, and the secret it was drawn from."""
-    certificate: Annotated[Mapping[str, Any] | None, BeforeValidator(finite_or_none)] = None
+    certificate: Evidence = None
     """What is proved about the update."""
     update_norm: Figure = None
     """‖ĝ‖, the length of the aggregated update."""
@@ -140,9 +184,9 @@ class RoundRecord(ValueObject):
     train_accuracy: Figure = None
     test_loss: Figure = None
     test_accuracy: Figure = None
-    bytes_down: int | None = None
+    bytes_down: MaybeCount = None
     """What the server sent to the cohort: the model, once to every client; None in records of old versions."""
-    bytes_up: int | None = None
+    bytes_up: MaybeCount = None
     """What arrived: one model, or k coordinates of it and its buffers, from every client whose update arrived; as
     numbers without the wrapping."""
     metrics: Annotated[Mapping[str, float | None], BeforeValidator(finite_or_none)] = {}

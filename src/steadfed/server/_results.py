@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from steadfed._core.durable import replace_file
+from steadfed._core.parsing import parse_json
 from steadfed.errors import CorruptRunError, ParameterError
 from steadfed.server._reading import content_of, text_of
 from steadfed.server._record import finite_or_none
@@ -71,8 +72,8 @@ def read_summary(path: Path) -> dict[str, Any] | None:
     if not os.path.lexists(path):
         return None
     try:
-        summary = json.loads(text_of(path))
-    except (ValueError, RecursionError) as error:
+        summary = parse_json(text_of(path))
+    except ParameterError as error:
         raise CorruptRunError(
             f"{path} is not JSON: {error}; delete it and resume the run to have it written again"
         ) from None

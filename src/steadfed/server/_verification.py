@@ -25,7 +25,15 @@ from steadfed.server import _checkpoint as checkpoints, _snapshots as snapshots
 from steadfed.server._chain import hash_of_line
 from steadfed.server._checkpoint import Origin
 from steadfed.server._folder import RunFolder
-from steadfed.server._history.files import PROVENANCE, checksum, is_deployed, part_of_configuration, raw_table, stamp_of
+from steadfed.server._history.files import (
+    PROVENANCE,
+    Stamp,
+    checksum,
+    is_deployed,
+    part_of_configuration,
+    raw_table,
+    stamp_of,
+)
 from steadfed.server._history.rounds import Rounds
 from steadfed.server._history.summary import summary_of
 from steadfed.server._reading import content_of
@@ -343,7 +351,7 @@ _SELF_MADE = (
 )
 
 
-def _stamps(folder: RunFolder) -> list[tuple[int, int] | None]:
+def _stamps(folder: RunFolder) -> list[Stamp | None]:
     """Return by what a folder is known to be as it was."""
     parts = (folder.rounds, folder.signatures, folder.path / "checkpoints", folder.path / "summary.json")
     return [stamp_of(part) for part in parts]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from steadfed._core.durable import append_lines, drop_torn_line, replace_file, sole_holder, whole_lines
+from steadfed._core.parsing import parse_json
 from steadfed.errors import ParameterError, RunError
 
 Row = Mapping[str, Any]
@@ -97,8 +98,8 @@ def read_rows(path: Path) -> list[Row]:
 
 def _row(line: str, where: str) -> Row:
     try:
-        row = json.loads(line)
-    except ValueError as error:
+        row = parse_json(line)
+    except ParameterError as error:
         raise ParameterError(f"{where} is no JSON: {error}") from None
     if not isinstance(row, dict):
         raise ParameterError(f"{where} must be a JSON object, got {line[:80]!r}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from itertools import combinations, islice
 from typing import ClassVar, final
@@ -23,6 +22,11 @@ from steadfed.errors import TooManySubsetsError
 
 MOST_SUBSETS = 200_000
 """Subsets that are looked at, before the rule refuses."""
+MOST_WORK = 10**10
+"""Work of the eigenvalues of all subsets, before the rule refuses: rows of which no bound spares a subset take some
+seconds then."""
+OVERHEAD = 40
+"""The eigenvalues of m rows take as long as (m + 40) m² units of work."""
 BATCH_ENTRIES = 1 << 16
 """Rows of all subsets that are bounded together."""
 SOLVED_TOGETHER = 32
@@ -51,10 +55,13 @@ class SmallestSpread(BoundedAggregator, GramAggregator):
     H share a part that lacks at most δ = f / (n − f) of either, so δ / (1 − δ) ≤ f / (n − 2f), and λ(S) ≤ λ(H) because
     H is one of the subsets. The score of a row is its distance to the update.
 
-    The search is exact: it looks at all C(n, f) subsets, and refuses above 200,000. The covariance of S has the
-    non-zero eigenvalues of its centred Gram matrix, divided by n − f, so subsets cost nothing that grows with d. λ(S)
-    is at least the variance of S along any one direction, so the eigenvalues of a subset are needed only if its
-    variances along a few directions are all below the best spread so far.
+    The search is exact: it looks at all C(n, f) subsets. The covariance of S has the non-zero eigenvalues of its
+    centred Gram matrix, divided by n − f, so subsets cost nothing that grows with d. λ(S) is at least the variance of S
+    along any one direction, so the eigenvalues of a subset are needed only if its variances along a few directions are
+    all below the best spread so far. Which rows come decides how many that spares, perhaps none, so n and f alone
+    decide whether the rule refuses: above 200,000 subsets, or above 10¹⁰ units of work if all of them are solved, of
+    (m + 40) m² for one of m = n − f rows. That goes up to
+    109 rows with f = 2, 40 with f = 4 and 20 with f = 9.
 
     Deviations from the paper: it leaves open which of several subsets of equal spread is meant, and one of them is
     taken. Unusable rows are dropped and counted against f.
@@ -86,13 +93,36 @@ class SmallestSpread(BoundedAggregator, GramAggregator):
         )
 
     def _refuse_too_many(self, num_rows: int, num_byzantine: int) -> None:
-        number = math.comb(num_rows, num_byzantine)
-        if number > MOST_SUBSETS:
+        """Refuse by the numbers alone: who sends the rows must neither stop the rule nor keep it busy."""
+        advice = (
+            "aggregate fewer updates, assume fewer Byzantine ones, or use 'caf' or 'rage', which filter by the same "
+            "spread without trying subsets"
+        )
+        search = f"subsets of {num_rows} usable updates without {num_byzantine} of them"
+        if (number := num_subsets(num_rows, num_byzantine, MOST_SUBSETS)) is None:
             raise TooManySubsetsError(
-                f"{self!r} would look at {number} subsets of {num_rows} usable updates without {num_byzantine} of "
-                f"them; at most {MOST_SUBSETS} are allowed: aggregate fewer updates, assume fewer Byzantine ones, or "
-                f"use 'caf' or 'rage', which filter by the same spread without trying subsets"
+                f"{self!r} would look at more than the {MOST_SUBSETS} {search} that are allowed: {advice}"
             )
+        rows = num_rows - num_byzantine
+        if (work := number * rows**2 * (rows + OVERHEAD)) > MOST_WORK:
+            raise TooManySubsetsError(
+                f"{self!r} would look at {number} {search}, which may take {work:.2g} units of work; at most "
+                f"{MOST_WORK:.2g} are allowed: {advice}"
+            )
+
+
+def num_subsets(num_rows: int, num_left_out: int, most: int) -> int | None:
+    """Return C(n, f), or None if that is more than `most`: it may have thousands of digits.
+
+    >>> num_subsets(20, 9, 200_000), num_subsets(100_000, 50_000, 200_000)
+    (167960, None)
+    """
+    number = 1
+    for place in range(min(num_left_out, num_rows - num_left_out)):
+        number = number * (num_rows - place) // (place + 1)
+        if number > most:  # it grows with every place up to the middle
+            return None
+    return number
 
 
 def smallest_scatter(gram: Matrix, num_left_out: int) -> tuple[Subset, float, int]:

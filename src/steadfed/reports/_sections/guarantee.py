@@ -19,14 +19,17 @@ _MOST = 3
 """Runs that are certified in one report."""
 
 
-def guarantee(histories: Sequence[RunHistory], limits: PanelLimits = REPORT) -> Section:
-    """Return for every run that a theorem may speak of its verdicts and bounds; for others, why not."""
+def guarantee(histories: Sequence[RunHistory], limits: PanelLimits = REPORT, *, code: bool = True) -> Section:
+    """Return for every run that a theorem may speak of its verdicts and bounds; for others, why not.
+
+    Without `code` they are judged by their records alone.
+    """
     certifiable = [history for history in histories if _refusal(history) is None]
 
     def panels_of(history: RunHistory) -> Iterable[Panel]:
         why_not = _refusal(history)
         if why_not is None and history in certifiable[:_MOST]:
-            return _certify(history, limits)
+            return _certify(history, limits, code=code)
         other = f"Only the first {_MOST} runs are certified here; “steadfed certify {history.path}” does this one."
         return [Text(key="guarantee", title="Guarantee", paragraphs=(why_not or other,))]
 
@@ -51,11 +54,15 @@ def _refusal(history: RunHistory) -> str | None:
     return None if history.rounds_played else "No round has been run yet."
 
 
-def _certify(history: RunHistory, limits: PanelLimits) -> Iterator[Panel]:
-    from steadfed.certification import certify
+def _certify(history: RunHistory, limits: PanelLimits, *, code: bool) -> Iterator[Panel]:
+    from steadfed.certification import certify, certify_records
 
     try:
-        found = certify(history.path, clients=CLIENTS, points=POINTS, curvatures=CURVATURES)
+        found = (
+            certify(history.path, clients=CLIENTS, points=POINTS, curvatures=CURVATURES)
+            if code
+            else certify_records(history.path)
+        )
     except Exception as error:  # noqa: BLE001  data and models may come from code of the user's own
         why = str(error) if isinstance(error, SteadfedError) else f"{type(error).__name__}: {error}"
         yield Text(key="guarantee", title="Guarantee", paragraphs=(f"It cannot be judged: {why}",))

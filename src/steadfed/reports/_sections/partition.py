@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     from steadfed.data import Dataset
     from steadfed.partitions import Shares
 
+_TITLE = "Data of the clients"
 _MOST_CLASSES = 20
 """Classes that are shown one by one; the rarest others are put together."""
 
 
-def partition(histories: Sequence[RunHistory], limits: PanelLimits = REPORT) -> Section:
-    """Return the data of the clients, once for all runs that deal the same data the same way."""
+def partition(histories: Sequence[RunHistory], limits: PanelLimits = REPORT, *, code: bool = True) -> Section:
+    """Return the data of the clients, once for all runs that deal the same data the same way; none without `code`."""
     groups: dict[str, list[int]] = {}
     for place, history in enumerate(histories):
         what = [history.raw.get(key) for key in ("data", "partition", "seed", "server", "byzantine")]
@@ -36,7 +37,7 @@ def partition(histories: Sequence[RunHistory], limits: PanelLimits = REPORT) -> 
     for number, places in enumerate(groups.values()):
         whose = "" if len(groups) == 1 else ", ".join(names[place] for place in places) + ": "
         key = "partition" if len(groups) == 1 else f"partition-{number + 1}"
-        panels.append(_panel(histories[places[0]], key, whose, limits))
+        panels.append(_panel(histories[places[0]], key, whose, limits) if code else _not_loaded(key, whose))
     return Section(
         key="partition",
         title="Who holds which data?",
@@ -45,9 +46,15 @@ def partition(histories: Sequence[RunHistory], limits: PanelLimits = REPORT) -> 
     )
 
 
+def _not_loaded(key: str, whose: str) -> Panel:
+    """Say why there are no bars: loading data may execute code of whoever wrote the configuration."""
+    because = "No data were loaded, so that no code of the configuration was executed (--no-code)."
+    return Text(key=key, title=f"{whose}{_TITLE}", paragraphs=(because,))
+
+
 def _panel(history: RunHistory, key: str, whose: str, limits: PanelLimits) -> Panel:
     """Return the bars, or why there are none."""
-    title = f"{whose}Data of the clients"
+    title = f"{whose}{_TITLE}"
     try:
         found = _deal(history)
     except SteadfedError as error:

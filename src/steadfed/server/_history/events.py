@@ -106,8 +106,8 @@ def _round_events(record: RoundRecord) -> Iterator[Event]:
     if record.assumption_violated:
         number = record.num_byzantine
         assumed = "" if number is None else f"assumed: at most {plural(number, 'Byzantine update')}"
-        if record.guard is not None and record.guard["alarmed"]:
-            assumed = record.guard["reason"]
+        if record.guard is not None and record.guard.get("alarmed"):
+            assumed = record.guard.get("reason") or ""
         why = assumed if record.skipped else f"{reason} ({assumed})" if assumed else reason
         yield Event(round=record.round, what=RoundOutcome.ASSUMPTION_VIOLATED, why=why)
     if (silence := silence_of(record)) is not None:

@@ -33,6 +33,7 @@ from steadfed.server._history.files import (
     ROUNDS,
     SUMMARY,
     RunState,
+    Stamp,
     is_deployed,
     new_lines,
     raw_table,
@@ -81,8 +82,8 @@ class RunHistory:
         self.path = Path(path)
         self.name = self.path.resolve().name
         """Of the folder."""
-        self.config_stamp: tuple[int, int] | None = None
-        """When config.toml was changed, and how long it is."""
+        self.config_stamp: Stamp | None = None
+        """By which config.toml is known again."""
         self.config_text: str | None = None
         """What config.toml holds; None if it cannot be read."""
         self._start_anew()

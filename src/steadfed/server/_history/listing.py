@@ -5,7 +5,6 @@ Only the raw config.toml, summary.json and new bytes of rounds.jsonl are looked 
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
@@ -14,13 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
+from steadfed._core.parsing import parse_json
+from steadfed._core.values import LARGEST_WHOLE
 from steadfed.errors import CorruptRunError
 from steadfed.server._history.files import (
     CONFIG,
     ROUNDS,
     SUMMARY,
-    WHOLE,
     RunState,
+    Stamp,
     in_words,
     is_deployed,
     new_lines,
@@ -91,8 +92,8 @@ class _Seen:
     """What was read of a run so far, and how far."""
 
     def __init__(self) -> None:
-        self._config: tuple[int, int] | None = None
-        self._rounds: tuple[int, int] | None = None
+        self._config: Stamp | None = None
+        self._rounds: Stamp | None = None
         self._table: dict[str, Any] | None = None
         self._words: dict[str, str] = {}
         self._start_anew()
@@ -113,8 +114,9 @@ class _Seen:
             self._start_anew()
             self._rounds = None
         if rounds != self._rounds:
+            same = rounds is not None and self._rounds is not None and rounds[2] == self._rounds[2]
             self._rounds = rounds
-            if rounds is None or rounds[1] < self._offset:
+            if rounds is None or not same or rounds[1] < self._offset:
                 self._start_anew()
             if not self._from_summary(path):
                 self._from_rounds(path / ROUNDS)
@@ -122,12 +124,12 @@ class _Seen:
     def _from_summary(self, path: Path) -> bool:
         """Take the figures of a run that is done from its summary; False if there is none."""
         try:
-            summary = json.loads(small_text(path / SUMMARY) or "")
+            summary = parse_json(small_text(path / SUMMARY) or "")
             last, best, played = summary["last"], summary["best"], summary["rounds"]
             found = last.get("test_accuracy"), last.get("test_loss"), best.get("test_accuracy")
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        except (ValueError, KeyError, TypeError, AttributeError):
             return False
-        if not isinstance(played, int) or not 0 <= played < WHOLE:
+        if not isinstance(played, int) or not 0 <= played < LARGEST_WHOLE:
             return False
         self._played = played
         self._accuracy, self._loss, self._best = map(_figure, found)
@@ -169,7 +171,7 @@ class _Seen:
             attack="" if deployed else self._words.get("attack", ""),
             data=self._words.get("data", ""),
             deployed=deployed,
-            changed=(self._rounds or self._config or (0, 0))[0] / 1e9,
+            changed=(self._rounds or self._config or (0,))[0] / 1e9,
         )
 
 
@@ -197,5 +199,5 @@ def _number(text: bytes | None) -> float | None:
 def _figure(value: Any) -> float | None:
     """Return what can be shown as a number, and None for everything else that a file may hold."""
     if isinstance(value, int):
-        return float(value) if abs(value) < WHOLE else None
+        return float(value) if abs(value) < LARGEST_WHOLE else None
     return value if isinstance(value, float) and math.isfinite(value) else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from steadfed._core.lookup import find
+from steadfed._core.recorded import recorded_array
 from steadfed._core.rng import stream
 from steadfed.aggregators import Aggregation, Aggregator, Need, ServerView
 from steadfed.attacks import AdversaryView, Attack
@@ -141,10 +143,7 @@ def check_population(model: str) -> None:
 def recorded_rows(model: str) -> NDArray[np.floating]:
     """Return the matrix of "file:PATH", one recorded honest update per row, where it lies on disk."""
     path = model.removeprefix(RECORDED)
-    try:
-        rows = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise ParameterError(f"cannot read {path!r} as a .npy matrix of honest updates: {error}") from None
+    rows = recorded_array(Path(path), "matrix of honest updates")
     if rows.ndim != 2 or rows.dtype.kind != "f":
         raise ParameterError(
             f"{path!r} must hold a matrix of floats, one honest update per row; got {rows.shape} of {rows.dtype}"

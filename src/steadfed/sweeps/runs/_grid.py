@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import final
 
 from steadfed._core.lookup import nearest
+from steadfed._core.parsing import parse_toml
 from steadfed.errors import ParameterError, SteadfedError
-from steadfed.runs._files import parse_toml
 from steadfed.sweeps._ranking import Label
 from steadfed.sweeps.runs._choices import SEED, SETTING, Choice
 from steadfed.sweeps.runs._published_figures import PublishedFigure, published_figures
