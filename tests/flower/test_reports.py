@@ -13,9 +13,10 @@ from tests.flower.federations import LR, NODES, honest, model
 from tests.flower.grids import Clock, Reply, ScriptedGrid
 
 from steadfed.aggregators import Aggregator, Krum, Mean, NearestNeighborMixing, Rage
-from steadfed.flower import _reports
+from steadfed.flower import _logs
+from steadfed.flower._logs import log_round, rule_table
 from steadfed.flower._metrics import MOST_METRICS
-from steadfed.flower._reports import common_record, figures, log_round, rule_table, scores_of
+from steadfed.flower._reports import common_record, figures, scores_of
 from steadfed.flower._strategies import RobustStrategy
 from steadfed.reports import report_of, write_tables
 from steadfed.server._folder import RunFolder
@@ -221,7 +222,7 @@ def test_a_users_function_cannot_be_made_to_return_any_number_of_metrics(clock: 
 def logged(record: RoundRecord, rule: Aggregator, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the lines of the log about a round."""
     lines: list[str] = []
-    monkeypatch.setattr(_reports, "log", lambda _level, text, *facts: lines.append(text % facts))
+    monkeypatch.setattr(_logs, "log", lambda _level, text, *facts: lines.append(text % facts))
     log_round(record, rule)
     return lines
 
@@ -259,7 +260,7 @@ def test_rules_inside_and_rules_of_ones_own_have_names_for_the_log() -> None:
 
 def test_a_strategy_warns_of_too_much_silence(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     lines: list[str] = []
-    monkeypatch.setattr(_reports, "log", lambda _level, text, *facts: lines.append(text % facts))
+    monkeypatch.setattr(_logs, "log", lambda _level, text, *facts: lines.append(text % facts))
 
     def answer(node: int, message: Message) -> Reply:
         return None if node in NODES[:3] else honest(node, message)

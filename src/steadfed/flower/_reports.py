@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
-from logging import INFO, WARNING
-from typing import Any
+from logging import WARNING
 
 from flwr.app import MetricRecord, RecordDict
 from flwr.supercore import log
 
 from steadfed._core.wording import harmless
-from steadfed.aggregators import RULES, Aggregator
 from steadfed.flower._metrics import LONGEST_NAME, MOST_METRICS, common_metrics
-from steadfed.server._history import Tally, meaning_of, round_words, silence_of, weak_ratio
+from steadfed.server._history import Tally
 from steadfed.server._record import RoundRecord, finite_or_none
 
-_LONGEST = 40
-"""Letters of a name in the log."""
 MetricsFn = Callable[[list[RecordDict], str], MetricRecord]
 """FedAvg's kind of function: the clients' records and the key of the weights in, one record out."""
 
@@ -90,34 +86,3 @@ def with_evaluation(
     }
     more = {**scores_of(by_server), "metrics": metrics, "seconds": {**record.seconds, **seconds}}
     return record.model_copy(update=finite_or_none(more))
-
-
-def log_round(record: RoundRecord, rule: Aggregator) -> None:
-    """Log what became of the replies: how many, whose, and whether those who replied were enough."""
-    tally = Tally.of(record, deployed=True)
-    counts = f"{tally.kept} kept, {tally.removed} removed, {tally.absent} absent"
-    log(INFO, "aggregate_train: %s of %s asked", counts, tally.asked)
-    for phrase in round_words(record, meaning_of(rule_table(rule))):
-        log(INFO, "\t> %s", phrase)
-    for drop in record.drops:
-        log(WARNING, "\t> %s: %s: %r", harmless(drop.client, limit=_LONGEST), drop.fault, drop.detail)
-    if (silence := silence_of(record)) is not None:
-        log(WARNING, "\t> %s", silence.why)
-    elif (weak := weak_ratio(record)) is not None:
-        log(WARNING, "\t> %s", weak)
-    if record.skipped:
-        log(WARNING, "\t> the model stays as it is: %s", record.reason)
-
-
-def rule_table(rule: Aggregator) -> dict[str, Any]:
-    """Return the names of a rule and of those inside it, as config.toml has them; of one's own, that of the class.
-
-    >>> from steadfed.aggregators import Krum
-    >>> rule_table(Krum(num_byzantine=1))
-    {'name': 'krum'}
-    """
-    names = {each: name for name, each in RULES.items()}
-    table: dict[str, Any] = {}
-    for each in reversed([*rule.chain()]):
-        table = {"name": names.get(type(each), type(each).__name__), **({"rule": table} if table else {})}
-    return table

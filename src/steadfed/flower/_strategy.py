@@ -25,6 +25,7 @@ from steadfed.flower._client_config import ClientConfig
 from steadfed.flower._coordinates import AskedFor
 from steadfed.flower._layout import BUFFERS, ModelLayout
 from steadfed.flower._link import nodes_online
+from steadfed.flower._logs import log_round, log_settings
 from steadfed.flower._loop import Evaluated, Loop
 from steadfed.flower._messages import Letter, Mail, Writer
 from steadfed.flower._metrics import scalars_of
@@ -34,7 +35,7 @@ from steadfed.flower._replies.matcher import ReplyMatcher
 from steadfed.flower._replies.matrix import ReplyMatrix
 from steadfed.flower._replies.stream import Unreadable
 from steadfed.flower._replies.validator import ReplyValidator
-from steadfed.flower._reports import MetricsFn, common_record, figures, log_round, with_counts, with_evaluation
+from steadfed.flower._reports import MetricsFn, common_record, figures, with_counts, with_evaluation
 from steadfed.flower._run_folder import open_run_folder, resume_run, run_exists
 from steadfed.flower._settings import Tampering, check_seconds, check_settings, require_known
 from steadfed.flower._trusted import Trusted
@@ -283,13 +284,7 @@ class ResilientStrategy(Strategy, ABC):
 
     def summary(self) -> None:
         """Log what the strategy is."""
-        how = "no learning rate is sent" if self.lr is None else f"η = {self.lr:g}"
-        log(INFO, "\t├──> Rule: %r", self.the_rule())
-        steps = self._client_config.run.step_schedule.words
-        log(INFO, "\t├──> Clients: H = %s, %s, batch size %s", steps, how, self.batch_size)
-        signed = "unsigned: clients must be told to take them" if self._signer is None else "signed"
-        log(INFO, "\t├──> Orders: %s", signed)
-        log(INFO, "\t└──> Run folder: %s", self.run_folder or "none, so the run cannot be continued")
+        log_settings(self.the_rule(), self._client_config, self.run_folder, signed=self._signer is not None)
 
     def start(  # noqa: PLR0917  Flower's signature
         self,

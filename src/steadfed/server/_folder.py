@@ -51,9 +51,7 @@ if TYPE_CHECKING:
 class RunFolder:
     """The folder of one run: `create` it or `open` it, and hold `locked()` while writing.
 
-    A round is written as `save_snapshot(snapshot)` if it is measured, `append(record)`, then
-    `save_checkpoint(checkpoint)`. To go on after a crash, take `latest_checkpoint()` and `rewind` to its round, or to 0
-    if there is none.
+    A round is written as `save_snapshot` if it is measured, `append`, then `save_checkpoint`; after a crash, `rewind`.
 
     >>> import tempfile
     >>> folder = RunFolder.create(Path(tempfile.mkdtemp()) / "run", config="rounds = 2")
@@ -380,7 +378,7 @@ class RunFolder:
     def _safe(self) -> str:
         if not self.rounds.exists():
             return f"{self.rounds} is gone, so nothing of the run is safe"
-        states = checkpoints.numbers(self._checkpoints) if self._checkpoints.is_dir() else []
+        states = checkpoints.numbers(self._checkpoints)
         state = f"with the state after {states[-1]}" if states else "without a checkpoint"
         return (
             f"{self.num_rounds()} rounds are safe on disk, {state}: remove the cause (a full disk, a limit, a missing "
