@@ -47,6 +47,9 @@ test-slow: $(VENV)/installed-dev  ## run the full grids: theorems, every malform
 fuzz: $(VENV)/installed-fuzz  ## play every decoder of foreign bytes with coverage, MINUTES=5 each (all: three hours; NAMES="reply npy-array" for some)
 	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),5) $(NAMES)
 
+soak: $(VENV)/installed-dev  ## disturb a federation for MINUTES=30: kills, bad lines, a hostile node; nothing may be lost
+	$(BIN)/python -m benchmarks.soak --minutes $(or $(MINUTES),30) --seed $(or $(SEED),0)
+
 mutants: $(VENV)/installed-dev  ## make small mistakes in the code that everything rests on: do the tests notice? (30 min; resumable)
 	$(BIN)/python -m tests.mutants --jobs 2
 
