@@ -22,7 +22,8 @@ POISONED = 1.5
 """Distance from the middle of what honest nodes want beyond which nobody honest goes; 1 as the farthest of them is."""
 SETTLED = 12
 """Rounds after which a model that began far away is where honest nodes want it."""
-FEWEST_REPLIES = 3
+DISTANCE = "metrics.server/distance"
+"""The column of what the server app says of the model after each round."""
 
 
 @dataclass
@@ -116,7 +117,7 @@ def rounds_of(folder: Path, hostile: str) -> dict[str, Any]:
     """Return what the records say: rounds, replies, how far the model was from where honest nodes want it."""
     history = RunHistory(folder)
     tally = history.tally
-    distances = [float(each) for each in history["metrics.distance"]] if "metrics.distance" in history.columns else []
+    distances = [float(each) for each in history[DISTANCE]] if DISTANCE in history.columns else []
     settled = distances[SETTLED:]
     culprit = next((each for each in history.clients if str(each.client) == hostile), None)
     return {

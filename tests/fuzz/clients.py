@@ -239,7 +239,7 @@ def _read_orders() -> Reader:
 _STATEMENT = "application/vnd.example+json"
 
 
-def _key() -> Any:
+def federation_key() -> Any:
     """Return a key that is the same in every process."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -250,7 +250,7 @@ def _key() -> Any:
 
 def _envelopes() -> Iterator[bytes]:
     for payload in (b"{}", b'{"round": 3, "steps": 5}', b""):
-        yield _key().seal(_STATEMENT, payload).to_json().encode()
+        yield federation_key().seal(_STATEMENT, payload).to_json().encode()
     yield b'{"payload":"","payloadType":"","signatures":[{"sig":""}]}'
     yield b"[" * 3000
 
@@ -258,7 +258,7 @@ def _envelopes() -> Iterator[bytes]:
 def _read_envelopes() -> Reader:
     from steadfed._core.signatures import Envelope
 
-    key = _key().public
+    key = federation_key().public
     signed = {b"{}", b'{"round": 3, "steps": 5}', b""}
 
     def read(data: bytes) -> None:

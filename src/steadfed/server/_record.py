@@ -108,7 +108,7 @@ class RoundRecord(ValueObject):
     """The safest state on the filter's path: its spread λ_a, how far from it the update and the plain mean are."""
     guard: Annotated[Mapping[str, Any] | None, BeforeValidator(finite_or_none)] = None
     """Whether a sampled cohort looked as if it held more Byzantine clients than assumed, and which f the rows need."""
-    sketch: Mapping[str, Any] | None = None
+    sketch: Annotated[Mapping[str, Any] | None, BeforeValidator(finite_or_none)] = None
     """The sketch that the rule saw the rows through: how wide it was, and the secret it was drawn from."""
     certificate: Annotated[Mapping[str, Any] | None, BeforeValidator(finite_or_none)] = None
     """What is proved about the update."""
