@@ -12,20 +12,25 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tests.fuzz.harness import CORPUS, Harness, corpus_of
-from tests.fuzz.table import HARNESSES
+from tests.fuzz.playing import forked, fuzz, loaded
+
+if TYPE_CHECKING:
+    from tests.fuzz.harness import Harness, Reader
 
 ROOT = Path(__file__).parents[2]
 PLACE = ROOT / "build" / "fuzz"
-_HANG = 60
+_HANG = 120
 """Seconds after which libFuzzer ends a process that does not come back."""
+_MOST_DEATHS = 20
 
 
 @dataclass(frozen=True)
@@ -45,8 +50,10 @@ class Played:
     findings: tuple[str, ...]
 
 
-def play(harness: Harness, seconds: int) -> Played:
+def play(harness: Harness, read: Reader, seconds: int) -> Played:
     """Play one decoder for so long, starting the process again if an input kills it."""
+    from tests.fuzz.harness import CORPUS, corpus_of
+
     place = PLACE / harness.name
     corpus, findings = place / "corpus", place / "findings"
     for folder in (corpus, findings):
@@ -55,59 +62,49 @@ def play(harness: Harness, seconds: int) -> Played:
         (corpus / f"seed-{number:02d}").write_bytes(seed[: harness.longest])
     for path in corpus_of(harness.name):
         shutil.copy(path, corpus / path.name)
-    words = place / "words"
-    words.write_text("".join(f'"{_escaped(word)}"\n' for word in harness.words), encoding="ascii")
     end, executions, edges, crashes = time.monotonic() + seconds, 0, 0, 0
-    while (left := round(end - time.monotonic())) > 5 and crashes < 20:
-        output, code = _run(harness, corpus, findings, words, left)
+    while (left := round(end - time.monotonic())) > 2 and crashes < _MOST_DEATHS:
+        options = _options(harness, place, left)
+        output, code = _told(place / "log", partial(fuzz, harness, read, corpus, findings, options))
         executions += _last(output, r"stat::number_of_executed_units:\s+(\d+)") or _last(output, r"#(\d+)\s")
         edges = max(edges, _last(output, r"cov: (\d+)"))
         if code != 0:
             crashes += 1
             (findings / f"died-{crashes}.txt").write_text(output[-4000:], encoding="utf-8")
-    _minimise(harness, corpus)
+    _told(place / "log", partial(_minimise, harness, read, CORPUS / harness.name, corpus))
     told = [path.read_text(encoding="utf-8").strip()[:500] for path in sorted(findings.glob("found-*.txt"))]
-    kept = len(corpus_of(harness.name))
-    date = f"{datetime.now(UTC):%Y-%m-%d}"
+    date, kept = f"{datetime.now(UTC):%Y-%m-%d}", len(corpus_of(harness.name))
     return Played(harness.name, date, seconds, executions, edges, kept, crashes, tuple(told))
 
 
-def _run(harness: Harness, corpus: Path, findings: Path, words: Path, seconds: int) -> tuple[str, int]:
-    options = {
+def _options(harness: Harness, place: Path, seconds: int) -> dict[str, object]:
+    """Return what libFuzzer is told."""
+    options: dict[str, object] = {
         "max_total_time": seconds,
         "max_len": harness.longest,
         "timeout": _HANG,
-        "rss_limit_mb": 4096,
-        "artifact_prefix": f"{findings}/",
+        "rss_limit_mb": 8192,
+        "artifact_prefix": f"{place / 'findings'}/",
         "print_final_stats": 1,
-        "dict": words,
     }
-    done = subprocess.run(  # noqa: S603  our own module
-        [
-            sys.executable,
-            "-m",
-            "tests.fuzz.playing",
-            harness.name,
-            str(corpus),
-            str(findings),
-            *(f"-{key}={value}" for key, value in options.items() if key != "dict" or harness.words),
-        ],
-        cwd=ROOT,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        check=False,
-    )
-    return done.stdout, done.returncode
+    if harness.words:
+        (place / "words").write_text("".join(f'"{_escaped(word)}"\n' for word in harness.words), encoding="ascii")
+        options["dict"] = place / "words"
+    return options
 
 
-def _minimise(harness: Harness, corpus: Path) -> None:
-    """Choose the committed corpus anew; in a process of its own, which may die of an input."""
-    target = CORPUS / harness.name
-    command = [sys.executable, "-m", "tests.fuzz.minimising", harness.name, str(target), str(corpus)]
-    subprocess.run(command, cwd=ROOT, check=False)  # noqa: S603  our own module
+def _told(log: Path, deed: Callable[[], object]) -> tuple[str, int]:
+    """Do something in a process of its own; return what it printed, and 0 if it ended well."""
+    log.unlink(missing_ok=True)
+    code = forked(deed, log)
+    return log.read_text(encoding="utf-8", errors="replace"), code
+
+
+def _minimise(harness: Harness, read: Reader, target: Path, corpus: Path) -> None:
+    """Choose the committed corpus anew."""
+    from tests.fuzz.minimising import write_smallest
+
+    write_smallest(harness, read, target, corpus)
 
 
 def _last(output: str, pattern: str) -> int:
@@ -116,21 +113,22 @@ def _last(output: str, pattern: str) -> int:
 
 
 def _escaped(word: str) -> str:
-    return "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\x{b:02x}" for b in word.encode())[:200]
+    return "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\x{b:02x}" for b in word.encode()[:60])
 
 
 def main() -> None:
     """Play the decoders that are named, or all."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
-    parser.add_argument("names", nargs="*", choices=[*HARNESSES, []], help="decoders; all if none is named")
+    parser.add_argument("names", nargs="*", help="decoders, such as reply; all if none is named")
     parser.add_argument("--minutes", type=float, default=5.0, help="for each")
     arguments = parser.parse_args()
+    os.environ |= {"OMP_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1"}
     results = PLACE / "results.json"
     PLACE.mkdir(parents=True, exist_ok=True)
     rows = json.loads(results.read_text(encoding="utf-8")) if results.is_file() else {}
     found = 0
-    for name in arguments.names or HARNESSES:
-        played = play(HARNESSES[name], round(60 * arguments.minutes))
+    for name, (harness, read) in loaded(arguments.names).items():
+        played = play(harness, read, round(60 * arguments.minutes))
         rows[name] = asdict(played)
         results.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
         found += len(played.findings) + played.crashes

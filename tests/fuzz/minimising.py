@@ -38,9 +38,8 @@ def reached(harness: Harness, read: Reader, data: bytes) -> set[tuple[str, int, 
     return steps
 
 
-def smallest(harness: Harness, inputs: Iterable[bytes]) -> list[bytes]:
+def smallest(harness: Harness, read: Reader, inputs: Iterable[bytes]) -> list[bytes]:
     """Return the inputs that are kept, the shortest first; all that decide alike but the shortest are dropped."""
-    read = harness.reader()
     known: set[tuple[str, int, int]] = set()
     kept: list[bytes] = []
     spent = 0
@@ -55,22 +54,13 @@ def smallest(harness: Harness, inputs: Iterable[bytes]) -> list[bytes]:
     return kept
 
 
-def main(arguments: list[str]) -> None:
-    """Write the smallest corpus of a decoder: NAME, the folder it goes to, the folders it is chosen from."""
-    from tests.fuzz.table import HARNESSES
-
-    name, place, *sources = arguments
-    folder = Path(place)
-    harness = HARNESSES[name]
-    found = [path for each in (folder, *map(Path, sources)) if each.is_dir() for path in each.iterdir()]
-    kept = smallest(harness, (path.read_bytes() for path in found if not path.name.startswith("found-")))
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in folder.iterdir():
+def write_smallest(harness: Harness, read: Reader, place: Path, corpus: Path) -> None:
+    """Make the corpus of a decoder anew, from what it was and what was found; inputs that broke something stay."""
+    found = [path for each in (place, corpus) if each.is_dir() for path in each.iterdir()]
+    kept = smallest(harness, read, (path.read_bytes() for path in found if not path.name.startswith("found-")))
+    place.mkdir(parents=True, exist_ok=True)
+    for path in place.iterdir():
         if not path.name.startswith("found-"):
             path.unlink()
     for number, data in enumerate(kept):
-        (folder / f"{number:03d}").write_bytes(data)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+        (place / f"{number:03d}").write_bytes(data)
