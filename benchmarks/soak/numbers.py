@@ -22,7 +22,7 @@ def liked(name: str, node: int) -> NDArray[np.float32]:
     """Return where a node wants an array to be."""
     size = int(np.prod(SHAPES[name]))
     waves = np.sin((0.4 + 0.3 * node) * np.arange(1, size + 1)).reshape(SHAPES[name])
-    return (2.0 + 0.1 * waves).astype(np.float32)
+    return np.asarray(2.0 + 0.1 * waves, np.float32)
 
 
 def trained(arrays: Mapping[str, NDArray[Any]], node: int) -> Arrays:

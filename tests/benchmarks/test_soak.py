@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 import pytest
 from benchmarks.soak.numbers import distance, initial, liked, trained
@@ -60,7 +61,7 @@ def test_honest_nodes_lead_the_model_to_where_they_want_it() -> None:
     assert distance(model, honest) > 10
     for _ in range(12):
         replies = [trained(model, node) for node in range(honest)]
-        model = {name: sum(reply[name] for reply in replies) / honest for name in model}
+        model = {name: np.mean([reply[name] for reply in replies], axis=0) for name in model}
     assert distance(model, honest) < 0.05
     assert distance({name: liked(name, 0) for name in model}, honest) <= 1.0
     assert distance({name: values + 1 for name, values in model.items()}, honest) > 5

@@ -68,7 +68,11 @@ def _read_replies() -> Reader:
     from steadfed.flower._metrics import scalars_of
     from steadfed.flower._replies.validator import ReplyValidator
 
-    model = {"weight": np.ones((2, 3), np.float32), "bn.running_var": np.ones(2, np.float64), "steps": np.array(7)}
+    model: dict[str, Any] = {
+        "weight": np.ones((2, 3), np.float32),
+        "bn.running_var": np.ones(2, np.float64),
+        "steps": np.array(7),
+    }
     layout = ModelLayout.of(ArrayRecord({name: Array(each) for name, each in model.items()}))
     validators = [ReplyValidator(layout, convert_dtypes=convert) for convert in (False, True)]
     row = np.empty(layout.dim, np.float32)
@@ -83,9 +87,9 @@ def _read_replies() -> Reader:
         promise(bool(np.isfinite(row).all()), "a row that is not finite")
         promise({spec.name for spec in layout.buffers} == set(buffers), "other buffers")
         for spec in layout.buffers:
-            value = buffers[spec.name]
-            promise(value.shape == spec.shape and value.dtype == spec.dtype, f"{spec.name} is {value.dtype}")
-            promise(bool(np.isfinite(value).all()), f"{spec.name} is not finite")
+            buffer = buffers[spec.name]
+            promise(buffer.shape == spec.shape and buffer.dtype == spec.dtype, f"{spec.name} is {buffer.dtype}")
+            promise(bool(np.isfinite(buffer).all()), f"{spec.name} is not finite")
 
     return read
 
@@ -182,7 +186,7 @@ def _inflate() -> Reader:
         contents: dict[str, bytes]
 
         def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
-            pulled = http_grid.pull_objects(list(self.contents), lambda each: self.contents[each])
+            pulled = vars(http_grid)["pull_objects"](list(self.contents), lambda each: self.contents[each])
             reply = cast("Message", inflatable_utils.inflate_object_from_contents(_object_id(0), pulled))
             # Only what claims to be the right answer of the right node is looked at any further.
             (asked,) = message_ids

@@ -40,8 +40,10 @@ def _message(choices: Choices) -> Any:
     )
     text = order.sealed(federation_key())
     kind = choices.below(8)
+    changed: Any
     if kind == 1:
-        config[choices.pick((*_ORDERED, choices.text()))] = choices.pick((choices.whole, choices.text))()
+        changed = choices.pick((choices.whole, choices.text))()
+        config[choices.pick((*_ORDERED, choices.text()))] = changed
     elif kind == 2:
         del config[choices.pick(list(_ORDERED))]
     elif kind == 3:
@@ -57,11 +59,13 @@ def _message(choices: Choices) -> Any:
             choices.sized(),
         )
     elif kind == 6:
-        config[choices.text()] = choices.pick(([1, 2], b"", float("inf"), True, 1e-300))
+        changed = choices.pick(([1, 2], b"", float("inf"), True, 1e-300))
+        config[choices.text()] = changed
     config[ORDER] = text
     content = RecordDict({"arrays": arrays, "config": config})
     if kind == 7:
-        content[choices.text()] = copy.deepcopy(choices.pick((arrays, config)))
+        changed = copy.deepcopy(choices.pick((arrays, config)))
+        content[choices.text()] = changed
     return Message(content, dst_node_id=_NODE, message_type=choices.pick(("train", "train", "evaluate", "query")))
 
 

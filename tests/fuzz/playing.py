@@ -6,11 +6,12 @@ else, and no minute goes into importing the same again.
 
 from __future__ import annotations
 
+import io
 import os
 import resource
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import redirect_stderr, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,8 @@ def loaded(names: Sequence[str]) -> dict[str, tuple[Harness, Reader]]:
     """Import and instrument the decoders that are named, or all; seeds import what is imported only when needed."""
     import atheris
 
-    with atheris.instrument_imports(include=INSTRUMENTED):
+    # It names every module on stderr.
+    with redirect_stderr(io.StringIO()), atheris.instrument_imports(include=INSTRUMENTED):
         from tests.fuzz.harness import play
         from tests.fuzz.table import HARNESSES
 

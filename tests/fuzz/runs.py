@@ -112,7 +112,7 @@ def _configurations() -> Iterator[bytes]:
     from steadfed.simulation import RunConfig
 
     yield config_to_toml(RunConfig()).encode()
-    yield config_to_toml(RunConfig(local_steps=[1, 4, 2], total_steps=70)).encode()
+    yield config_to_toml(RunConfig(local_steps=[1, 4, 2], rounds=30)).encode()
     yield b"seed = 1\nlr = 0.5\n[rule]\nname = 'nnm'\n[rule.rule]\nname = 'krum'\nnum_byzantine = 3\n"
     yield b"[attack]\nname = 'optimal'\n[attack.attack]\nname='alie'\n"
     yield b"local_steps = { name = 'uniform', lowest = 1, highest = 8 }\n[compression]\nname = 'coordinates'\n"

@@ -24,7 +24,8 @@ def drill(message: Message, context: Context, call_next: Any) -> Message:
     from steadfed.flower.redteam import byzantine
 
     name = drill_of(int(settings["seed"]), int(config["server-round"]))
-    return byzantine(name, **({"seconds": STALL} if name == "stall" else {}))(message, context, call_next)
+    parameters: dict[str, Any] = {"seconds": STALL} if name == "stall" else {}
+    return byzantine(name, **parameters)(message, context, call_next)
 
 
 app = ClientApp(mods=[drill])
