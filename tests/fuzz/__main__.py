@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.fuzz.playing import forked, fuzz, loaded
+from tests.fuzz.playing import forked, fuzz, loaded, write_seeds
 
 if TYPE_CHECKING:
     from tests.fuzz.harness import Harness, Reader
@@ -58,8 +58,7 @@ def play(harness: Harness, read: Reader, seconds: int) -> Played:
     corpus, findings = place / "corpus", place / "findings"
     for folder in (corpus, findings):
         folder.mkdir(parents=True, exist_ok=True)
-    for number, seed in enumerate(harness.seeds()):
-        (corpus / f"seed-{number:02d}").write_bytes(seed[: harness.longest])
+    _told(place / "log", partial(write_seeds, harness, corpus))
     for path in corpus_of(harness.name):
         shutil.copy(path, corpus / path.name)
     end, executions, edges, crashes = time.monotonic() + seconds, 0, 0, 0

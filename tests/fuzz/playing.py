@@ -25,22 +25,23 @@ ADDRESS_SPACE = 3 << 30
 
 
 def loaded(names: Sequence[str]) -> dict[str, tuple[Harness, Reader]]:
-    """Import and instrument the decoders that are named, or all; seeds import what is imported only when needed."""
+    """Import and instrument the decoders that are named, or all.
+
+    Nothing is decoded yet: the threads that some libraries then start would not be there in a process that is forked.
+    """
     import atheris
 
     # It names every module on stderr.
     with redirect_stderr(io.StringIO()), atheris.instrument_imports(include=INSTRUMENTED):
-        from tests.fuzz.harness import play
         from tests.fuzz.table import HARNESSES
 
-        found = {}
-        for name in names or HARNESSES:
-            harness = HARNESSES[name]
-            read = harness.reader()
-            for seed in harness.seeds():
-                play(harness, read, seed)
-            found[name] = (harness, read)
-    return found
+        return {name: (HARNESSES[name], HARNESSES[name].reader()) for name in names or HARNESSES}
+
+
+def write_seeds(harness: Harness, corpus: Path) -> None:
+    """Write down what a decoder is begun with."""
+    for number, seed in enumerate(harness.seeds()):
+        (corpus / f"seed-{number:02d}").write_bytes(seed[: harness.longest])
 
 
 def fuzz(harness: Harness, read: Reader, corpus: Path, findings: Path, options: Mapping[str, object]) -> None:
@@ -48,6 +49,9 @@ def fuzz(harness: Harness, read: Reader, corpus: Path, findings: Path, options: 
     import atheris
     from tests.fuzz.harness import play
 
+    with atheris.instrument_imports(include=INSTRUMENTED):
+        for path in corpus.iterdir():  # imports what is imported only when it is needed
+            play(harness, read, path.read_bytes())
     _limit_memory()
     known: dict[str, int] = {}
 

@@ -241,14 +241,23 @@ def _read_states() -> Reader:
     return read
 
 
-def _read_snapshots() -> Reader:
-    from steadfed.server import _snapshots as snapshots
+def _snapshot_folder() -> Any:
+    """Return the folder of a run in which a model may be kept."""
+    from steadfed.runs import config_to_toml
+    from steadfed.server._folder import RunFolder
+    from steadfed.simulation import RunConfig
 
-    scratch = Scratch()
+    return RunFolder.create(Scratch().path / "run", config_to_toml(RunConfig(), {"data_sha256": "0"}))
+
+
+def _read_snapshots() -> Reader:
+    folder = _snapshot_folder()
+    place = folder.path / "snapshots" / "000002.safetensors"
+    place.parent.mkdir()
 
     def read(data: bytes) -> None:
-        scratch.file("000002.safetensors", data)
-        found = snapshots.read_snapshot(scratch.path, 2)
+        place.write_bytes(data)
+        found = folder.snapshot(2)
         promise(found.model.ndim == found.buffers.ndim == 1, "no rows")
 
     return read
@@ -257,13 +266,13 @@ def _read_snapshots() -> Reader:
 def _snapshots() -> Iterator[bytes]:
     import torch
 
-    from steadfed.server import _snapshots as snapshots
+    from steadfed.server._snapshots import Snapshot
 
-    scratch = Scratch()
+    folder = _snapshot_folder()
     for dtype in (torch.float32, torch.float64):
         model = torch.arange(3, dtype=dtype)
-        snapshots.write_snapshot(scratch.path, snapshots.Snapshot(round=2, model=model, buffers=model[:1]))
-        yield (scratch.path / "000002.safetensors").read_bytes()
+        folder.save_snapshot(Snapshot(round=2, model=model, buffers=model[:1]))
+        yield (folder.path / "snapshots" / "000002.safetensors").read_bytes()
 
 
 _JSON = ('"rounds":', '"last":', '"best":', '"test_accuracy":')
