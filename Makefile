@@ -9,7 +9,7 @@ export FLWR_DISABLE_UPDATE_CHECK := 1
 export RAY_USAGE_STATS_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo federation test test-portable test-federation test-browser test-slow mutants check format docs bench-filter bench-rules bench-agreement bench-memmap bench-gauntlet bench-simulator bench-training \
+.PHONY: help demo federation test test-portable test-federation test-browser test-slow fuzz soak mutants check format docs bench-filter bench-rules bench-agreement bench-memmap bench-gauntlet bench-simulator bench-training \
 	bench-convex bench-flower bench-compare theory clean
 
 help:  ## list the verbs
@@ -44,6 +44,12 @@ test-browser: $(VENV)/installed-dev  ## run the tests of pages in a headless Chr
 
 test-slow: $(VENV)/installed-dev  ## run the full grids: theorems, every malformed reply at every position and on the real engine
 	$(BIN)/python -m pytest -n 2 -m slow
+
+fuzz: $(VENV)/installed-fuzz  ## play every decoder of foreign bytes with coverage, MINUTES=5 each (all: three hours; NAMES="reply npy-array" for some)
+	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),5) $(NAMES)
+
+soak: $(VENV)/installed-dev  ## disturb a federation for MINUTES=30: kills, bad lines, a hostile node; nothing may be lost
+	$(BIN)/python -m benchmarks.soak --minutes $(or $(MINUTES),30) --seed $(or $(SEED),0)
 
 mutants: $(VENV)/installed-dev  ## make small mistakes in the code that everything rests on: do the tests notice? (30 min; resumable)
 	$(BIN)/python -m tests.mutants --jobs 2
@@ -117,6 +123,10 @@ $(VENV)/installed: pyproject.toml constraints.txt
 
 $(VENV)/installed-dev: $(VENV)/installed
 	$(BIN)/pip install --quiet --editable '.[plot,report,compare,ui,ray,tensorboard,mlflow,docs,flower,dev]'
+	touch $@
+
+$(VENV)/installed-fuzz: $(VENV)/installed-dev
+	$(BIN)/pip install --quiet --editable '.[fuzz]'
 	touch $@
 
 $(VENV)/installed-flower: $(VENV)/installed

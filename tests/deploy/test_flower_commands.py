@@ -115,6 +115,10 @@ def test_a_folder_without_an_app_is_refused(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[project]\nname = 'x'\n", encoding="utf-8")
     with pytest.raises(ParameterError, match=r"no table \[tool\.flwr\.app\]"):
         app_config(tmp_path)
+    for text in ("tool = 3", "[tool]\nflwr = 3", "[tool.flwr]\napp = 3", "[tool.flwr.app]\nconfig = 3"):
+        (tmp_path / "pyproject.toml").write_text(text, encoding="utf-8")
+        with pytest.raises(ParameterError, match=r"no table|must be a table"):
+            app_config(tmp_path)
 
 
 def test_settings_that_an_app_does_not_have_are_refused(tmp_path: Path) -> None:

@@ -213,6 +213,10 @@ class SuperNode(Service):
                     raise
                 time.sleep(PAUSE)
 
+    def reach_through(self, port: int) -> None:
+        """Reach the SuperLink through another port from the next start on, such as that of a proxy."""
+        self._superlink_port = port
+
     def identify(self, node_id: int) -> None:
         """Take note of what the SuperLink calls it."""
         self.node_id = node_id

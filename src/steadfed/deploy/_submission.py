@@ -158,10 +158,15 @@ def app_config(app: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError, ParameterError) as error:
         what = error.strerror if isinstance(error, OSError) else str(error)
         raise ParameterError(f"{str(app)!r} is not a Flower app: cannot read its pyproject.toml ({what})") from None
-    described = table.get("tool", {}).get("flwr", {}).get("app")
+    described: Any = table
+    for name in ("tool", "flwr", "app"):
+        described = described.get(name) if isinstance(described, dict) else None
     if not isinstance(described, dict):
         raise ParameterError(f"{str(app)!r} is not a Flower app: {project} has no table [tool.flwr.app]")
-    return dotted_table(described.get("config", {}))
+    config = described.get("config", {})
+    if not isinstance(config, dict):
+        raise ParameterError(f"{str(app)!r} is not a Flower app: its config must be a table, got {config!r:.80}")
+    return dotted_table(config)
 
 
 def submit(flwr: Flwr, app: Path, run_config: Mapping[str, ConfigValue]) -> SubmittedRun:

@@ -165,7 +165,7 @@ class RoundRecord(ValueObject):
     """The safest state on the filter's path: its spread λ_a, how far from it the update and the plain mean are."""
     guard: Evidence = None
     """Whether a sampled cohort looked as if it held more Byzantine clients than assumed, and which f the rows need."""
-    sketch: Mapping[str, Any] | None = None
+    sketch: Annotated[Mapping[str, Any] | None, BeforeValidator(finite_or_none)] = None
     """The sketch that the rule saw the rows through: how wide it was, and the secret it was drawn from."""
     certificate: Evidence = None
     """What is proved about the update."""

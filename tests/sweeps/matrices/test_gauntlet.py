@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import signal
@@ -222,7 +223,21 @@ def test_a_lost_worker_is_an_error_of_ones_own(monkeypatch: pytest.MonkeyPatch) 
         records(SMALL, jobs=2)
 
 
-@pytest.mark.parametrize("line", ["no json", "[]", '{"rule": "rage"}', '{"what": 3}'])
+_ROW = {"attack": "nan", "model": "iso", "cohort_size": 10, "dim": 4, "num_byzantine": 2, "seed": 0}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "no json",
+        "[]",
+        '{"rule": "rage"}',
+        '{"what": 3}',
+        json.dumps(_ROW | {"rule": ["rage"]}),
+        json.dumps(_ROW | {"rule": "rage", "error": "small"}),
+        json.dumps(_ROW | {"rule": "rage", "dim": None}),
+    ],
+)
 def test_a_file_of_something_else_is_not_taken_for_records(tmp_path: Path, line: str) -> None:
     path = tmp_path / "other.jsonl"
     path.write_text(line + "\n")

@@ -125,3 +125,9 @@ def test_every_setting_of_the_resilience_grid_has_the_same_rules_and_the_case_wi
     assert len(settings) == 15
     assert all(each == rules[0] for each in rules)
     assert all(setting.products[0]["attack"][0].label == "none" for setting in settings.values())
+
+
+def test_a_grid_of_more_combinations_than_anybody_plays_is_refused_before_they_are_listed() -> None:
+    axes = "".join(f"{key} = {list(range(1, 100))}\n" for key in ("seed", "rounds", "cohort_size", "local_steps"))
+    with pytest.raises(SteadfedError, match="100,000 combinations, got 96,059,601"):
+        parse_grid(f"[grid]\nrule = 'rage'\n{axes}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+from pydantic import TypeAdapter, ValidationError
+
 from steadfed.errors import ParameterError
 from steadfed.sweeps._ranking import TrialSetting
 from steadfed.sweeps._store import Row, key_of, read_rows
@@ -81,7 +83,14 @@ def read_records(path: Path) -> list[GauntletRecord]:
 
 
 def _record(row: Row, where: str) -> GauntletRecord:
+    """Return the record of a line; whatever else a line holds would fail where it is ranked."""
     try:
-        return GauntletRecord(**row)
+        return _CHECKED.validate_python(GauntletRecord(**row).__dict__)
     except TypeError as error:
         raise ParameterError(f"{where} is no record of the gauntlet: {error}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ParameterError(f"{where} is no record of the gauntlet: {first['loc'][0]}: {first['msg']}") from None
+
+
+_CHECKED = TypeAdapter(GauntletRecord)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -19,6 +20,8 @@ from steadfed.sweeps.runs._choices import PARTICIPATION, RULE, SAME_PLACE, SETTI
 BASE, GRID, BOUND, SETTINGS = "base", "grid", "bound_probability", "settings"
 _OWN = (BASE, GRID, BOUND)
 """What a setting may say by itself."""
+MOST_CELLS = 100_000
+"""Combinations of a grid; all of them are looked at before the first is played."""
 UNNAMED = ""
 """The name of the one setting of a grid that names none."""
 _BOUND_PROBABILITY = 0.99
@@ -37,6 +40,11 @@ class GridSetting:
     bound_probability: float
     """Rules assume the smallest f that a cohort keeps to with this probability."""
 
+    @property
+    def num_points(self) -> int:
+        """How many combinations there are."""
+        return sum(math.prod(map(len, axes.values())) for axes in self.products)
+
     def points(self, name: str) -> Iterator[dict[str, Choice]]:
         """Yield every combination; the name of the setting is among what is chosen, if it has one."""
         named = {SETTING: Choice(label=name, value=name)} if name != UNNAMED else {}
@@ -51,11 +59,16 @@ def grid_settings(document: Mapping[str, Any]) -> dict[str, GridSetting]:
     A named setting has all that [base] and [grid] say, but for the keys that it says itself.
     """
     if SETTINGS not in document:
-        return {UNNAMED: _setting([document])}
-    named = checked(SETTINGS, document[SETTINGS], dict, "tables [settings.NAME]")
-    if not named:
-        raise ParameterError(f"{SETTINGS} names no setting; give tables [{SETTINGS}.NAME], or leave it out")
-    return {name: _named_setting(name, document, own) for name, own in named.items()}
+        found = {UNNAMED: _setting([document])}
+    else:
+        named = checked(SETTINGS, document[SETTINGS], dict, "tables [settings.NAME]")
+        if not named:
+            raise ParameterError(f"{SETTINGS} names no setting; give tables [{SETTINGS}.NAME], or leave it out")
+        found = {name: _named_setting(name, document, own) for name, own in named.items()}
+    number = sum(setting.num_points for setting in found.values())
+    if number > MOST_CELLS:
+        raise ParameterError(f"a grid may have {MOST_CELLS:,} combinations, got {number:,}; take choices out")
+    return found
 
 
 def _named_setting(name: str, document: Mapping[str, Any], own: Any) -> GridSetting:
