@@ -68,9 +68,8 @@ def behind_nginx(folder: Path, nodes: int, timeout: float) -> Iterator[tuple[Loc
         file = folder / "nginx.conf"
         file.write_text(configuration(folder, tls, port=port, superlink=superlink), encoding="utf-8")
         nginx = shutil.which("nginx") or "/usr/sbin/nginx"
-        with subprocess.Popen(  # noqa: S603  nginx, as the guide has it
-            [nginx, "-p", str(folder), "-c", str(file), "-g", "daemon off;"]
-        ) as process:
+        words = ["setpriv", "--pdeathsig", "TERM", nginx, "-p", str(folder), "-c", str(file), "-g", "daemon off;"]
+        with subprocess.Popen(words) as process:  # noqa: S603  nginx as the guide has it, which ends with this process
             try:
                 assert wait_until((folder / "nginx.pid").exists, timeout)
                 with LocalDeployment.up(
