@@ -56,7 +56,7 @@ class RunFolder:
     >>> import tempfile
     >>> folder = RunFolder.create(Path(tempfile.mkdtemp()) / "run", config="rounds = 2")
     >>> with folder.locked():
-    ...     folder.append(RoundRecord(round=0, step=5, lr=0.1, cohort=(3, 8)))
+    ...     written = folder.append(RoundRecord(round=0, step=5, lr=0.1, cohort=(3, 8)))
     >>> [record.cohort for record in RunFolder.open(folder.path).records()]
     [(3, 8)]
     """
