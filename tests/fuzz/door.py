@@ -32,6 +32,7 @@ def _requests() -> Iterator[bytes]:
 def _read_requests() -> Reader:
     from flwr.proto.fleet_pb2 import PushMessagesRequest
     from google.protobuf.message import DecodeError
+
     from steadfed.flower.superlink import DEEPEST, Doorkeeper, DoorLimits, RefusalError, _walk
 
     keeper = Doorkeeper(DoorLimits(objects=_OBJECTS))

@@ -22,6 +22,7 @@ def _message(choices: Choices) -> Any:
     import time
 
     from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
+
     from steadfed.flower._npy import model_digest
     from steadfed.flower._orders import ORDER, Order, described
 
@@ -71,9 +72,10 @@ def _message(choices: Choices) -> Any:
 
 def _read_messages() -> Reader:
     from flwr.app import Context, RecordDict
+    from tests.flower.grids import identify
+
     from steadfed.flower._acceptance import KEY, accept
     from steadfed.flower._npy import model_digest
-    from tests.flower.grids import identify
 
     identify(run_id=_RUN, node_id=_NODE)
     known = Scratch().file("server.pem", federation_key().public.to_pem())

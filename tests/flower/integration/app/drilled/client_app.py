@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,14 @@ def drill(message: Message, context: Context, call_next: Any) -> Message:
     return byzantine(lie)(message, context, call_next)
 
 
-app = ClientApp(mods=[signed_orders_only, drill])
+def verified(message: Message, context: Context, call_next: Any) -> Message:
+    """Verify orders, but for a run in which they can be foreseen: no signature could be."""
+    mod = call_next if context.run_config["foreseeable"] else partial(signed_orders_only, call_next=call_next)
+    reply: Message = mod(message, context)
+    return reply
+
+
+app = ClientApp(mods=[verified, drill])
 
 
 @app.train()

@@ -79,7 +79,7 @@ def _terms(settings: Any) -> dict[str, Any]:
     common = {
         "run_folder": settings["run-folder"],
         "nodes": settings["nodes"],
-        "signing_key": settings["signing-key"],
+        "signing_key": None if settings["foreseeable"] else settings["signing-key"],
         "fraction_evaluate": 1.0 if settings["evaluate"] else 0.0,
         "wait_for_nodes": settings["wait-for-nodes"],
     }
