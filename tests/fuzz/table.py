@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
 from tests.fuzz.clients import CLIENTS
 from tests.fuzz.deployments import DEPLOYMENTS
 from tests.fuzz.door import DOOR
@@ -13,10 +11,5 @@ from tests.fuzz.orders import ORDERS
 from tests.fuzz.runs import RUNS
 from tests.fuzz.tables import TABLES
 
-_MODULES = {
-    "steadfed.flower._acceptance": ORDERS,
-    "steadfed.flower.superlink": DOOR,
-    "steadfed.server._verification": HISTORIES,
-}
-_NEW = tuple(each for module, listed in _MODULES.items() if find_spec(module) for each in listed)
-HARNESSES: dict[str, Harness] = {each.name: each for each in (*CLIENTS, *_NEW, *RUNS, *TABLES, *DEPLOYMENTS)}
+_ALL = (*CLIENTS, *ORDERS, *DOOR, *HISTORIES, *RUNS, *TABLES, *DEPLOYMENTS)
+HARNESSES: dict[str, Harness] = {each.name: each for each in _ALL}
