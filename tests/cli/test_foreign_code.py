@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.commands import SMALL, run as steadfed
+from tests.rewriting import with_config
 from tests.ui.visits import visit
 from typer.testing import CliRunner
 
@@ -72,13 +73,13 @@ def mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _foreign_run(path: Path) -> None:
-    """Play a run but for its end, and let its configuration name code: a seal is no signature."""
+    """Play a run but for its end, and let its configuration name code: neither a seal nor a chain is a signature."""
     data = from_tensors([[float(place), 1.0] for place in range(48)], [place % 2 for place in range(48)])
     for _ in Run.start(config_from_toml(SMALL), path, dataset=data).play():
         pass
     config = config_from_toml(SMALL.replace('model = { name = "softmax-regression" }', FOREIGN))
     sealed = seal_config(config, {"data_sha256": data.checksum, "steadfed": "1", "torch": "2"})
-    (path / "config.toml").write_text(sealed)
+    with_config(path, sealed)
     (path / "summary.json").unlink()
 
 

@@ -27,8 +27,8 @@ def test_what_is_allowed_comes_back_as_a_plain_number() -> None:
         check_whole("x", 1),
         check_whole("x", 0, least=0),
         check_whole("x", 7, most=7),
-        check_whole("x", 10**30),
-    ) == (1, 0, 7, 10**30)
+        check_whole("x", 10**18),
+    ) == (1, 0, 7, 10**18)
     assert check_curvatures(2.0, 2) == (2.0, 2.0)
     assert check_synchronised(0, 3) == (0, 0)
     assert check_cohort(4, 4) == (4, 4)

@@ -80,10 +80,16 @@ def test_work_is_paced_by_a_clock_that_nobody_sets(monkeypatch: pytest.MonkeyPat
     assert paced.get() == 1
 
 
+ORDERED = {"flower/_messages.py", "flower/_acceptance.py"}
+"""Between machines there is no other clock: when an order was given, and whether its time is over."""
+HOSTILE = "flower/redteam/"
+"""Those who date their messages back."""
+
+
 def test_nothing_is_measured_by_the_wall_clock() -> None:
     asking = [
         path.relative_to(SOURCES).as_posix()
         for path in SOURCES.rglob("*.py")
         if re.search(r"\btime\.time(_ns)?\(|\bctime\(", path.read_text(encoding="utf-8"))
     ]
-    assert asking == []
+    assert [path for path in asking if path not in ORDERED and not path.startswith(HOSTILE)] == []
