@@ -13,12 +13,14 @@ import numpy as np
 import pytest
 import torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.serverapp.strategy.strategy_utils import aggregate_metricrecords
 from flwr.supercore.task_identity import TaskIdentity
 from tests.flower.keys import trusting
 from tests.simulation.engines.tasks import batch_norm, chunk_of, mlp, one_output, softmax, start_of, task_of
 from torch import Tensor, nn
 
 from steadfed.errors import ParameterError
+from steadfed.flower._metrics import scalars_of
 from steadfed.flower.client import (
     ClientLimits,
     SeededBatches,
@@ -26,6 +28,7 @@ from steadfed.flower.client import (
     evaluate_reply,
     local_steps,
     receive,
+    reply_digest,
     train_reply,
 )
 from steadfed.models._losses import Logistic, Loss
@@ -241,6 +244,25 @@ def test_a_reply_holds_the_model_and_its_metrics() -> None:
     assert dict(metrics) == {"num-examples": 12, "loss": 0.5}
     assert reply.metadata.message_type == "train"
     assert reply.metadata.dst_node_id == 1
+
+
+def test_a_reply_is_written_in_other_bytes_every_time_and_has_one_digest() -> None:
+    model = batch_norm()
+    message = message_of(model)
+    one, other = (train_reply(message, model, num_examples=12) for _ in range(2))
+    for name in model.state_dict():
+        assert one.content["arrays"][name].data != other.content["arrays"][name].data  # type: ignore[union-attr]
+    plain = Message(RecordDict({"arrays": ArrayRecord(model.state_dict())}), reply_to=message)
+    assert reply_digest(one) == reply_digest(other) == reply_digest(plain)
+
+
+def test_a_secret_is_answered_by_a_secret_that_flowers_own_averages_take() -> None:
+    model, message = batch_norm(), message_of(batch_norm(), {"steadfed-secret": "drawn by the server"})
+    contents = [train_reply(message, model, num_examples=12).content for _ in range(2)]
+    drawn = [content["metrics"]["steadfed-secret"] for content in contents]
+    assert drawn[0] != drawn[1]
+    assert [scalars_of(content) for content in contents] == [{"num-examples": 12.0}] * 2
+    assert sorted(aggregate_metricrecords(contents, "num-examples")) == ["steadfed-secret"]
 
 
 def test_an_evaluation_is_over_all_points_whatever_the_batches() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.proto.message_pb2 import ObjectTree
 from flwr.supercore.inflatable.inflatable_object import (
@@ -16,9 +17,11 @@ from flwr.supercore.inflatable.inflatable_object import (
 )
 from flwr.supercore.object_store.sql_object_store import SqlObjectStore
 from tests.flower.grids import identify
+from torch import nn
 
 from steadfed.errors import RunError
 from steadfed.flower._object_store import let_contents_decide
+from steadfed.flower.client import evaluate_reply, train_reply
 
 pytestmark = [
     pytest.mark.usefixtures("flowers_own_superlink"),
@@ -123,6 +126,40 @@ def test_nothing_is_lost_or_left_when_messages_are_deleted(first: bool, store: S
         store.delete(message.object_id)
         assert message.object_id not in store
     assert len(store) <= len(KINDS)  # made-up parts, until the run ends
+
+
+def replies(config: ConfigRecord) -> list[Message]:
+    """Return what a client sends that has trained nothing but counts its points, and what it sends when it evaluates.
+
+    Frozen layers stay as everybody knows them, and points and losses can be guessed.
+    """
+    identify()
+    model, batch = nn.BatchNorm1d(2), (torch.eye(2), torch.zeros(2, dtype=torch.long))
+    arrays = ArrayRecord(model.state_dict())
+    train, evaluate = (
+        Message(RecordDict({"arrays": arrays, "config": config}), 7, kind) for kind in ("train", "evaluate")
+    )
+    return [train_reply(train, model, num_examples=12), evaluate_reply(evaluate, model, [batch])]
+
+
+def foreseen(reply: Message) -> list[ObjectTree]:
+    """Return announcements of every record, array and chunk of a reply with a part that it does not have."""
+    objects = get_all_nested_objects(reply).values()
+    found = {each.deflate().partition(b" ")[0].decode() for each in objects}
+    return [poison(reply, kind) for kind in sorted(found - {"Message", "RecordDict"})]
+
+
+@pytest.mark.parametrize("kind", [0, 1], ids=["train", "evaluate"])
+def test_replies_can_be_sent_whatever_a_neighbour_has_foreseen_without_a_door(kind: int, store: SqlObjectStore) -> None:
+    config = ConfigRecord({"steadfed-secret": "drawn by the server"})
+    guessed, sent = replies(config)[kind], replies(config)[kind]
+    for announced in foreseen(guessed):
+        store.preregister(RUN, announced)
+    store.preregister(RUN, get_object_tree(sent))
+    upload(store, sent)
+    assert ids(store.get_object_tree(sent.object_id)) == ids(get_object_tree(sent))
+    own = {object_id for object_id, _ in ids(get_object_tree(sent))}
+    assert own.isdisjoint(object_id for object_id, _ in ids(get_object_tree(guessed)))
 
 
 def test_it_is_refused_where_flower_keeps_objects_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:

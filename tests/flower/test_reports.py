@@ -75,6 +75,18 @@ def test_one_liar_moves_no_metric(said: dict[str, Any], clock: Clock, tmp_path: 
     assert list(RunFolder.open(tmp_path).records()) == strategy.records
 
 
+def test_a_users_function_is_not_shown_the_secrets_of_replies() -> None:
+    contents = [RecordDict({"metrics": MetricRecord({"loss": 0.5, "steadfed-secret": [each]})}) for each in (1, 2)]
+    shown: list[RecordDict] = []
+
+    def combine(given: list[RecordDict], _key: str) -> MetricRecord:
+        shown.extend(given)
+        return MetricRecord({"clients": len(given)})
+
+    assert dict(common_record([], contents, combine, "num-examples")) == {"clients": 2}
+    assert [dict(content["metrics"]) for content in shown] == [{"loss": 0.5}] * 2
+
+
 def raising(_contents: list[RecordDict], _key: str) -> MetricRecord:
     raise ZeroDivisionError("one client's words")
 

@@ -25,7 +25,7 @@ from steadfed.errors import OrderError, ParameterError, SignatureError
 ORDER = "steadfed-order"
 """Name of the entry of a ConfigRecord that holds the envelope."""
 SECRET = "steadfed-secret"  # noqa: S105  a name
-"""Name of the entry of a ConfigRecord that nobody can foresee; in every message, signed or not."""
+"""Name of the entry that nobody can foresee: of a ConfigRecord in every message, signed or not, and of metrics."""
 PAYLOAD_TYPE = "application/vnd.steadfed.order+json"
 MOST_BYTES = 1024 * 1024
 """Bytes that an envelope may take; a longer one is not decoded."""

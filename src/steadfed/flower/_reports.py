@@ -11,6 +11,7 @@ from flwr.supercore import log
 
 from steadfed._core.wording import harmless
 from steadfed.flower._metrics import LONGEST_NAME, MOST_METRICS, common_metrics
+from steadfed.flower._orders import SECRET
 from steadfed.server._history import Tally
 from steadfed.server._record import RoundRecord, finite_or_none
 
@@ -29,12 +30,20 @@ def common_record(
     if combine is None or not contents:
         return medians
     try:
-        found = _record(combine(contents, weighted_by))
+        found = _record(combine([_without_secrets(content) for content in contents], weighted_by))
         figures(found, "")  # or its numbers could not be written down
     except Exception as error:  # noqa: BLE001  the words of one client must not end the run
         log(WARNING, "the function for metrics failed, medians are used: %s: %s", type(error).__name__, error)
         return medians
     return found
+
+
+def _without_secrets(content: RecordDict) -> RecordDict:
+    """Return a client's metrics without what is there only so that nobody can foresee them."""
+    records = content.metric_records.items()
+    return RecordDict(
+        {name: MetricRecord({key: record[key] for key in record if key != SECRET}) for name, record in records}
+    )
 
 
 def _record(found: MetricRecord) -> MetricRecord:

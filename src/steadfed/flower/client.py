@@ -30,7 +30,7 @@ the public half of the key that the strategy signs with (`signing_key`). This is
 >>> node = {"partition-id": 0, "server-key": key.public.to_pem().decode()}
 >>> reply = app(message, Context(1, 7, node, RecordDict(), {}))
 >>> sorted(reply.content["arrays"]), sorted(reply.content["metrics"])
-(['bias', 'weight'], ['loss', 'num-examples'])
+(['bias', 'weight'], ['loss', 'num-examples', 'steadfed-secret'])
 
 And this with a message that somebody else has left there in the server's name:
 
@@ -45,6 +45,7 @@ from __future__ import annotations
 
 import math
 import operator
+import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, final
 
@@ -58,8 +59,8 @@ from steadfed._core.coordinates import SEED
 from steadfed.errors import ParameterError
 from steadfed.flower._acceptance import accept, signed_orders_only, time_left
 from steadfed.flower._limits import LARGEST, ClientLimits, RoundConfig, limits_of, whole
-from steadfed.flower._npy import model_digest
-from steadfed.flower._orders import ORDER
+from steadfed.flower._npy import model_digest, with_secret
+from steadfed.flower._orders import ORDER, SECRET
 
 __all__ = [
     "Batch",
@@ -85,6 +86,8 @@ Batch = tuple[Tensor, Tensor]
 """Features and labels."""
 LossFunction = Callable[[Tensor, Tensor], Tensor]
 """The mean loss of outputs and labels, a scalar that can be differentiated."""
+_SECRET_NUMBERS, _SECRET_BITS = 3, 62
+"""Metrics are numbers: a secret among them is a list of whole ones that are not negative."""
 _MOST_DRAWS = 2**27
 """Most entries, steps times points, of the table that batches are drawn with: half a gigabyte."""
 
@@ -212,6 +215,10 @@ def train_reply(
 
     If the message asks for k coordinates, they are drawn from its seed and sent in the place of the parameters.
 
+    The arrays are sent in bytes that nobody can foresee, and if the message holds a secret the metrics hold one too:
+    nobody can announce their objects to the SuperLink otherwise than they are, before they are sent. Frozen layers,
+    counters and plain metrics could be foreseen. `reply_digest` is that of the numbers alone.
+
     Args:
         message: what is replied to.
         model: after its local steps.
@@ -228,7 +235,8 @@ def train_reply(
         from steadfed.flower._coordinates import arrays_asked_for  # most clients need none of it
 
         arrays = arrays_asked_for(message.content, arrays, buffers)
-    return Message(RecordDict({"arrays": arrays, "metrics": _record(num_examples, metrics or {})}), reply_to=message)
+    record = _record(message, num_examples, metrics or {})
+    return Message(RecordDict({"arrays": with_secret(arrays), "metrics": record}), reply_to=message)
 
 
 def reply_digest(reply: Message, *, arrays_key: str = "arrays") -> str:
@@ -270,7 +278,8 @@ def evaluate_reply(
 ) -> Message:
     """Return the reply to a message that asks how good the model is: "loss", "accuracy" and "num-examples".
 
-    Both are means over all points. The model is switched to evaluation.
+    Both are means over all points. The model is switched to evaluation. If the message holds a secret, so does the
+    reply, see `train_reply`.
 
     Args:
         message: what is replied to.
@@ -296,7 +305,8 @@ def evaluate_reply(
     if points == 0:
         raise ParameterError("a model is evaluated on at least one point, the batches hold none")
     accuracy = {"accuracy": right / guesses} if num_correct is not None else {}
-    return Message(RecordDict({"metrics": _record(points, {"loss": total / points} | accuracy)}), reply_to=message)
+    record = _record(message, points, {"loss": total / points} | accuracy)
+    return Message(RecordDict({"metrics": record}), reply_to=message)
 
 
 @final
@@ -370,5 +380,9 @@ def _cycle(batches: Iterable[Batch], number: int) -> Iterator[Batch]:
             )
 
 
-def _record(num_examples: int, metrics: Mapping[str, float]) -> MetricRecord:
-    return MetricRecord({"num-examples": operator.index(num_examples), **metrics})
+def _record(message: Message, num_examples: int, metrics: Mapping[str, float]) -> MetricRecord:
+    """Return the metrics, with a secret for a server that sends secrets: others would average it, and show the mean."""
+    record = MetricRecord({"num-examples": operator.index(num_examples), **metrics})
+    if any(SECRET in config for config in message.content.config_records.values()):
+        record[SECRET] = [secrets.randbits(_SECRET_BITS) for _ in range(_SECRET_NUMBERS)]
+    return record

@@ -21,14 +21,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from flwr.app import Array, ArrayRecord
 from tests.flower.integration import drills, siege
-from tests.flower.integration.app.drilled.numbers import LIAR, initial
+from tests.flower.integration.app.drilled.numbers import LIAR
 from tests.flower.integration.proxy import behind_nginx
 
 from steadfed.deploy import LocalDeployment, SubmittedRun
 from steadfed.deploy._processes import POLL, find_process, wait_until
-from steadfed.flower.redteam import Intruder, forged_order
 
 APP = Path(__file__).parent / "app"
 PATIENCE = 1800.0
@@ -240,25 +238,6 @@ def stalled(federation: LocalDeployment, folder: Path) -> Facts:
     return play.whole()
 
 
-def usurped(federation: LocalDeployment, folder: Path) -> Facts:
-    """Let a registered node leave the others older orders in the server's name, by the hundred thousand steps."""
-    play = Play(federation, folder, "usurped", rounds=2, evaluate=True)
-    run = play.begun()
-    liar, others = federation.nodes[LIAR], federation.nodes[:LIAR]
-    arrays = ArrayRecord({name: Array(values) for name, values in initial().items()})
-    strange = {"server-round": 78, "round": 77, "drills": "", "liar": LIAR, "wait-in": -1}
-    address, place = f"127.0.0.1:{federation.superlink.state.port}", federation.folder
-    key, authority = place.key(liar.name), place.certificates.authority
-    with Intruder(address, int(liar.node_id or 0), key, authority) as intruder:
-        for node in others:
-            for kind in ("train", "evaluate"):
-                content = forged_order(arrays, config=strange)
-                intruder.leave(content, int(node.node_id or 0), run.run_id, kind=kind)
-    facts = play.follow(run)
-    said = "holds no order of the federation's server"
-    return {**facts, "refused": {node.name: node.output().count(said) for node in others}}
-
-
 def _not_begun() -> Facts:
     raise RuntimeError("the federation was not brought up; see stage.log")
 
@@ -266,7 +245,6 @@ def _not_begun() -> Facts:
 FAULTS: Mapping[str, Callable[[LocalDeployment, Path], Facts]] = {
     "disturbed": disturbed,
     "losses": losses,
-    "usurped": usurped,
     "stalled": stalled,
 }
 PLAYS: Mapping[str, tuple[str, ...]] = {

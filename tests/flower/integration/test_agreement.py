@@ -55,7 +55,8 @@ def test_what_reads_a_run_reads_a_deployment(played: Callable[[str], Played]) ->
     assert "complete, 2 rounds" in command("show", folder)
     events = command("audit", folder).splitlines()
     assert [line.split()[:4] for line in events if "removed" in line] == [
-        ["round", str(number), str(LIAR), "removed"] for number in range(2)
+        ["node", f"{LIAR}:", "removed", "in"],  # people come first
+        *(["round", str(number), str(LIAR), "removed"] for number in range(2)),
     ]
     certified = json.loads(command("certify", folder, "--json"))
     assert not certified["contradicted"]

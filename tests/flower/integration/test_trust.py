@@ -43,16 +43,3 @@ def test_nodes_evaluate_and_one_that_fails_or_lies_does_not_matter(played: Calla
         assert metrics["node"] == 1.0  # the median of 0, 1 and 2: nothing is known from node 3
         assert record.metrics["evaluate/distance"] == metrics["distance"]
         assert record.drops == ()
-
-
-def test_orders_that_a_node_leaves_for_others_in_the_servers_name_are_refused_and_every_round_is_served(
-    played: Callable[[str], Played],
-) -> None:
-    play = played("usurped")
-    assert play.facts["status"] == "finished:completed", play.facts
-    assert play.facts["refused"] == {"node-0": 2, "node-1": 2, "node-2": 2}  # to train and to evaluate
-    assert not list(play.folder.glob("*-77-*"))  # nobody has begun with the round that was forged
-    for record in play.records():
-        assert record.received == (0, 1, 2, 3)
-        assert record.drops == ()
-    assert sorted(play.report()["evaluated"]) == ["1", "2"]

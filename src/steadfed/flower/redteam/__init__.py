@@ -1,7 +1,7 @@
 """Byzantine clients and servers, for tests and drills.
 
-`Omniscient` and `Intruder` are imported when they are asked for: clients should not wait for the simulator and HTTP. A
-`HostileNode` is no client at all: it plays `DRILLS` against the SuperLink with the key of a node.
+`Omniscient` and `HostileNode` are imported when they are asked for: clients should not wait for the simulator and HTTP.
+A `HostileNode` is no client at all: it plays `DRILLS` against the SuperLink with the key of a node.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from steadfed.flower.redteam._mods import (
 )
 
 if TYPE_CHECKING:
-    from steadfed.flower.redteam._intruder import Intruder, forged_order
     from steadfed.flower.redteam._node import DRILLS, HostileNode
     from steadfed.flower.redteam._omniscient import Omniscient
 
@@ -31,7 +30,6 @@ __all__ = [
     "DRILLS",
     "MALFORMED",
     "HostileNode",
-    "Intruder",
     "Malformed",
     "Omniscient",
     "SilentClientError",
@@ -39,7 +37,6 @@ __all__ = [
     "byzantine",
     "crash_mod",
     "exit_mod",
-    "forged_order",
     "poisoned_labels",
     "stall_mod",
 ]
@@ -48,7 +45,6 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "_intruder": ("Intruder", "forged_order"),
             "_omniscient": ("Omniscient",),
             "_node": ("DRILLS", "HostileNode"),
         },

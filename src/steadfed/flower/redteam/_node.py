@@ -1,7 +1,7 @@
 """A hostile node: it has a registered key and speaks to the SuperLink itself, past Flower's SuperNode.
 
 What it plays is no reply of a client app, so it cannot be a mod: lists of objects that do not exist, objects of any
-size, messages in another's name. Operators play it against a test federation with the key of a node that is stopped:
+size, orders in the server's name. Operators play it against a test federation with the key of a node that is stopped:
 
     with HostileNode("127.0.0.1:8000", key=Path("keys/node-3"), root_certificates=ca) as node:
         node.play("many-objects", rounds=3)
@@ -10,7 +10,7 @@ size, messages in another's name. Operators play it against a test federation wi
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Self, cast, final
@@ -18,8 +18,10 @@ from typing import Self, cast, final
 import httpx
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
-from flwr.app import ConfigRecord, Error, Message as FlowerMessage
-from flwr.common.constant import ErrorCode
+from flwr.app import ArrayRecord, ConfigRecord, Error, Message as FlowerMessage, RecordDict
+from flwr.app.message import remove_content_from_message
+from flwr.app.metadata import Metadata as FlowerMetadata
+from flwr.common.constant import SUPERLINK_NODE_ID, ErrorCode
 from flwr.common.serde import message_from_proto, message_to_proto
 from flwr.proto.fleet_pb2 import (
     ActivateNodeRequest,
@@ -37,21 +39,33 @@ from flwr.proto.message_pb2 import (
     PushObjectRequest,
 )
 from flwr.proto.node_pb2 import Node
-from flwr.proto.recorddict_pb2 import RecordDict
-from flwr.supercore.inflatable.inflatable_object import get_object_id, get_object_tree, iterate_object_tree
+from flwr.proto.recorddict_pb2 import RecordDict as NoContent
+from flwr.supercore.inflatable.inflatable_object import (
+    get_all_nested_objects,
+    get_object_id,
+    get_object_tree,
+    iterate_object_tree,
+)
+from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
+from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes
+from flwr.supercore.protobuf.client import ProtobufClientInterceptor
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
 from steadfed._core.lookup import find
+from steadfed.errors import ParameterError
+from steadfed.flower._orders import ORDER
 
-SUPERLINK = 1
-"""The SuperLink's own node id."""
 MANY = 5000
 """Objects that "many-objects" lists: 341 kB, which kept a SuperLink busy for half a minute."""
 LARGE = 64 * 2**20
 """Bytes of the one object of "large-object"; Flower's own nodes send 5 MiB at most."""
+STEPS = 100_000
+"""Local steps that forged orders ask for."""
+AGE, DAY = 3600.0, 86_400.0
+"""Seconds that forged orders are said to be old, as the oldest is delivered first, and are good for from now on."""
 POLL, PULLS, INTERVAL = 0.5, 120, 30.0
 
 
@@ -59,14 +73,39 @@ POLL, PULLS, INTERVAL = 0.5, 120, 30.0
 class HostileNode:
     """A connection to a SuperLink in the name of a registered node."""
 
-    def __init__(self, superlink: str, *, key: Path, root_certificates: bytes | None) -> None:
-        private = cast("ec.EllipticCurvePrivateKey", load_ssh_private_key(key.read_bytes(), None))
+    def __init__(
+        self, superlink: str, *, key: Path, root_certificates: bytes | None, neighbours: Sequence[int] = ()
+    ) -> None:
+        """Prepare to be let in.
+
+        Args:
+            superlink: its address, such as 127.0.0.1:8000.
+            key: the node's private key, as `ssh-keygen` writes it.
+            root_certificates: what the SuperLink is known by; None if it speaks plain HTTP.
+            neighbours: node ids of whom "orders-to-neighbours" is for, see nodes.json; if left out the node itself, so
+                that nobody is harmed.
+
+        Raises:
+            ParameterError: the key is of another kind than those of nodes.
+        """
+        private = load_ssh_private_key(key.read_bytes(), None)
+        if not isinstance(private, ec.EllipticCurvePrivateKey):
+            raise ParameterError(f"the key of a node lies on a curve, got {type(private).__name__}")
         public = private.public_key()
-        auth = NodeAuthHttpInterceptor(private, public)
+        interceptors: list[ProtobufClientInterceptor] = [
+            RuntimeVersionHttpInterceptor(component_name="SuperNode"),
+            NodeAuthHttpInterceptor(private, public),
+        ]
         insecure = root_certificates is None
-        self._client = FleetHttpClient.from_server_address(superlink, insecure, root_certificates, [auth])
+        self._client = FleetHttpClient.from_server_address(superlink, insecure, root_certificates, interceptors)
         self._key = public_key_to_bytes(public)
+        self._neighbours = tuple(neighbours)
         self.node = Node()
+
+    @property
+    def neighbours(self) -> tuple[int, ...]:
+        """Return whom orders are left for."""
+        return self._neighbours or (self.node.node_id,)
 
     def __enter__(self) -> Self:
         """Be let in."""
@@ -85,7 +124,10 @@ class HostileNode:
         found: list[int] = []
         deadline = time.monotonic() + patience
         while len(found) < rounds and time.monotonic() < deadline:
-            asked = self._asked()
+            try:
+                asked = self._asked()
+            except httpx.TransportError:  # it is busy, with a drill perhaps
+                asked = None
             if asked is None:
                 time.sleep(POLL)
                 continue
@@ -101,40 +143,46 @@ class HostileNode:
         """Answer a message as a node does whose client app has failed, so that nobody waits for it any longer."""
         asked = message_from_proto(message)
         TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = asked.metadata.run_id, self.node.node_id, 0
-        reply = FlowerMessage(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, "a drill was refused"), reply_to=asked)
+        reply = FlowerMessage(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, "a drill is over"), reply_to=asked)
         reply.metadata.__dict__["_message_id"] = reply.object_id
-        request = PushMessagesRequest(
-            node=self.node,
-            messages_list=[message_to_proto(reply)],
-            message_object_trees=[get_object_tree(reply)],
-            clientapp_runtime_list=[0.0],
-        )
-        self.push(message, self._client.PushMessages(request).session_id, reply.deflate())
+        self.leave(reply)
 
-    def answer(
-        self, message: Message, tree: ObjectTree, *, to: int = SUPERLINK, reply: bool = True
-    ) -> PushMessagesResponse:
-        """Announce an answer to a message: these objects, or a message of one's own to somebody."""
+    def leave(self, message: FlowerMessage) -> None:
+        """Send a message and all that it consists of, whoever it says that it is from, and for."""
+        told = message_to_proto(remove_content_from_message(message) if message.has_content() else message)
+        answered = self._announce(told, get_object_tree(message))
+        objects = get_all_nested_objects(message)
+        for object_id in answered.objects_to_push:
+            self.push(told, answered.session_id, objects[object_id].deflate())
+
+    def answer(self, message: Message, tree: ObjectTree) -> PushMessagesResponse:
+        """Announce an answer to a message that consists of these objects."""
         asked = message.metadata
         said = Metadata(
             run_id=asked.run_id,
             message_id=tree.object_id,
-            src_node_id=self.node.node_id if reply else SUPERLINK,
-            dst_node_id=to,
-            reply_to_message_id=asked.message_id if reply else "",
+            src_node_id=self.node.node_id,
+            dst_node_id=SUPERLINK_NODE_ID,
+            reply_to_message_id=asked.message_id,
             message_type=asked.message_type,
             created_at=time.time(),
             ttl=max(1.0, asked.created_at + asked.ttl - time.time()),
         )
-        request = PushMessagesRequest(
-            node=self.node,
-            messages_list=[
-                Message(metadata=said, content=RecordDict())
-            ],  # which holds nothing: Flower sends objects apart
-            message_object_trees=[tree],
-            clientapp_runtime_list=[0.0],
+        return self._announce(Message(metadata=said, content=NoContent()), tree)  # Flower sends objects apart
+
+    def _announce(self, message: Message, tree: ObjectTree) -> PushMessagesResponse:
+        return self._client.PushMessages(
+            PushMessagesRequest(
+                node=self.node,
+                messages_list=[message],
+                message_object_trees=[tree],
+                clientapp_runtime_list=[0.0],
+            )
         )
-        return self._client.PushMessages(request)
+
+    def contents(self, message: Message, tree: ObjectTree) -> dict[str, bytes]:
+        """Return all objects of a message, by their ids."""
+        return {each.object_id: self.pull(message, each.object_id) for each in iterate_object_tree(tree)}
 
     def pull(self, message: Message, object_id: str) -> bytes:
         """Return an object of a message, which may come a while after the message; nothing if it does not."""
@@ -184,7 +232,7 @@ def preregistered_id(node: HostileNode, message: Message, tree: ObjectTree) -> N
 
     From then on Flower's object store answers 500 to the server, which announces it without that part.
     """
-    contents = (node.pull(message, each.object_id) for each in iterate_object_tree(tree))
+    contents = node.contents(message, tree).values()
     config = ConfigRecord.inflate(next(each for each in contents if each.startswith(b"ConfigRecord ")))
     following = {name: config[name] + 1 for name in ("round", "server-round") if name in config}  # type: ignore[operator]
     foreseen = ConfigRecord({**config, **following}).object_id
@@ -192,10 +240,40 @@ def preregistered_id(node: HostileNode, message: Message, tree: ObjectTree) -> N
     node.answer(message, ObjectTree(object_id=_id("poison", message), children=[poisoned]))
 
 
-def orders_to_neighbours(node: HostileNode, message: Message, _tree: ObjectTree) -> None:
-    """Leave a message in the server's name for a node; here for this one, so that nobody is harmed."""
-    tree = ObjectTree(object_id=_id("order", message))
-    node.answer(message, tree, to=node.node.node_id, reply=False)
+def orders_to_neighbours(node: HostileNode, message: Message, tree: ObjectTree) -> None:
+    """Leave orders in the server's name for each neighbour: older than its own, unsigned, of `STEPS` steps.
+
+    Flower believes what a message says of its sender. Clients that take orders of the server only (`receive`,
+    `signed_orders_only`) refuse them; each still costs the node that it is for a process.
+    """
+    told = cast("FlowerMessage", inflate_object_from_contents(tree.object_id, node.contents(message, tree))).content
+    for neighbour in node.neighbours:
+        node.leave(forged_order(told, message, neighbour))
+    node.report_failure(message)
+
+
+def forged_order(told: RecordDict, message: Message, neighbour: int) -> FlowerMessage:
+    """Return an order that holds what the server has told, but for the number of steps and the signature."""
+    arrays = {name: record for name, record in told.items() if isinstance(record, ArrayRecord)}
+    configs = {
+        name: ConfigRecord({key: value for key, value in record.items() if key != ORDER} | {"local-steps": STEPS})
+        for name, record in told.items()
+        if isinstance(record, ConfigRecord)
+    }
+    metadata = FlowerMetadata(
+        run_id=message.metadata.run_id,
+        message_id="",
+        src_node_id=SUPERLINK_NODE_ID,
+        dst_node_id=neighbour,
+        reply_to_message_id="",
+        group_id="",
+        created_at=time.time() - AGE,
+        ttl=AGE + DAY,
+        message_type=message.metadata.message_type,
+    )
+    order: FlowerMessage = FlowerMessage(content=RecordDict({**arrays, **configs}), metadata=metadata)  # type: ignore[call-overload]
+    vars(metadata)["_message_id"] = order.object_id
+    return order
 
 
 def _id(words: str, message: Message) -> str:
