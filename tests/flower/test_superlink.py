@@ -25,8 +25,8 @@ from flwr.superlink import main as flower
 
 from steadfed.errors import RunError
 from steadfed.flower import superlink
+from steadfed.flower._object_store import DEEPEST
 from steadfed.flower.superlink import (
-    DEEPEST,
     ENTRY,
     ENVELOPE,
     RECORDS,
@@ -182,6 +182,39 @@ def test_how_many_objects_a_reply_may_list_is_learned_from_what_the_server_sends
     keeper.learn(PushAppMessagesRequest(message_object_trees=[listing(5)]))
     assert keeper.objects == 80 + RECORDS
     assert Doorkeeper(DoorLimits(objects=7)).objects == 7
+
+
+def test_nothing_is_learned_from_who_is_no_server_app(link: Link) -> None:
+    sent = PushAppMessagesRequest(message_object_trees=[listing(2 * UNKNOWN)]).SerializeToString()
+    assert link.post("/v1/runtime/push-messages", sent).status_code == 401
+    assert link.post(PUSH, link.reply(listing(UNKNOWN + 1))).status_code == 413
+
+
+@pytest.mark.parametrize(("status", "learned"), [(200, 20 + RECORDS), (401, UNKNOWN)])
+def test_it_is_learned_when_flower_has_taken_the_message(status: int, learned: int) -> None:
+    keeper, answered = Doorkeeper(DoorLimits()), list[Any]()
+    parsed = PushAppMessagesRequest(message_object_trees=[listing(10)])
+    scope = {"type": "http", "path": "/v1/runtime/push-messages", "state": {"protobuf_request": parsed}}
+
+    async def handler(_scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": status})
+
+    async def answer(event: Any) -> None:
+        answered.append(event["status"])
+
+    async def nothing() -> dict[str, Any]:
+        return {}
+
+    asyncio.run(superlink.ReplyDoor(handler, keeper)(scope, nothing, answer))
+    assert (answered, keeper.objects) == ([status], learned)
+
+
+def test_a_path_writes_no_lines_into_the_log(link: Link, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "flwr"):
+        link.post("/v1/fleet/%0A[Door] refused it of node 7: %1B[2J", bytes(10**5))
+    (record,) = caplog.records
+    assert "/v1/fleet/\\n[Door] refused it of node 7: \\x1b[2J of node" in record.getMessage()
+    assert record.getMessage().isprintable()
 
 
 def test_an_object_may_be_as_large_as_a_chunk() -> None:

@@ -44,8 +44,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message as Event, Receive, Scope, Send
 
+from steadfed._core.wording import harmless
 from steadfed.errors import ParameterError, RunError
-from steadfed.flower._object_store import let_contents_decide
+from steadfed.flower._object_store import DEEPEST, let_contents_decide
 
 __all__ = ["DoorLimits", "main"]
 
@@ -64,12 +65,10 @@ RECORDS = 64
 """Objects that a reply may have more than twice those of the message it answers."""
 UNKNOWN = 2000
 """Objects that a reply may have before a server app has sent a message."""
-DEEPEST = 8
-"""Levels of objects in a reply; Flower's own have five: message, records, record, array, chunk."""
 MINUTE = 60.0
 DRAINED = 64 * 2**20
 """Bytes of a request that is refused which are read and thrown away, or its sender would not read the answer."""
-TOO_LARGE, NOT_A_REPLY, TOO_OFTEN = 413, 422, 503
+TAKEN, TOO_LARGE, NOT_A_REPLY, TOO_OFTEN = 200, 413, 422, 503
 
 
 class RefusalError(Exception):
@@ -221,7 +220,7 @@ class SizeDoor:
             return
         # The headers are signed by the node's key, whatever the body says of itself.
         node = await asyncio.to_thread(_signer, Request(scope))
-        error = RefusalError(TOO_LARGE, f"a request to {path} may have {most} bytes, got more")
+        error = RefusalError(TOO_LARGE, f"a request to {harmless(path)} may have {most} bytes, got more")
         await _refuse(error, node, scope, receive, send)
 
 
@@ -237,7 +236,7 @@ class ReplyDoor:
         parsed = scope.get("state", {}).get("protobuf_request")
         try:
             if isinstance(parsed, PushAppMessagesRequest):
-                self._keeper.learn(parsed)
+                send = self._learning(parsed, send)
             elif parsed is not None and scope["path"].startswith(FLEET) and hasattr(parsed, "node"):
                 reply = isinstance(parsed, PushMessagesRequest)
                 self._keeper.count(parsed.node.node_id, message=reply)
@@ -247,6 +246,16 @@ class ReplyDoor:
             await _refuse(error, str(parsed.node.node_id), scope, receive, send)
             return
         await self._app(scope, receive, send)
+
+    def _learning(self, sent: PushAppMessagesRequest, send: Send) -> Send:
+        """Return what answers, and learns from messages that were taken: then a server app has sent them."""
+
+        async def learn(event: Event) -> None:
+            if event["type"] == "http.response.start" and event["status"] == TAKEN:
+                self._keeper.learn(sent)
+            await send(event)
+
+        return learn
 
 
 async def _read(receive: Receive, most: int) -> bytes | None:
@@ -290,7 +299,7 @@ def _signer(request: Request) -> str:
 
 
 async def _refuse(error: RefusalError, node: str, scope: Scope, receive: Receive, send: Send) -> None:
-    log(WARNING, "[Door] refused %s of node %s: %s", scope["path"], node, error)
+    log(WARNING, "[Door] refused %s of node %s: %s", harmless(scope["path"]), node, error)
     headers = {"connection": "close"} if error.status == TOO_LARGE else None
     answer = JSONResponse({"detail": str(error)}, error.status, headers=headers)
     await answer(scope, receive, send)
