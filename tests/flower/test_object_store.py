@@ -15,13 +15,14 @@ from flwr.supercore.inflatable.inflatable_object import (
     get_object_tree,
     iterate_object_tree,
 )
+from flwr.supercore.object_store.in_memory_object_store import InMemoryObjectStore
 from flwr.supercore.object_store.object_store import NoObjectInStoreError
 from flwr.supercore.object_store.sql_object_store import SqlObjectStore
 from tests.flower.grids import identify
 
 from steadfed.errors import RunError
 from steadfed.flower import _object_store
-from steadfed.flower._object_store import let_contents_decide
+from steadfed.flower._object_store import announced_by_server, is_whole, let_contents_decide
 
 pytestmark = [
     pytest.mark.usefixtures("flowers_own_superlink"),
@@ -114,6 +115,52 @@ def test_what_somebody_has_uploaded_under_made_up_parts_can_be_sent(kind: str, s
     store.preregister(RUN, tree)
     upload(store, message)
     assert ids(store.get_object_tree(message.object_id)) == ids(tree)
+
+
+def test_no_node_announces_otherwise_what_a_server_app_is_sending(store: SqlObjectStore) -> None:
+    let_contents_decide()
+    message = message_about("sent")
+    tree = get_object_tree(message)
+    store.preregister(RUN, poison(message, "ArrayRecord"))
+    with announced_by_server():
+        store.preregister(RUN, tree)
+    for kind in KINDS[:4]:
+        with pytest.raises(ValueError, match="preregistered with different children"):
+            store.preregister(RUN, poison(message, kind))
+        assert ids(store.get_object_tree(message.object_id)) == ids(tree)  # what its receivers are told meanwhile
+    upload(store, message)
+    assert ids(store.get_object_tree(message.object_id)) == ids(tree)
+
+
+def test_a_message_is_whole_when_all_of_it_has_come(store: SqlObjectStore) -> None:
+    let_contents_decide()
+    message = message_about("sent")
+    store.preregister(RUN, get_object_tree(message))
+    *parts, last = get_all_nested_objects(message).items()
+    for object_id, each in parts:
+        store.put(object_id, each.deflate())
+        assert not is_whole(store, message.object_id)
+    store.put(last[0], last[1].deflate())
+    assert is_whole(store, message.object_id)
+    assert is_whole(store, get_object_id(b"nothing"))
+
+
+def test_a_tree_that_cannot_be_told_is_not_whole(store: SqlObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_object_store, "MOST_OBJECTS", 2)
+    let_contents_decide()
+    tree = made_up("root", "one", "two")
+    store.preregister(RUN, tree)
+    assert not is_whole(store, tree.object_id)
+
+
+def test_objects_in_memory_are_whole_when_all_have_come() -> None:
+    store = InMemoryObjectStore()
+    message = message_about("sent")
+    store.preregister(RUN, get_object_tree(message))
+    assert not is_whole(store, message.object_id)
+    for object_id, each in get_all_nested_objects(message).items():
+        store.put(object_id, each.deflate())
+    assert is_whole(store, message.object_id)
 
 
 def made_up(name: str, *parts: str) -> ObjectTree:

@@ -30,8 +30,9 @@ from typing import Any, NamedTuple, final
 
 from flwr.common.constant import SUPERLINK_NODE_ID, TIMESTAMP_HEADER
 from flwr.proto.fleet_pb2 import PushMessagesRequest
-from flwr.proto.message_pb2 import Message, ObjectTree
+from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest, Message, ObjectTree
 from flwr.proto.runtime_pb2 import PushAppMessagesRequest
+from flwr.server.superlink.linkstate import InMemoryLinkState, LinkState, SqlLinkState
 from flwr.supercore import log
 from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER, FLEET_HTTP_SIGNATURE_HEADER
 from flwr.supercore.inflatable.inflatable_object import is_valid_sha256_hash
@@ -46,7 +47,7 @@ from starlette.types import ASGIApp, Message as Event, Receive, Scope, Send
 
 from steadfed._core.wording import harmless
 from steadfed.errors import ParameterError, RunError
-from steadfed.flower._object_store import DEEPEST, let_contents_decide
+from steadfed.flower._object_store import DEEPEST, announced_by_server, is_whole, let_contents_decide
 
 __all__ = ["DoorLimits", "main"]
 
@@ -163,6 +164,8 @@ class Doorkeeper:
             number = len(request.messages_list), len(request.message_object_trees)
             raise RefusalError(NOT_A_REPLY, f"one message and its objects are allowed, got {number}")
         _check_addresses(request.messages_list[0], request.node.node_id)
+        if request.message_object_trees[0].object_id != request.messages_list[0].metadata.message_id:
+            raise RefusalError(NOT_A_REPLY, "the objects are those of another message")
         self._check_objects(request.message_object_trees[0])
 
     def _check_objects(self, tree: ObjectTree) -> None:
@@ -187,6 +190,23 @@ def _check_addresses(message: Message, node_id: int) -> None:
         raise RefusalError(NOT_A_REPLY, f"the message is for node {said.dst_node_id}; nodes write to the server only")
     if not said.reply_to_message_id:
         raise RefusalError(NOT_A_REPLY, "the message is no reply")
+
+
+def _check_known(state: LinkState, request: object) -> None:
+    """Refuse what would end the upload of a message that a server app is sending: a node may hear of it before."""
+    if isinstance(request, PushMessagesRequest):
+        if _is_of_server(state, request.messages_list[0].metadata.message_id):
+            raise RefusalError(NOT_A_REPLY, "the reply has the id of a message of the server's")
+    elif isinstance(request, ConfirmMessageReceivedRequest) and not is_whole(
+        state.object_store, request.message_object_id
+    ):
+        raise RefusalError(NOT_A_REPLY, "a message is said to be received of which parts have not come yet")
+
+
+def _is_of_server(state: LinkState, message_id: str) -> bool:
+    if isinstance(state, SqlLinkState):
+        return state.get_valid_message_ins(message_id) is not None
+    return isinstance(state, InMemoryLinkState) and message_id in state.message_ins_store
 
 
 def _walk(tree: ObjectTree) -> Iterator[tuple[ObjectTree, int]]:
@@ -236,12 +256,15 @@ class ReplyDoor:
         parsed = scope.get("state", {}).get("protobuf_request")
         try:
             if isinstance(parsed, PushAppMessagesRequest):
-                send = self._learning(parsed, send)
-            elif parsed is not None and scope["path"].startswith(FLEET) and hasattr(parsed, "node"):
+                with announced_by_server():
+                    await self._app(scope, receive, self._learning(parsed, send))
+                return
+            if parsed is not None and scope["path"].startswith(FLEET) and hasattr(parsed, "node"):
                 reply = isinstance(parsed, PushMessagesRequest)
                 self._keeper.count(parsed.node.node_id, message=reply)
                 if reply:
                     self._keeper.check_reply(parsed)
+                await asyncio.to_thread(_check_known, Request(scope).app.state.linkstate_factory.state(), parsed)
         except RefusalError as error:
             await _refuse(error, str(parsed.node.node_id), scope, receive, send)
             return
