@@ -4,7 +4,8 @@ A SuperLink of Flower's own takes from a registered node whatever it sends: a li
 locked for minutes, one object of 300 MB fills its memory, and a message may name any sender and any addressee, so that
 a node can leave orders for its neighbours. The door refuses these before Flower looks at them, and logs whose they are.
 
-Nor can a node keep others from sending what it foresees of their messages: see `steadfed.flower._object_store`.
+Nor can a node keep others from sending what it foresees of their messages, or what it hears of before it has been sent
+whole: see `steadfed.flower._object_store`.
 
 Sizes are learned: a reply may list twice as many objects as the largest message that a server app has sent, and 64.
 What is refused is answered with a status that Flower's own SuperNode does not try again (413, 422); only who sends too
