@@ -104,3 +104,12 @@ def test_files_that_hold_no_key_are_refused(tmp_path: Path) -> None:
         SigningKey.read(file)
     with pytest.raises(ParameterError, match="cannot read"):
         SigningKey.read(tmp_path / "none")
+
+
+def test_what_is_no_key_is_not_quoted_to_the_server(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("hunter2\n")
+    with pytest.raises(ParameterError, match=r"must hold a public key in PEM, got 8 bytes of something else") as caught:
+        VerificationKey.read(tmp_path / "password")
+    assert "hunter2" not in str(caught.value)
+    with pytest.raises(ParameterError, match="cannot read the key"):
+        VerificationKey.read("no\0path")

@@ -28,6 +28,17 @@ def test_a_secure_superlink_asks_for_keys_and_installs_nothing(tmp_path: Path) -
     assert words[words.index("--host") + 1] == "127.0.0.1"
 
 
+def test_nothing_that_lies_in_the_folder_of_the_operator_is_taken_for_a_part_of_flower(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "flwr_planted.py").touch()
+    monkeypatch.chdir(tmp_path)
+    python, *words = superlink_command(DeploymentFolder(tmp_path), 20000, secure=True)
+    planted = [python, *words[: words.index("-m")], "-m", "flwr_planted"]
+    found = subprocess.run(planted, capture_output=True, text=True, check=False)  # noqa: S603
+    assert "No module named flwr_planted" in found.stderr
+
+
 @pytest.mark.parametrize("secure", [True, False])
 def test_nothing_mixes_secure_and_insecure(tmp_path: Path, secure: bool) -> None:
     folder = DeploymentFolder(tmp_path)

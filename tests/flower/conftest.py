@@ -25,6 +25,7 @@ def flowers_own_superlink(monkeypatch: pytest.MonkeyPatch) -> None:
         (flower, "create_app"),
         (SqlObjectStore, "preregister"),
         (SqlObjectStore, "put"),
+        (SqlObjectStore, "get_object_tree"),
     ):
         monkeypatch.setattr(owner, name, getattr(owner, name))
 

@@ -57,6 +57,8 @@ def test_a_node_sets_its_limits_in_its_config() -> None:
     told = {"most-steps": 7, "most-batch-size": 3, "most-lr": 2, "most-seconds": 1.5, "name": "clinic"}
     assert ClientLimits.of_node(told) == ClientLimits(steps=7, batch_size=3, lr=2.0, seconds=1.5)
     assert ClientLimits.of_node({}) == ClientLimits()
+    with pytest.raises(ParameterError, match="'most-step', which limits nothing, did you mean 'most-steps'"):
+        ClientLimits.of_node({"most-step": 7})
     for key, value in (("most-steps", 0), ("most-steps", "many"), ("most-lr", -1.0), ("most-batch-size", True)):
         with pytest.raises(ParameterError, match=rf"the node config sets {key} = "):
             ClientLimits.of_node({key: value})

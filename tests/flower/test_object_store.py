@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +16,15 @@ from flwr.supercore.inflatable.inflatable_object import (
     get_object_tree,
     iterate_object_tree,
 )
+from flwr.supercore.object_store.in_memory_object_store import InMemoryObjectStore
+from flwr.supercore.object_store.object_store import NoObjectInStoreError
 from flwr.supercore.object_store.sql_object_store import SqlObjectStore
 from tests.flower.grids import identify
 from torch import nn
 
 from steadfed.errors import RunError
-from steadfed.flower._object_store import let_contents_decide
+from steadfed.flower import _object_store
+from steadfed.flower._object_store import announced_by_server, is_whole, let_contents_decide
 from steadfed.flower.client import evaluate_reply, train_reply
 
 pytestmark = [
@@ -101,6 +105,116 @@ def test_made_up_parts_that_are_announced_before_the_content_has_come_are_forgot
         store.preregister(RUN, poison(message, kind))
         upload(store, message)
         assert ids(store.get_object_tree(message.object_id)) == ids(tree)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_somebody_has_uploaded_under_made_up_parts_can_be_sent(kind: str, store: SqlObjectStore) -> None:
+    let_contents_decide()
+    message = message_about(kind)
+    poisoned, tree = poison(message, kind), get_object_tree(message)
+    foreseen = poisoned.children[0].object_id
+    store.preregister(RUN, poisoned)
+    store.put(foreseen, get_all_nested_objects(message)[foreseen].deflate())  # whose parts nobody has announced
+    store.preregister(RUN, tree)
+    upload(store, message)
+    assert ids(store.get_object_tree(message.object_id)) == ids(tree)
+
+
+def test_no_node_announces_otherwise_what_a_server_app_is_sending(store: SqlObjectStore) -> None:
+    let_contents_decide()
+    message = message_about("sent")
+    tree = get_object_tree(message)
+    store.preregister(RUN, poison(message, "ArrayRecord"))
+    with announced_by_server():
+        store.preregister(RUN, tree)
+    for kind in KINDS[:4]:
+        with pytest.raises(ValueError, match="preregistered with different children"):
+            store.preregister(RUN, poison(message, kind))
+        assert ids(store.get_object_tree(message.object_id)) == ids(tree)  # what its receivers are told meanwhile
+    upload(store, message)
+    assert ids(store.get_object_tree(message.object_id)) == ids(tree)
+
+
+def test_a_message_is_whole_when_all_of_it_has_come(store: SqlObjectStore) -> None:
+    let_contents_decide()
+    message = message_about("sent")
+    store.preregister(RUN, get_object_tree(message))
+    *parts, last = get_all_nested_objects(message).items()
+    for object_id, each in parts:
+        store.put(object_id, each.deflate())
+        assert not is_whole(store, message.object_id)
+    store.put(last[0], last[1].deflate())
+    assert is_whole(store, message.object_id)
+    assert is_whole(store, get_object_id(b"nothing"))
+
+
+def test_a_tree_that_cannot_be_told_is_not_whole(store: SqlObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_object_store, "MOST_OBJECTS", 2)
+    let_contents_decide()
+    tree = made_up("root", "one", "two")
+    store.preregister(RUN, tree)
+    assert not is_whole(store, tree.object_id)
+
+
+def test_objects_in_memory_are_whole_when_all_have_come() -> None:
+    store = InMemoryObjectStore()
+    message = message_about("sent")
+    store.preregister(RUN, get_object_tree(message))
+    assert not is_whole(store, message.object_id)
+    for object_id, each in get_all_nested_objects(message).items():
+        store.put(object_id, each.deflate())
+    assert is_whole(store, message.object_id)
+
+
+def made_up(name: str, *parts: str) -> ObjectTree:
+    """Return an announcement of an object with parts, of which nothing but names exists."""
+    names = [get_object_id(each.encode()) for each in (name, *parts)]
+    return ObjectTree(object_id=names[0], children=[ObjectTree(object_id=each) for each in names[1:]])
+
+
+def test_a_tree_that_small_announcements_made_large_is_none(
+    store: SqlObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_object_store, "MOST_OBJECTS", 100)
+    let_contents_decide()
+    wide = [[f"{level}-{each}" for each in range(3)] for level in range(5)]
+    root = made_up("root", *wide[0])
+    store.preregister(RUN, root)
+    for above, below in pairwise(wide[:4]):
+        for each in above:
+            store.preregister(RUN, made_up(each, *below))
+    with pytest.raises(NoObjectInStoreError, match="more than 100 objects"):  # 1 + 3 + 9 + 27 + 81
+        store.get_object_tree(root.object_id)
+    assert len(ids(store.get_object_tree(made_up(wide[0][0]).object_id))) == 1 + 3 + 9 + 27
+
+
+def test_more_objects_than_a_message_may_have_are_not_looked_up(
+    store: SqlObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    let_contents_decide()
+    tree = made_up("root", *(str(each) for each in range(20)))
+    store.preregister(RUN, tree)
+    assert ids(store.get_object_tree(tree.object_id)) == ids(tree)
+    monkeypatch.setattr(_object_store, "MOST_OBJECTS", 20)
+    with pytest.raises(NoObjectInStoreError, match="more than 20 objects"):
+        store.get_object_tree(tree.object_id)
+
+
+def test_a_tree_that_holds_itself_is_none(store: SqlObjectStore) -> None:
+    let_contents_decide()
+    ring = get_object_id(b"anything")
+    content = f"RecordDict {ring} 0".encode() + b"\0"
+    listing = ObjectTree(object_id=ring, children=[ObjectTree(object_id=get_object_id(content))])
+    store.preregister(RUN, listing)
+    store.put(get_object_id(content), content)
+    with pytest.raises(NoObjectInStoreError, match="more than 8 levels"):
+        store.get_object_tree(ring)
+
+
+def test_a_tree_of_what_nobody_announced_is_none(store: SqlObjectStore) -> None:
+    let_contents_decide()
+    with pytest.raises(NoObjectInStoreError, match="was not pre-registered"):
+        store.get_object_tree(get_object_id(b"nothing"))
 
 
 def test_made_up_parts_of_what_has_come_are_refused(store: SqlObjectStore) -> None:

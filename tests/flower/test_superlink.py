@@ -14,9 +14,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from fastapi import FastAPI
 from flwr.common.constant import TIMESTAMP_HEADER
 from flwr.proto.fleet_pb2 import PullMessagesRequest, PushMessagesRequest
-from flwr.proto.message_pb2 import Message, Metadata, ObjectTree, PushObjectRequest
+from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest, Message, Metadata, ObjectTree, PushObjectRequest
 from flwr.proto.node_pb2 import Node
 from flwr.proto.runtime_pb2 import PushAppMessagesRequest
+from flwr.server.superlink.linkstate import SqlLinkState
 from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER, FLEET_HTTP_SIGNATURE_HEADER
 from flwr.supercore.date import now
 from flwr.supercore.primitives.asymmetric import generate_key_pairs, public_key_to_bytes, sign_message
@@ -24,9 +25,9 @@ from flwr.supercore.protobuf.constants import PROTOBUF_MEDIA_TYPE
 from flwr.superlink import main as flower
 
 from steadfed.errors import RunError
-from steadfed.flower import superlink
+from steadfed.flower import _object_store, superlink
+from steadfed.flower._object_store import DEEPEST
 from steadfed.flower.superlink import (
-    DEEPEST,
     ENTRY,
     ENVELOPE,
     RECORDS,
@@ -37,7 +38,9 @@ from steadfed.flower.superlink import (
     guard,
 )
 
-PUSH, PULL, OBJECT = (f"/v1/fleet/{name}" for name in ("push-messages", "pull-messages", "push-object"))
+PUSH, PULL, OBJECT, CONFIRM = (
+    f"/v1/fleet/{name}" for name in ("push-messages", "pull-messages", "push-object", "confirm-message-received")
+)
 PASSED = 500
 """What Flower's own handler says of a message of a run that does not exist: the door has let it in."""
 
@@ -72,17 +75,19 @@ class Link:
 
     def reply(self, tree: ObjectTree | None = None, *, messages: int = 1, **said: Any) -> bytes:
         """Return what a node sends to announce a reply; what is said changes the message."""
+        tree = tree or listing(10)
         metadata = {
+            "message_id": tree.object_id,
             "src_node_id": self.node,
             "dst_node_id": 1,
             "reply_to_message_id": "ab" * 32,
             "message_type": "train",
         }
-        message = Message(metadata=Metadata(**(metadata | {"message_id": name(0)} | said)))
+        message = Message(metadata=Metadata(**(metadata | said)))
         request = PushMessagesRequest(
             node=Node(node_id=self.node),
             messages_list=[message] * messages,
-            message_object_trees=[tree or listing(10)] * messages,
+            message_object_trees=[tree] * messages,
         )
         return bytes(request.SerializeToString())
 
@@ -126,12 +131,54 @@ def test_the_same_array_in_two_records_is_honest(link: Link) -> None:
     assert link.post(PUSH, link.reply(ObjectTree(object_id=name(0), children=records))).status_code == PASSED
 
 
+def test_what_a_server_app_is_sending_is_not_confirmed_before_it_has_come(link: Link) -> None:
+    store = link.app.state.linkstate_factory.state().object_store
+    store.preregister(1, listing(2))
+    confirm = ConfirmMessageReceivedRequest(node=Node(node_id=link.node), message_object_id=name(0))
+    answer = link.post(CONFIRM, confirm.SerializeToString())
+    assert (answer.status_code, "have not come yet" in answer.json()["detail"]) == (422, True)
+    confirm.message_object_id = name(7)
+    assert link.post(CONFIRM, confirm.SerializeToString()).status_code == PASSED
+
+
+def test_a_reply_does_not_have_the_id_of_a_message_of_the_server(link: Link) -> None:
+    link.app.state.linkstate_factory.state().message_ins_store[name(0)] = object()
+    answer = link.post(PUSH, link.reply())
+    assert (answer.status_code, answer.json()) == (422, {"detail": "the reply has the id of a message of the server's"})
+
+
+def test_a_database_is_asked_whether_a_message_is_the_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = SqlLinkState.__new__(SqlLinkState)
+    monkeypatch.setattr(SqlLinkState, "get_valid_message_ins", lambda _, message_id: {"a": {}}.get(message_id))
+    request = PushMessagesRequest(messages_list=[Message(metadata=Metadata(message_id="b"))])
+    superlink._check_known(state, request)  # noqa: SLF001
+    request.messages_list[0].metadata.message_id = "a"
+    with pytest.raises(RefusalError, match="the id of a message of the server's"):
+        superlink._check_known(state, request)  # noqa: SLF001
+
+
+def test_what_a_server_app_announces_is_known_to_be_its_word() -> None:
+    seen: list[bool] = []
+
+    async def handler(*_: Any) -> None:
+        seen.append(_object_store._for_server.get())  # noqa: SLF001
+
+    async def nothing(*_: Any) -> Any:
+        return {}
+
+    for request in (PushAppMessagesRequest(), None):
+        scope = {"type": "http", "path": "/v1/runtime/push-messages", "state": {"protobuf_request": request}}
+        asyncio.run(superlink.ReplyDoor(handler, Doorkeeper(DoorLimits()))(scope, nothing, nothing))
+    assert seen == [True, False]
+
+
 LIES: dict[str, dict[str, Any]] = {
     "another sender": {"src_node_id": 1},
     "for another node": {"dst_node_id": 12345},
     "no reply": {"reply_to_message_id": ""},
     "two messages": {"messages": 2},
     "no message": {"messages": 0},
+    "objects of another message": {"message_id": name(7)},
     "deep": {"tree": chain(DEEPEST + 1)},
     "no id": {"tree": ObjectTree(object_id="../../etc/passwd")},
     "the same part twice": {"tree": ObjectTree(object_id=name(0), children=[ObjectTree(object_id=name(1))] * 2)},
@@ -182,6 +229,39 @@ def test_how_many_objects_a_reply_may_list_is_learned_from_what_the_server_sends
     keeper.learn(PushAppMessagesRequest(message_object_trees=[listing(5)]))
     assert keeper.objects == 80 + RECORDS
     assert Doorkeeper(DoorLimits(objects=7)).objects == 7
+
+
+def test_nothing_is_learned_from_who_is_no_server_app(link: Link) -> None:
+    sent = PushAppMessagesRequest(message_object_trees=[listing(2 * UNKNOWN)]).SerializeToString()
+    assert link.post("/v1/runtime/push-messages", sent).status_code == 401
+    assert link.post(PUSH, link.reply(listing(UNKNOWN + 1))).status_code == 413
+
+
+@pytest.mark.parametrize(("status", "learned"), [(200, 20 + RECORDS), (401, UNKNOWN)])
+def test_it_is_learned_when_flower_has_taken_the_message(status: int, learned: int) -> None:
+    keeper, answered = Doorkeeper(DoorLimits()), list[Any]()
+    parsed = PushAppMessagesRequest(message_object_trees=[listing(10)])
+    scope = {"type": "http", "path": "/v1/runtime/push-messages", "state": {"protobuf_request": parsed}}
+
+    async def handler(_scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": status})
+
+    async def answer(event: Any) -> None:
+        answered.append(event["status"])
+
+    async def nothing() -> dict[str, Any]:
+        return {}
+
+    asyncio.run(superlink.ReplyDoor(handler, keeper)(scope, nothing, answer))
+    assert (answered, keeper.objects) == ([status], learned)
+
+
+def test_a_path_writes_no_lines_into_the_log(link: Link, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "flwr"):
+        link.post("/v1/fleet/%0A[Door] refused it of node 7: %1B[2J", bytes(10**5))
+    (record,) = caplog.records
+    assert "/v1/fleet/\\n[Door] refused it of node 7: \\x1b[2J of node" in record.getMessage()
+    assert record.getMessage().isprintable()
 
 
 def test_an_object_may_be_as_large_as_a_chunk() -> None:

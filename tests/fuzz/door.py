@@ -33,7 +33,8 @@ def _read_requests() -> Reader:
     from flwr.proto.fleet_pb2 import PushMessagesRequest
     from google.protobuf.message import DecodeError
 
-    from steadfed.flower.superlink import DEEPEST, Doorkeeper, DoorLimits, RefusalError, _walk
+    from steadfed.flower._object_store import DEEPEST
+    from steadfed.flower.superlink import Doorkeeper, DoorLimits, RefusalError, _walk
 
     keeper = Doorkeeper(DoorLimits(objects=_OBJECTS))
 

@@ -214,13 +214,15 @@ def _read_key(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
             return file.read(_KEY_BYTES)
-    except OSError as error:
-        raise ParameterError(f"cannot read the key {str(path)!r}: {error.strerror}") from None
+    except (OSError, ValueError) as error:  # a path with a zero byte is a ValueError
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ParameterError(f"cannot read the key {str(path)!r}: {reason}") from None
 
 
 def _shown(pem: bytes) -> str:
-    """Return the first line of a public key, as a message shows it."""
-    return repr(pem.decode("ascii", "replace").partition("\n")[0][:60])
+    """Return the first line of what is no public key, as a message shows it: the message goes to the server."""
+    line = pem.decode("ascii", "replace").strip().partition("\n")[0]
+    return repr(line[:60]) if line.startswith("-----BEGIN ") else f"{len(pem)} bytes of something else"
 
 
 def _cryptography() -> tuple[Any, Any]:

@@ -32,7 +32,7 @@ def superlink_command(folder: DeploymentFolder, port: int, *, secure: bool) -> l
         "--enable-supernode-auth",
     ]
     return [
-        *(sys.executable, "-m", "steadfed.flower.superlink"),
+        *(sys.executable, "-P", "-m", "steadfed.flower.superlink"),  # whatever lies where one happens to be
         *("--host", HOST),
         *("--port", str(port)),
         *("--database", str(folder.database)),

@@ -25,7 +25,7 @@ def start_guardian(folder: Path, marker: str) -> subprocess.Popen[bytes]:
 
     It carries the marker itself: whoever takes the deployment down ends it too.
     """
-    words = [sys.executable, "-m", "steadfed.deploy._guardian", str(os.getpid()), str(folder), marker]
+    words = [sys.executable, "-P", "-m", "steadfed.deploy._guardian", str(os.getpid()), str(folder), marker]
     variables = {**os.environ, MARKER: f"{marker}/guardian"}
     return launch(words, folder / "logs" / "guardian.log", variables, Path.cwd())
 

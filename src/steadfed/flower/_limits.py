@@ -9,6 +9,7 @@ from typing import Annotated, Any, Self, final
 
 from pydantic import BeforeValidator, Field
 
+from steadfed._core.lookup import nearest
 from steadfed._core.values import ValueObject, real_number, whole_number
 from steadfed.errors import OrderError, ParameterError
 
@@ -39,9 +40,15 @@ class ClientLimits(ValueObject):
         """Return the limits that a node config sets, and the usual ones for the others.
 
         Raises:
-            ParameterError: one of them is out of range.
+            ParameterError: one of them is out of range, or there is no such limit.
         """
         names = {name: f"most-{name.replace('_', '-')}" for name in cls.model_fields}
+        strangers = [key for key in node_config if key.startswith("most-") and key not in names.values()]
+        if strangers:
+            raise ParameterError(
+                f"the node config sets {strangers[0]!r}, which limits nothing{nearest(strangers[0], names.values())}; "
+                f"limits: {', '.join(names.values())}"
+            )
         given = {name: node_config[key] for name, key in names.items() if key in node_config}
         try:
             return cls(**given)

@@ -4,7 +4,8 @@ A SuperLink of Flower's own takes from a registered node whatever it sends: a li
 locked for minutes, one object of 300 MB fills its memory, and a message may name any sender and any addressee, so that
 a node can leave orders for its neighbours. The door refuses these before Flower looks at them, and logs whose they are.
 
-Nor can a node keep others from sending what it foresees of their messages: see `steadfed.flower._object_store`.
+Nor can a node keep others from sending what it foresees of their messages, or what it hears of before it has been sent
+whole: see `steadfed.flower._object_store`.
 
 Sizes are learned: a reply may list twice as many objects as the largest message that a server app has sent, and 64.
 What is refused is answered with a status that Flower's own SuperNode does not try again (413, 422); only who sends too
@@ -30,8 +31,9 @@ from typing import Any, NamedTuple, final
 
 from flwr.common.constant import SUPERLINK_NODE_ID, TIMESTAMP_HEADER
 from flwr.proto.fleet_pb2 import PushMessagesRequest
-from flwr.proto.message_pb2 import Message, ObjectTree
+from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest, Message, ObjectTree
 from flwr.proto.runtime_pb2 import PushAppMessagesRequest
+from flwr.server.superlink.linkstate import InMemoryLinkState, LinkState, SqlLinkState
 from flwr.supercore import log
 from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER, FLEET_HTTP_SIGNATURE_HEADER
 from flwr.supercore.inflatable.inflatable_object import is_valid_sha256_hash
@@ -44,8 +46,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message as Event, Receive, Scope, Send
 
+from steadfed._core.wording import harmless
 from steadfed.errors import ParameterError, RunError
-from steadfed.flower._object_store import let_contents_decide
+from steadfed.flower._object_store import DEEPEST, announced_by_server, is_whole, let_contents_decide
 
 __all__ = ["DoorLimits", "main"]
 
@@ -64,12 +67,10 @@ RECORDS = 64
 """Objects that a reply may have more than twice those of the message it answers."""
 UNKNOWN = 2000
 """Objects that a reply may have before a server app has sent a message."""
-DEEPEST = 8
-"""Levels of objects in a reply; Flower's own have five: message, records, record, array, chunk."""
 MINUTE = 60.0
 DRAINED = 64 * 2**20
 """Bytes of a request that is refused which are read and thrown away, or its sender would not read the answer."""
-TOO_LARGE, NOT_A_REPLY, TOO_OFTEN = 413, 422, 503
+TAKEN, TOO_LARGE, NOT_A_REPLY, TOO_OFTEN = 200, 413, 422, 503
 
 
 class RefusalError(Exception):
@@ -164,6 +165,8 @@ class Doorkeeper:
             number = len(request.messages_list), len(request.message_object_trees)
             raise RefusalError(NOT_A_REPLY, f"one message and its objects are allowed, got {number}")
         _check_addresses(request.messages_list[0], request.node.node_id)
+        if request.message_object_trees[0].object_id != request.messages_list[0].metadata.message_id:
+            raise RefusalError(NOT_A_REPLY, "the objects are those of another message")
         self._check_objects(request.message_object_trees[0])
 
     def _check_objects(self, tree: ObjectTree) -> None:
@@ -188,6 +191,23 @@ def _check_addresses(message: Message, node_id: int) -> None:
         raise RefusalError(NOT_A_REPLY, f"the message is for node {said.dst_node_id}; nodes write to the server only")
     if not said.reply_to_message_id:
         raise RefusalError(NOT_A_REPLY, "the message is no reply")
+
+
+def _check_known(state: LinkState, request: object) -> None:
+    """Refuse what would end the upload of a message that a server app is sending: a node may hear of it before."""
+    if isinstance(request, PushMessagesRequest):
+        if _is_of_server(state, request.messages_list[0].metadata.message_id):
+            raise RefusalError(NOT_A_REPLY, "the reply has the id of a message of the server's")
+    elif isinstance(request, ConfirmMessageReceivedRequest) and not is_whole(
+        state.object_store, request.message_object_id
+    ):
+        raise RefusalError(NOT_A_REPLY, "a message is said to be received of which parts have not come yet")
+
+
+def _is_of_server(state: LinkState, message_id: str) -> bool:
+    if isinstance(state, SqlLinkState):
+        return state.get_valid_message_ins(message_id) is not None
+    return isinstance(state, InMemoryLinkState) and message_id in state.message_ins_store
 
 
 def _walk(tree: ObjectTree) -> Iterator[tuple[ObjectTree, int]]:
@@ -221,7 +241,7 @@ class SizeDoor:
             return
         # The headers are signed by the node's key, whatever the body says of itself.
         node = await asyncio.to_thread(_signer, Request(scope))
-        error = RefusalError(TOO_LARGE, f"a request to {path} may have {most} bytes, got more")
+        error = RefusalError(TOO_LARGE, f"a request to {harmless(path)} may have {most} bytes, got more")
         await _refuse(error, node, scope, receive, send)
 
 
@@ -237,16 +257,29 @@ class ReplyDoor:
         parsed = scope.get("state", {}).get("protobuf_request")
         try:
             if isinstance(parsed, PushAppMessagesRequest):
-                self._keeper.learn(parsed)
-            elif parsed is not None and scope["path"].startswith(FLEET) and hasattr(parsed, "node"):
+                with announced_by_server():
+                    await self._app(scope, receive, self._learning(parsed, send))
+                return
+            if parsed is not None and scope["path"].startswith(FLEET) and hasattr(parsed, "node"):
                 reply = isinstance(parsed, PushMessagesRequest)
                 self._keeper.count(parsed.node.node_id, message=reply)
                 if reply:
                     self._keeper.check_reply(parsed)
+                await asyncio.to_thread(_check_known, Request(scope).app.state.linkstate_factory.state(), parsed)
         except RefusalError as error:
             await _refuse(error, str(parsed.node.node_id), scope, receive, send)
             return
         await self._app(scope, receive, send)
+
+    def _learning(self, sent: PushAppMessagesRequest, send: Send) -> Send:
+        """Return what answers, and learns from messages that were taken: then a server app has sent them."""
+
+        async def learn(event: Event) -> None:
+            if event["type"] == "http.response.start" and event["status"] == TAKEN:
+                self._keeper.learn(sent)
+            await send(event)
+
+        return learn
 
 
 async def _read(receive: Receive, most: int) -> bytes | None:
@@ -290,7 +323,7 @@ def _signer(request: Request) -> str:
 
 
 async def _refuse(error: RefusalError, node: str, scope: Scope, receive: Receive, send: Send) -> None:
-    log(WARNING, "[Door] refused %s of node %s: %s", scope["path"], node, error)
+    log(WARNING, "[Door] refused %s of node %s: %s", harmless(scope["path"]), node, error)
     headers = {"connection": "close"} if error.status == TOO_LARGE else None
     answer = JSONResponse({"detail": str(error)}, error.status, headers=headers)
     await answer(scope, receive, send)
