@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import re
@@ -11,16 +10,20 @@ from typing import Any
 
 import pytest
 from tests.deployments import AWAY, BROKEN, LIAR, NASTY, deployment
+from tests.histories import KEY, signed_run
+from tests.rewriting import rewrite
 
 from steadfed._core.signatures import Envelope, SigningKey
-from steadfed.errors import ParameterError, RunError, SignatureError
+from steadfed.errors import CorruptRunError, ParameterError, RunError, SignatureError
 from steadfed.reports import _incident as incident
-from steadfed.reports._incident import INCIDENT, NOT_PROVED, statement_of, write_incident
+from steadfed.reports._incident import NOT_PROVED, statement_of, write_incident
 from steadfed.reports._sections.incident import incident_page
 from steadfed.reports.panels import Table
+from steadfed.server._folder import RunFolder
 from steadfed.server._history import RunHistory, open_run
 from steadfed.server._record import RoundRecord
-from steadfed.server._signatures import ROUND_TYPE
+from steadfed.server._signatures import INCIDENT_TYPE, ROUND_TYPE
+from steadfed.server._statements import verify_statement
 
 pytest.importorskip("jinja2")
 
@@ -97,21 +100,48 @@ def test_one_client_alone_can_be_reported(history: RunHistory) -> None:
     assert found["about"] == BROKEN
 
 
-def test_signed_lines_are_envelopes_that_open(folder: Path, tmp_path: Path) -> None:
-    key, lines = SigningKey.generate(), (folder / "rounds.jsonl").read_bytes().splitlines()
-    place = deployment(tmp_path / "run").path
-    signed = [
-        {"keyid": key.public.keyid, "sig": base64.b64encode(key.sign(ROUND_TYPE, line)).decode()}
-        for line in (place / "rounds.jsonl").read_bytes().splitlines()
-    ]
-    text = "".join(f"{json.dumps(each)}\n" for each in signed[:-1]) + "no JSON\n"
-    (place / "signatures.jsonl").write_text(text)
-    *first, last = statement_of(open_run(place))["rounds"]
-    assert len(first) + 1 == len(lines)
-    for each in first:
-        opened = Envelope.from_json(json.dumps(each["envelope"])).open(key.public, ROUND_TYPE)
+def test_signed_lines_are_envelopes_that_open_and_others_are_refused(tmp_path: Path) -> None:
+    place = signed_run(tmp_path / "run").path
+    rounds = statement_of(open_run(place))["rounds"]
+    for each in rounds:
+        opened = Envelope.from_json(json.dumps(each["envelope"])).open(KEY.public, ROUND_TYPE)
         assert json.loads(opened) == each["record"]
-    assert "envelope" not in last
+    assert len(rounds) == 3
+    records = list(RunFolder.open(place).records())
+    rewrite(place, [*records[:2], records[2].model_copy(update={"lr": 7.0})])
+    with pytest.raises(CorruptRunError, match=r"line 3 of .* is not the one that the server signed"):
+        statement_of(open_run(place))
+
+
+def test_numbers_that_json_does_not_have_are_left_out_of_a_report(tmp_path: Path) -> None:
+    place = deployment(tmp_path / "run", rounds=1).path
+    line = re.sub(rb'"spread":[0-9.e+-]+', b'"spread":1e999', (place / "rounds.jsonl").read_bytes(), count=1)
+    assert b"1e999" in line
+    (place / "rounds.jsonl").write_bytes(line)
+    for file in (*(place / "checkpoints").iterdir(), place / "summary.json"):
+        file.unlink(missing_ok=True)
+    file, _ = write_incident(RunHistory(place), tmp_path / "incident.json")
+    assert json.loads(file.read_text())["rounds"][0]["record"]["spread"] is None
+
+
+def test_a_signed_report_is_checked_with_the_rounds_that_it_tells(tmp_path: Path) -> None:
+    place = signed_run(tmp_path / "run").path
+    (tmp_path / "key.pem").write_bytes(KEY.to_pem())
+    file, _ = write_incident(open_run(place), tmp_path / "incident.json", key=tmp_path / "key.pem")
+    found = verify_statement(file, KEY.public)
+    assert (found.broken, found.wholly_signed, len(found.records)) == (False, True, 3)
+    assert "3 of 3 rounds in it are told as their lines were signed" in found.findings[1].words
+    statement = json.loads(Envelope.from_json(file.read_text()).payload)
+    statement["rounds"][1]["record"]["weights"][0] = 0.5
+    file.write_text(KEY.seal(INCIDENT_TYPE, json.dumps(statement).encode()).to_json())
+    assert "told otherwise than its signed line says" in verify_statement(file, KEY.public).findings[1].words
+    del statement["rounds"][1]["envelope"]
+    file.write_text(KEY.seal(INCIDENT_TYPE, json.dumps(statement).encode()).to_json())
+    assert "all that vouches for them" in verify_statement(file, KEY.public).findings[2].words
+    for wrong in (b"[]", b"{", b'{"run": {}, "rounds": [5]}', b'{"run": {}, "rounds": [{"record": {}}]}'):
+        file.write_text(KEY.seal(INCIDENT_TYPE, wrong).to_json())
+        assert verify_statement(file, KEY.public).broken
+    assert verify_statement(file, SigningKey.generate().public).broken
 
 
 def test_a_signed_report_is_an_envelope_and_the_page_holds_it_whole(history: RunHistory, tmp_path: Path) -> None:
@@ -119,9 +149,9 @@ def test_a_signed_report_is_an_envelope_and_the_page_holds_it_whole(history: Run
     (tmp_path / "key.pem").write_bytes(key.to_pem())
     file, page = write_incident(history, tmp_path / "incident.json", key=tmp_path / "key.pem")
     envelope = Envelope.from_json(file.read_text())
-    assert json.loads(envelope.open(key.public, INCIDENT))["run"]["name"] == history.name
+    assert json.loads(envelope.open(key.public, INCIDENT_TYPE))["run"]["name"] == history.name
     with pytest.raises(SignatureError, match="not signed with the key that is trusted"):
-        envelope.open(SigningKey.generate().public, INCIDENT)
+        envelope.open(SigningKey.generate().public, INCIDENT_TYPE)
     assert panels(page)["file"]["text"] == file.read_text()
     assert key.public.keyid in panels(page)["how"]["paragraphs"][0]
 

@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 import torch
 from hypothesis import given, strategies as st
+from safetensors.torch import save
 from torch import Tensor
 
 from steadfed.errors import CorruptRunError, ParameterError
 from steadfed.server._checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from steadfed.server._stored import stored_arrays
 from steadfed.server._tensors import from_bytes, to_bytes
 
 
@@ -112,3 +114,13 @@ def test_facts_that_would_not_come_back_are_refused(fact: Any) -> None:
 def test_a_number_of_rounds_that_is_none_is_refused(rounds: Any) -> None:
     with pytest.raises(ParameterError, match="round must be"):
         Checkpoint(round=rounds, tensors={})
+
+
+def test_one_name_is_written_in_one_way_so_that_all_readers_find_the_same_array() -> None:
+    honest, forged = torch.ones(2), torch.zeros(2)
+    for names in (("weigh%74", "weight"), ("weight", "weigh%74"), ("weigh%74",), ("%FF",), ("%5f_metadata__",)):
+        content = save(dict(zip(names, (honest, forged), strict=False)))
+        for read in (from_bytes, stored_arrays):
+            with pytest.raises(CorruptRunError, match="an array of the name"):
+                read(content)
+    assert set(stored_arrays(to_bytes({"__metadata__": honest, "a b%": honest}))) == {"__metadata__", "a b%"}

@@ -14,7 +14,7 @@ import torch
 from tests.same_results import same_results
 from tests.server.toy import go_on, in_child, kill_at_line, toy_round, toy_run, write_round
 
-from steadfed._core.signatures import SigningKey
+from steadfed._core.signatures import SigningKey, VerificationKey
 from steadfed.errors import RunError
 from steadfed.server._checkpoint import Checkpoint
 from steadfed.server._folder import RunFolder
@@ -77,18 +77,22 @@ def test_a_round_killed_before_any_line_is_continued_exactly(
     assert len(remains) == 13 + (key is not None)
 
 
-def test_a_start_killed_before_any_line_leaves_no_run_or_a_whole_one(tmp_path: Path, whole: RunFolder) -> None:
+@pytest.mark.parametrize(("key", "again"), [(None, None), (KEY.public, KEY.public), (KEY.public, None)])
+def test_a_start_killed_before_any_line_leaves_no_run_or_a_whole_one(
+    tmp_path: Path, whole: RunFolder, key: VerificationKey | None, again: VerificationKey | None
+) -> None:
     moments, killed, outcomes = 0, -9, set()
     while killed:
         moments += 1
         path = tmp_path / str(moments)
-        killed = kill_at_line(moments, partial(RunFolder.create, path, "name = 'toy'\n"))
+        killed = kill_at_line(moments, partial(RunFolder.create, path, "name = 'toy'\n", server_key=key))
         try:
             folder = RunFolder.open(path)
             outcomes.add("whole")
         except RunError:
-            folder = RunFolder.create(path, "name = 'toy'\n")
+            folder = RunFolder.create(path, "name = 'toy'\n", server_key=again)
             outcomes.add("none")
+            assert folder.signatures.exists() == folder.public_key.exists() == (again is not None)
         go_on(folder, 1)
         assert folder.config_text() == whole.config_text()
         assert folder.num_rounds() == 1

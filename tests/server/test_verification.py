@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings, strategies as st
+from safetensors.torch import load, save
 from tests.histories import KEY, measured_config, play, signed_run
-from tests.rewriting import as_old_version, change
+from tests.rewriting import as_old_version, change, rewrite, with_config
 from tests.same_results import same_results
 from tests.server.toy import go_on, toy_run
 
@@ -23,8 +24,10 @@ from steadfed.runs._writer import RunWriter
 from steadfed.server import _checkpoint as checkpoints, _verification as verification
 from steadfed.server._folder import RunFolder
 from steadfed.server._record import RoundRecord
+from steadfed.server._results import rendered
 from steadfed.server._signatures import ROUND_TYPE, append_signature, envelopes
-from steadfed.server._verification import Outcome, Verification, export_round, verify_round, verify_run
+from steadfed.server._statements import export_round, verify_statement
+from steadfed.server._verification import Outcome, Verification, verify_run
 
 FLIPS = 200
 OUTCOMES = {
@@ -217,6 +220,48 @@ def test_the_last_line_may_wait_for_its_signature_after_a_crash_and_no_longer(tm
     assert outcomes(verify_run(folder.path, KEY.public))["signatures"] is Outcome.BROKEN
 
 
+def test_a_line_that_nobody_signed_vouches_for_nothing_after_it(copied: RunFolder) -> None:
+    """Whoever takes the end away, signature included, can write another last line; nothing may be built on it."""
+    path, signatures = copied.path, copied.signatures.read_bytes().splitlines(keepends=True)
+    records = list(copied.records())
+    (path / "summary.json").unlink()
+    rewrite(path, [*records[:2], records[2].model_copy(update={"lr": 7.5})])
+    copied.signatures.write_bytes(b"".join(signatures[:2]))
+    assert outcomes(verify_run(path, KEY.public))["signatures"] is Outcome.BROKEN, "the model is there"
+    (path / "model.safetensors").unlink()
+    found = verify_run(path, KEY.public)
+    assert (found.broken, found.signed, found.wholly_signed) == (False, True, False)
+    assert "nothing vouches for it" in words(found, "signatures")
+
+
+def test_a_summary_of_another_version_must_agree_where_both_count_the_same(copied: RunFolder) -> None:
+    summary = json.loads((copied.path / "summary.json").read_text())
+    text = copied.config_text().replace('steadfed = "0.1.0"', 'steadfed = "0.0.1"')
+    with_config(copied.path, text)
+    head = RunFolder.open(copied.path).head()
+    for change_in, outcome in ({"newer": 5}, Outcome.UNPROVED), ({"rounds": 2}, Outcome.BROKEN):
+        (copied.path / "summary.json").write_bytes(rendered({**summary, **change_in, "head": head}))
+        assert outcomes(verify_run(copied.path))["summary"] is outcome
+
+
+def test_a_model_with_a_second_array_of_one_name_is_found(copied: RunFolder) -> None:
+    place = copied.path / "model.safetensors"
+    (array,) = load(place.read_bytes()).values()
+    place.write_bytes(save({"weigh%74": array, "weight": array * 9}))
+    assert "an array of the name" in words(verify_run(copied.path, KEY.public), "model")
+
+
+@pytest.mark.parametrize("name", ["config.toml", "summary.json", "server-signing.pub.pem", "model.safetensors"])
+def test_a_file_without_end_is_not_read(copied: RunFolder, name: str) -> None:
+    with (copied.path / name).open("r+b") as file:
+        file.truncate(1 << 40)
+    if name == "config.toml":
+        with pytest.raises(CorruptRunError, match="may have"):
+            verify_run(copied.path, KEY.public)
+    else:
+        assert "may have" in " ".join(finding.words for finding in verify_run(copied.path, KEY.public).findings)
+
+
 def test_a_round_that_is_written_meanwhile_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = signed_run(tmp_path / "run", 2, of=9)
     writer, scratch, seen = RunWriter(measured_config(9), folder, signer=KEY), tmp_path / "scratch", [2]
@@ -254,24 +299,24 @@ def test_links_are_not_followed(copied: RunFolder, name: str) -> None:
 def test_a_round_is_checked_alone(complete: RunFolder, tmp_path: Path) -> None:
     place = tmp_path / "round.json"
     place.write_text(export_round(complete.path, 1).to_json())
-    found = verify_round(place, KEY.public)
+    found = verify_statement(place, KEY.public)
     assert not found.broken
     assert found.records == (list(complete.records())[1],)
-    assert verify_round(place, SigningKey.generate().public).broken
+    assert verify_statement(place, SigningKey.generate().public).broken
     table = json.loads(place.read_text())
     assert table["payloadType"] == ROUND_TYPE
     for number in (-1, 3):
         with pytest.raises(ParameterError, match="3 signed rounds"):
             export_round(complete.path, number)
     with pytest.raises(ParameterError, match="cannot read"):
-        verify_round(tmp_path / "nowhere", KEY.public)
+        verify_statement(tmp_path / "nowhere", KEY.public)
 
 
 def test_no_other_statement_of_the_key_is_a_round(tmp_path: Path) -> None:
     place = tmp_path / "order.json"
     line = RoundRecord(round=0, step=1, lr=0.1, cohort=("a",)).to_line().encode()
     place.write_text(KEY.seal("application/vnd.steadfed.order+json", line).to_json())
-    assert verify_round(place, KEY.public).broken
+    assert verify_statement(place, KEY.public).broken
 
 
 @settings(max_examples=60)
@@ -281,7 +326,7 @@ def test_whatever_lies_in_the_file_of_a_round_is_broken_or_signed(
 ) -> None:
     place = tmp_path_factory.getbasetemp() / "fuzzed.json"
     place.write_bytes(content)
-    assert verify_round(place, KEY.public).broken
+    assert verify_statement(place, KEY.public).broken
 
 
 @settings(max_examples=60)

@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 def verify(
     path: Annotated[
-        Path, typer.Argument(metavar="RUN", help="The folder of a run; or a file with one round that --export wrote.")
+        Path,
+        typer.Argument(
+            metavar="RUN",
+            help="The folder of a run; or a file with one round that --export wrote, or with a signed incident report.",
+        ),
     ],
     key: Annotated[
         Path | None,
@@ -67,18 +71,19 @@ def verify(
 
 def _verified(path: Path, key: VerificationKey | None) -> Verification:
     from steadfed._cli.folders import require_run
-    from steadfed.server._verification import verify_round, verify_run
+    from steadfed.server._statements import verify_statement
+    from steadfed.server._verification import verify_run
 
     if not path.is_file():
         return verify_run(require_run(path), key)
     if key is None:
-        raise ParameterError(f"{str(path)!r} is a file with one round, which proves nothing without --key FILE")
-    return verify_round(path, key)
+        raise ParameterError(f"{str(path)!r} is a file with one statement, which proves nothing without --key FILE")
+    return verify_statement(path, key)
 
 
 def _export(path: Path, number: int | None, target: Path) -> None:
     from steadfed._core.durable import replace_file
-    from steadfed.server._verification import export_round
+    from steadfed.server._statements import export_round
 
     if number is None:
         raise ParameterError("--export writes one round; say which with --round N")

@@ -7,7 +7,6 @@ The page is made from the statement alone, and holds the file it was made from.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
@@ -18,19 +17,18 @@ from typing import Any
 
 from steadfed import __version__
 from steadfed._core.durable import replace_file
-from steadfed._core.signatures import SigningKey
-from steadfed.errors import ParameterError, RunError
+from steadfed._core.parsing import parse_json
+from steadfed._core.signatures import Envelope, SigningKey
+from steadfed.errors import CorruptRunError, ParameterError, RunError
 from steadfed.reports._render.html import render
 from steadfed.reports._sections.incident import incident_page
 from steadfed.server._chain import Chain, sha256
+from steadfed.server._folder import RunFolder
 from steadfed.server._history import Event, RunHistory, events_of
-from steadfed.server._history.files import CONFIG, ROUNDS, new_lines
-from steadfed.server._signatures import ROUND_TYPE
+from steadfed.server._history.files import ROUNDS, new_lines
+from steadfed.server._record import finite_or_none
+from steadfed.server._signatures import INCIDENT_TYPE, SERVER_KEY, check_signed, envelopes, key_in
 
-INCIDENT = "application/vnd.steadfed.incident+json"
-"""The type of the statement in an envelope."""
-SIGNATURES = "signatures.jsonl"
-"""Where the signatures of the lines are, one a line."""
 LARGEST = 16 << 20
 """Bytes that a statement may take."""
 NOT_PROVED = (
@@ -65,6 +63,7 @@ def write_incident(
         key: the private key in a PEM file that it is signed with; not signed if left out.
 
     Raises:
+        CorruptRunError: a line is not the one that was signed.
         ParameterError: the place is no .json, the key cannot be used, or there is too much to tell.
         RunError: it cannot be written, or the extra that makes pages is not installed.
     """
@@ -77,7 +76,7 @@ def write_incident(
         raise ParameterError(
             f"the report would take {len(text) >> 20} MB, and may take {LARGEST >> 20}; choose a client with --client"
         )
-    file = text if signer is None else signer.seal(INCIDENT, text.encode()).to_json() + "\n"
+    file = text if signer is None else signer.seal(INCIDENT_TYPE, text.encode()).to_json() + "\n"
     page = render(incident_page(statement, file, keyid=None if signer is None else signer.public.keyid))
     places = place, place.with_suffix(".html")
     try:
@@ -91,18 +90,18 @@ def write_incident(
 def statement_of(history: RunHistory, *, client: str | None = None) -> dict[str, Any]:
     """Return what there is to state of a run: plain values, ready for JSON."""
     meaning, rule = history.score_meaning, history.raw.get("rule")
-    signatures = _signatures(history.path)
+    signed = _envelopes(history)
     digest, config = hashlib.sha256(), history.config_text
     chain = Chain(history.path / ROUNDS, None if config is None else sha256(config.encode()))
     rounds: list[dict[str, Any]] = []
     events: list[dict[str, Any]] = []
     for number, line in enumerate(islice(new_lines(history.path / ROUNDS, 0, 0), history.rounds_played)):
         digest.update(line)
-        signature = next(signatures, None)
+        envelope = next(signed, None)
         record = chain.follow(line)
         found = [event for event in events_of([record], rule) if _concerns(event, client)]
         if found:
-            rounds.append(_round(number, line.rstrip(b"\n"), signature))
+            rounds.append(_round(number, line.removesuffix(b"\n"), envelope))
             events += [event.as_dict() for event in found]
     conducts = [each for each in history.conduct if client is None or str(each.client) == client]
     return {
@@ -117,7 +116,7 @@ def statement_of(history: RunHistory, *, client: str | None = None) -> dict[str,
             "rounds_planned": history.rounds_planned,
             "rounds_played": history.rounds_played,
             "rounds_counted_from": 0,
-            "config_sha256": hashlib.sha256((history.path / CONFIG).read_bytes()).hexdigest(),
+            "config_sha256": None if config is None else sha256(config.encode()),
             "rounds_sha256": digest.hexdigest(),
         },
         "about": client,
@@ -141,26 +140,28 @@ def _concerns(event: Event, client: str | None) -> bool:
     return client is None or (event.client is not None and str(event.client) == client)
 
 
-def _round(number: int, line: bytes, signature: Mapping[str, Any] | None) -> dict[str, Any]:
+def _round(number: int, line: bytes, envelope: Envelope | None) -> dict[str, Any]:
     """Return a round as it is written down, with what it takes to find it again: its hash, and its envelope."""
     found: dict[str, Any] = {"round": number, "line_sha256": hashlib.sha256(line).hexdigest()}
-    if signature is not None:
-        payload = base64.b64encode(line).decode()
-        found["envelope"] = {"payload": payload, "payloadType": ROUND_TYPE, "signatures": [signature]}
-    return {**found, "record": json.loads(line)}
+    if envelope is not None:
+        found["envelope"] = json.loads(envelope.to_json())
+    return {**found, "record": finite_or_none(parse_json(line))}
 
 
-def _signatures(path: Path) -> Iterator[Mapping[str, Any] | None]:
-    """Yield the signatures of the lines; None where there is none that can be read."""
-    try:
-        for line in new_lines(path / SIGNATURES, 0, 0):
-            try:
-                found = json.loads(line)
-            except (ValueError, RecursionError):
-                found = None
-            yield found if isinstance(found, dict) else None
-    except OSError:
+def _envelopes(history: RunHistory) -> Iterator[Envelope]:
+    """Yield the signed lines of a run, whose signatures fit the key that its configuration names; none if it has none.
+
+    Raises:
+        CorruptRunError: one does not fit.
+    """
+    named, folder = history.provenance.get(SERVER_KEY), RunFolder(history.path)
+    if named is None:
         return
+    key = key_in(folder)
+    if key.keyid != named:
+        raise CorruptRunError(f"{folder.public_key} is not the key that config.toml names: it was swapped")
+    check_signed(folder, key)
+    yield from envelopes(folder.rounds, folder.signatures)
 
 
 def _json(statement: Mapping[str, Any]) -> str:

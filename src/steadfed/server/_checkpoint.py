@@ -14,7 +14,7 @@ from steadfed._core.durable import UNFINISHED, check_own_folder, replace_file
 from steadfed._core.parsing import parse_json
 from steadfed.errors import CorruptRunError, ParameterError
 from steadfed.server._chain import sha256
-from steadfed.server._reading import content_of
+from steadfed.server._reading import content_of, tensors_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -110,7 +110,7 @@ def check_checkpoint(folder: Path, rounds: int) -> tuple[dict[str, Any], bytes]:
     """
     tensors = _path(folder, rounds, "safetensors")
     facts = _description(_path(folder, rounds, "json"), rounds)
-    content = content_of(tensors)
+    content = tensors_of(tensors)
     if facts["sha256"] != (found := sha256(content)):
         raise CorruptRunError(
             f"{tensors} has the SHA-256 {found[:12]}…, it was written with {str(facts['sha256'])[:12]}…"

@@ -81,14 +81,15 @@ class RunFolder:
             raise RunError(
                 f"cannot make the folder {str(folder.path)!r}: {error.strerror}; choose a place that can be written"
             ) from None
-        with folder.locked():
+        with folder.locked(), folder._reporting("start the run"):
             folder._check_vacant()
-            with folder._reporting("start the run"):
-                replace_file(folder.rounds, b"")
-                if server_key is not None:
-                    replace_file(folder.public_key, server_key.to_pem())
-                    replace_file(folder.signatures, b"")
-                replace_file(folder._config, config.encode())
+            replace_file(folder.rounds, b"")
+            for left in (folder.signatures, folder.public_key):  # by a start that was interrupted
+                left.unlink(missing_ok=True)
+            if server_key is not None:
+                replace_file(folder.public_key, server_key.to_pem())
+                replace_file(folder.signatures, b"")
+            replace_file(folder._config, config.encode())
         return folder
 
     @classmethod
@@ -356,9 +357,8 @@ class RunFolder:
 
     def _check_vacant(self) -> None:
         """Refuse a folder with anything in it that a run would write."""
-        parts = (self._config, self._model, self._summary, self.signatures)
-        found = [part.name for part in parts if os.path.lexists(part)]
-        found += [self.rounds.name] if self.rounds.exists() and self.rounds.stat().st_size else []
+        found = [part.name for part in (self._config, self._model, self._summary) if os.path.lexists(part)]
+        found += [part.name for part in (self.rounds, self.signatures) if part.exists() and part.stat().st_size]
         found += [self._checkpoints.name] if checkpoints.numbers(self._checkpoints) else []
         found += [self._snapshots.name] if self.snapshots() else []
         if found:

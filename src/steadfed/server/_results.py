@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from steadfed._core.durable import replace_file
 from steadfed._core.parsing import parse_json
 from steadfed.errors import CorruptRunError, ParameterError
-from steadfed.server._reading import content_of, text_of
+from steadfed.server._reading import tensors_of, text_of
 from steadfed.server._record import finite_or_none
 from steadfed.server._stored import stored_arrays, stored_digest
 
@@ -38,7 +38,7 @@ def model_digest(path: Path) -> str:
         CorruptRunError: there is none, or it cannot be read.
     """
     try:
-        return stored_digest(stored_arrays(content_of(path)))
+        return stored_digest(stored_arrays(tensors_of(path)))
     except CorruptRunError as error:
         raise CorruptRunError(f"{path} is damaged: {error}") from None
 

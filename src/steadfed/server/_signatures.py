@@ -9,12 +9,13 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steadfed._core.durable import append_lines, last_line, whole_lines
 from steadfed._core.signatures import Envelope, SigningKey, VerificationKey
-from steadfed.errors import CorruptRunError, SignatureError
+from steadfed.errors import CorruptRunError, ParameterError, SignatureError
 from steadfed.server._reading import content_of
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 ROUND_TYPE = "application/vnd.steadfed.round+json"
 """The type of a line as a statement: it is no order, whatever it says."""
+INCIDENT_TYPE = "application/vnd.steadfed.incident+json"
+"""The type of an incident report as a statement."""
 PUBLIC_KEY = "server-signing.pub.pem"
 """The file of the key's public half in the folder of a run."""
 SERVER_KEY = "server_key"
@@ -41,25 +44,31 @@ def append_signature(path: Path, key: SigningKey, line: bytes) -> None:
     append_lines(path, _rendered(key.public.keyid, key.sign(ROUND_TYPE, line)))
 
 
-def envelopes(lines: Path, signatures: Path) -> list[Envelope]:
-    """Return every line that is signed with its signature; nothing is believed before `Envelope.open`.
+def envelopes(lines: Path, signatures: Path) -> Iterator[Envelope]:
+    """Yield every line that is signed with its signature; nothing is believed before `Envelope.open`.
 
     Raises:
         CorruptRunError: a line is no signature, or there are more signatures than lines.
     """
     try:
-        texts, signed = list(whole_lines(lines)), list(whole_lines(signatures))
+        texts = whole_lines(lines)
+        for number, written in enumerate(whole_lines(signatures), 1):
+            if (line := next(texts, None)) is None:
+                raise CorruptRunError(
+                    f"{signatures} holds more signatures than the {number - 1} lines of {lines.name}: lines were "
+                    f"removed after they had been signed; restore both files from a copy"
+                )
+            yield _envelope(line.removesuffix(b"\n"), written, f"line {number} of {signatures}")
     except OSError as error:
         raise CorruptRunError(f"{error.filename or signatures} cannot be read: {error.strerror}") from None
-    if len(signed) > len(texts):
-        raise CorruptRunError(
-            f"{signatures} holds {len(signed)} signatures, and {lines.name} {len(texts)} lines: lines were removed "
-            f"after they had been signed; restore both files from a copy"
-        )
-    return [
-        _envelope(line.removesuffix(b"\n"), written, f"line {number} of {signatures}")
-        for number, (line, written) in enumerate(zip(texts, signed, strict=False), 1)
-    ]
+
+
+def key_in(folder: RunFolder) -> VerificationKey:
+    """Return the key that lies in the folder of a run; `CorruptRunError` if there is none."""
+    try:
+        return VerificationKey.of_text(content_of(folder.public_key).decode("ascii", "replace"))
+    except ParameterError as error:
+        raise CorruptRunError(f"{folder.public_key} holds no key: {error}") from None
 
 
 def check_signed(folder: RunFolder, key: VerificationKey) -> int:
@@ -70,11 +79,11 @@ def check_signed(folder: RunFolder, key: VerificationKey) -> int:
     """
     if content_of(folder.public_key) != key.to_pem():
         raise CorruptRunError(f"{folder.public_key} is not the key that the run was started with; put it back")
-    found = envelopes(folder.rounds, folder.signatures)
-    for number, envelope in enumerate(found, 1):
+    keyid, number = key.keyid, 0
+    for number, envelope in enumerate(envelopes(folder.rounds, folder.signatures), 1):
         try:
             envelope.open(key, ROUND_TYPE)
-            names_it = envelope.keyid == key.keyid
+            names_it = envelope.keyid == keyid
         except SignatureError:
             names_it = False
         if not names_it:
@@ -82,7 +91,7 @@ def check_signed(folder: RunFolder, key: VerificationKey) -> int:
                 f"line {number} of {folder.rounds} is not the one that the server signed: it or its signature was "
                 f"changed. The {number - 1} before it are whole; restore both files from a copy"
             )
-    return len(found)
+    return number
 
 
 def _envelope(line: bytes, written: bytes, where: str) -> Envelope:

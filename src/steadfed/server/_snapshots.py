@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from steadfed._core.durable import UNFINISHED, check_own_folder, own_file, replace_file, sync_folder
+from steadfed._core.durable import UNFINISHED, check_own_folder, replace_file, sync_folder
 from steadfed.errors import CorruptRunError
+from steadfed.server._reading import tensors_of
 from steadfed.server._stored import StoredArray, stored_arrays, stored_digest
 
 if TYPE_CHECKING:
@@ -90,10 +91,9 @@ def check_snapshot(folder: Path, rounds: int, config: str) -> tuple[bytes, bool]
     """
     try:
         check_own_folder(folder)
-        with own_file(path_of(folder, rounds)) as file:
-            content = file.read()
     except OSError as error:
         raise CorruptRunError(f"cannot be read: {error.strerror}") from None
+    content = tensors_of(path_of(folder, rounds))
     arrays = stored_arrays(content)
     shapes = {name: tuple(each.shape) for name, each in arrays.items()}
     if set(shapes) - {_ORIGIN} != {*_PARTS, _SEAL} or any(len(shape) != 1 for shape in shapes.values()):

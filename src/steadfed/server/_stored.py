@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from typing import NamedTuple
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import safetensors
 
@@ -28,6 +28,10 @@ _DTYPES = {
     "F64": "float64",
 }
 """What the format calls a dtype, and numpy's word for it; numpy itself has no bfloat16."""
+
+
+_RESERVED = "__metadata__"
+"""The one name that the format keeps for itself."""
 
 
 class StoredArray(NamedTuple):
@@ -55,11 +59,34 @@ def stored_arrays(content: bytes) -> dict[str, StoredArray]:
     if unknown := sorted({each["dtype"] for _, each in found} - set(_DTYPES)):
         raise CorruptRunError(f"no file that a run writes: it holds arrays of the type {unknown[0]}")
     return {
-        unquote(name, errors="surrogatepass"): StoredArray(
-            _DTYPES[each["dtype"]], tuple(each["shape"]), bytes(each["data"])
-        )
+        plain_name(name): StoredArray(_DTYPES[each["dtype"]], tuple(each["shape"]), bytes(each["data"]))
         for name, each in found
     }
+
+
+def escaped_name(name: str) -> str:
+    """Return a name that the format can hold: as in a web address, so that common names stay as they are.
+
+    `quote` is undone by `unquote` for every string, lone surrogates included. It leaves underscores alone, so the name
+    that stands for the reserved one is nobody else's.
+    """
+    quoted = quote(name, errors="surrogatepass")
+    return quoted.replace("_", "%5F", 1) if quoted == _RESERVED else quoted
+
+
+def plain_name(written: str) -> str:
+    """Undo `escaped_name`, for what it writes alone: otherwise two arrays could have one name, and readers differ.
+
+    Raises:
+        CorruptRunError: no run writes such a name.
+    """
+    try:
+        name = unquote(written, errors="surrogatepass")
+        if escaped_name(name) == written:
+            return name
+    except ValueError:  # of bytes that are no text
+        pass
+    raise CorruptRunError(f"no file that a run writes: it holds an array of the name {written[:60]!r}")
 
 
 def _has_plain_header(content: bytes) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from urllib.parse import quote, unquote
 
 import torch
 from safetensors import SafetensorError
@@ -11,9 +10,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from steadfed.errors import CorruptRunError, ParameterError
-
-_RESERVED = "__metadata__"
-"""The one name that the format keeps for itself."""
+from steadfed.server._stored import escaped_name, plain_name
 
 
 def to_bytes(tensors: Mapping[str, Tensor]) -> bytes:
@@ -34,7 +31,7 @@ def to_bytes(tensors: Mapping[str, Tensor]) -> bytes:
     for name in sorted(tensors):
         tensor = _to_plain(name, tensors[name])
         place = tensor.untyped_storage().data_ptr()
-        plain[_escape(name)] = tensor.clone() if place in taken else tensor  # the format refuses shared memory
+        plain[escaped_name(name)] = tensor.clone() if place in taken else tensor  # the format refuses shared memory
         taken.add(place)
     try:
         return save(plain)
@@ -48,19 +45,9 @@ def to_bytes(tensors: Mapping[str, Tensor]) -> bytes:
 def from_bytes(content: bytes) -> dict[str, Tensor]:
     """Return the tensors that the content of a safetensors file holds; `CorruptRunError` if it is none."""
     try:
-        return {unquote(name, errors="surrogatepass"): tensor for name, tensor in load(content).items()}
+        return {plain_name(name): tensor for name, tensor in load(content).items()}
     except (SafetensorError, KeyError, ValueError) as error:
         raise CorruptRunError(f"no safetensors file: {error}") from None
-
-
-def _escape(name: str) -> str:
-    """Return a name that the format can hold: as in a web address, so that common names stay as they are.
-
-    `quote` is undone by `unquote` for every string, lone surrogates included. It leaves underscores alone, so the name
-    that stands for the reserved one is nobody else's.
-    """
-    quoted = quote(name, errors="surrogatepass")
-    return quoted.replace("_", "%5F", 1) if quoted == _RESERVED else quoted
 
 
 def _to_plain(name: str, tensor: Tensor) -> Tensor:

@@ -17,10 +17,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, final
 
+from steadfed import __version__
 from steadfed._core.durable import last_line
-from steadfed._core.signatures import MOST_BYTES, Envelope, VerificationKey
+from steadfed._core.parsing import parse_json
+from steadfed._core.signatures import VerificationKey
 from steadfed._core.wording import plural
-from steadfed.errors import CorruptRunError, ParameterError, RunError, SignatureError
+from steadfed.errors import CorruptRunError, RunError
 from steadfed.server import _checkpoint as checkpoints, _snapshots as snapshots
 from steadfed.server._chain import hash_of_line
 from steadfed.server._checkpoint import Origin
@@ -39,7 +41,7 @@ from steadfed.server._history.summary import summary_of
 from steadfed.server._reading import content_of
 from steadfed.server._record import RoundRecord
 from steadfed.server._results import HEAD, MODEL, model_digest, rendered
-from steadfed.server._signatures import ROUND_TYPE, SERVER_KEY, check_signed, envelopes
+from steadfed.server._signatures import SERVER_KEY, check_signed, key_in
 
 _TRIES = 5
 """How often a run in progress is looked at, at most."""
@@ -83,9 +85,16 @@ class Verification:
     @property
     def signed(self) -> bool:
         """Whether signatures were checked with a key that is trusted because it was given."""
-        return any(
-            finding.what.startswith("signature") and finding.outcome is Outcome.PROVED for finding in self.findings
-        )
+        return Outcome.PROVED in self._of_signatures
+
+    @property
+    def wholly_signed(self) -> bool:
+        """Whether, besides, nothing is there that needs a signature and has none."""
+        return set(self._of_signatures) == {Outcome.PROVED}
+
+    @property
+    def _of_signatures(self) -> list[Outcome]:
+        return [finding.outcome for finding in self.findings if finding.what.startswith("signature")]
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain values."""
@@ -119,46 +128,6 @@ def verify_run(path: str | os.PathLike[str], key: VerificationKey | None = None)
         if not found.broken or _stamps(folder) == before:
             return found  # else a round was written meanwhile, and parts from before and after it do not fit
     raise RunError(f"{str(folder.path)!r} is written faster than it can be checked; wait, or check a copy")
-
-
-def verify_round(path: str | os.PathLike[str], key: VerificationKey) -> Verification:
-    """Check a file with one signed round, as `export_round` writes it.
-
-    Raises:
-        ParameterError: the file cannot be read.
-    """
-    place = Path(path)
-    try:
-        with place.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise ParameterError(f"cannot read {str(place)!r}: {error.strerror}") from None
-    try:
-        line = Envelope.from_json(content).open(key, ROUND_TYPE)
-        record = RoundRecord.from_line(line.decode())
-    except (SignatureError, CorruptRunError, UnicodeDecodeError) as error:
-        return Verification(place, (Finding("signature", Outcome.BROKEN, str(error)),), ())
-    words = (
-        f"round {record.round} was written so by the server with the key {_short(key.keyid)} that you gave; its line "
-        f"has the SHA-256 {hash_of_line(line)}, which the line after it holds"
-    )
-    return Verification(place, (Finding("signature", Outcome.PROVED, words),), (record,))
-
-
-def export_round(path: str | os.PathLike[str], number: int) -> Envelope:
-    """Return one round of a run with its signature: an envelope that is checked without the rest.
-
-    Raises:
-        ParameterError: there is no such round, or it is not signed.
-        CorruptRunError: there is no run in the folder, or its signatures cannot be read.
-    """
-    folder = RunFolder.open(path)
-    signed = envelopes(folder.rounds, folder.signatures) if folder.signatures.exists() else []
-    if not 0 <= number < len(signed):
-        raise ParameterError(
-            f"{str(folder.path)!r} holds {plural(len(signed), 'signed round')}, counted from 0; got round {number}"
-        )
-    return signed[number]
 
 
 @final
@@ -216,7 +185,7 @@ class _Look:
         elif then != checksum(part_of_configuration(text)):
             yield Outcome.BROKEN, "config.toml was changed after the run had started: its checksum does not fit"
         else:
-            yield Outcome.PROVED, "config.toml is what the run was started with: its checksum fits"
+            yield Outcome.PROVED, "config.toml has the checksum that the run was started with"
 
     def _rounds(self) -> Iterator[tuple[Outcome, str]]:
         for line in self._folder.lines():
@@ -244,37 +213,38 @@ class _Look:
         folder, named = self._folder, self._made_with.get(SERVER_KEY)
         if named is None and not os.path.lexists(folder.signatures):
             if self._key is not None:
-                yield Outcome.BROKEN, f"the lines are not signed, with the key {_short(self._key.keyid)} or any other"
+                yield Outcome.BROKEN, f"the lines are not signed, with the key {short(self._key.keyid)} or any other"
             else:
                 yield Outcome.UNPROVED, _UNSIGNED
             return
-        own = _key_in(folder)
+        own = key_in(folder)
         if own.keyid != named:
             yield Outcome.BROKEN, f"{folder.public_key.name} is not the key that config.toml names: it was swapped"
         elif self._key is not None and self._key.keyid != own.keyid:
-            keys = f"{_short(own.keyid)} by what the folder says, not with {_short(self._key.keyid)}, which you gave"
+            keys = f"{short(own.keyid)} by what the folder says, not with {short(self._key.keyid)}, which you gave"
             yield Outcome.BROKEN, f"the lines are signed with the key {keys}"
         else:
             yield from self._signed(own)
 
     def _signed(self, key: VerificationKey) -> Iterator[tuple[Outcome, str]]:
         number, signed = self._folder.num_rounds(), check_signed(self._folder, key)
-        after = checkpoints.numbers(self._folder.path / "checkpoints")
-        if signed < number - 1 or (signed < number and (self._done or number in after)):
-            yield Outcome.BROKEN, f"only {signed} of {plural(number, 'line')} are signed"
+        if signed < number - 1 or (signed < number and self._has_more_after(number)):
+            yield Outcome.BROKEN, f"only {signed} of {plural(number, 'line')} are signed; {_UNSIGNED_END}"
             return
         all_of = "every line is" if signed == number else f"the first {signed} of {number} lines are"
         if self._key is None:
-            yield Outcome.UNPROVED, f"{all_of} signed with the key {_short(key.keyid)} {_SELF_MADE}"
+            yield Outcome.UNPROVED, f"{all_of} signed with the key {short(key.keyid)} {_SELF_MADE}"
         elif not signed:
             yield Outcome.UNPROVED, "no line is signed yet"
         else:
-            yield Outcome.PROVED, f"{all_of} signed with the key {_short(key.keyid)} that you gave"
+            yield Outcome.PROVED, f"{all_of} signed with the key {short(key.keyid)} that you gave"
         if signed < number:
-            yield (
-                Outcome.UNPROVED,
-                f"line {number} is not signed: the server was stopped before it; resuming repeats it",
-            )
+            yield Outcome.UNPROVED, f"line {number} is not signed: {_UNSIGNED_LINE}"
+
+    def _has_more_after(self, number: int) -> bool:
+        """Whether there is what a server writes only when so many lines are signed."""
+        model = self._folder.path / "model.safetensors"
+        return self._done or os.path.lexists(model) or number in checkpoints.numbers(self._folder.path / "checkpoints")
 
     def _checkpoints(self) -> Iterator[tuple[Outcome, str]]:
         place, config = self._folder.path / "checkpoints", self._folder.config_hash()
@@ -290,7 +260,10 @@ class _Look:
             elif not self._chain.protected:
                 yield Outcome.UNPROVED, f"the state after {number} rounds is whole; it is of an old version"
             else:
-                yield Outcome.PROVED, f"the state after {number} rounds is whole, and was written after line {number}"
+                yield (
+                    Outcome.PROVED,
+                    f"the state after {number} rounds is whole by its own hash, and names line {number}",
+                )
 
     def _snapshots(self) -> Iterator[tuple[Outcome, str]]:
         config, kept = self._folder.config_hash(), self._folder.snapshots()
@@ -302,7 +275,8 @@ class _Look:
             except CorruptRunError as error:
                 yield Outcome.BROKEN, f"the model kept after {number} rounds is damaged: {error}"
         if whole:
-            yield Outcome.PROVED, f"{whole} of {plural(len(kept), 'model')} kept on the way are whole and of this run"
+            models = f"{whole} of {plural(len(kept), 'model')} kept on the way"
+            yield Outcome.PROVED, f"{models} are whole by their own hashes, and name this run"
         if old := len(kept) - whole:
             yield Outcome.UNPROVED, f"{plural(old, 'model')} kept on the way: damaged, or of an old version"
 
@@ -335,12 +309,26 @@ class _Look:
             yield Outcome.UNPROVED, "summary.json is of an old version, which did not say to which line it belongs"
         elif summary.get(HEAD) != self._chain.head:
             yield Outcome.BROKEN, "summary.json was not written after the last line"
-        elif content_of(self._folder.path / "summary.json") != rendered({**wanted, **ends}):
+        elif content_of(self._folder.path / "summary.json") == rendered({**wanted, **ends}):
+            yield Outcome.PROVED, "summary.json was written after the last line, and says what the rounds say"
+        elif self._made_with.get("steadfed") == __version__ or not _agree(summary, parse_json(rendered(wanted))):
             yield Outcome.BROKEN, "summary.json does not say what the rounds say"
         else:
-            yield Outcome.PROVED, "summary.json was written after the last line, and says what the rounds say"
+            yield Outcome.UNPROVED, f"{_OTHER_VERSION} (here {__version__}, begun with {self._made_with['steadfed']})"
 
 
+_UNSIGNED_END = (
+    "lines were added, or signatures removed; or the run was killed while it went back to its last state, which "
+    "resuming mends"
+)
+_UNSIGNED_LINE = (
+    "nothing vouches for it. The server writes the signature after the line and may have been stopped in between, or "
+    "is about to; or somebody else wrote it. Resuming drops it and plays the round again"
+)
+_OTHER_VERSION = (
+    "summary.json was written after the last line and contradicts no round, but holds other counts than this version "
+    "of steadfed makes"
+)
 _UNSIGNED = (
     "the lines are not signed: whoever could write in the folder could have made all of it. A simulation proves itself "
     "by being repeated; a deployment is signed if its strategy has a signing_key"
@@ -351,18 +339,19 @@ _SELF_MADE = (
 )
 
 
+def _agree(one: Any, other: Any) -> bool:
+    """Whether two tables of tables say the same under the keys that both have."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return all(_agree(one[key], other[key]) for key in one.keys() & other.keys())
+    return bool(one == other)
+
+
 def _stamps(folder: RunFolder) -> list[Stamp | None]:
     """Return by what a folder is known to be as it was."""
     parts = (folder.rounds, folder.signatures, folder.path / "checkpoints", folder.path / "summary.json")
     return [stamp_of(part) for part in parts]
 
 
-def _key_in(folder: RunFolder) -> VerificationKey:
-    try:
-        return VerificationKey.of_text(content_of(folder.public_key).decode("ascii", "replace"))
-    except ParameterError as error:
-        raise CorruptRunError(f"{folder.public_key} holds no key: {error}") from None
-
-
-def _short(keyid: str) -> str:
+def short(keyid: str) -> str:
+    """Return the name of a key as a sentence shows it."""
     return f"{keyid[:16]}…"

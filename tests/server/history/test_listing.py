@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from tests import deployments
 from tests.reports.made import folder, four
 
+from steadfed.errors import RunError
 from steadfed.server._history import Rounds, RunState, RunSummaries, open_run, summary_of
 from steadfed.server._history.files import is_running
 
@@ -69,6 +71,16 @@ def test_looking_for_a_process_makes_no_lock_file_and_finds_the_holder(tmp_path:
     with made.locked():
         assert is_running(made.path)
     assert not is_running(made.path)
+
+
+def test_a_pipe_in_the_place_of_the_lock_keeps_nobody_waiting(tmp_path: Path) -> None:
+    made = folder(tmp_path / "run", [four(0)])
+    (made.path / "lock").unlink()
+    os.mkfifo(made.path / "lock")
+    assert not is_running(made.path)
+    assert RunSummaries().summarize(made.path).state is RunState.INTERRUPTED
+    with pytest.raises(RunError, match="no regular file"), made.locked():
+        pass
 
 
 @pytest.mark.parametrize(

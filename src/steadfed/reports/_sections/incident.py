@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from steadfed._core.wording import plural
+from steadfed._core.wording import harmless, plural
 from steadfed.reports.panels import (
     Code,
     Column,
@@ -26,6 +26,8 @@ _SHOWN = 50
 """Rows of a table that are shown at first."""
 _HASH = 10
 """Letters of a hash in a table; the statement has all."""
+_NAME = 40
+"""Letters of a name in a sentence."""
 _NUMBER = Unit.NUMBER
 
 
@@ -78,7 +80,7 @@ def _headlines(statement: Statement, keyid: str | None) -> Iterator[Headline]:
 def _short(statement: Statement) -> Text:
     reasons = [f"The run is no success: {reason}." for reason in statement["outcome"]["reasons"]]
     who = "node" if statement["run"]["deployment"] else "client"
-    people = [f"{who} {each['client']}: {each['words']}." for each in statement["clients"]]
+    people = [f"{who} {harmless(each['client'], limit=_NAME)}: {each['words']}." for each in statement["clients"]]
     tone = Tone.WARNING if reasons else Tone.PLAIN
     return Text(
         key="people", title="Who", paragraphs=(*reasons, *(people or ["Nothing is held against anybody."])), tone=tone
@@ -167,7 +169,9 @@ def _rounds(statement: Statement) -> Table:
             Column("line", hint="SHA-256 of the round's line in rounds.jsonl"): lambda each: _short_hash(
                 each["line_sha256"]
             ),
-            Column("signed"): lambda each: "yes" if "envelope" in each else "no",
+            Column("signed", hint="its line, with the key in the folder of the run"): lambda each: (
+                "yes" if "envelope" in each else "no"
+            ),
         },
         key="rounds-table",
         title="Rounds in which something happened",

@@ -44,12 +44,24 @@ def _verdict(found: Verification) -> Text:
     if not found.signed:
         said = "Nothing contradicts this history. What is not proved is said above."
         return Text(key="verdict", title="", paragraphs=(said,))
-    limits = (
+    if not found.wholly_signed:
+        said = "What is signed was not changed since: the server's key says so. What is not proved is said above."
+        return Text(key="verdict", title="", paragraphs=(said, *_limits(found)))
+    says = "What the lines say was not changed since they were written: the server's key says so."
+    return Text(key="verdict", title="", paragraphs=(says, *_limits(found)), tone=Tone.GOOD)
+
+
+def _limits(found: Verification) -> Iterator[str]:
+    """Yield what a signature does not prove."""
+    yield (
         "This proves that the server wrote it, not that it is true; nor that no rounds followed which somebody cut off "
         "together with all that was written after them, unless the run is complete or you know a later hash."
     )
-    says = "Nothing was changed since it was written: the server's key says so."
-    return Text(key="verdict", title="", paragraphs=(says, limits), tone=Tone.GOOD)
+    if {finding.what for finding in found.findings} & {"checkpoints", "snapshots"}:
+        yield (
+            "States and models kept on the way are not signed: nothing but their own hashes vouches for them, which "
+            "whoever may write in the folder can make anew. The final model is the one that the last line names."
+        )
 
 
 def rounds_panel(found: Verification) -> Table:

@@ -13,6 +13,7 @@ from typing import Any
 from steadfed._core.durable import LONGEST_LINE, open_regular, own_file
 from steadfed._core.parsing import parse_toml
 from steadfed.errors import CorruptRunError, ParameterError
+from steadfed.server._reading import LARGEST
 
 if sys.platform != "win32":
     import fcntl
@@ -27,8 +28,6 @@ DEPLOYED = "flwr"
 """The key of it with the version of Flower: the configuration of a deployment has it, no other."""
 Stamp = tuple[int, int, int]
 """When a file was changed, how long it is, and its number on the disk."""
-LARGEST = 4 << 20
-"""Bytes of a configuration or a summary; what is larger, no run has written."""
 
 
 class RunState(StrEnum):

@@ -28,7 +28,6 @@ from steadfed.server._history.fate import Fate
 from steadfed.server._history.files import (
     CHECKPOINTS,
     CONFIG,
-    LARGEST,
     PROVENANCE,
     ROUNDS,
     SUMMARY,
@@ -46,6 +45,7 @@ from steadfed.server._history.rounds import Rounds
 from steadfed.server._history.scores import ScoreMeaning, meaning_of
 from steadfed.server._history.summary import summary_of
 from steadfed.server._history.tally import Tally
+from steadfed.server._reading import LARGEST
 from steadfed.server._record import Client
 from steadfed.server._results import HEAD
 
