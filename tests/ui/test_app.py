@@ -13,7 +13,7 @@ from steadfed._ui.assets import OWN, PLOTLY, SHARED
 from steadfed._ui.catalogue import id_of
 from steadfed._ui.views import MOST_COMPARED
 from steadfed.server._history import files
-from steadfed.server._history.files import LARGEST
+from steadfed.server._reading import LARGEST
 
 
 @pytest.mark.parametrize("path", ["/", "/run/whatever", "/compare?runs=a,b"])
