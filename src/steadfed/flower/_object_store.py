@@ -155,8 +155,8 @@ def _parts_of_all(session: Session, objects: Iterable[str]) -> dict[str, list[st
     parts: dict[str, list[str]] = {}
     asked = sorted(objects)
     for some in _portions(asked):
-        known = session.scalars(select(StoredObject.object_id).where(StoredObject.object_id.in_(some)))
-        parts |= {each: [] for each in known if each is not None}
+        known = set(session.scalars(select(StoredObject.object_id).where(StoredObject.object_id.in_(some))))
+        parts |= {each: [] for each in some if each in known}
         pairs = select(ObjectChild.parent_id, ObjectChild.child_id).where(ObjectChild.parent_id.in_(some))
         for parent, child in session.execute(pairs):
             parts.setdefault(parent, []).append(child)
