@@ -10,8 +10,7 @@ import typing as _typing
 
 from steadfed import errors
 from steadfed._core.lazy import lazy_names as _lazy_names
-
-__version__ = "0.1.0"
+from steadfed._core.version import VERSION as __version__
 
 __all__ = [
     "RULES",

@@ -12,11 +12,11 @@ from tests.deployments import AWAY, BROKEN, LIAR, NASTY, configured, deployment,
 
 from steadfed._core.signatures import Envelope, SigningKey
 from steadfed.attacks import FixedMembers, Ones
-from steadfed.reports._incident import INCIDENT
 from steadfed.reports._sections.clients import suspicion_table
 from steadfed.server._folder import RunFolder
 from steadfed.server._history import open_run
 from steadfed.server._record import DroppedReply
+from steadfed.server._signatures import INCIDENT_TYPE
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +128,7 @@ def test_an_export_says_where_it_is_and_is_signed_if_a_key_is_given(path: Path, 
     assert json.loads(place.read_text())["kind"] == "steadfed incident report"
     (tmp_path / "key.pem").write_bytes(key.to_pem())
     run("audit", str(path), "--export", str(place), "--key", str(tmp_path / "key.pem"))
-    statement = json.loads(Envelope.from_json(place.read_text()).open(key.public, INCIDENT))
+    statement = json.loads(Envelope.from_json(place.read_text()).open(key.public, INCIDENT_TYPE))
     assert statement["clients"][0]["client"] == LIAR
 
 
