@@ -9,8 +9,10 @@ They are imported when they are first used: `import steadfed` is cheap and does 
 import typing as _typing
 
 from steadfed import errors
+from steadfed._core import version as _version
 from steadfed._core.lazy import lazy_names as _lazy_names
-from steadfed._core.version import VERSION as __version__
+
+__version__ = _version.VERSION
 
 __all__ = [
     "RULES",
