@@ -8,6 +8,7 @@ import torch
 from tests.deployments import played_round, remote_config
 
 from steadfed._core.signatures import SigningKey
+from steadfed._core.version import VERSION
 from steadfed.runs._files import seal_config
 from steadfed.runs._writer import RunWriter
 from steadfed.server._folder import RunFolder
@@ -29,7 +30,7 @@ def measured_config(rounds: int) -> RunConfig:
 def made_with(key: SigningKey | None) -> dict[str, str]:
     """Return the provenance of a deployment."""
     signed = {} if key is None else {SERVER_KEY: key.public.keyid}
-    return {**signed, "steadfed": "0.1.0", "torch": "2.0", "flwr": "1.41.0", "data_sha256": "remote"}
+    return {**signed, "steadfed": VERSION, "torch": "2.0", "flwr": "1.41.0", "data_sha256": "remote"}
 
 
 def begun(path: Path, rounds: int, key: SigningKey | None = KEY) -> RunWriter:

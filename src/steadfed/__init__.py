@@ -9,9 +9,10 @@ They are imported when they are first used: `import steadfed` is cheap and does 
 import typing as _typing
 
 from steadfed import errors
+from steadfed._core import version as _version
 from steadfed._core.lazy import lazy_names as _lazy_names
 
-__version__ = "0.1.0"
+__version__ = _version.VERSION
 
 __all__ = [
     "RULES",

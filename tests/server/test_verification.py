@@ -19,6 +19,7 @@ from tests.server.toy import go_on, toy_run
 
 from steadfed._core.rng import stream
 from steadfed._core.signatures import Envelope, SigningKey
+from steadfed._core.version import VERSION
 from steadfed.errors import CorruptRunError, ParameterError, RunError, SignatureError
 from steadfed.runs._writer import RunWriter
 from steadfed.server import _checkpoint as checkpoints, _verification as verification
@@ -236,7 +237,7 @@ def test_a_line_that_nobody_signed_vouches_for_nothing_after_it(copied: RunFolde
 
 def test_a_summary_of_another_version_must_agree_where_both_count_the_same(copied: RunFolder) -> None:
     summary = json.loads((copied.path / "summary.json").read_text())
-    text = copied.config_text().replace('steadfed = "0.1.0"', 'steadfed = "0.0.1"')
+    text = copied.config_text().replace(f'steadfed = "{VERSION}"', 'steadfed = "0.0.1"')
     with_config(copied.path, text)
     head = RunFolder.open(copied.path).head()
     for change_in, outcome in ({"newer": 5}, Outcome.UNPROVED), ({"rounds": 2}, Outcome.BROKEN):

@@ -5,13 +5,16 @@ Text may come from clients. A terminal and a page take it as `harmless` returns 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
+from unicodedata import category
 
 NOTHING = "–"
 """What stands where there is no number."""
 KEPT = "\n\t"
 """What paragraphs and code may hold besides letters that show."""
+MOST_MARKS = 3
+"""Marks (accents, vowel signs) on one letter; hardly any word has more."""
 LONGEST = 2_000
 """A text from elsewhere is cut after so many letters."""
 
@@ -119,15 +122,19 @@ def clock(seconds: float) -> str:
 def harmless(text: object, *, limit: int = LONGEST, keep: str = "") -> str:
     r"""Return text in which no letter acts: control and directional ones are spelled out, a long end is cut.
 
-    Control characters could clear a screen or set its title, directional ones turn a line around. Square brackets and
-    angles stay: whoever prints the result prints it without markup.
+    So are marks that no letter carries, at the beginning or after three others: they show nothing, or fill the lines
+    above and below. Control characters could clear a screen or set its title, directional ones turn a line around.
+    Square brackets and angles stay: whoever prints the result prints it without markup.
 
     >>> harmless("\x1b[2Jname\n"), harmless("a\u202eb"), harmless("x" * 300, limit=5)
     ('\\x1b[2Jname\\n', 'a\\u202eb', 'xxxx…')
+    >>> harmless("\u0301"), harmless("e\u0301") == "e\u0301", harmless("e" + "\u0301" * 4)[-6:]
+    ('\\u0301', True, '\\u0301')
     """
     whole = str(text)
-    parts = [letter if letter.isprintable() or letter in keep else _spelled(letter) for letter in whole[: limit + 1]]
-    found = "".join(parts)
+    begun = whole[: limit + 1]
+    parts = [letter if letter.isprintable() or letter in keep else _spelled(letter) for letter in begun]
+    found = "".join(parts if begun.isascii() else _with_few_marks(parts))
     return found if len(found) <= limit else f"{found[: limit - 1]}…"
 
 
@@ -139,6 +146,14 @@ def prose(text: object) -> str:
     """
     whole = str(text)
     return harmless(whole, limit=max(10 * len(whole), 1), keep=KEPT)
+
+
+def _with_few_marks(letters: Iterable[str]) -> Iterator[str]:
+    """Yield letters, and marks on them as far as writing has use for them."""
+    marks = MOST_MARKS
+    for letter in letters:
+        marks = marks + 1 if len(letter) == 1 and category(letter) in {"Mn", "Me"} else 0
+        yield letter if marks <= MOST_MARKS else _spelled(letter)
 
 
 def _spelled(letter: str) -> str:

@@ -17,10 +17,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, final
 
-from steadfed import __version__
 from steadfed._core.durable import last_line
 from steadfed._core.parsing import parse_json
 from steadfed._core.signatures import VerificationKey
+from steadfed._core.version import VERSION
 from steadfed._core.wording import plural
 from steadfed.errors import CorruptRunError, RunError
 from steadfed.server import _checkpoint as checkpoints, _snapshots as snapshots
@@ -311,10 +311,10 @@ class _Look:
             yield Outcome.BROKEN, "summary.json was not written after the last line"
         elif content_of(self._folder.path / "summary.json") == rendered({**wanted, **ends}):
             yield Outcome.PROVED, "summary.json was written after the last line, and says what the rounds say"
-        elif self._made_with.get("steadfed") == __version__ or not _agree(summary, parse_json(rendered(wanted))):
+        elif self._made_with.get("steadfed") == VERSION or not _agree(summary, parse_json(rendered(wanted))):
             yield Outcome.BROKEN, "summary.json does not say what the rounds say"
         else:
-            yield Outcome.UNPROVED, f"{_OTHER_VERSION} (here {__version__}, begun with {self._made_with['steadfed']})"
+            yield Outcome.UNPROVED, f"{_OTHER_VERSION} (here {VERSION}, begun with {self._made_with['steadfed']})"
 
 
 _UNSIGNED_END = (
