@@ -74,7 +74,7 @@ def test_a_federation_ends_with_the_process_that_brought_it_up(tmp_path: Path) -
 def test_what_cannot_start_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = tmp_path / "sitecustomize.py"
     broken.write_text("import sys\nif 'supernode' in sys.argv[0]: sys.exit('broken on purpose')\n", encoding="utf-8")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     with pytest.raises(RunError, match=r"node-0 ended when it was started(.|\n)*broken on purpose"):
         LocalDeployment.up(tmp_path / "federation", nodes=1, secure=False)
     federation = LocalDeployment.attach(tmp_path / "federation")
