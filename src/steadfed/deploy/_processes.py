@@ -21,6 +21,10 @@ from steadfed.errors import RunError
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 POLL = 0.1
 """Seconds between two looks at what does not report by itself."""
+STARTING = 2.0
+"""Seconds that a process may take from its first moment until its environment can be read; under load it waits."""
+KERNEL = (0, 2)
+"""What the kernel's own threads descend from, which have neither words nor an environment."""
 CLOCK_STEP = 2.0
 """Times of creation are told by the clock of the machine, which is corrected now and then; a number that is given anew
 so soon would have gone through all others."""
@@ -125,5 +129,11 @@ def _carrying(marker: str) -> Iterator[psutil.Process]:
     for pid in psutil.pids():
         with suppress(psutil.Error):  # somebody else's, or gone
             process = psutil.Process(pid)
-            if f"{process.environ().get(MARKER, '')}/".startswith(f"{marker}/"):
+            if f"{_environment(process).get(MARKER, '')}/".startswith(f"{marker}/"):
                 yield process
+
+
+def _environment(process: psutil.Process) -> dict[str, str]:
+    """Return the environment of a process; one that is being started has none for a moment, as it has no words yet."""
+    wait_until(lambda: bool(process.environ() or process.cmdline()) or process.ppid() in KERNEL, STARTING)
+    return process.environ()
