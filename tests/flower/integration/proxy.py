@@ -52,7 +52,8 @@ def behind_nginx(folder: Path, nodes: int, timeout: float) -> Iterator[tuple[Loc
     superlink, *_ = free_ports(nodes + 1)  # the nodes get the next ones
 
     def bare(place: DeploymentFolder, number: int, *, secure: bool) -> list[str]:
-        return [command("flower-superlink"), *superlink_command(place, number, secure=secure)[3:]]
+        words = superlink_command(place, number, secure=secure)
+        return [command("flower-superlink"), *words[words.index("steadfed.flower.superlink") + 1 :]]
 
     def proxied(place: DeploymentFolder, name: str, own: int, _number: int, *, secure: bool) -> list[str]:
         return supernode_command(place, name, own, port, secure=secure)
