@@ -11,8 +11,9 @@ from hypothesis import given, strategies as st
 from tests.rewriting import as_old_version
 from tests.server.toy import toy_record, toy_run
 
+from steadfed._core.digests import sha256
 from steadfed.errors import CorruptRunError, RunError
-from steadfed.server._chain import Chain, LineStart, hash_of_line, sha256
+from steadfed.server._chain import Chain, LineStart, hash_of_line
 from steadfed.server._folder import RunFolder
 from steadfed.server._history import RunHistory
 from steadfed.server._record import RoundRecord

@@ -1,4 +1,4 @@
-"""What a model is called in orders and in the history: one SHA-256 over its arrays, whoever computes it."""
+"""SHA-256 of bytes, and of a model: what it is called in orders and in the history, whoever computes it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ from typing import TypeAlias
 
 ArrayParts: TypeAlias = tuple[str, str, Sequence[int], bytes | memoryview]
 """The name of an array, its dtype in numpy's words, its shape, and its numbers in C order, little-endian."""
+
+
+def sha256(content: bytes) -> str:
+    """Return the SHA-256 of some bytes, in hexadecimal."""
+    return hashlib.sha256(content).hexdigest()
 
 
 def arrays_digest(arrays: Iterable[ArrayParts]) -> str:

@@ -66,8 +66,8 @@ class GuardedStrategy(Strategy):
         """What was wrong with replies, each with the round of Flower it was found in."""
         self._convert_dtypes, self._buffers = convert_dtypes, buffers
         self._directory = NodeDirectory(None)
-        self._signer = None if signing_key is None else SigningKey.read(signing_key)
-        self._writer = Writer(self._signer, arrays_key=strategy.arrayrecord_key, config_key=strategy.configrecord_key)
+        signer = None if signing_key is None else SigningKey.read(signing_key)
+        self._writer = Writer(signer, arrays_key=strategy.arrayrecord_key, config_key=strategy.configrecord_key)
         self._mail: Mail | None = None
         self._layout: ModelLayout | None = None
         self._before: ServerState | None = None

@@ -10,10 +10,10 @@ from typing import Annotated, Any, Self, final
 from pydantic import BeforeValidator, Field
 
 from steadfed._core.lookup import nearest
-from steadfed._core.values import ValueObject, real_number, whole_number
+from steadfed._core.values import LARGEST_WHOLE, ValueObject, real_number, whole_number
 from steadfed.errors import OrderError, ParameterError
 
-LARGEST = 2**63 - 1
+LARGEST = LARGEST_WHOLE - 1
 
 
 @final

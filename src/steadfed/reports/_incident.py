@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from steadfed import __version__
+from steadfed._core.digests import sha256
 from steadfed._core.durable import replace_file
 from steadfed._core.parsing import parse_json
 from steadfed._core.signatures import Envelope, SigningKey
 from steadfed.errors import CorruptRunError, ParameterError, RunError
 from steadfed.reports._render.html import render
 from steadfed.reports._sections.incident import incident_page
-from steadfed.server._chain import Chain, sha256
+from steadfed.server._chain import Chain, hash_of_line
 from steadfed.server._folder import RunFolder
 from steadfed.server._history import Event, RunHistory, events_of
 from steadfed.server._history.files import ROUNDS, new_lines
@@ -91,8 +92,9 @@ def statement_of(history: RunHistory, *, client: str | None = None) -> dict[str,
     """Return what there is to state of a run: plain values, ready for JSON."""
     meaning, rule = history.score_meaning, history.raw.get("rule")
     signed = _envelopes(history)
-    digest, config = hashlib.sha256(), history.config_text
-    chain = Chain(history.path / ROUNDS, None if config is None else sha256(config.encode()))
+    digest = hashlib.sha256()
+    root = None if history.config_text is None else sha256(history.config_text.encode())
+    chain = Chain(history.path / ROUNDS, root)
     rounds: list[dict[str, Any]] = []
     events: list[dict[str, Any]] = []
     for number, line in enumerate(islice(new_lines(history.path / ROUNDS, 0, 0), history.rounds_played)):
@@ -116,7 +118,7 @@ def statement_of(history: RunHistory, *, client: str | None = None) -> dict[str,
             "rounds_planned": history.rounds_planned,
             "rounds_played": history.rounds_played,
             "rounds_counted_from": 0,
-            "config_sha256": None if config is None else sha256(config.encode()),
+            "config_sha256": root,
             "rounds_sha256": digest.hexdigest(),
         },
         "about": client,
@@ -142,7 +144,7 @@ def _concerns(event: Event, client: str | None) -> bool:
 
 def _round(number: int, line: bytes, envelope: Envelope | None) -> dict[str, Any]:
     """Return a round as it is written down, with what it takes to find it again: its hash, and its envelope."""
-    found: dict[str, Any] = {"round": number, "line_sha256": hashlib.sha256(line).hexdigest()}
+    found: dict[str, Any] = {"round": number, "line_sha256": hash_of_line(line)}
     if envelope is not None:
         found["envelope"] = json.loads(envelope.to_json())
     return {**found, "record": finite_or_none(parse_json(line))}

@@ -10,11 +10,12 @@ from typing import Any
 
 import tomli_w
 
+from steadfed._core.digests import sha256
 from steadfed._core.naming import Registry
 from steadfed._core.parsing import parse_toml
 from steadfed._core.values import ValueObject
 from steadfed.errors import ParameterError
-from steadfed.server._history.files import PROVENANCE, checksum
+from steadfed.server._history.files import PROVENANCE
 from steadfed.simulation import RunConfig, config_from_table, config_table
 from steadfed.simulation._tables import NAMED, OPTIONS
 
@@ -34,7 +35,7 @@ def config_to_toml(config: RunConfig, provenance: Mapping[str, str] | None = Non
 
 def seal_config(config: RunConfig, made_with: Mapping[str, str]) -> str:
     """Return the configuration of a run as TOML, with what it is made with and a checksum that tells later changes."""
-    return config_to_toml(config, {"config_sha256": checksum(config_to_toml(config)), **made_with})
+    return config_to_toml(config, {"config_sha256": sha256(config_to_toml(config).encode()), **made_with})
 
 
 def config_from_toml(text: str, settings: Iterable[str] = ()) -> RunConfig:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from steadfed import __version__
+from steadfed._core.digests import sha256
 from steadfed.data import Dataset, GivenData
 from steadfed.errors import CorruptRunError, ParameterError, RunError, UnknownNameError
 from steadfed.runs._deployments import check_simulated
@@ -18,7 +19,7 @@ from steadfed.runs._files import config_from_toml, provenance, seal_config
 from steadfed.runs._writer import RunWriter
 from steadfed.server._checkpoint import Checkpoint
 from steadfed.server._folder import RunFolder
-from steadfed.server._history.files import checksum, part_of_configuration
+from steadfed.server._history.files import part_of_configuration
 from steadfed.server._record import RoundRecord
 from steadfed.server._state import ServerState
 from steadfed.simulation import Federation, RunConfig
@@ -143,7 +144,7 @@ def config_of(folder: RunFolder) -> RunConfig:
         raise CorruptRunError(
             f"{where} is cut off: it does not end with the table [provenance] that a run writes; restore it from a copy"
         )
-    if seal.get("config_sha256", found := checksum(part_of_configuration(text))) != found:
+    if seal.get("config_sha256", found := sha256(part_of_configuration(text).encode())) != found:
         raise CorruptRunError(
             f"{where} was changed after the run had started; restore it, or start another run with what it says now: "
             f"`steadfed run {folder.path / 'config.toml'}`"

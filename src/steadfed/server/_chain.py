@@ -7,21 +7,16 @@ as they are.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from pathlib import Path
 from typing import Final, NamedTuple, final
 
+from steadfed._core.digests import sha256
 from steadfed.errors import CorruptRunError
 from steadfed.server._record import RoundRecord
 
 _START: Final = re.compile(rb'\{(?:"previous":"([0-9a-f]{64})",)?"round":(\d{1,18}),')
 """How a line begins that `RoundRecord.to_line` wrote."""
-
-
-def sha256(content: bytes) -> str:
-    """Return the SHA-256 of some bytes, in hexadecimal."""
-    return hashlib.sha256(content).hexdigest()
 
 
 def hash_of_line(line: bytes) -> str:

@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from steadfed._core.digests import sha256
 from steadfed._core.durable import UNFINISHED, check_own_folder, replace_file
 from steadfed._core.parsing import parse_json
 from steadfed.errors import CorruptRunError, ParameterError
-from steadfed.server._chain import sha256
 from steadfed.server._reading import content_of, tensors_of
 
 if TYPE_CHECKING:

@@ -21,6 +21,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
+from steadfed._core.digests import sha256
 from steadfed._core.durable import (
     append_lines,
     check_own_folder,
@@ -32,7 +33,7 @@ from steadfed._core.durable import (
 )
 from steadfed.errors import CorruptRunError, ParameterError, RunError
 from steadfed.server import _checkpoint as checkpoints, _results as results, _snapshots as snapshots
-from steadfed.server._chain import Chain, LineStart, hash_of_line, sha256
+from steadfed.server._chain import Chain, LineStart, hash_of_line
 from steadfed.server._checkpoint import Checkpoint, Origin
 from steadfed.server._lock import hold
 from steadfed.server._reading import content_of, text_of

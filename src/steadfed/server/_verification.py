@@ -17,6 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, final
 
+from steadfed._core.digests import sha256
 from steadfed._core.durable import last_line
 from steadfed._core.parsing import parse_json
 from steadfed._core.signatures import VerificationKey
@@ -30,7 +31,6 @@ from steadfed.server._folder import RunFolder
 from steadfed.server._history.files import (
     PROVENANCE,
     Stamp,
-    checksum,
     is_deployed,
     part_of_configuration,
     raw_table,
@@ -182,7 +182,7 @@ class _Look:
             yield Outcome.BROKEN, "config.toml does not end with the table [provenance] that a run writes"
         elif (then := self._made_with.get("config_sha256")) is None:
             yield Outcome.UNPROVED, "config.toml has no checksum: an old version of steadfed wrote it"
-        elif then != checksum(part_of_configuration(text)):
+        elif then != sha256(part_of_configuration(text).encode()):
             yield Outcome.BROKEN, "config.toml was changed after the run had started: its checksum does not fit"
         else:
             yield Outcome.PROVED, "config.toml has the checksum that the run was started with"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -13,7 +12,7 @@ from typing import Any
 from steadfed._core.durable import LONGEST_LINE, open_regular, own_file
 from steadfed._core.parsing import parse_toml
 from steadfed.errors import CorruptRunError, ParameterError
-from steadfed.server._reading import LARGEST
+from steadfed.server._reading import text_of
 
 if sys.platform != "win32":
     import fcntl
@@ -59,11 +58,6 @@ def raw_table(text: str) -> dict[str, Any]:
         raise CorruptRunError(str(error)) from None
 
 
-def checksum(text: str) -> str:
-    """Return the SHA-256 of a text."""
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def part_of_configuration(text: str) -> str:
     r"""Return what stands in the configuration of a run before the table that says what it was made with.
 
@@ -76,10 +70,8 @@ def part_of_configuration(text: str) -> str:
 def small_text(path: Path) -> str | None:
     """Return what a file holds; None if it cannot be read, is no text, or is larger than a run writes."""
     try:
-        with own_file(path) as file:
-            found = file.read(LARGEST + 1)
-        return found.decode() if len(found) <= LARGEST else None
-    except (OSError, UnicodeDecodeError):
+        return text_of(path)
+    except CorruptRunError:
         return None
 
 

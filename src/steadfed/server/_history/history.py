@@ -15,11 +15,12 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from steadfed._core.digests import sha256
 from steadfed._core.durable import own_file
 from steadfed._core.lookup import nearest
 from steadfed._core.wording import plural
 from steadfed.errors import CorruptRunError, ParameterError, UnknownNameError
-from steadfed.server._chain import Chain, sha256
+from steadfed.server._chain import Chain
 from steadfed.server._folder import RunFolder
 from steadfed.server._history.clients import ClientSummary, suspects
 from steadfed.server._history.conduct import Conduct, conduct_of
