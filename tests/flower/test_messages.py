@@ -29,7 +29,7 @@ from tests.flower.keys import KEY, KEY_FILE, knowing
 
 from steadfed.aggregators import Mean
 from steadfed.errors import OrderError, ParameterError
-from steadfed.flower import GuardedStrategy, RobustStrategy
+from steadfed.flower import GuardedStrategy, RobustStrategy, _messages as written
 from steadfed.flower._acceptance import accept
 from steadfed.flower._messages import Letter, Writer
 from steadfed.flower._nodes import Member
@@ -232,3 +232,20 @@ def test_the_users_own_entries_are_part_of_the_order() -> None:
     assert order.config["dropout"] == told["dropout"] == 0.1
     assert order.config["key"] == {"bytes": "AA=="}
     assert json.loads(json.dumps(order.config)) == order.config
+
+
+def test_a_model_is_looked_at_once_in_a_round_and_anew_in_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[ArrayRecord] = []
+
+    def look(arrays: ArrayRecord) -> str:
+        looks.append(arrays)
+        return model_digest(arrays)
+
+    monkeypatch.setattr(written, "model_digest", look)
+    strategy = RobustStrategy(Mean(), signing_key=KEY_FILE, num_train_nodes=len(NODES))
+    arrays = model()
+    for number in (1, 2):
+        pushed(strategy, silent_grid(), arrays, number)
+        strategy.write_again()
+        list(strategy.configure_evaluate(number, arrays, ConfigRecord(), silent_grid()))
+    assert looks == [arrays, arrays]

@@ -28,17 +28,17 @@ from steadfed.server._record import RoundRecord
 from steadfed.server._results import rendered
 from steadfed.server._signatures import ROUND_TYPE, append_signature, envelopes
 from steadfed.server._statements import export_round, verify_statement
-from steadfed.server._verification import Outcome, Verification, verify_run
+from steadfed.server._verification import Proof, Verification, verify_run
 
 FLIPS = 200
 OUTCOMES = {
-    "configuration": Outcome.PROVED,
-    "rounds": Outcome.PROVED,
-    "signatures": Outcome.PROVED,
-    "checkpoints": Outcome.PROVED,
-    "snapshots": Outcome.PROVED,
-    "model": Outcome.PROVED,
-    "summary": Outcome.PROVED,
+    "configuration": Proof.PROVED,
+    "rounds": Proof.PROVED,
+    "signatures": Proof.PROVED,
+    "checkpoints": Proof.PROVED,
+    "snapshots": Proof.PROVED,
+    "model": Proof.PROVED,
+    "summary": Proof.PROVED,
 }
 
 
@@ -53,12 +53,12 @@ def copied(complete: RunFolder, tmp_path: Path) -> RunFolder:
     return RunFolder.open(tmp_path / "run")
 
 
-def outcomes(found: Verification) -> dict[str, Outcome]:
+def outcomes(found: Verification) -> dict[str, Proof]:
     """Return the worst that was found out about each part."""
-    order = [Outcome.PROVED, Outcome.UNPROVED, Outcome.BROKEN]
-    worst: dict[str, Outcome] = {}
+    order = [Proof.PROVED, Proof.UNPROVED, Proof.BROKEN]
+    worst: dict[str, Proof] = {}
     for finding in found.findings:
-        worst[finding.what] = max(finding.outcome, worst.get(finding.what, Outcome.PROVED), key=order.index)
+        worst[finding.what] = max(finding.outcome, worst.get(finding.what, Proof.PROVED), key=order.index)
     return worst
 
 
@@ -155,12 +155,12 @@ def test_lines_that_were_removed_inserted_moved_or_changed_are_found(copied: Run
     copied.rounds.write_bytes(b"".join(LINES[damage](lines)))
     found = verify_run(copied.path, KEY.public)
     assert found.broken
-    assert outcomes(found)["signatures"] is Outcome.BROKEN
+    assert outcomes(found)["signatures"] is Proof.BROKEN
 
 
 def test_a_folder_with_its_own_key_proves_less_and_says_so(complete: RunFolder) -> None:
     found = verify_run(complete.path)
-    assert outcomes(found) == {**OUTCOMES, "signatures": Outcome.UNPROVED}
+    assert outcomes(found) == {**OUTCOMES, "signatures": Proof.UNPROVED}
     assert "Give the server's own with --key" in words(found, "signatures")
     assert not found.signed
 
@@ -169,26 +169,26 @@ def test_a_history_that_somebody_else_signed_is_found_with_the_key_alone(tmp_pat
     forged = signed_run(tmp_path / "run", key=SigningKey.generate())
     assert not verify_run(forged.path).broken
     found = verify_run(forged.path, KEY.public)
-    assert outcomes(found)["signatures"] is Outcome.BROKEN
+    assert outcomes(found)["signatures"] is Proof.BROKEN
     assert KEY.public.keyid[:16] in words(found, "signatures")
 
 
 def test_a_key_that_was_swapped_in_the_folder_is_found(copied: RunFolder) -> None:
     copied.public_key.write_bytes(SigningKey.generate().public.to_pem())
     found = verify_run(copied.path)
-    assert outcomes(found)["signatures"] is Outcome.BROKEN
+    assert outcomes(found)["signatures"] is Proof.BROKEN
     assert "swapped" in words(found, "signatures")
 
 
 def test_signatures_that_were_taken_away_are_missed(copied: RunFolder) -> None:
     copied.signatures.unlink()
-    assert outcomes(verify_run(copied.path))["signatures"] is Outcome.BROKEN
+    assert outcomes(verify_run(copied.path))["signatures"] is Proof.BROKEN
 
 
 def test_a_line_that_was_rewritten_with_the_whole_chain_after_it_is_not_signed(copied: RunFolder) -> None:
     change(copied.path, 1, lr=0.5)
     found = verify_run(copied.path, KEY.public)
-    assert outcomes(found)["rounds"] is Outcome.PROVED, "the chain alone does not tell"
+    assert outcomes(found)["rounds"] is Proof.PROVED, "the chain alone does not tell"
     assert "line 2 of" in words(found, "signatures")
     assert found.broken
 
@@ -196,16 +196,16 @@ def test_a_line_that_was_rewritten_with_the_whole_chain_after_it_is_not_signed(c
 def test_a_run_without_signatures_says_that_nobody_can_tell(tmp_path: Path) -> None:
     folder = signed_run(tmp_path / "run", key=None)
     found = verify_run(folder.path)
-    assert outcomes(found) == {**OUTCOMES, "signatures": Outcome.UNPROVED}
+    assert outcomes(found) == {**OUTCOMES, "signatures": Proof.UNPROVED}
     assert "could have made all of it" in words(found, "signatures")
-    assert outcomes(verify_run(folder.path, KEY.public))["signatures"] is Outcome.BROKEN
+    assert outcomes(verify_run(folder.path, KEY.public))["signatures"] is Proof.BROKEN
 
 
 def test_a_run_of_an_old_version_is_read_and_said_to_be_unprotected(copied: RunFolder) -> None:
     as_old_version(copied.path)
     assert len(list(copied.records())) == 3
     found = verify_run(copied.path)
-    assert outcomes(found)["rounds"] is Outcome.UNPROVED
+    assert outcomes(found)["rounds"] is Proof.UNPROVED
     assert "old version" in words(found, "rounds")
 
 
@@ -218,7 +218,7 @@ def test_the_last_line_may_wait_for_its_signature_after_a_crash_and_no_longer(tm
     assert not found.broken
     assert "line 3 is not signed" in words(found, "signatures")
     folder.append(record.model_copy(update={"round": 3, "model_before": record.model_after}))
-    assert outcomes(verify_run(folder.path, KEY.public))["signatures"] is Outcome.BROKEN
+    assert outcomes(verify_run(folder.path, KEY.public))["signatures"] is Proof.BROKEN
 
 
 def test_a_line_that_nobody_signed_vouches_for_nothing_after_it(copied: RunFolder) -> None:
@@ -228,7 +228,7 @@ def test_a_line_that_nobody_signed_vouches_for_nothing_after_it(copied: RunFolde
     (path / "summary.json").unlink()
     rewrite(path, [*records[:2], records[2].model_copy(update={"lr": 7.5})])
     copied.signatures.write_bytes(b"".join(signatures[:2]))
-    assert outcomes(verify_run(path, KEY.public))["signatures"] is Outcome.BROKEN, "the model is there"
+    assert outcomes(verify_run(path, KEY.public))["signatures"] is Proof.BROKEN, "the model is there"
     (path / "model.safetensors").unlink()
     found = verify_run(path, KEY.public)
     assert (found.broken, found.signed, found.wholly_signed) == (False, True, False)
@@ -240,7 +240,7 @@ def test_a_summary_of_another_version_must_agree_where_both_count_the_same(copie
     text = copied.config_text().replace(f'steadfed = "{VERSION}"', 'steadfed = "0.0.1"')
     with_config(copied.path, text)
     head = RunFolder.open(copied.path).head()
-    for change_in, outcome in ({"newer": 5}, Outcome.UNPROVED), ({"rounds": 2}, Outcome.BROKEN):
+    for change_in, outcome in ({"newer": 5}, Proof.UNPROVED), ({"rounds": 2}, Proof.BROKEN):
         (copied.path / "summary.json").write_bytes(rendered({**summary, **change_in, "head": head}))
         assert outcomes(verify_run(copied.path))["summary"] is outcome
 

@@ -47,6 +47,13 @@ class Writer:
         self._signer = signer
         self._arrays_key, self._config_key = arrays_key, config_key
         self._issued = 0.0
+        self._named: tuple[int, ArrayRecord, str] | None = None
+
+    def digest_of(self, arrays: ArrayRecord, round: int) -> str:
+        """Return what a model is called; that of the one looked at last is known until the round is over."""
+        if self._named is None or self._named[0] != round or self._named[1] is not arrays:
+            self._named = round, arrays, model_digest(arrays)
+        return self._named[2]
 
     def write(self, letters: Iterable[Letter], arrays: ArrayRecord, round: int) -> list[Message]:
         """Return a message for every letter, all with the same model in bytes of its own; written again, others.
@@ -55,7 +62,7 @@ class Writer:
             ParameterError: an order would be larger than clients read, or there are records that cannot be signed.
         """
         sent, messages = with_secret(arrays), []
-        digest = "" if self._signer is None else model_digest(sent)
+        digest = "" if self._signer is None else self.digest_of(arrays, round)
         for letter in letters:
             content = RecordDict({**letter.others, self._arrays_key: sent, self._config_key: ConfigRecord()})
             message = Message(content, letter.client.node_id, letter.kind, ttl=self.ttl, group_id=secret())

@@ -30,7 +30,6 @@ from steadfed.flower._loop import Evaluated, Loop
 from steadfed.flower._messages import Letter, Mail, Writer
 from steadfed.flower._metrics import scalars_of
 from steadfed.flower._nodes import Member, NodeDirectory, NodeNames, NodeWaiter, cohort_of, evaluators_of
-from steadfed.flower._npy import model_digest
 from steadfed.flower._replies.matcher import ReplyMatcher
 from steadfed.flower._replies.matrix import ReplyMatrix
 from steadfed.flower._replies.stream import Unreadable
@@ -192,7 +191,7 @@ class ResilientStrategy(Strategy, ABC):
     ) -> Iterable[Message]:
         """Choose K nodes and write to each: the model, H, η, b."""
         self._timer, self._round, number = Timer(), None, server_round - 1
-        self._before, self._sent = self._adopt(arrays, number), model_digest(arrays)
+        self._before, self._sent = self._adopt(arrays, number), self._writer.digest_of(arrays, number)
         if self.fraction_train == 0.0:
             return []
         asked: list[Member] = []
@@ -242,7 +241,7 @@ class ResilientStrategy(Strategy, ABC):
         more = {
             "metrics": finite_or_none(figures(metrics, "train/")),
             "seconds": self._timer.rounded(),
-            "model_after": self._sent if new is None else model_digest(new),
+            "model_after": self._sent if new is None else self._writer.digest_of(new, record.round),
         }
         self.records.append(record.model_copy(update=more))
         log_round(record, self.the_rule())

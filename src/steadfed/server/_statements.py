@@ -17,7 +17,7 @@ from steadfed.server._chain import hash_of_line
 from steadfed.server._folder import RunFolder
 from steadfed.server._record import RoundRecord, finite_or_none
 from steadfed.server._signatures import INCIDENT_TYPE, ROUND_TYPE, envelopes
-from steadfed.server._verification import Finding, Outcome, Verification, short
+from steadfed.server._verification import Finding, Proof, Verification, short
 
 _LONGEST = 60
 """Letters of a text of the statement in a sentence."""
@@ -41,7 +41,7 @@ def verify_statement(path: str | os.PathLike[str], key: VerificationKey) -> Veri
             return _incident(place, envelope.open(key, INCIDENT_TYPE), key)
         return _round(place, envelope.open(key, ROUND_TYPE), key)
     except (SignatureError, CorruptRunError, ParameterError, UnicodeDecodeError) as error:
-        return Verification(place, (Finding("signature", Outcome.BROKEN, str(error)),), ())
+        return Verification(place, (Finding("signature", Proof.BROKEN, str(error)),), ())
 
 
 def export_round(path: str | os.PathLike[str], number: int) -> Envelope:
@@ -69,7 +69,7 @@ def _round(place: Path, line: bytes, key: VerificationKey) -> Verification:
         f"round {record.round} was written so by the server with the key {short(key.keyid)} that you gave; its line "
         f"has the SHA-256 {hash_of_line(line)}, which the line after it holds"
     )
-    return Verification(place, (Finding("signature", Outcome.PROVED, words),), (record,))
+    return Verification(place, (Finding("signature", Proof.PROVED, words),), (record,))
 
 
 def _incident(place: Path, content: bytes, key: VerificationKey) -> Verification:
@@ -84,7 +84,7 @@ def _incident(place: Path, content: bytes, key: VerificationKey) -> Verification
         f"key {short(key.keyid)} that you gave"
     )
     records: list[RoundRecord] = []
-    findings = [Finding("signature", Outcome.PROVED, words), *_rounds(rounds, key, records)]
+    findings = [Finding("signature", Proof.PROVED, words), *_rounds(rounds, key, records)]
     return Verification(place, tuple(findings), tuple(records))
 
 
@@ -95,16 +95,16 @@ def _rounds(rounds: list[Any], key: VerificationKey, records: list[RoundRecord])
         try:
             record, is_signed = _told(told, key)
         except (SignatureError, CorruptRunError, ParameterError, UnicodeDecodeError) as error:
-            yield Finding("rounds", Outcome.BROKEN, f"the round at place {place} of the report: {error}")
+            yield Finding("rounds", Proof.BROKEN, f"the round at place {place} of the report: {error}")
             return
         records.append(record)
         signed += is_signed
     if signed:
         each = f"{signed} of {plural(len(rounds), 'round')} in it are told as their lines were signed"
-        yield Finding("rounds", Outcome.PROVED, f"{each}, with the key {short(key.keyid)}")
+        yield Finding("rounds", Proof.PROVED, f"{each}, with the key {short(key.keyid)}")
     if rest := len(rounds) - signed:
         alone = f"{plural(rest, 'round')} in it: not signed with this key, line by line; the signature of the report"
-        yield Finding("rounds", Outcome.UNPROVED, f"{alone} is all that vouches for them")
+        yield Finding("rounds", Proof.UNPROVED, f"{alone} is all that vouches for them")
 
 
 def _told(told: Any, key: VerificationKey) -> tuple[RoundRecord, bool]:

@@ -47,7 +47,7 @@ _TRIES = 5
 """How often a run in progress is looked at, at most."""
 
 
-class Outcome(StrEnum):
+class Proof(StrEnum):
     """How far something was proved."""
 
     PROVED = "proved"
@@ -63,7 +63,7 @@ class Finding:
     """What was found out about one part of a run."""
 
     what: str
-    outcome: Outcome
+    outcome: Proof
     words: str
 
 
@@ -80,20 +80,20 @@ class Verification:
     @property
     def broken(self) -> bool:
         """Whether anything is not what a run has written."""
-        return any(finding.outcome is Outcome.BROKEN for finding in self.findings)
+        return any(finding.outcome is Proof.BROKEN for finding in self.findings)
 
     @property
     def signed(self) -> bool:
         """Whether signatures were checked with a key that is trusted because it was given."""
-        return Outcome.PROVED in self._of_signatures
+        return Proof.PROVED in self._of_signatures
 
     @property
     def wholly_signed(self) -> bool:
         """Whether, besides, nothing is there that needs a signature and has none."""
-        return set(self._of_signatures) == {Outcome.PROVED}
+        return set(self._of_signatures) == {Proof.PROVED}
 
     @property
-    def _of_signatures(self) -> list[Outcome]:
+    def _of_signatures(self) -> list[Proof]:
         return [finding.outcome for finding in self.findings if finding.what.startswith("signature")]
 
     def as_dict(self) -> dict[str, Any]:
@@ -143,7 +143,7 @@ class _Look:
 
     def findings(self) -> Iterator[Finding]:
         """Yield what is found; what cannot be read is broken."""
-        parts: list[tuple[str, Callable[[], Iterator[tuple[Outcome, str]]]]] = [
+        parts: list[tuple[str, Callable[[], Iterator[tuple[Proof, str]]]]] = [
             ("configuration", self._configuration),
             ("rounds", self._rounds),
             ("signatures", self._signatures),
@@ -157,7 +157,7 @@ class _Look:
                 for outcome, words in part():
                     yield Finding(what, outcome, words)
             except CorruptRunError as error:
-                yield Finding(what, Outcome.BROKEN, str(error))
+                yield Finding(what, Proof.BROKEN, str(error))
 
     @cached_property
     def _table(self) -> dict[str, Any]:
@@ -175,97 +175,97 @@ class _Look:
     def _done(self) -> bool:
         return os.path.lexists(self._folder.path / "summary.json")
 
-    def _configuration(self) -> Iterator[tuple[Outcome, str]]:
+    def _configuration(self) -> Iterator[tuple[Proof, str]]:
         text = self._folder.config_text()
         raw_table(text)
         if "data_sha256" not in self._made_with:
-            yield Outcome.BROKEN, "config.toml does not end with the table [provenance] that a run writes"
+            yield Proof.BROKEN, "config.toml does not end with the table [provenance] that a run writes"
         elif (then := self._made_with.get("config_sha256")) is None:
-            yield Outcome.UNPROVED, "config.toml has no checksum: an old version of steadfed wrote it"
+            yield Proof.UNPROVED, "config.toml has no checksum: an old version of steadfed wrote it"
         elif then != sha256(part_of_configuration(text).encode()):
-            yield Outcome.BROKEN, "config.toml was changed after the run had started: its checksum does not fit"
+            yield Proof.BROKEN, "config.toml was changed after the run had started: its checksum does not fit"
         else:
-            yield Outcome.PROVED, "config.toml has the checksum that the run was started with"
+            yield Proof.PROVED, "config.toml has the checksum that the run was started with"
 
-    def _rounds(self) -> Iterator[tuple[Outcome, str]]:
+    def _rounds(self) -> Iterator[tuple[Proof, str]]:
         for line in self._folder.lines():
             self.records.append(self._chain.follow(line))
             self._heads.append(hash_of_line(line))
         self._torn = not last_line(self._folder.rounds).endswith(b"\n") and self._folder.rounds.stat().st_size > 0
         number, planned = len(self.records), self._table.get("rounds")
         if self._done and (number != planned or self._torn):
-            yield Outcome.BROKEN, f"the run is complete by its summary, and {number} of {planned} rounds are there"
+            yield Proof.BROKEN, f"the run is complete by its summary, and {number} of {planned} rounds are there"
         elif not number:
-            yield Outcome.UNPROVED, "no round is written down yet"
+            yield Proof.UNPROVED, "no round is written down yet"
         elif not self._chain.protected:
-            yield Outcome.UNPROVED, f"{plural(number, 'round')} of an old version, whose lines hold no hashes"
+            yield Proof.UNPROVED, f"{plural(number, 'round')} of an old version, whose lines hold no hashes"
         else:
             end = "; a line at the end was torn by a crash, resuming drops it" if self._torn else ""
             first = "the first line holds the hash of config.toml, every other that of the line before it"
             last = f"the last has the SHA-256 {self._chain.head}"
-            yield Outcome.PROVED, f"{number} of {planned} rounds: {first}; {last}{end}"
+            yield Proof.PROVED, f"{number} of {planned} rounds: {first}; {last}{end}"
         for before, after in pairwise(self.records):
             if before.model_after != after.model_before:
                 between = f"round {before.round} ended with the model {before.model_after}"
-                yield Outcome.BROKEN, f"{between}, and round {after.round} sent out {after.model_before}"
+                yield Proof.BROKEN, f"{between}, and round {after.round} sent out {after.model_before}"
 
-    def _signatures(self) -> Iterator[tuple[Outcome, str]]:
+    def _signatures(self) -> Iterator[tuple[Proof, str]]:
         folder, named = self._folder, self._made_with.get(SERVER_KEY)
         if named is None and not os.path.lexists(folder.signatures):
             if self._key is not None:
-                yield Outcome.BROKEN, f"the lines are not signed, with the key {short(self._key.keyid)} or any other"
+                yield Proof.BROKEN, f"the lines are not signed, with the key {short(self._key.keyid)} or any other"
             else:
-                yield Outcome.UNPROVED, _UNSIGNED
+                yield Proof.UNPROVED, _UNSIGNED
             return
         own = key_in(folder)
         if own.keyid != named:
-            yield Outcome.BROKEN, f"{folder.public_key.name} is not the key that config.toml names: it was swapped"
+            yield Proof.BROKEN, f"{folder.public_key.name} is not the key that config.toml names: it was swapped"
         elif self._key is not None and self._key.keyid != own.keyid:
             keys = f"{short(own.keyid)} by what the folder says, not with {short(self._key.keyid)}, which you gave"
-            yield Outcome.BROKEN, f"the lines are signed with the key {keys}"
+            yield Proof.BROKEN, f"the lines are signed with the key {keys}"
         else:
             yield from self._signed(own)
 
-    def _signed(self, key: VerificationKey) -> Iterator[tuple[Outcome, str]]:
+    def _signed(self, key: VerificationKey) -> Iterator[tuple[Proof, str]]:
         number, signed = self._folder.num_rounds(), check_signed(self._folder, key)
         if signed < number - 1 or (signed < number and self._has_more_after(number)):
-            yield Outcome.BROKEN, f"only {signed} of {plural(number, 'line')} are signed; {_UNSIGNED_END}"
+            yield Proof.BROKEN, f"only {signed} of {plural(number, 'line')} are signed; {_UNSIGNED_END}"
             return
         all_of = "every line is" if signed == number else f"the first {signed} of {number} lines are"
         if self._key is None:
-            yield Outcome.UNPROVED, f"{all_of} signed with the key {short(key.keyid)} {_SELF_MADE}"
+            yield Proof.UNPROVED, f"{all_of} signed with the key {short(key.keyid)} {_SELF_MADE}"
         elif not signed:
-            yield Outcome.UNPROVED, "no line is signed yet"
+            yield Proof.UNPROVED, "no line is signed yet"
         else:
-            yield Outcome.PROVED, f"{all_of} signed with the key {short(key.keyid)} that you gave"
+            yield Proof.PROVED, f"{all_of} signed with the key {short(key.keyid)} that you gave"
         if signed < number:
-            yield Outcome.UNPROVED, f"line {number} is not signed: {_UNSIGNED_LINE}"
+            yield Proof.UNPROVED, f"line {number} is not signed: {_UNSIGNED_LINE}"
 
     def _has_more_after(self, number: int) -> bool:
         """Whether there is what a server writes only when so many lines are signed."""
         model = self._folder.path / "model.safetensors"
         return self._done or os.path.lexists(model) or number in checkpoints.numbers(self._folder.path / "checkpoints")
 
-    def _checkpoints(self) -> Iterator[tuple[Outcome, str]]:
+    def _checkpoints(self) -> Iterator[tuple[Proof, str]]:
         place, config = self._folder.path / "checkpoints", self._folder.config_hash()
         for number in checkpoints.numbers(place):
             facts, _ = checkpoints.check_checkpoint(place, number)
             head = self._heads[number - 1] if 0 < number <= len(self._heads) else None
             if head is None:
-                yield Outcome.BROKEN, f"the state after {number} rounds is there, and the line before it is not"
+                yield Proof.BROKEN, f"the state after {number} rounds is there, and the line before it is not"
             elif problem := checkpoints.foreign(
                 checkpoints.origin_of(facts), Origin(config, head), protected=self._chain.protected
             ):
-                yield Outcome.BROKEN, f"the state after {number} rounds does not belong here: {problem}"
+                yield Proof.BROKEN, f"the state after {number} rounds does not belong here: {problem}"
             elif not self._chain.protected:
-                yield Outcome.UNPROVED, f"the state after {number} rounds is whole; it is of an old version"
+                yield Proof.UNPROVED, f"the state after {number} rounds is whole; it is of an old version"
             else:
                 yield (
-                    Outcome.PROVED,
+                    Proof.PROVED,
                     f"the state after {number} rounds is whole by its own hash, and names line {number}",
                 )
 
-    def _snapshots(self) -> Iterator[tuple[Outcome, str]]:
+    def _snapshots(self) -> Iterator[tuple[Proof, str]]:
         config, kept = self._folder.config_hash(), self._folder.snapshots()
         whole = 0
         for number in kept:
@@ -273,18 +273,18 @@ class _Look:
                 _, sealed = snapshots.check_snapshot(self._folder.path / "snapshots", number, config)
                 whole += sealed
             except CorruptRunError as error:
-                yield Outcome.BROKEN, f"the model kept after {number} rounds is damaged: {error}"
+                yield Proof.BROKEN, f"the model kept after {number} rounds is damaged: {error}"
         if whole:
             models = f"{whole} of {plural(len(kept), 'model')} kept on the way"
-            yield Outcome.PROVED, f"{models} are whole by their own hashes, and name this run"
+            yield Proof.PROVED, f"{models} are whole by their own hashes, and name this run"
         if old := len(kept) - whole:
-            yield Outcome.UNPROVED, f"{plural(old, 'model')} kept on the way: damaged, or of an old version"
+            yield Proof.UNPROVED, f"{plural(old, 'model')} kept on the way: damaged, or of an old version"
 
-    def _model(self) -> Iterator[tuple[Outcome, str]]:
+    def _model(self) -> Iterator[tuple[Proof, str]]:
         path = self._folder.path / "model.safetensors"
         if not os.path.lexists(path):
             if self._done:
-                yield Outcome.BROKEN, "the run is complete by its summary, and model.safetensors is not there"
+                yield Proof.BROKEN, "the run is complete by its summary, and model.safetensors is not there"
             return
         found = model_digest(path)
         last = self.records[-1].model_after if self.records else None
@@ -292,29 +292,29 @@ class _Look:
         named = {name: each for name, each in (("the last line", last), ("the summary", said)) if each is not None}
         for name, each in named.items():
             if each != found:
-                yield Outcome.BROKEN, f"model.safetensors is {found}, and {name} names {each}"
+                yield Proof.BROKEN, f"model.safetensors is {found}, and {name} names {each}"
                 return
         if named:
-            yield Outcome.PROVED, f"model.safetensors is {found}, as said by {' and '.join(named)}"
+            yield Proof.PROVED, f"model.safetensors is {found}, as said by {' and '.join(named)}"
         else:
-            yield Outcome.UNPROVED, f"model.safetensors is {found}; an old version of steadfed wrote it down nowhere"
+            yield Proof.UNPROVED, f"model.safetensors is {found}; an old version of steadfed wrote it down nowhere"
 
-    def _summary(self) -> Iterator[tuple[Outcome, str]]:
+    def _summary(self) -> Iterator[tuple[Proof, str]]:
         summary = self._folder.summary()
         if summary is None:
             return
         wanted = summary_of(Rounds.of(self.records, deployed=is_deployed(self._table)))
         ends: dict[str, Any] = {key: summary[key] for key in (HEAD, MODEL) if key in summary}
         if HEAD not in summary and not self._chain.protected:
-            yield Outcome.UNPROVED, "summary.json is of an old version, which did not say to which line it belongs"
+            yield Proof.UNPROVED, "summary.json is of an old version, which did not say to which line it belongs"
         elif summary.get(HEAD) != self._chain.head:
-            yield Outcome.BROKEN, "summary.json was not written after the last line"
+            yield Proof.BROKEN, "summary.json was not written after the last line"
         elif content_of(self._folder.path / "summary.json") == rendered({**wanted, **ends}):
-            yield Outcome.PROVED, "summary.json was written after the last line, and says what the rounds say"
+            yield Proof.PROVED, "summary.json was written after the last line, and says what the rounds say"
         elif self._made_with.get("steadfed") == VERSION or not _agree(summary, parse_json(rendered(wanted))):
-            yield Outcome.BROKEN, "summary.json does not say what the rounds say"
+            yield Proof.BROKEN, "summary.json does not say what the rounds say"
         else:
-            yield Outcome.UNPROVED, f"{_OTHER_VERSION} (here {VERSION}, begun with {self._made_with['steadfed']})"
+            yield Proof.UNPROVED, f"{_OTHER_VERSION} (here {VERSION}, begun with {self._made_with['steadfed']})"
 
 
 _UNSIGNED_END = (

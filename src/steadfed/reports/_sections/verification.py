@@ -9,7 +9,7 @@ from steadfed._core.wording import NOTHING, harmless
 from steadfed.reports.panels import Column, Panel, Table, Text, Tone, facts_table, tabulate
 from steadfed.server._history import Fate, fates_of
 from steadfed.server._record import RoundRecord
-from steadfed.server._verification import Outcome, Verification
+from steadfed.server._verification import Proof, Verification
 
 SHORT = 12
 """Letters of a hash in a table."""
@@ -31,13 +31,13 @@ def verdict_panels(found: Verification) -> Iterator[Panel]:
         },
         key="findings",
         title=harmless(f"The history in {found.path}"),
-        flag=lambda finding: finding.outcome is Outcome.BROKEN,
+        flag=lambda finding: finding.outcome is Proof.BROKEN,
     )
     yield _verdict(found)
 
 
 def _verdict(found: Verification) -> Text:
-    broken = dict.fromkeys(finding.what for finding in found.findings if finding.outcome is Outcome.BROKEN)
+    broken = dict.fromkeys(finding.what for finding in found.findings if finding.outcome is Proof.BROKEN)
     if broken:
         said = f"Broken: {', '.join(broken)}. This is not what the run has written; what to do stands above."
         return Text(key="verdict", title="", paragraphs=(said,), tone=Tone.WARNING)

@@ -1,6 +1,6 @@
 """One history of a run: what became of whom in which round, and everything that is counted.
 
-    RunFolder ──► RunHistory ──► columns by name, Fate of every client, Tally, ClientSummary, Conduct, summary, Outcome
+    RunFolder ──► RunHistory ──► columns by name, Fate of every client, Tally, ClientSummary, Conduct, RunOutcome
     (1,000 folders ──► RunSummaries ──► a RunSummary each, without reading what need not be read)
 
 Whoever says how many updates were removed reads it here. Nothing here loads torch.
@@ -16,7 +16,7 @@ from steadfed.server._history.fate import Fate, fate_of_fault, fates_of, nearly_
 from steadfed.server._history.files import RunState
 from steadfed.server._history.history import RunHistory, open_run
 from steadfed.server._history.listing import RunSummaries, RunSummary
-from steadfed.server._history.outcome import Outcome, outcome_of
+from steadfed.server._history.outcome import RunOutcome, outcome_of
 from steadfed.server._history.rounds import Rounds
 from steadfed.server._history.scores import ScoreMeaning, meaning_of
 from steadfed.server._history.silence import Silence, silence_of, weak_ratio
@@ -29,10 +29,10 @@ __all__ = [
     "Entries",
     "Event",
     "Fate",
-    "Outcome",
     "RoundOutcome",
     "Rounds",
     "RunHistory",
+    "RunOutcome",
     "RunState",
     "RunSummaries",
     "RunSummary",

@@ -41,7 +41,7 @@ from steadfed.server._history.files import (
     stamp_of,
     state_of,
 )
-from steadfed.server._history.outcome import Outcome, outcome_of
+from steadfed.server._history.outcome import RunOutcome, outcome_of
 from steadfed.server._history.rounds import Rounds
 from steadfed.server._history.scores import ScoreMeaning, meaning_of
 from steadfed.server._history.summary import summary_of
@@ -178,7 +178,7 @@ class RunHistory:
         return self.rounds.tally
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> RunOutcome:
         """Whether the rounds so far are a success, and if not, why and who was missing."""
         return outcome_of(self.rounds)
 

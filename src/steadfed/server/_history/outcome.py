@@ -21,7 +21,7 @@ _MISSING = (Fate.ABSENT, Fate.MALFORMED, Fate.UNUSABLE)
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class RunOutcome:
     """What a run is worth, besides its figures."""
 
     rounds: int
@@ -46,7 +46,7 @@ class Outcome:
         return {**vars(self), "success": self.success, "reasons": list(self.reasons), "culprits": named}
 
 
-def outcome_of(rounds: Rounds) -> Outcome:
+def outcome_of(rounds: Rounds) -> RunOutcome:
     """Return whether the rounds so far are a success, and if not, why, and whose replies were missing.
 
     They are none if every round was skipped: the model is the one that it began with. In a deployment they are none
@@ -72,7 +72,7 @@ def outcome_of(rounds: Rounds) -> Outcome:
             f"Byzantine: {named}"
         )
     numbers = {*range(len(rounds))} if all_skipped else {silence.round for silence in silences}
-    return Outcome(
+    return RunOutcome(
         rounds=len(rounds),
         skipped=skipped,
         silenced=len(silences),
