@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import torch
@@ -15,6 +17,7 @@ from steadfed.aggregators import Need
 from steadfed.attacks._labels import data_attack_of
 from steadfed.data import Dataset
 from steadfed.errors import ParameterError
+from steadfed.metrics import Metric, Task, asked_metrics
 from steadfed.models._layout import Layout
 from steadfed.partitions import Shares
 from steadfed.simulation._compression import check_memories
@@ -23,6 +26,7 @@ from steadfed.simulation._engines.base import Engine
 from steadfed.simulation._engines.choice import choose
 from steadfed.simulation._evaluation import Evaluator, take_evenly
 from steadfed.simulation._local import ClientData, TrainingTask
+from steadfed.simulation._reading import OutputReader
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +44,8 @@ class Setting:
     test: Evaluator
     trusted: Evaluator | None
     """Looks at models on the server's own points."""
+    probes: tuple[Evaluator, ...] = ()
+    """Look at models on points made for a metric: see `Metric.points`."""
 
     @classmethod
     def of(cls, config: RunConfig, dataset: Dataset) -> Setting:
@@ -58,6 +64,7 @@ class Setting:
         check_memories(config.compression, task.layout.dim, config.rule, config.attack)
         engine, choice = choose(config.engine, task)
         held = np.sort(shares.order[: shares.offsets[num_clients]])
+        metrics = asked_of(config, dataset)
         return cls(
             config=config,
             dataset=dataset,
@@ -72,6 +79,8 @@ class Setting:
                 _place(dataset.test_features, config),
                 _place(dataset.test_labels, config),
                 take_evenly(np.arange(len(dataset.test_labels)), config.evaluation.test_points),
+                at_points(metrics, "test"),
+                task_of(config, dataset) if metrics else None,
             ),
             trusted=None if own is None else _evaluator(task, task.data.features, task.data.labels, own),
         )
@@ -157,6 +166,41 @@ def check_schedule(config: RunConfig) -> None:
         )
 
 
+def task_of(config: RunConfig, dataset: Dataset) -> Task | None:
+    """Return what the model is for: what the configuration says, or else its outputs and the labels.
+
+    Raises:
+        ParameterError: the configuration says what the labels cannot be.
+    """
+    classes = dataset.num_classes is not None
+    if config.task is not None and classes != (config.task == "classification"):
+        kind = f"{dataset.num_classes} classes" if classes else "no classes"
+        raise ParameterError(f"task is {config.task!r}, and the labels of {dataset.name} have {kind}")
+    return config.task or config.model.loss().task(dataset)
+
+
+def asked_of(config: RunConfig, dataset: Dataset) -> dict[str, Metric]:
+    """Return the metrics that a run computes beside accuracy and loss, by their names in records.
+
+    Raises:
+        ParameterError: one says nothing about these data, or there are no points for it.
+    """
+    if not config.metrics and config.task is None:
+        return {}
+    found = asked_metrics(config.metrics, task_of(config, dataset), dataset.num_classes)
+    if at_points(found, "test") and not (len(dataset.test_labels) and config.evaluation.test_points):
+        raise ParameterError(
+            f"metrics look at test points, and there are none: {dataset.name} has {len(dataset.test_labels)}, "
+            f"evaluation.test_points is {config.evaluation.test_points!r}"
+        )
+    return found
+
+
+def at_points(metrics: Mapping[str, Metric], points: str) -> dict[str, Metric]:
+    """Return the metrics that look at these points."""
+    return {name: metric for name, metric in metrics.items() if metric.points == points}
+
+
 def dtype_of(config: RunConfig) -> torch.dtype:
     """Return the dtype of the model and the updates."""
     return torch.float64 if config.dtype == "float64" else torch.float32
@@ -183,8 +227,22 @@ def _task(config: RunConfig, dataset: Dataset, shares: Shares) -> TrainingTask:
     )
 
 
-def _evaluator(task: TrainingTask, features: Tensor, labels: Tensor, points: NDArray[np.int64]) -> Evaluator:
+def _evaluator(
+    task: TrainingTask,
+    features: Tensor,
+    labels: Tensor,
+    points: NDArray[np.int64],
+    metrics: Mapping[str, Metric] = MappingProxyType({}),
+    kind: Task | None = None,
+) -> Evaluator:
     if len(points) < len(labels):
         places = torch.from_numpy(points).to(labels.device)
         features, labels = features[places], labels[places]
-    return Evaluator(copy.deepcopy(task.module), task.layout, task.loss, task.l2, features, labels)
+    reader = None
+    if metrics and kind is not None:
+        scores = any(metric.needs_scores for metric in metrics.values())
+        reader = OutputReader(task=kind, num_classes=task.data.num_classes, scores=scores)
+        reader.check_size(labels)
+    return Evaluator(
+        copy.deepcopy(task.module), task.layout, task.loss, task.l2, features, labels, dict(metrics), reader
+    )
