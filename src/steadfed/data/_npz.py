@@ -34,8 +34,9 @@ _UNREADABLE = (
 class Npz(DataSource):
     """A user's own arrays: `features`, `labels` and, if there are any, `test_features`, `test_labels`, and owners.
 
-    `groups` are the owners of the training points, `test_groups` those of the test points. All are taken as `from_tensors` takes them: uint8 features are pixels, other integers tokens; integer labels are
-    classes. Arrays of Python objects are refused, for reading them would run code from the file.
+    `groups` are the owners of the training points, `test_groups` those of the test points. Arrays are taken as
+    `from_tensors` takes them: uint8 features are pixels, other integers tokens; integer labels are classes. Arrays of
+    Python objects are refused, for reading them would run code from the file.
 
     >>> Npz(path="mine.npz")
     Npz(path='mine.npz')

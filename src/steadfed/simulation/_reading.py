@@ -33,9 +33,7 @@ class OutputReader:
             ParameterError: there are none, or too many for so many classes; the message says how many would do.
         """
         if not len(labels):
-            raise ParameterError(
-                "metrics look at test points, and there are none in the data or evaluation.test_points is 0"
-            )
+            raise ParameterError("metrics look at test points, and there are none; see evaluation.test_points")
         classes = self.num_classes or 1
         if self.scores and labels.numel() * classes > MOST_SCORES:
             most = MOST_SCORES // classes // max(1, labels[:1].numel())
@@ -73,7 +71,7 @@ class Outputs:
         self._scores += [] if scores is None else [scores]
 
     def predictions(self, points: Indices | None = None) -> Predictions:
-        """Return the predictions for all points, or for some by their places; tokens of a text are points themselves."""
+        """Return the predictions for all points, or for some by their places; tokens count as points."""
         predicted, scores = self._whole()
         labels = self.labels
         if points is not None:

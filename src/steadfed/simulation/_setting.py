@@ -197,8 +197,7 @@ def asked_of(config: RunConfig, dataset: Dataset) -> dict[str, Metric]:
     """
     if not config.metrics and config.task is None:
         return {}
-    found = asked_metrics(config.metrics, task_of(config, dataset), dataset.num_classes)
-    return found
+    return asked_metrics(config.metrics, task_of(config, dataset), dataset.num_classes)
 
 
 def reader_for(metrics: Iterable[Metric], task: Task | None, dataset: Dataset) -> OutputReader:
@@ -208,9 +207,7 @@ def reader_for(metrics: Iterable[Metric], task: Task | None, dataset: Dataset) -
         ParameterError: the outputs are no predictions.
     """
     if task is None:
-        raise ParameterError(
-            f"a metric needs classes or numbers to predict, and the labels of {dataset.name} are neither"
-        )
+        raise ParameterError(f"a metric needs classes or numbers, and what is learned of {dataset.name} is neither")
     scores = any(metric.needs_scores for metric in metrics)
     return OutputReader(task=task, num_classes=dataset.num_classes, scores=scores)
 
