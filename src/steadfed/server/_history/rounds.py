@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from steadfed._core.lookup import nearest
 from steadfed._core.wording import harmless
 from steadfed.errors import UnknownNameError
-from steadfed.metrics import TABLE, column_of
+from steadfed.metrics import METRICS, TABLE, column_of
 from steadfed.server._history.clients import ClientSummary, client_table
 from steadfed.server._history.entries import Entries
 from steadfed.server._history.fate import Fate, fates_of
@@ -141,10 +141,7 @@ class Rounds:
             if (column := column_of(name)) in self.columns:
                 return self[column]
             raise UnknownNameError(f"unknown column {name!r}{nearest(name, [*self.columns, *self.asked_metrics])}")
-        found = np.full(len(self), np.nan)
-        values = self._figures.get(name, ())
-        found[: len(values)] = values
-        return found
+        return self._values(name)
 
     @property
     def columns(self) -> list[str]:
@@ -159,6 +156,13 @@ class Rounds:
     def asked_metrics(self) -> list[str]:
         """The names of the metrics that were looked at beside accuracy and loss: columns, too."""
         return self.names_below(TABLE)
+
+    @property
+    def metric_columns(self) -> dict[str, str]:
+        """The metrics that some round has, by name, with their columns: accuracy and loss on test points first."""
+        always = {metric.column: name for name, metric in METRICS.items() if metric.column is not None}
+        found = {name: column for column, name in always.items() if np.isfinite(self._values(column)).any()}
+        return found | {name: column_of(name) for name in self.asked_metrics}
 
     @property
     def skips(self) -> list[tuple[int, str]]:
@@ -208,6 +212,12 @@ class Rounds:
     def clients(self) -> list[ClientSummary]:
         """How the rule treated each client: numbers first, in order, then names."""
         return client_table(self.entries, self.places, self.faults)
+
+    def _values(self, name: str) -> NDArray[np.float64]:
+        found = np.full(len(self), np.nan)
+        values = self._figures.get(name, ())
+        found[: len(values)] = values
+        return found
 
     def _put(self, name: str, value: float) -> None:
         column = self._figures.setdefault(name, array("d"))
