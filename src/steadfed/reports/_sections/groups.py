@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 
+from steadfed.reports._sections.metrics import title_of
+from steadfed.reports._sections.served import unit_of
 from steadfed.reports.panels import Column, Table, Unit, Value, tabulate
 from steadfed.server._history import RunHistory
 
@@ -49,7 +51,6 @@ def false_positives_by_group(
     groups = [group for kind, names in _kinds(dataset, shares) for group in _groups(history, kind, names)]
     if not groups:
         return None
-    scored = any(group.score is not None for group in groups)
     columns: dict[Column, Callable[[_Group], Value]] = {
         Column("clients by"): lambda group: group.kind,
         Column("group"): lambda group: group.name,
@@ -58,10 +59,10 @@ def false_positives_by_group(
         Column("removed", Unit.NUMBER): lambda group: group.removed,
         Column("share", Unit.PERCENT, "of the honest updates of the group"): lambda group: group.rate,
     }
-    if scored:
-        columns[Column("score", Unit.NUMBER, "mean over its clients of how good the model is")] = lambda each: (
-            each.score
-        )
+    scores = history.rounds.client_scores
+    if scores is not None:
+        unit, what = unit_of(scores), title_of(scores.metric)
+        columns[Column(what, unit, "mean over its clients that were scored")] = lambda group: group.score
     return tabulate(
         groups,
         columns,
