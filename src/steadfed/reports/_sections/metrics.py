@@ -127,8 +127,8 @@ def hidden_by_accuracy(history: RunHistory) -> str | None:
 
 
 def metric_headlines(history: RunHistory) -> Iterator[Headline]:
-    """Yield the last value of the first metrics that were asked for, with a warning where accuracy hides a class."""
-    for name in history.rounds.asked_metrics[:2]:
+    """Yield the last value of the metric that was asked for first, with a warning where accuracy hides a class."""
+    for name in history.rounds.asked_metrics[:1]:
         value = _last(history, name)
         if value is not None:
             hides = name in {"balanced_accuracy", "worst_class_recall"} and hidden_by_accuracy(history) is not None

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from steadfed._core.wording import percent
+from steadfed.sweeps._measure import ACCURACY
 from steadfed.sweeps._ranking import NO_ATTACK, ORACLE, SUBJECT, Duel, DuelVerdict, Label, TrialSetting, worst_cases
 from steadfed.sweeps.runs._figures import Figures
 from steadfed.sweeps.runs._ranking import ComparisonRank, duels, in_words, ranking, varied_keys
@@ -48,7 +49,8 @@ def _ranking(rows: Sequence[Result], ranked: Sequence[ComparisonRank], subject: 
     best = ranked[0]
     whole = best.num_settings == best.num_wanted
     where = "all settings" if whole else f"the {best.num_settings} of {best.num_wanted} settings that it has whole,"
-    text = f"Over {where} {best.rule} has the best worst case, {best.score} on average."
+    by = "" if best.score.measure == ACCURACY else f" by {best.score.measure.title}"
+    text = f"Over {where} {best.rule} has the best worst case{by}, {best.score} on average."
     own = next((each for each in ranked if each.rule == subject), None)
     if own is None or own is best:
         return [text]
