@@ -107,9 +107,7 @@ def test_false_positives_are_counted_by_group(history: RunHistory) -> None:
     owners = [row for row in table.rows if row[0] == "owner"]
     assert [row[1] for row in owners] == [f"owner {place}" for place in range(6)]
     assert sum(row[4] for row in owners) == history.tally.honest_removed  # type: ignore[misc]
-    (by_class,) = (row for row in table.rows if row[0] == "most frequent class")
-    assert by_class[1:5] == ("class 0", 6, history.tally.honest, history.tally.honest_removed)
-    assert not any(row[0] == "number of points" for row in table.rows)
+    assert {row[0] for row in table.rows} == {"owner"}  # all are of one size and hold class 0 most
 
 
 def test_the_whole_report_is_made_with_all_of_it(history: RunHistory) -> None:

@@ -76,7 +76,7 @@ def _metric_panels(
                 series += curve(run, history[column][looks], limits, colour=place, x=looks)
         if series:
             yield Lines(
-                key=f"metric-{_slug(name)}",
+                key=f"metric-{slug(name)}",
                 title=f"{capital(title_of(name))} over the rounds",
                 caption=_caption(known),
                 series=tuple(series),
@@ -157,5 +157,6 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _slug(name: str) -> str:
+def slug(name: str) -> str:
+    """Return a name as the key of a panel has it."""
     return "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in name.lower())
