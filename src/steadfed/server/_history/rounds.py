@@ -256,6 +256,7 @@ def _figures_of(record: RoundRecord) -> dict[str, float]:
     found = {name: getattr(record, name) for name in NUMBERS}
     for table in TABLES:
         found |= {f"{table}.{name}": value for name, value in (getattr(record, table) or {}).items()}
+    found |= {f"{TABLE}.{name}": math.nan for name, value in record.test_metrics.items() if value is None}
     if record.client_scores is not None:
         found |= {f"{CLIENT_SCORES}.{name}": value for name, value in record.client_scores.figures().items()}
     known = [score for score in record.scores if score is not None]
