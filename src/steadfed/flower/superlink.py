@@ -7,14 +7,19 @@ a node can leave orders for its neighbours. The door refuses these before Flower
 Nor can a node keep others from sending what it foresees of their messages, or what it hears of before it has been sent
 whole: see `steadfed.flower._object_store`.
 
+A request that takes long to arrive lies in memory meanwhile: of who has no registered key no more than `ENVELOPE` is
+read, and nobody may send many at the same time, or for ever. What was broken off before its end is not looked at.
+
 Sizes are learned: a reply may list twice as many objects as the largest message that a server app has sent, and 64.
-What is refused is answered with a status that Flower's own SuperNode does not try again (413, 422); only who sends too
-much in a minute is told to come back (503). These variables change what is allowed:
+What is refused is answered with a status that Flower's own SuperNode does not try again (401, 408, 413, 422); only who
+sends too much in a minute, or at the same time, is told to come back (503). These variables change what is allowed:
 
     STEADFED_DOOR_OBJECTS        objects of a reply, in place of what is learned
     STEADFED_DOOR_OBJECT_BYTES   bytes of one object (5 MiB and 64 KiB, as Flower cuts arrays into chunks of 5 MiB)
     STEADFED_DOOR_MESSAGES       replies of a node in a minute (60)
     STEADFED_DOOR_REQUESTS       requests of a node in a minute (30,000)
+    STEADFED_DOOR_UPLOADS        objects that a node may be sending at the same time (16; Flower's own send two)
+    STEADFED_DOOR_SECONDS        seconds that a request may take to arrive (600)
 """
 
 from __future__ import annotations
@@ -24,8 +29,10 @@ import binascii
 import os
 import time
 from base64 import b64decode
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from logging import WARNING
 from typing import Any, NamedTuple, final
 
@@ -48,6 +55,7 @@ from starlette.types import ASGIApp, Message as Event, Receive, Scope, Send
 
 from steadfed._core.wording import harmless
 from steadfed.errors import ParameterError, RunError
+from steadfed.flower._bodies import DRAINED, Body, TooLargeError, once
 from steadfed.flower._object_store import DEEPEST, announced_by_server, is_whole, let_contents_decide
 
 __all__ = ["DoorLimits", "main"]
@@ -68,9 +76,7 @@ RECORDS = 64
 UNKNOWN = 2000
 """Objects that a reply may have before a server app has sent a message."""
 MINUTE = 60.0
-DRAINED = 64 * 2**20
-"""Bytes of a request that is refused which are read and thrown away, or its sender would not read the answer."""
-TAKEN, TOO_LARGE, NOT_A_REPLY, TOO_OFTEN = 200, 413, 422, 503
+TAKEN, UNKNOWN_KEY, TOO_SLOW, TOO_LARGE, NOT_A_REPLY, TOO_OFTEN = 200, 401, 408, 413, 422, 503
 
 
 class RefusalError(Exception):
@@ -94,6 +100,10 @@ class DoorLimits:
     """Replies in a minute."""
     requests: int = 30_000
     """Requests in a minute."""
+    uploads: int = 16
+    """Requests of more than `ENVELOPE` bytes at the same time."""
+    seconds: int = 600
+    """How long a request may take to arrive."""
 
     @classmethod
     def read(cls, variables: Mapping[str, str]) -> DoorLimits:
@@ -105,7 +115,7 @@ class DoorLimits:
         >>> DoorLimits.read({"STEADFED_DOOR_OBJECTS": "500"}).objects
         500
         """
-        names = {name: f"STEADFED_DOOR_{name.upper()}" for name in ("objects", "object_bytes", "messages", "requests")}
+        names = {each.name: f"STEADFED_DOOR_{each.name.upper()}" for each in fields(cls)}
         given = {name: variables[key] for name, key in names.items() if key in variables}
         for name, value in given.items():
             if not (value.isdecimal() and len(value) < 16 and int(value) > 0):
@@ -128,6 +138,7 @@ class Doorkeeper:
         self.limits = limits
         self._sent = 0
         self._minute, self._counts = 0.0, dict[int, Counted]()
+        self._arriving = Counter[str]()
 
     @property
     def objects(self) -> int:
@@ -158,6 +169,20 @@ class Doorkeeper:
         self._counts[node_id] = counted
         if counted.messages > self.limits.messages or counted.requests > self.limits.requests:
             raise RefusalError(TOO_OFTEN, "too many requests within a minute")
+
+    @contextmanager
+    def upload(self, node: str | None) -> Iterator[None]:
+        """Let a large request arrive; `RefusalError` if nobody known sends it, or so many at the same time."""
+        if node is None:
+            raise RefusalError(UNKNOWN_KEY, f"a request of who is not registered may have {ENVELOPE} bytes, got more")
+        if self._arriving[node] >= self.limits.uploads:
+            raise RefusalError(TOO_OFTEN, f"{self.limits.uploads} uploads at the same time are allowed, got more")
+        self._arriving[node] += 1
+        try:
+            yield
+        finally:
+            self._arriving[node] -= 1
+            self._arriving += Counter()  # forgets who sends nothing
 
     def check_reply(self, request: PushMessagesRequest) -> None:
         """Refuse what is no reply of the node that sent it, which Flower has authenticated, to the server."""
@@ -228,21 +253,40 @@ class SizeDoor:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request in, or answer it."""
-        path = scope.get("path", "")
-        if scope["type"] != "http" or not path.startswith(FLEET):
+        if scope["type"] != "http" or not scope.get("path", "").startswith(FLEET):
             await self._app(scope, receive, send)
             return
-        most = self._keeper.largest(path)
-        length = Headers(scope=scope).get("content-length", "")
-        announced = int(length) if length.isdecimal() and len(length) < 20 else 0
-        body = None if announced > DRAINED else await _read(receive, 0 if announced > most else most)
-        if body is not None:
-            await self._app(scope, _once(body, receive), send)
+        try:
+            async with asyncio.timeout(self._keeper.limits.seconds):
+                body = await self._read(scope, receive)
+        except TimeoutError:
+            error = RefusalError(TOO_SLOW, f"a request may take {self._keeper.limits.seconds} s, took longer")
+        except RefusalError as refusal:
+            error = refusal
+        else:
+            if body is not None:
+                await self._app(scope, once(body, receive), send)
             return
         # The headers are signed by the node's key, whatever the body says of itself.
-        node = await asyncio.to_thread(_signer, Request(scope))
-        error = RefusalError(TOO_LARGE, f"a request to {harmless(path)} may have {most} bytes, got more")
-        await _refuse(error, node, scope, receive, send)
+        node = await asyncio.to_thread(_signer, scope)
+        await _refuse(error, node or _stranger(scope), scope, receive, send)
+
+    async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
+        """Return the body of a request; None if it was broken off."""
+        most = self._keeper.largest(scope["path"])
+        length = Headers(scope=scope).get("content-length", "")
+        announced = int(length) if length.isdecimal() and len(length) < 20 else 0
+        too_large = RefusalError(TOO_LARGE, f"a request to {harmless(scope['path'])} may have {most} bytes, got more")
+        if announced > DRAINED:
+            raise too_large
+        body = Body(receive, 0 if announced > most else most)
+        try:
+            if not await body.has_come(ENVELOPE):
+                with self._keeper.upload(await asyncio.to_thread(_signer, scope)):
+                    await body.has_come(most)
+        except TooLargeError:
+            raise too_large from None
+        return body.content
 
 
 @final
@@ -282,50 +326,30 @@ class ReplyDoor:
         return learn
 
 
-async def _read(receive: Receive, most: int) -> bytes | None:
-    """Return the body of a request; None if it has more bytes than allowed, of which `DRAINED` are thrown away."""
-    body, thrown, more = bytearray(), 0, True
-    while more and thrown <= DRAINED:
-        event = await receive()
-        piece = event.get("body", b"")
-        more = event["type"] == "http.request" and event.get("more_body", False)
-        if thrown or len(body) + len(piece) > most:
-            thrown += len(piece)
-            body.clear()
-        else:
-            body += piece
-    return None if thrown else bytes(body)
-
-
-def _once(body: bytes, receive: Receive) -> Receive:
-    """Return what hands over a body that was read, and then what else comes."""
-    events: list[Event] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def replay() -> Event:
-        return events.pop() if events else await receive()
-
-    return replay
-
-
-def _signer(request: Request) -> str:
-    """Return the id of the node whose key has signed the headers of a request, or what else is known of the sender."""
-    unknown = f"unknown (from {request.client.host if request.client else 'nowhere'})"
+def _signer(scope: Scope) -> str | None:
+    """Return the id of the node whose key has signed the headers of a request; None if no registered one has."""
+    request = Request(scope)
     try:
         key = b64decode(request.headers[FLEET_HTTP_PUBLIC_KEY_HEADER], validate=True)
         signature = b64decode(request.headers[FLEET_HTTP_SIGNATURE_HEADER], validate=True)
         stamp = request.headers[TIMESTAMP_HEADER].encode("ascii")
         if not verify_signature(bytes_to_public_key(key), stamp, signature):
-            return unknown
+            return None
     except (KeyError, ValueError, TypeError, UnicodeError, binascii.Error):
-        return unknown
+        return None
     node_id = request.app.state.linkstate_factory.state().get_node_id_by_public_key(key)
-    return unknown if node_id is None else str(node_id)
+    return None if node_id is None else str(node_id)
+
+
+def _stranger(scope: Scope) -> str:
+    client = Request(scope).client
+    return f"unknown (from {client.host if client else 'nowhere'})"
 
 
 async def _refuse(error: RefusalError, node: str, scope: Scope, receive: Receive, send: Send) -> None:
     log(WARNING, "[Door] refused %s of node %s: %s", harmless(scope["path"]), node, error)
-    headers = {"connection": "close"} if error.status == TOO_LARGE else None
-    answer = JSONResponse({"detail": str(error)}, error.status, headers=headers)
+    # What is refused may not have been read to its end.
+    answer = JSONResponse({"detail": str(error)}, error.status, headers={"connection": "close"})
     await answer(scope, receive, send)
 
 
