@@ -11,7 +11,8 @@ from flwr.supercore.primitives.asymmetric import generate_key_pairs
 from tests.flower.test_superlink import OBJECT, Link
 
 from steadfed.flower._bodies import DRAINED, Body, TooLargeError
-from steadfed.flower.superlink import ENVELOPE, Doorkeeper, DoorLimits, RefusalError, SizeDoor
+from steadfed.flower._doorkeeper import ENVELOPE, Doorkeeper, DoorLimits, RefusalError
+from steadfed.flower.superlink import SizeDoor
 
 pytestmark = pytest.mark.usefixtures("flowers_own_superlink")
 PIECE = 64 * 1024

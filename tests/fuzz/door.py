@@ -41,9 +41,9 @@ def _read_requests() -> Reader:
     from flwr.proto.fleet_pb2 import PushMessagesRequest
     from google.protobuf.message import DecodeError
 
+    from steadfed.flower._doorkeeper import Doorkeeper, DoorLimits, RefusalError, walk
     from steadfed.flower._faults import Fault
     from steadfed.flower._object_store import DEEPEST
-    from steadfed.flower.superlink import Doorkeeper, DoorLimits, RefusalError, _walk
 
     keeper = Doorkeeper(DoorLimits(objects=_OBJECTS))
 
@@ -56,7 +56,7 @@ def _read_requests() -> Reader:
         (said,), (tree,) = request.messages_list, request.message_object_trees
         promise(said.metadata.src_node_id == request.node.node_id, "in another's name")
         promise(said.metadata.dst_node_id == _SERVER and bool(said.metadata.reply_to_message_id), "no reply")
-        listed = list(_walk(tree))
+        listed = list(walk(tree))
         promise(tree.object_id == said.metadata.message_id, "the objects of another message")
         promise(len(listed) <= _OBJECTS and max(depth for _, depth in listed) <= DEEPEST, "too many objects")
         promise(all(len(node.object_id) == 64 for node, _ in listed), "an id that is no hash")
