@@ -16,6 +16,7 @@ import numpy as np
 import psutil
 import pytest
 from numpy.typing import NDArray
+from tests.cli.commands import run
 from tests.flower.integration.stage import PLAYS, STAGES
 from tests.shared import locked, session_folder
 
@@ -43,6 +44,11 @@ class Played:
 
     def records(self) -> list[RoundRecord]:
         return list(self.run.records())
+
+    def people(self) -> list[str]:
+        """Return what the audit says of people, the worst first."""
+        people, _, _ = run("audit", str(self.run.path)).partition("\n\n")
+        return people.splitlines()
 
     def model(self, after: int) -> dict[str, NDArray[Any]]:
         """Return the model after so many rounds."""

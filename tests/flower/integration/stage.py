@@ -238,6 +238,40 @@ def stalled(federation: LocalDeployment, folder: Path) -> Facts:
     return play.whole()
 
 
+def doubled(federation: LocalDeployment, folder: Path) -> Facts:
+    """Submit a run a second time, into the same folder, while the first goes on."""
+    play = Play(federation, folder, "doubled", rounds=3, wait_in=1)
+    first = play.begun()
+    play.wait_for_mark(1, 0)
+    for _ in range(MOST_AGAIN + 1):
+        second = play.submit()
+        status = second.wait(PATIENCE)
+        if TOO_SLOW not in status.details:
+            break
+    (play.folder / "go").touch()
+    return {**play.follow(first), "second": status.status, "said": status.details + second.output()[-4000:]}
+
+
+def sybils(federation: LocalDeployment, folder: Path) -> Facts:
+    """Let three liars join in mid-run under new keys, which are registered; the server's list of nodes stays."""
+    roster = shutil.copy(federation.folder.roster, folder / "nodes.json")
+    play = Play(federation, folder, "sybils", rounds=3, wait_in=1, nodes=str(roster))
+    run = play.begun()
+    play.wait_for_mark(1, 0)
+    joined = [federation.add_node({"in-sybils": "sign-flip"}) for _ in range(3)]
+    for node in joined:
+        node.start()
+    for node in joined:
+        node.restart(PATIENCE)
+    online = len(federation.online())
+    (play.folder / "go").touch()
+    facts = play.follow(run)
+    for node in joined:
+        node.stop()
+    marks = [path.name for path in play.folder.glob("train-*") if int(path.name.rpartition("-")[2]) > LIAR]
+    return {**facts, "online": online, "asked": marks}
+
+
 def _not_begun() -> Facts:
     raise RuntimeError("the federation was not brought up; see stage.log")
 
@@ -246,6 +280,8 @@ FAULTS: Mapping[str, Callable[[LocalDeployment, Path], Facts]] = {
     "disturbed": disturbed,
     "losses": losses,
     "stalled": stalled,
+    "doubled": doubled,
+    "sybils": sybils,  # the last, for it leaves nodes behind
 }
 PLAYS: Mapping[str, tuple[str, ...]] = {
     "quiet": (*("drills-0", "digits", "evaluated", "calm", "sign-flip", "scaling", "nan", "strangers"),),
