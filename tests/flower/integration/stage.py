@@ -6,12 +6,10 @@ session) is gone, this process ends, and the guardians of the federations end th
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
 import socket
-import struct
 import sys
 import threading
 import time
@@ -21,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from benchmarks.soak.namespace import loopback_up
 from tests.flower.integration import drills, siege
 from tests.flower.integration.app.drilled.numbers import LIAR
 from tests.flower.integration.proxy import behind_nginx
@@ -305,13 +304,6 @@ STAGES: Mapping[str, tuple[str, ...]] = {
     "slow": ("full",),
 }
 """Which federations are played at the same time."""
-
-
-def loopback_up() -> None:
-    """Switch on loopback, which is off in a new network namespace."""
-    up_and_running = 0x1 | 0x40
-    with socket.socket() as any_socket:
-        fcntl.ioctl(any_socket, 0x8914, struct.pack("16sh", b"lo", up_and_running))  # SIOCSIFFLAGS
 
 
 def end_with(owner: int, created: float) -> None:

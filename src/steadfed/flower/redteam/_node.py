@@ -118,13 +118,19 @@ class HostileNode:
     def __enter__(self) -> Self:
         """Be let in."""
         request = ActivateNodeRequest(public_key=self._key, heartbeat_interval=INTERVAL)
-        self.node = Node(node_id=self._client.ActivateNode(request).node_id)
+        try:
+            self.node = Node(node_id=self._client.ActivateNode(request).node_id)
+        except httpx.HTTPError:
+            self._client.close()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
         """Go."""
-        self._client.DeactivateNode(DeactivateNodeRequest(node_id=self.node.node_id))
-        self._client.close()
+        try:
+            self._client.DeactivateNode(DeactivateNodeRequest(node_id=self.node.node_id))
+        finally:
+            self._client.close()
 
     def play(self, name: str, *, rounds: int, patience: float = 600.0) -> list[int]:
         """Answer so many messages by a drill, and return the statuses that the SuperLink answered with."""
