@@ -26,6 +26,10 @@ class FaultKind(StrEnum):
 
 ON_NODES = (FaultKind.NODE_KILLED, FaultKind.LINK_SLOW, FaultKind.LINK_TRICKLES, FaultKind.LINK_CUT)
 """Faults that happen to one node."""
+AT_THE_SERVER = (FaultKind.SUPERLINK_KILLED, FaultKind.SERVER_APP_KILLED)
+"""What ends the processes whose memory is looked at."""
+STEADY = 2.0 / 3.0
+"""From this share of the time on they live, or nobody could say whether they grow."""
 WARM_UP, REST = 40.0, 60.0
 """Seconds at the beginning and at the end without a new fault."""
 PAUSE = (8.0, 30.0)
@@ -54,6 +58,8 @@ class PlannedFault:
 def schedule(seed: int, *, seconds: float, nodes: int) -> tuple[PlannedFault, ...]:
     """Return the faults in the order of their times: every kind once before any comes a second time.
 
+    In the last third the SuperLink and the server app live.
+
     The last node is the hostile one; nothing happens to it but what it does itself, one thing at a time. Not more than
     half of the honest nodes are disturbed at the same time.
 
@@ -66,6 +72,8 @@ def schedule(seed: int, *, seconds: float, nodes: int) -> tuple[PlannedFault, ..
     at = WARM_UP
     while at < seconds - REST:
         kinds = kinds or [list(FaultKind)[place] for place in rng.permutation(len(FaultKind))]
+        if at >= STEADY * seconds:
+            kinds = [kind for kind in kinds if kind not in AT_THE_SERVER] or [FaultKind.NODE_KILLED]
         kind, node = kinds.pop(), int(rng.integers(nodes - 1))
         lasts = float(rng.uniform(*(SIEGE_LASTS if kind is FaultKind.SIEGE else LASTS)))
         lasts = round(min(lasts, seconds - REST - at + LASTS[0]), 1)
