@@ -33,10 +33,9 @@ from benchmarks.soak.proxy import Line, LineState
 from benchmarks.soak.schedule import FaultKind, PlannedFault, counted, schedule, siege_of
 from benchmarks.soak.watch import Chain, Vitals, broken, rounds_of
 from steadfed.deploy import LocalDeployment, SubmittedRun, SuperNode
-from steadfed.deploy._folder import DeploymentFolder
+from steadfed.deploy._drills import hostile_node
 from steadfed.deploy._processes import process_tree, wait_until
 from steadfed.errors import SteadfedError
-from steadfed.flower.redteam import HostileNode
 
 ROOT = Path(__file__).parents[2]
 APP = Path(__file__).parent / "app"
@@ -157,23 +156,15 @@ class Soak:
 
     def _besiege(self, fault: PlannedFault) -> None:
         """Let the hostile node attack the SuperLink itself, in the place of its SuperNode."""
-        *neighbours, node = self.federation.nodes
-        folder, drill, end = self.federation.folder, siege_of(self._seed, fault), time.monotonic() + fault.lasts
+        index, drill, end = len(self.federation.nodes) - 1, siege_of(self._seed, fault), time.monotonic() + fault.lasts
+        node = self.federation.nodes[index]
         node.stop()
         while not self._over.is_set() and time.monotonic() < end:
             # The SuperLink may be away, take it for online still, or refuse it: that is the test.
-            with suppress(httpx.HTTPError), self._hostile(folder, neighbours) as hostile:
+            with suppress(httpx.HTTPError), hostile_node(self.federation, index) as hostile:
                 self.sieges[drill] += len(hostile.play(drill, rounds=1, patience=end - time.monotonic()))
             self._over.wait(1.0)
         self._bring_back(node)
-
-    def _hostile(self, folder: DeploymentFolder, neighbours: list[SuperNode]) -> HostileNode:
-        return HostileNode(
-            f"127.0.0.1:{self.federation.superlink.state.port}",
-            key=folder.key(self.federation.nodes[-1].name),
-            root_certificates=folder.certificates.authority.read_bytes(),
-            neighbours=[each.node_id for each in neighbours if each.node_id is not None],
-        )
 
     def _bring_back(self, node: SuperNode) -> None:
         """Start a node that has ended; one that the SuperLink did not let in at once is tried again."""
