@@ -44,7 +44,7 @@ class Played:
 
     def __init__(self, drill: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: float = FOREVER) -> None:
         self.naps: list[float] = []
-        monkeypatch.setattr(_uploads.time, "sleep", self.naps.append)
+        monkeypatch.setattr(time, "sleep", self.naps.append)
         monkeypatch.setattr(_uploads, "_end", lambda _message: time.time() + end)
         self.api = FleetApi()
         self.line = Slowly(self.api)
@@ -55,7 +55,8 @@ class Played:
     @property
     def announced(self) -> ObjectTree:
         request = PushMessagesRequest.FromString(b"".join(self.line.pieces[0]))
-        return request.message_object_trees[0]
+        tree: ObjectTree = request.message_object_trees[0]
+        return tree
 
     @property
     def missing(self) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -49,7 +50,7 @@ def test_what_is_no_text_or_too_long_is_refused(
 
 def test_why_it_could_not_be_read_is_told_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = SimpleNamespace(returncode=1, stderr=b"warning\nrefused: no magic\nnoise", stdout=b"")
-    monkeypatch.setattr(_parquet.subprocess, "run", lambda *_, **__: said)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: said)
     with pytest.raises(CorruptRunError, match=r"^no magic$"):
         rows_of(tmp_path / "rows.parquet")
     said.returncode, said.stdout = 0, b'{"a": 1}'
