@@ -29,13 +29,8 @@ def _requests() -> Iterator[bytes]:
         "dst_node_id": _SERVER,
         "reply_to_message_id": "c" * 64,
     }
-    lies: tuple[dict[str, Any], ...] = (
-        {},
-        {"src_node_id": 8},
-        {"dst_node_id": 8},
-        {"reply_to_message_id": ""},
-        {"message_id": deep.object_id},
-    )
+    lies: list[dict[str, Any]] = [{}, {"src_node_id": 8}, {"dst_node_id": 8}, {"reply_to_message_id": ""}]
+    lies.append({"message_id": deep.object_id})
     for changes in lies:
         said = Message(metadata=Metadata(**(honest | changes)))
         for trees in ([tree], [deep], [tree, tree], []):
