@@ -219,8 +219,8 @@ def test_a_round_says_what_a_rule_measured_that_stops_by_displacement() -> None:
     bare = RoundRecord(round=0, step=1, lr=0.1, cohort=("a",), received=("a",))
     said = round_table(bare.model_copy(update={"anchor": anchor, "guard": guard})).caption
     assert said == (
-        "safest updates: variance λ_a = 0.25 in any direction after a weight of 8 was taken; the plain mean lies t = 1720 "
-        "√(λ_a f/n) from theirs, 2 of it by f updates; cut to 50.0 %; guard: f = 4 explains the updates"
+        "safest updates: variance λ_a = 0.25 in any direction after a weight of 8 was taken; the plain mean lies t "
+        "= 1720 √(λ_a f/n) from theirs, 2 of it by f updates; cut to 50.0 %; guard: f = 4 explains the updates"
     )
     old = bare.model_copy(update={"anchor": {"spread": 0.25}, "guard": {"reason": "no", "alarmed": True}})
     assert round_table(old).caption == "safest updates: variance λ_a = 0.25 in any direction"
