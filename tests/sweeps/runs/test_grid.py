@@ -93,7 +93,7 @@ def test_a_label_is_what_a_choice_is_called_and_no_parameter() -> None:
 def test_published_figures_of_the_bucketing_grid_belong_to_points_of_it() -> None:
     grid = read_grid("bucketing")
     settings = [{key: choice.label for key, choice in point.items()} for point in grid.points()]
-    assert len(grid.published) == 60
+    assert len(grid.published) == 80
     assert all(sum(figure.belongs_to(each) for each in settings) == 3 for figure in grid.published)
 
 
