@@ -97,6 +97,18 @@ def test_published_figures_of_the_bucketing_grid_belong_to_points_of_it() -> Non
     assert all(sum(figure.belongs_to(each) for each in settings) == 3 for figure in grid.published)
 
 
+def test_the_paper_grid_has_the_default_and_the_mode_before_with_and_without_momentum_and_attacks_made_for_them() -> (
+    None
+):
+    points = list(read_grid("paper").points())
+    rules = [
+        {point["rule"].label for point in points if ("client.momentum" in point) is momentum}
+        for momentum in (False, True)
+    ]
+    assert rules[0] == rules[1] > {"rage", "rage-spread", "rfa", "centered-clipping", "nnm+trimmed-mean"}
+    assert {point["attack"].label for point in points} > {"symmetric-pairs", "anchor-poisoning", "below-guard"}
+
+
 def test_a_setting_says_only_what_is_not_so_for_all() -> None:
     few, many = parse_grid(NAMED).settings.values()
     assert (few.base["rounds"], few.bound_probability) == (2, 0.99)

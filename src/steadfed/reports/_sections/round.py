@@ -59,7 +59,7 @@ def round_table(record: RoundRecord, *, steps: int | None = None, rule: Any = No
 
 
 def _filter_words(record: RoundRecord) -> Iterator[str]:
-    """Yield what a rule that stops by displacement measured: its anchor, how far the others pull, and whether f fits."""
+    """Yield what a rule that stops by displacement measured: its anchor, how far others pull, whether f fits."""
     anchor, guard = record.anchor or {}, record.guard or {}
     if (spread := anchor.get("spread")) is not None:
         removed = anchor.get("weight_removed")
