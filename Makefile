@@ -99,12 +99,14 @@ bench-flower: $(VENV)/installed-bench  ## what one bad client does to Flower's s
 	$(BIN)/python -m benchmarks.flower deployed
 	$(BIN)/python -m benchmarks.flower cost
 
-bench-compare: $(VENV)/installed  ## the grids quick (4 min), few-sites (25 min), reach (10 min) and, for an hour, bucketing (three need STEADFED_DATA): results and pages
+bench-compare: $(VENV)/installed  ## the grids quick (4 min), few-sites (25 min), reach (10 min), bucketing with a small network (30 min) and, for an hour beyond what is in results, bucketing itself (four need STEADFED_DATA): results and pages
 	$(BIN)/steadfed compare quick --out build/compare-quick
 	$(BIN)/steadfed compare benchmarks/few-sites.toml --out build/few-sites
 	$(BIN)/steadfed compare benchmarks/reach.toml --out build/reach
+	$(BIN)/steadfed compare benchmarks/bucketing.toml --out build/bucketing-small
+	mkdir -p build/compare-bucketing && cp -n benchmarks/results/compare-bucketing/results.parquet build/compare-bucketing || true
 	$(BIN)/steadfed compare bucketing --minutes 60 --out build/compare-bucketing
-	for name in compare-quick few-sites reach compare-bucketing; do \
+	for name in compare-quick few-sites reach bucketing-small compare-bucketing; do \
 		mkdir -p benchmarks/results/$$name && cp build/$$name/results.parquet build/$$name/grid.toml benchmarks/results/$$name && \
 		$(BIN)/steadfed report build/$$name --out benchmarks/results/$$name/report.html; done
 	$(BIN)/python -m benchmarks.few_sites
