@@ -59,5 +59,7 @@ def _outcome(record: RoundRecord) -> str:
     tally = Tally.of(record)
     if tally.skipped:
         return ": skipped, the model is left as it was"
+    if not record.attributed:
+        return ": aggregated, the rule does not say from whose updates"
     kept = f": {tally.kept} of {plural(tally.judged, 'update')} kept"
     return f"{kept}; assumption violated" if tally.assumption_violated else kept

@@ -38,13 +38,14 @@ class GauntletRecord:
     """Why the rule would not aggregate these rows."""
     seconds: float | None = None
     """Time of the aggregation; the only field that differs from run to run."""
+    code: str | None = None
+    """A hash of the user's own code that the rule and the attack are; None if neither is: see `code_of`."""
 
     @property
     def key(self) -> str:
         """The identity of the matrix and the rule."""
-        return record_key(
-            self.rule, GauntletMatrix(**{field.name: getattr(self, field.name) for field in fields(GauntletMatrix)})
-        )
+        matrix = GauntletMatrix(**{field.name: getattr(self, field.name) for field in fields(GauntletMatrix)})
+        return record_key(self.rule, matrix, self.code)
 
     @property
     def setting(self) -> TrialSetting:
@@ -67,9 +68,9 @@ class GauntletRecord:
         return {key: value for key, value in asdict(self).items() if value is not None}
 
 
-def record_key(rule: str, matrix: GauntletMatrix) -> str:
-    """Return the identity of a rule's record on a matrix."""
-    return key_of(rule, asdict(matrix))
+def record_key(rule: str, matrix: GauntletMatrix, code: str | None) -> str:
+    """Return the identity of a rule's record on a matrix; with the user's own code, if there is some."""
+    return key_of(rule, asdict(matrix), *([] if code is None else [code]))
 
 
 def read_records(path: Path) -> list[GauntletRecord]:
