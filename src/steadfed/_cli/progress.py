@@ -112,7 +112,7 @@ def verdict(record: RoundRecord) -> str:
     if tally.skipped:
         return "skipped"
     if not record.attributed:
-        return "aggregated"
+        return "nobody judged"
     caught = f" ({tally.byzantine_removed}/{tally.byzantine} Byzantine)" if tally.byzantine else ""
     return f"removed {tally.removed}{caught}"
 

@@ -62,6 +62,11 @@ class Imported(ValueObject):
         return made
 
     @property
+    def given(self) -> Any:
+        """What is at the path, if it is at hand; None if it has not been imported."""
+        return self._given
+
+    @property
     def arguments(self) -> dict[str, Any]:
         """What the code is given besides what it is offered."""
         return dict(self.__pydantic_extra__ or {})

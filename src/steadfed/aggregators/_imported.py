@@ -8,7 +8,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import ConfigDict
+from pydantic import ConfigDict, PrivateAttr
 from torch import Tensor
 
 from steadfed._core.calling import Offers, asks_for, build_own, call_with_rows, check_call, tensor_of, vector_of
@@ -66,6 +66,8 @@ class ImportedRule(Imported, LooselyBoundedAggregator):
     citation: ClassVar[str] = "the user's own"
     what: ClassVar[str] = "the rule"
 
+    _claimed: frozenset[Claim] = PrivateAttr(default=frozenset())
+
     @torch.no_grad()
     def __call__(self, updates: Updates, view: ServerView | None = None) -> Aggregation:
         """Let the code aggregate the rows: see `Aggregator`.
@@ -117,8 +119,14 @@ class ImportedRule(Imported, LooselyBoundedAggregator):
         return (cohort_size - 1) // 2
 
     def breaks(self) -> frozenset[Claim]:
-        """Return everything: nothing is known of a function."""
-        return frozenset(Claim)
+        """Return everything, as nothing is known of a function; but for what it is taken to keep."""
+        return frozenset(Claim) - self._claimed
+
+    def claiming(self, claims: frozenset[Claim]) -> ImportedRule:
+        """Return the same rule, taken to keep something: for whoever looks whether it does."""
+        copy = self.model_copy()
+        copy._claimed = claims  # noqa: SLF001  of the same class
+        return copy
 
     def aggregate(self, columns: Columns, num_byzantine: int, view: ServerView) -> Aggregation:
         """Copy the rows, so that the function may do with them what it likes, and call it."""

@@ -88,11 +88,12 @@ class RunConfig(ValueObject):
     model: InstanceOf[Architecture] = MultilayerPerceptron(hidden=(64,))
     """What is trained."""
     rule: Annotated[InstanceOf[Aggregator], BeforeValidator(as_rule)] = Rage(byzantine_fraction=0.25)
-    """How the server aggregates; it knows the assumed bound, never who is Byzantine. Also a function of one's own."""
+    """How the server aggregates; it knows the assumed bound, never who is Byzantine. One of your own has no name: give
+    import = "module:function" (or class) in its place, and its arguments beside it; in Python the function itself."""
     byzantine: InstanceOf[Membership] = FractionMembers(fraction=0.0)
     """Who is Byzantine."""
     attack: Annotated[InstanceOf[Attack], BeforeValidator(as_attack)] = Honest()
-    """What the Byzantine clients do. Also a function of one's own."""
+    """What the Byzantine clients do. One of your own: import = "module:function" in place of the name."""
     adversary_knows: tuple[Literal["own", "honest", "rule"], ...] = ("own", "honest", "rule")
     """What the adversary may look at: its own clients' honest updates, those of the others, the server's rule."""
     cohorts: InstanceOf[Cohorts] = UniformCohorts()

@@ -35,7 +35,7 @@ def round_table(record: RoundRecord, *, steps: int | None = None, rule: Any = No
                 str(client),
                 None if share is None else share * len(record.received),
                 None if (score := scores.get(client)) is None else meaning.value(score),
-                fates.get(client, Fate.UNASKED).word,
+                _word(fates.get(client, Fate.UNASKED), record),
                 harmless("; ".join(dict.fromkeys(event.why for event in told)), limit=_LONGEST),
             )
         )
@@ -53,6 +53,11 @@ def round_table(record: RoundRecord, *, steps: int | None = None, rule: Any = No
         ),
         rows=tuple(rows),
     )
+
+
+def _word(fate: Fate, record: RoundRecord) -> str:
+    """Return what became of a client; of a rule that does not say whose updates it used, nobody knows."""
+    return "not judged" if fate is Fate.KEPT and not record.attributed else fate.word
 
 
 def _outcome(record: RoundRecord) -> str:

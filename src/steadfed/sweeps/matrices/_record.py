@@ -44,8 +44,12 @@ class GauntletRecord:
     @property
     def key(self) -> str:
         """The identity of the matrix and the rule."""
-        matrix = GauntletMatrix(**{field.name: getattr(self, field.name) for field in fields(GauntletMatrix)})
-        return record_key(self.rule, matrix, self.code)
+        return record_key(self.rule, self.matrix, self.code)
+
+    @property
+    def matrix(self) -> GauntletMatrix:
+        """What the rule was tried on."""
+        return GauntletMatrix(**{field.name: getattr(self, field.name) for field in fields(GauntletMatrix)})
 
     @property
     def setting(self) -> TrialSetting:
@@ -76,11 +80,13 @@ def record_key(rule: str, matrix: GauntletMatrix, code: str | None) -> str:
 def read_records(path: Path) -> list[GauntletRecord]:
     """Return the records of a file, each matrix and rule once; a last line that was torn by a crash is left out.
 
+    Of a rule or an attack of the user's own that was changed in between, the last results are taken.
+
     Raises:
         ParameterError: the file cannot be read, or holds something else.
     """
     records = [_record(row, f"{path}:{number}") for number, row in enumerate(read_rows(path), 1)]
-    return list({record.key: record for record in records}.values())
+    return list({record_key(record.rule, record.matrix, None): record for record in records}.values())
 
 
 def _record(row: Row, where: str) -> GauntletRecord:
