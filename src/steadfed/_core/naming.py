@@ -92,6 +92,10 @@ class Registry(Mapping[str, type[Named]], Generic[Named]):
         """Return the class called `name`, or that of an import path; an `UnknownNameError` names the nearest one."""
         if self._imported is not None and ":" in name:
             return self._imported
+        module, dot, attribute = name.rpartition(".")
+        if self._imported is not None and dot and name not in self._classes:
+            own = f"one of your own is written 'module:name', did you mean '{module}:{attribute}'?"
+            raise UnknownNameError(f"unknown {self.kind} {name!r}: {own}")
         return find(self.kind, name, self._classes)
 
     def __iter__(self) -> Iterator[str]:

@@ -39,7 +39,7 @@ _MOST_TRIED = 20_000_000
 
 @RULES.imports
 @final
-class ImportedRule(Imported, LooselyBoundedAggregator):
+class ImportedRule(LooselyBoundedAggregator, Imported):
     """A rule of the user's own: written `import = "module:name"`, or by that name wherever a rule is named.
 
     What is there may be

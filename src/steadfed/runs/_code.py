@@ -33,8 +33,8 @@ def code_digests(config: RunConfig) -> dict[str, str]:
     and what a model is can be seen in its checkpoint.
     """
     written = config_from_table(config_table(config))  # where objects of the user's own classes are named by import
-    paths = dict.fromkeys(path for _, path in imports_of(written))
-    found = {path: source_digest(import_object(path, "the code"), path) for path in paths}
+    named = {path: f"the {where.rpartition('.')[2]}" for where, path in imports_of(written)}
+    found = {path: source_digest(import_object(path, what), path) for path, what in named.items()}
     return {f"{_PREFIX}{path}": digest for path, digest in found.items() if digest is not None}
 
 
