@@ -30,8 +30,12 @@ def init(
     data: Annotated[str, typer.Option(help="The data set; `steadfed list datasets` names them all.")] = "digits",
     model: Annotated[str, typer.Option(help="The model; `steadfed list models`.")] = "mlp",
     partition: Annotated[str, typer.Option(help="Who holds which points; `steadfed list partitions`.")] = "dirichlet",
-    rule: Annotated[str, typer.Option(help="How the server aggregates; `steadfed list rules`, or module:name.")] = "rage",
-    attack: Annotated[str, typer.Option(help="What a fifth of the clients do; `steadfed list attacks`, or module:name.")] = "alie",
+    rule: Annotated[
+        str, typer.Option(help="How the server aggregates; `steadfed list rules`, or module:name.")
+    ] = "rage",
+    attack: Annotated[
+        str, typer.Option(help="What a fifth of the clients do; `steadfed list attacks`, or module:name.")
+    ] = "alie",
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it exists.")] = False,
 ) -> None:
     """Write a configuration to start from, with a comment before every key.

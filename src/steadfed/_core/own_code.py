@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Self, TypeVar
 
 from pydantic import ConfigDict, PrivateAttr, model_validator
 
+from steadfed._core.calling import Offers, build_own, check_call
 from steadfed._core.importing import check_path, import_object, path_of
 from steadfed._core.values import ValueObject, shown
 from steadfed.errors import ParameterError
@@ -28,6 +28,10 @@ class Imported(ValueObject):
 
     what: ClassVar[str]
     """What it is, with its article; said in messages."""
+    base: ClassVar[type[ValueObject]]
+    """What classes of this kind are derived from."""
+    offered: ClassVar[tuple[str, ...]]
+    """What a function may ask for, by the names of its parameters."""
 
     import_path: str
     """Where it is, "package.module:name"."""
@@ -57,9 +61,7 @@ class Imported(ValueObject):
         except ParameterError:
             kind = value if inspect.isroutine(value) or isinstance(value, type) else type(value)
             path = f"{kind.__module__}:{kind.__qualname__}"
-        made = cls(import_path=path, **parameters)
-        made._given = value  # noqa: SLF001  of the same class
-        return made
+        return cls(import_path=path, **parameters).take(value)
 
     @property
     def given(self) -> Any:
@@ -81,15 +83,58 @@ class Imported(ValueObject):
         """Import what is at the path, which executes its module the first time."""
         return self._given if self._given is not None else import_object(self.import_path, self.what)
 
-    @abstractmethod
     def load(self) -> ValueObject:
-        """Return the object that the code defines, or this one with the code at hand if it defines a function."""
+        """Return the object that the code defines, or this one with the code at hand if it defines a function.
+
+        Raises:
+            ParameterError: there is no such code, or it can be neither.
+        """
+        found = self.found()
+        if isinstance(found, type) and issubclass(found, self.base):
+            return found(**self.parameters_for(found))
+        if isinstance(found, self.base):
+            if self.arguments:
+                raise ParameterError(
+                    f"{self.import_path} is an object and takes no {next(iter(self.arguments))!r}; name its class, "
+                    f"{type(found).__name__}, to give it parameters"
+                )
+            return found
+        if not callable(found):
+            kinds = f"a function of the updates, a class of such, or of {self.base.__name__}"
+            raise ParameterError(f"{self.import_path} must be {kinds}, got {type(found).__name__}")
+        function, arguments = self.function(0, found)
+        check_call(function, dict.fromkeys(self.offered, lambda: None), arguments, self.import_path)
+        return self.holding(found)
+
+    def parameters_for(self, cls: type[ValueObject]) -> dict[str, Any]:
+        """Return what a class that the code defines is given."""
+        del cls
+        return self.arguments
+
+    def function(self, num_byzantine: int, found: Any = None) -> tuple[Callable[..., Any], dict[str, Any]]:
+        """Return what is called with the rows, and its arguments: a function, or an object that is built for this call.
+
+        Args:
+            num_byzantine: what a class is given that asks for it, or for f.
+            found: what is at the path, if it is at hand.
+        """
+        found = self.found() if found is None else found
+        if not isinstance(found, type):
+            return found, self.arguments
+        offers: Offers = {name: lambda: num_byzantine for name in ("num_byzantine", "f")}
+        made = build_own(found, offers, self.arguments, self.import_path)
+        if not callable(made):
+            raise ParameterError(f"objects of {self.import_path} must be callable with the updates: define __call__")
+        return made, {}
 
     def holding(self, found: Any) -> Self:
         """Return the same with the code at hand."""
-        copy = self.model_copy()
-        copy._given = found  # noqa: SLF001  of the same class
-        return copy
+        return self.model_copy().take(found)
+
+    def take(self, found: Any) -> Self:
+        """Keep the code at hand, and return this."""
+        self._given = found
+        return self
 
 
 def loaded(value: Value) -> Value:

@@ -132,7 +132,7 @@ class Aggregation:
         return [int(i) for i in (self.weights < 0.5 * self.weights.max()).nonzero().flatten()]
 
     def evidence(self) -> dict[str, Any]:
-        """Return everything but the update as plain numbers, lists and strings, ready for JSON; None for the unknown."""
+        """Return everything but the update as plain values, ready for JSON; None for what is not known."""
         scores = [score if score < float("inf") else None for score in self.scores.tolist()]
         return {
             "weights": self.weights.tolist() if self.attributed else None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Self, cast, final
 
 import numpy as np
 import torch
@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, PrivateAttr
 from torch import Tensor
 
-from steadfed._core.calling import Offers, asks_for, build_own, call_with_rows, check_call, tensor_of, vector_of
+from steadfed._core.calling import Offers, asks_for
 from steadfed._core.importing import path_of
 from steadfed._core.own_code import Imported
 from steadfed._core.rng import stream
+from steadfed._core.values import ValueObject
 from steadfed._linalg.columns import Columns
 from steadfed._linalg.gram import all_or_usable
+from steadfed._linalg.own_results import call_with_rows, tensor_of, vector_of
 from steadfed._linalg.shards import ShardedColumns
 from steadfed.aggregators._base import (
     Aggregator,
@@ -65,6 +67,8 @@ class ImportedRule(LooselyBoundedAggregator, Imported):
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
     citation: ClassVar[str] = "the user's own"
     what: ClassVar[str] = "the rule"
+    base: ClassVar[type[ValueObject]] = Aggregator
+    offered: ClassVar[tuple[str, ...]] = ("num_byzantine", "f", "usable", "view")
 
     _claimed: frozenset[Claim] = PrivateAttr(default=frozenset())
 
@@ -81,38 +85,12 @@ class ImportedRule(LooselyBoundedAggregator, Imported):
 
     def load(self) -> Aggregator:
         """Return the `Aggregator` that the code defines, or for a function this rule itself."""
-        found = self.found()
-        if isinstance(found, type) and issubclass(found, Aggregator):
-            return found(**self.arguments, **self._bounds(found))
-        if isinstance(found, Aggregator):
-            if self.arguments:
-                raise ParameterError(
-                    f"{self.import_path} is an object and takes no {next(iter(self.arguments))!r}; name its class, "
-                    f"{type(found).__name__}, to give it parameters"
-                )
-            return found
-        if not callable(found):
-            kinds = "a function of the updates, a class of such, or an Aggregator"
-            raise ParameterError(f"{self.import_path} must be {kinds}, got {type(found).__name__}")
-        made = self._callable(found, 0)
-        if not isinstance(found, type):
-            check_call(made, _offers(0, ServerView(), np.ones(0, dtype=bool)), self.arguments, self.import_path)
-        return self.holding(found)
+        return cast("Aggregator", super().load())
 
-    def _bounds(self, cls: type[Aggregator]) -> dict[str, Any]:
-        """Return the assumed bound, as far as a class of rules takes one."""
-        given = {name: getattr(self, name) for name in _BOUNDS if name in cls.model_fields}
-        return {name: value for name, value in given.items() if value is not None}
-
-    def _callable(self, found: Any, num_byzantine: int) -> Any:
-        """Return what is called with the rows: the function, or an object of the class."""
-        if not isinstance(found, type):
-            return found
-        offers: Offers = {name: lambda: num_byzantine for name in ("num_byzantine", "f")}
-        made = build_own(found, offers, self.arguments, self.import_path)
-        if not callable(made):
-            raise ParameterError(f"objects of {self.import_path} must be callable with the updates: define __call__")
-        return made
+    def parameters_for(self, cls: type[ValueObject]) -> dict[str, Any]:
+        """Return the arguments, and the assumed bound as far as a class of rules takes one."""
+        bounds = {name: getattr(self, name) for name in _BOUNDS if name in cls.model_fields}
+        return {**self.arguments, **{name: value for name, value in bounds.items() if value is not None}}
 
     def default_byzantine(self, cohort_size: int) -> int:
         """Return the largest number below half of the updates."""
@@ -124,9 +102,12 @@ class ImportedRule(LooselyBoundedAggregator, Imported):
 
     def claiming(self, claims: frozenset[Claim]) -> ImportedRule:
         """Return the same rule, taken to keep something: for whoever looks whether it does."""
-        copy = self.model_copy()
-        copy._claimed = claims  # noqa: SLF001  of the same class
-        return copy
+        return self.model_copy().claim(claims)
+
+    def claim(self, claims: frozenset[Claim]) -> Self:
+        """Take the rule to keep something, and return it."""
+        self._claimed = claims
+        return self
 
     def aggregate(self, columns: Columns, num_byzantine: int, view: ServerView) -> Aggregation:
         """Copy the rows, so that the function may do with them what it likes, and call it."""
@@ -135,9 +116,9 @@ class ImportedRule(LooselyBoundedAggregator, Imported):
             return own.aggregate(columns, num_byzantine, view)
         if isinstance(columns, ShardedColumns):
             raise InputError(f"{self.import_path} is a function of whole rows; columns over several processes are none")
-        found, usable = own.found(), all_or_usable(columns)
+        usable = all_or_usable(columns)
         bound = usable_bound(num_byzantine, usable)
-        function = self._callable(found, bound)
+        function, arguments = own.function(bound)
         whole = asks_for(function, "usable")
         rows = columns.empty((columns.num_rows, columns.num_columns))
         columns.centred(0, columns.num_columns, None, rows)
@@ -145,7 +126,6 @@ class ImportedRule(LooselyBoundedAggregator, Imported):
             rows = rows[torch.from_numpy(usable).to(rows.device)]
             view = replace(view, clients=np.array(view.identities(len(usable)), dtype=object)[usable].tolist())
         offers = _offers(num_byzantine if whole else bound, view, usable)
-        arguments = {} if isinstance(found, type) else self.arguments
         returned = call_with_rows(function, rows, offers, arguments, self.import_path)
         return self._evidence(returned, rows, usable, num_byzantine, whole=whole)
 
@@ -229,7 +209,7 @@ def _shares(weights: Any, among: NDArray[np.bool_], usable: NDArray[np.bool_], w
     given = tensor_of(weights, f"{who}, as weights,").detach().to("cpu", torch.float64).numpy()
     if given.shape != (int(among.sum()),):
         raise OwnCodeError(
-            f"{who} must return one weight for each of the {int(among.sum())} rows it was given, got shape {given.shape}"
+            f"{who} must return one weight for each of the {int(among.sum())} updates it saw, got shape {given.shape}"
         )
     if not (np.isfinite(given).all() and (given >= 0.0).all() and given.sum() > 0.0):
         raise OwnCodeError(f"{who} must return finite weights from 0 on, not all 0; got {given.tolist()!s:.200}")

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, final
+from functools import partial
+from typing import Any, ClassVar, cast, final
 
 import torch
 from jaxtyping import Float
 from pydantic import ConfigDict
 from torch import Tensor
 
-from steadfed._core.calling import Offers, build_own, call_with_rows, check_call, tensor_of
+from steadfed._core.calling import Offers
 from steadfed._core.importing import path_of
 from steadfed._core.own_code import Imported
 from steadfed._core.rng import stream
+from steadfed._core.values import ValueObject
+from steadfed._linalg.own_results import call_with_rows, tensor_of
 from steadfed.attacks._base import Aim, Attack, DirectedAttack, Forged, same_for_all, sent_by_all
 from steadfed.attacks._geometry import finite_rows
 from steadfed.attacks._registry import ATTACKS
@@ -53,6 +56,8 @@ class ImportedAttack(Imported, DirectedAttack):
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
     citation: ClassVar[str] = "the user's own"
     what: ClassVar[str] = "the attack"
+    base: ClassVar[type[ValueObject]] = Attack
+    offered: ClassVar[tuple[str, ...]] = ("num_byzantine", "f", "own_updates", "generator", "view")
     uses: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.HONEST})
 
     @torch.no_grad()
@@ -69,46 +74,19 @@ class ImportedAttack(Imported, DirectedAttack):
 
     def load(self) -> Attack:
         """Return the `Attack` that the code defines, or for a function this attack itself."""
-        found = self.found()
-        if isinstance(found, type) and issubclass(found, Attack):
-            return found(**self.arguments)
-        if isinstance(found, Attack):
-            if self.arguments:
-                raise ParameterError(
-                    f"{self.import_path} is an object and takes no {next(iter(self.arguments))!r}; name its class, "
-                    f"{type(found).__name__}, to give it parameters"
-                )
-            return found
-        if not callable(found):
-            kinds = "a function of the honest updates, a class of such, or an Attack"
-            raise ParameterError(f"{self.import_path} must be {kinds}, got {type(found).__name__}")
-        made = self._callable(found, 0)
-        if not isinstance(found, type):
-            check_call(made, dict.fromkeys(_OFFERED, lambda: None), self.arguments, self.import_path)
-        return self.holding(found)
-
-    def _callable(self, found: Any, num_byzantine: int) -> Any:
-        """Return what is called with the rows: the function, or an object of the class."""
-        if not isinstance(found, type):
-            return found
-        offers: Offers = {name: lambda: num_byzantine for name in ("num_byzantine", "f")}
-        made = build_own(found, offers, self.arguments, self.import_path)
-        if not callable(made):
-            raise ParameterError(f"objects of {self.import_path} must be callable with the updates: define __call__")
-        return made
+        return cast("Attack", super().load())
 
     def forge(self, view: AdversaryView) -> Forged:
         """Copy the honest rows, so that the function may do with them what it likes, and call it."""
-        found, seen = self.found(), finite_rows(view.seen)
+        seen = finite_rows(view.seen)
         offers: Offers = {
             "num_byzantine": lambda: view.num_byzantine,
             "f": lambda: view.num_byzantine,
-            "own_updates": lambda: view.own.clone(),
+            "own_updates": partial(_copy_of_own, view),
             "generator": lambda: view.generator("own", self.import_path),
             "view": lambda: view,
         }
-        function = self._callable(found, view.num_byzantine)
-        arguments = {} if isinstance(found, type) else self.arguments
+        function, arguments = self.function(view.num_byzantine)
         returned = call_with_rows(function, seen.clone(), offers, arguments, self.import_path)
         return sent_by_all(self._rows(returned, view))
 
@@ -147,8 +125,9 @@ class ImportedAttack(Imported, DirectedAttack):
             raise ParameterError(f"tried on random numbers, {error}") from error
 
 
-_OFFERED = ("num_byzantine", "f", "own_updates", "generator", "view")
-"""What a function may ask for by name."""
+def _copy_of_own(view: AdversaryView) -> Tensor:
+    """Return what the adversary's clients would send; looked at only if it is asked for, as it may not be granted."""
+    return view.own.clone()
 
 
 def as_attack(value: Any, *, written: bool = True) -> Any:

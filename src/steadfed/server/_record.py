@@ -135,7 +135,7 @@ class RoundRecord(ValueObject):
     kept: tuple[Client, ...] = ()
     """Those with any weight; of a rule that gives none, those whose rows it saw."""
     attributed: bool = True
-    """Whether the rule said whose updates its result rests on. If not, there are no weights and no scores, and the round
+    """Whether the rule said whose updates its result rests on. If not, the round has no weights and no scores, and
     judges nobody."""
     coordinates: RoundCoordinates | None = None
     """Which coordinates of their updates the clients sent; None for all."""

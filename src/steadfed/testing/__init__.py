@@ -1,7 +1,7 @@
 """Tools for testing rules and attacks, one's own among them: what they must keep, told in words.
 
-    from steadfed.testing import check_contract
-    print(check_contract("my_rules:mine", num_byzantine=3))
+``check_contract("my_rules:mine", num_byzantine=3)`` says what a rule of one's own keeps and breaks; ``contract`` and
+``attack_contract`` hold the checks one by one, for test suites.
 """
 
 from __future__ import annotations

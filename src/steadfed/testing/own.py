@@ -51,7 +51,7 @@ class ContractReport:
     broken: Mapping[str, str]
     """Those that it did not pass, and why."""
     also: tuple[str, ...] = ()
-    """Of a plain function, from which nothing is asked: what it keeps of that which most rules keep, as was measured."""
+    """Of a plain function, which claims nothing: what it keeps of that which most rules keep, as was measured."""
     but_not: Mapping[str, str] = field(default_factory=dict)
     """And what it does not keep."""
 

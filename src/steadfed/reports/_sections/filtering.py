@@ -25,7 +25,9 @@ def filtering(histories: Sequence[RunHistory], limits: PanelLimits = REPORT) -> 
     panels += per_run(histories, lambda history: _spread(history, limits, alone=alone))
     if not panels:
         unsaid = any(history.rounds.unattributed for history in histories)
-        why = "The rule does not say whose updates its result rests on." if unsaid else "No updates have been judged yet."
+        why = (
+            "The rule does not say whose updates its result rests on." if unsaid else "No updates have been judged yet."
+        )
         panels = [Text(key="no-filter", title="Nothing to draw", paragraphs=(why,))]
     return Section(
         key="filtering",

@@ -152,7 +152,7 @@ def _removals(history: RunHistory, tally: Tally) -> Iterator[str]:
     rule = setting_words(history, "rule")
     if unsaid := history.rounds.unattributed:
         where = "" if unsaid == history.rounds_played else f" in {plural(unsaid, 'round')}"
-        yield f"The rule {rule} does not say whose updates its result rests on{where}: it removed nobody that it named."
+        yield f"The rule {rule} does not say whose updates its result rests on{where}, so whom it removed is not known."
     if not tally.judged:
         yield from [] if unsaid else ["No update was judged."]
         yield from _suspects(history) if history.deployed else ()

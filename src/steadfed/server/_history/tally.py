@@ -17,10 +17,11 @@ _HALF = 0.5
 class Tally:
     """How the rule of a run told updates apart: of one round, or of several, which add up.
 
-    A round that was skipped, or whose rule does not say whose updates it used, judges nobody. *Judged* are the updates that were received in rounds that aggregated, and
-    *removed* those of them that got weight 0, for whatever reason: malformed replies and updates without usable numbers
-    among them, which are also counted as such. Absent, malformed, unusable and unasked replies are counted in every
-    round, a client once per round. Whatever needs to know who was Byzantine is None in a deployment: nobody knows.
+    A round that was skipped, or whose rule does not say whose updates it used, judges nobody. *Judged* are the updates
+    that were received in the other rounds, and *removed* those of them that got weight 0, for whatever reason:
+    malformed replies and updates without usable numbers among them, which are also counted as such. Absent, malformed,
+    unusable and unasked replies are counted in every round, a client once per round. Whatever needs to know who was
+    Byzantine is None in a deployment: nobody knows.
 
     >>> lists = {"cohort": (1, 2, 3, 4), "received": (1, 2, 3), "byzantine": (3, 4), "kept": (1, 2)}
     >>> one = Tally.of(RoundRecord(round=0, step=1, lr=0.1, weights=(0.5, 0.5, 0.0), **lists))

@@ -173,27 +173,43 @@ def attack_for(label: str) -> Attack:
 
 
 def check_labels(rules: tuple[str, ...], attacks: tuple[str, ...]) -> None:
-    """Raise an error of the tree for a label that means nothing here, or cannot be built from its name alone."""
+    """Raise an error of the tree for a label that means nothing here, or cannot be built from its name alone.
+
+    Code of the user's own is loaded and tried for that.
+    """
     for label in rules:
-        if label not in RULE_VARIANTS:
-            for part in label.split("+"):
-                if ":" not in part:
-                    find("rule", part, {**RULES, **RULE_VARIANTS})
-        for rule in loaded(rule_for(label, 1, 1.0)).chain():
-            if isinstance(rule, ImportedRule):
-                rule.try_on(_TRIED_ROWS, _TRIED_COLUMNS)
+        _check_rule(label)
     known = {*ATTACK_VARIANTS, *(name for name, kind in ATTACKS.items() if not issubclass(kind, DataAttack))}
     for label in attacks:
-        named = {part for part in label.split("+") if ":" not in part}
-        if label not in ATTACK_VARIANTS and not known.issuperset(named):
-            raise UnknownNameError(
-                f"unknown attack {label!r} on a matrix{nearest(label, known)}; known: {', '.join(sorted(known))}"
-            )
-        for attack in (chain := list(loaded(attack_for(label)).chain())):
-            if isinstance(attack, ImportedAttack):
-                attack.try_on(_TRIED_COLUMNS)
-        if any(isinstance(attack, DataAttack) for attack in chain):
+        _check_attack(label, known)
+
+
+def _check_rule(label: str) -> None:
+    if label not in RULE_VARIANTS:
+        for part in label.split("+"):
+            if not _is_own(part):
+                find("rule", part, {**RULES, **RULE_VARIANTS})
+    for rule in loaded(rule_for(label, 1, 1.0)).chain():
+        if isinstance(rule, ImportedRule):
+            rule.try_on(_TRIED_ROWS, _TRIED_COLUMNS)
+
+
+def _check_attack(label: str, known: set[str]) -> None:
+    named = {part for part in label.split("+") if not _is_own(part)}
+    if label not in ATTACK_VARIANTS and not known.issuperset(named):
+        raise UnknownNameError(
+            f"unknown attack {label!r} on a matrix{nearest(label, known)}; known: {', '.join(sorted(known))}"
+        )
+    for attack in loaded(attack_for(label)).chain():
+        if isinstance(attack, DataAttack):
             raise ParameterError(f"the attack {label!r} changes data, and a matrix has none")
+        if isinstance(attack, ImportedAttack):
+            attack.try_on(_TRIED_COLUMNS)
+
+
+def _is_own(name: str) -> bool:
+    """Tell an import path from a name."""
+    return ":" in name
 
 
 def code_of(rule: str, attack: str) -> str | None:
@@ -201,8 +217,8 @@ def code_of(rule: str, attack: str) -> str | None:
 
     It is loaded for that.
     """
-    named = [f"{kind}:{part}" for kind, label in (("rule", rule), ("attack", attack)) for part in label.split("+")]
-    digests = {part: _digest(part.partition(":")[2]) for part in named if part.count(":") == 2}
+    paths = [part for part in (*rule.split("+"), *attack.split("+")) if _is_own(part)]
+    digests = {path: _digest(path) for path in paths}
     return sha256(json.dumps(digests, sort_keys=True).encode()) if digests else None
 
 
