@@ -37,6 +37,8 @@ class Imported(ValueObject):
     """Where it is, "package.module:name"."""
     _given: Any = PrivateAttr(default=None)
     """What is there, if it is known already."""
+    _at_hand_only: bool = PrivateAttr(default=False)
+    """Whether it was handed over, and may not be found at the path."""
 
     @model_validator(mode="before")
     @classmethod
@@ -56,12 +58,10 @@ class Imported(ValueObject):
     @classmethod
     def around(cls, value: Any, **parameters: Any) -> Self:
         """Return the same for an object at hand, of which only what goes into a file must have an import path."""
-        try:
-            path = path_of(value, cls.what)
-        except ParameterError:
-            kind = value if inspect.isroutine(value) or isinstance(value, type) else type(value)
-            path = f"{kind.__module__}:{kind.__qualname__}"
-        return cls(import_path=path, **parameters).take(value)
+        kind = value if inspect.isroutine(value) or isinstance(value, type) else type(value)
+        made = cls(import_path=f"{kind.__module__}:{kind.__qualname__}", **parameters).take(value)
+        made._at_hand_only = True
+        return made
 
     @property
     def given(self) -> Any:
@@ -75,7 +75,7 @@ class Imported(ValueObject):
 
     def check_written(self) -> None:
         """Raise `ParameterError` if the path cannot be written down, as nobody would find the code there again."""
-        if self._given is not None and ("<" in self.import_path or self.import_path.startswith("__main__:")):
+        if self._at_hand_only:
             path_of(self._given, self.what)
         check_path(self.import_path, self.what)
 

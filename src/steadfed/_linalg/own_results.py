@@ -11,7 +11,7 @@ from torch import Tensor
 
 from steadfed._core.calling import Offers, bound, parameters_of
 from steadfed._core.wording import plural
-from steadfed.errors import OwnCodeError
+from steadfed.errors import InputError, OwnCodeError
 
 
 def call_with_rows(
@@ -30,9 +30,11 @@ def call_with_rows(
     first = rows.numpy(force=True) if _wants_numpy(function) else rows
     try:
         return function(first, *positional, **named)
+    except InputError:  # such as that of an attack which tries the rule on too few rows
+        raise
     except Exception as error:
         shape = " x ".join(map(str, rows.shape))
-        hint = "" if first is not rows else _numpy_hint(function)
+        hint = _numpy_hint(function) if first is rows and isinstance(error, (TypeError, AttributeError)) else ""
         said = f"{who} failed on {shape} updates with {type(error).__name__}: {error}"
         raise OwnCodeError(f"{said}{hint}") from error
 

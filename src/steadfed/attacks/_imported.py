@@ -16,10 +16,11 @@ from steadfed._core.own_code import Imported
 from steadfed._core.rng import stream
 from steadfed._core.values import ValueObject
 from steadfed._linalg.own_results import call_with_rows, tensor_of
+from steadfed.aggregators import Mean, ServerView
 from steadfed.attacks._base import Aim, Attack, DirectedAttack, Forged, same_for_all, sent_by_all
 from steadfed.attacks._geometry import finite_rows
 from steadfed.attacks._registry import ATTACKS
-from steadfed.attacks._view import AdversaryView, Knowledge
+from steadfed.attacks._view import EVERYTHING, AdversaryView, Knowledge
 from steadfed.errors import OwnCodeError, ParameterError
 
 _MOST_TRIED = 1_000
@@ -108,11 +109,12 @@ class ImportedAttack(Imported, DirectedAttack):
             (number, 1) if tensor.ndim == 1 else (1, 1)
         )
 
-    def try_on(self, num_columns: int) -> None:
-        """Call a function with rows of random numbers.
+    def try_on(self, num_columns: int, granted: frozenset[Knowledge] = EVERYTHING) -> None:
+        """Call a function with rows of random numbers, against the mean.
 
         Raises:
             ParameterError: it fails, or returns what is no update.
+            MissingKnowledgeError: it looks at what is not granted.
         """
         own = self.load()
         if not isinstance(own, ImportedAttack):
@@ -120,7 +122,17 @@ class ImportedAttack(Imported, DirectedAttack):
         shape = (7, min(num_columns, _MOST_TRIED))
         rows = torch.from_numpy(stream(0, "own-attack").standard_normal(shape)).float()
         try:
-            own(AdversaryView(num_byzantine=2, cohort_size=7, own_rows=rows[:2], honest_rows=rows[2:]))
+            own(
+                AdversaryView(
+                    num_byzantine=2,
+                    cohort_size=7,
+                    own_rows=rows[:2],
+                    honest_rows=rows[2:],
+                    server_rule=Mean(),
+                    server_view=ServerView(model=torch.zeros(rows.shape[1])),
+                    granted=granted,
+                )
+            )
         except OwnCodeError as error:
             raise ParameterError(f"tried on random numbers, {error}") from error
 

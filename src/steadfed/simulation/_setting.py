@@ -150,7 +150,7 @@ def try_own_code(config: RunConfig, dim: int) -> None:
             rule.try_on(config.cohort_size, dim)
     for attack in config.attack.chain():
         if isinstance(attack, ImportedAttack):
-            attack.try_on(dim)
+            attack.try_on(dim, config.granted())
 
 
 def check_device(config: RunConfig) -> None:
