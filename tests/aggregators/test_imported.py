@@ -143,7 +143,7 @@ def test_what_cannot_be_called_says_why(name: str, parameters: dict[str, object]
 
 def test_paths_that_are_none_are_refused_without_being_looked_for() -> None:
     for path in ("my_rules", "my_rules:", ":median", "my rules:median", "os:system(1)"):
-        with pytest.raises((ParameterError, UnknownNameError), match="is written 'package.module:attribute'|unknown"):
+        with pytest.raises((ParameterError, UnknownNameError), match=r"is written 'package.module:attribute'|unknown"):
             RULES.build(path)
     with pytest.raises(UnknownNameError, match="did you mean 'my_rules:median'"):
         RULES.build("my_rules.median")

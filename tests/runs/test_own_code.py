@@ -13,7 +13,6 @@ from tests.cli.commands import SMALL, run as steadfed
 from tests.own_code import HERE
 from tests.same_results import timeless
 from tests.simulation.small import classes, config as small_config
-
 from torch import Tensor
 
 from steadfed.aggregators import RULES, ServerView
@@ -131,7 +130,7 @@ def test_what_fails_is_noticed_before_the_first_round(tmp_path: Path) -> None:
         with pytest.raises(ParameterError, match=said):
             run(config_from_toml(SMALL, [f"rule={HERE}:{rule}"]), tmp_path / rule)
         assert not (tmp_path / rule).exists()
-    with pytest.raises(ParameterError, match="tried on random numbers, .*ZeroDivisionError"):
+    with pytest.raises(ParameterError, match=r"tried on random numbers, .*ZeroDivisionError"):
         check(config_from_toml(SMALL, [f"attack={HERE}:failing"]))
 
 

@@ -82,8 +82,8 @@ def resume(
     """Continue a run that was stopped or killed; it ends with the same results as if it had not been.
 
     Relative paths and import paths in its configuration start at the current folder, as they did for `steadfed run`.
-    Executes code that the configuration names, as `steadfed run` does. The source of a rule or an attack of your own must
-    be what the run was started with.
+    Executes code that the configuration names, as `steadfed run` does. The source of a rule or an attack of your own
+    must be what the run was started with.
 
     Exit codes are those of `steadfed run`; a run that is complete is shown.
     """

@@ -59,9 +59,7 @@ class Imported(ValueObject):
     def around(cls, value: Any, **parameters: Any) -> Self:
         """Return the same for an object at hand, of which only what goes into a file must have an import path."""
         kind = value if inspect.isroutine(value) or isinstance(value, type) else type(value)
-        made = cls(import_path=f"{kind.__module__}:{kind.__qualname__}", **parameters).take(value)
-        made._at_hand_only = True
-        return made
+        return cls(import_path=f"{kind.__module__}:{kind.__qualname__}", **parameters).take(value, written=False)
 
     @property
     def given(self) -> Any:
@@ -131,9 +129,9 @@ class Imported(ValueObject):
         """Return the same with the code at hand."""
         return self.model_copy().take(found)
 
-    def take(self, found: Any) -> Self:
-        """Keep the code at hand, and return this."""
-        self._given = found
+    def take(self, found: Any, *, written: bool = True) -> Self:
+        """Keep the code at hand, which is at the path if it is written down, and return this."""
+        self._given, self._at_hand_only = found, not written
         return self
 
 
