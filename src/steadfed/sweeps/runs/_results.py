@@ -80,7 +80,7 @@ def result_before_play(cell: ComparisonCell) -> Result:
         state=CellState.WAITING if cell.refused is None else CellState.REFUSED,
         reason=cell.refused,
         figures=None,
-        assumed=cell.config.rule.assumed_byzantine(cell.config.cohort_size),
+        assumed=cell.assumed,
         num_byzantine=cell.num_byzantine,
         key=cell.key,
         config=config_to_toml(cell.config),
