@@ -60,16 +60,18 @@ def figure_of(panels: Sequence[Panel], style: FigureStyle, *, notes: bool = Fals
     """Return panels side by side; with notes, what there is to say of each stands in it."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     width = style.millimetres * POINT
-    if len(panels) == 1 and isinstance(panels[0], HeatMap) and (layout := squares(panels[0], style)) is not None:
-        return _square_figure(panels[0], layout, style)
+    if len(panels) == 1 and isinstance(panels[0], HeatMap) and (cells := squares(panels[0], style)) is not None:
+        return _square_figure(panels[0], cells, style)
     part = width / len(panels)
     words = [_Words.of(panel, style, part - style.font_size) for panel in panels]
     height = max(_body(panel, part, style) + each.height(style) for panel, each in zip(panels, words, strict=True))
-    figure = Figure(figsize=(width / INCH, min(_TALLEST, height) / INCH), layout="constrained")
+    gap = 0.25 * style.font_size / INCH
+    layout = ConstrainedLayoutEngine(w_pad=gap, h_pad=gap)
+    figure = Figure(figsize=(width / INCH, min(_TALLEST, height) / INCH), layout=layout)
     FigureCanvasAgg(figure)
-    figure.get_layout_engine().set(w_pad=0.25 * style.font_size / INCH, h_pad=0.25 * style.font_size / INCH)  # type: ignore[union-attr]
     for place, panel, each in zip(figure.subfigures(1, len(panels), squeeze=False)[0], panels, words, strict=True):
         _fill(place, panel, each, style, part, note=_told(panel) if notes else "")
     return figure

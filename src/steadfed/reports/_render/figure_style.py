@@ -111,6 +111,7 @@ class FigureStyle(ValueObject):
             "pdf.fonttype": 42,
             "svg.fonttype": "none",
             "svg.hashsalt": "steadfed",
+            "text.parse_math": False,  # dollar signs begin no formula
         }
 
 

@@ -91,7 +91,7 @@ def draw_heat_map(
         _write_values(axes, values, panel.unit, image.to_rgba(values), style, strong)
     else:
         bar = part.colorbar(image, ax=axes, pad=0.015, aspect=30)
-        bar.outline.set_visible(False)  # type: ignore[operator]
+        bar.outline.set_visible(False)
         bar.set_label(plain(panel.value_title))
         format_axis(bar.ax.yaxis, panel.unit)
 

@@ -9,7 +9,7 @@ import io
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from steadfed._core.durable import replace_file
 from steadfed._core.wording import harmless
@@ -107,7 +107,9 @@ def _picture(panels: Sequence[Panel], kind: Kind, style: FigureStyle, *, notes: 
     from steadfed.reports._render.drawing import figure_of
     from steadfed.reports._render.svg_fonts import with_fonts
 
-    with mpl.rc_context({**mpl.rcParamsDefault, **style.settings()}), warnings.catch_warnings():
+    defaults: dict[str, Any] = dict(mpl.rcParamsDefault)
+    settings: Any = {**defaults, **style.settings()}
+    with mpl.rc_context(settings), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # names may be in any script
         figure = figure_of(panels, style, notes=notes)
         title = {"Title": harmless(panels[0].title, limit=200)} if kind != "png" else {}

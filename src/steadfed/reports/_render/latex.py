@@ -238,7 +238,7 @@ def _script(letter: str) -> str:
 
 def _accented(letter: str) -> Iterator[str]:
     """Yield a letter with its accents; what has none that LaTeX knows is spelled out."""
-    base, *marks = unicodedata.normalize("NFD", letter)
+    base, *marks = list(unicodedata.normalize("NFD", letter))
     if base.isascii() and base.isalpha() and len(marks) == 1 and marks[0] in _MARKS:
         yield rf"\{_MARKS[marks[0]]}{{{base}}}"
     else:
