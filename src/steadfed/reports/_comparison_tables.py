@@ -8,7 +8,21 @@ from dataclasses import replace
 from pathlib import Path
 
 from steadfed._core.wording import plural
-from steadfed.reports.panels import Code, Column, Panel, Section, Table, Text, Tone, Unit, Value, tabulate
+from steadfed.reports.panels import (
+    Code,
+    Column,
+    Lines,
+    Panel,
+    Section,
+    Series,
+    Style,
+    Table,
+    Text,
+    Tone,
+    Unit,
+    Value,
+    tabulate,
+)
 from steadfed.sweeps._ranking import ORACLE, SUBJECT, DuelVerdict, Estimate, Label, paired_difference
 from steadfed.sweeps.runs._choices import ATTACK, RULE
 from steadfed.sweeps.runs._commentary import commentary
@@ -85,8 +99,53 @@ def ranking_table(ranked: Sequence[ComparisonRank], subject: str = SUBJECT) -> T
         f"best rule, seed by seed, have a 95 % interval that holds 0. {_ONE_SEED if seeds == 1 else ''}".rstrip(),
         flag=lambda each: each.rule == subject,
     )
-    basis = f"Worst case over attacks, mean over settings and {plural(seeds, 'seed')}, with 95 % intervals"
-    return replace(table, note=basis)
+    return replace(table, note=_basis(ranked))
+
+
+def ranking_picture(ranked: Sequence[ComparisonRank]) -> Lines:
+    """Return the ranking as points: what an attacker leaves of every rule, and what it reaches without an attack."""
+    places = range(len(ranked))
+    scores = [each.score for each in ranked]
+    worst = Series(
+        name="worst case over attacks",
+        x=tuple(map(float, places)),
+        y=tuple(None if score is None else score.mean for score in scores),
+        bands=tuple(map(_interval, scores)),
+        colour=1,
+        style=Style.POINTS,
+        strong=True,
+    )
+    unattacked = Series(
+        name="without attack",
+        x=tuple(map(float, places)),
+        y=tuple(each.without_attack for each in ranked),
+        colour=0,
+        style=Style.POINTS,
+    )
+    return Lines(
+        key="worst-cases-of-rules",
+        title="What an attacker leaves of every rule",
+        note=_basis(ranked),
+        series=(worst, unattacked),
+        x_title="rule",
+        y_title="test accuracy",
+        unit=_PERCENT,
+        places=tuple(each.rule for each in ranked),
+    )
+
+
+def _basis(ranked: Sequence[ComparisonRank]) -> str:
+    """Say what a ranking rests on."""
+    seeds = max((len(each.by_seed) for each in ranked), default=0)
+    settings = max((each.num_wanted for each in ranked), default=0)
+    over = f"{plural(settings, 'setting')} and {plural(seeds, 'seed')}" if settings > 1 else plural(seeds, "seed")
+    return f"Worst case over attacks, mean over {over}{', with 95 % intervals' if seeds > 1 else ''}"
+
+
+def _interval(score: Estimate | None) -> tuple[float, float] | None:
+    if score is None or score.half_width is None:
+        return None
+    return max(0.0, score.mean - score.half_width), min(1.0, score.mean + score.half_width)
 
 
 def points_of(difference: Estimate) -> str:

@@ -21,6 +21,7 @@ from steadfed.reports._comparison_tables import (
     failures,
     filtering,
     published,
+    ranking_picture,
     ranking_table,
 )
 from steadfed.reports.panels import HeatMap, Panel, Report, Section, Unit
@@ -95,7 +96,7 @@ class _Comparison:
         reading = critical_reading(self.results, note, self.subject)
         sections = [
             Section(key="verdict", title="What to make of it", panels=(reading,)),
-            Section(key="ranking", title="Ranking", panels=(ranking_table(self.ranking, self.subject),)),
+            Section(key="ranking", title="Ranking", panels=tuple(self._ranking())),
             worst_case_per_setting(self.results, self.rules, self.subject),
             self._worst(),
             self._attacks(),
@@ -121,6 +122,11 @@ class _Comparison:
     @cached_property
     def ranking(self) -> list[ComparisonRank]:
         return ranking(self.results)
+
+    def _ranking(self) -> Iterator[Panel]:
+        yield ranking_table(self.ranking, self.subject)
+        if any(each.score is not None for each in self.ranking):
+            yield ranking_picture(self.ranking)
 
     @cached_property
     def subject(self) -> str:

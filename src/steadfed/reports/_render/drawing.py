@@ -108,12 +108,12 @@ def _square_figure(panel: HeatMap, layout: SquareLayout, style: FigureStyle) -> 
     gap, width = 0.5 * style.font_size, style.millimetres * POINT
     words = _Words.of(panel, style, width - gap)
     head = words.height(style)
-    height = head + layout.above + layout.tall + layout.below
+    height = head + layout.tall + layout.below
     figure = Figure(figsize=(width / INCH, height / INCH))
     FigureCanvasAgg(figure)
     left, bottom = layout.left / width, layout.below / height
     axes = figure.add_axes((left, bottom, layout.wide / width, layout.tall / height))
-    draw_heat_map(figure, axes, panel, style, layout.wide, square=True)
+    draw_heat_map(figure, axes, panel, style, layout.wide, layout)
     top = 1.0 - gap / height
     figure.text(0.0, top, "\n".join(words.title), va="top", fontweight="bold", linespacing=_LINE)
     below = top - _LINE * style.font_size * len(words.title) / height

@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-_LARGEST_CELL = 4.5
+_LARGEST_CELL = 3.8
 """The side of a cell is at most so many letters high: a map of one cell is no poster."""
 _TALLEST = 200.0 * POINT
 _BETWEEN = 0.5
 """Letters between a name and its cells."""
+_SCALE = 6.0
+"""Letters that a scale of colours takes beside its cells."""
 
 
 @final
@@ -36,37 +38,47 @@ class SquareLayout:
 
     left: float
     wide: float
-    above: float
     tall: float
     below: float
+    numbers: bool
+    """Whether they have room in the cells; if not, a scale of the colours stands to the right."""
 
 
 def squares(panel: HeatMap, style: FigureStyle) -> SquareLayout | None:
-    """Return where square cells lie; None if they have no room for their numbers, or none are written."""
+    """Return where square cells lie; None if a map is no such map."""
     if not panel.written or not panel.rows or not panel.columns:
         return None
     small, size = style.small, style.font_size
     width = style.millimetres * POINT
     names = widest(_row_names(panel, style), small)
     left = names + _BETWEEN * small + 1.6 * size  # the title of the axis stands beside the names
-    room = width - left - _BETWEEN * size
-    cell = min(room / len(panel.columns), _LARGEST_CELL * size, _TALLEST / len(panel.rows))
     texts = [_written(value, panel.unit) for row in panel.values for value in row if value is not None]
-    if cell < widest(texts, small) + 0.3 * small:
-        return None
+    largest = min(_LARGEST_CELL * size, _TALLEST / len(panel.rows))
+    right = _BETWEEN * size
+    cell = min((width - left - right) / len(panel.columns), largest)
+    numbers = cell >= widest(texts, small) + 0.3 * small
+    if not numbers:
+        right = _SCALE * size
+        cell = min((width - left - right) / len(panel.columns), largest)
     _, shown, turned = names_along(panel.columns, cell * len(panel.columns), small)
     longest, slope = widest(shown, small), math.radians(turned)
     reach = widest(shown[:1], small) * math.cos(slope) - 0.5 * cell if turned else 0.0
     left = max(left, reach + _BETWEEN * size)
-    cell = min(cell, (width - left - _BETWEEN * size) / len(panel.columns))
+    cell = min(cell, (width - left - right) / len(panel.columns))
     below = longest * math.sin(slope) + small * math.cos(slope) + _BETWEEN * small + 2.0 * size
-    return SquareLayout(left=left, wide=cell * len(panel.columns), above=0.0, tall=cell * len(panel.rows), below=below)
+    wide, tall = cell * len(panel.columns), cell * len(panel.rows)
+    return SquareLayout(left=left, wide=wide, tall=tall, below=below, numbers=numbers)
 
 
 def draw_heat_map(
-    part: Figure | SubFigure, axes: Axes, panel: HeatMap, style: FigureStyle, points: float, *, square: bool = False
+    part: Figure | SubFigure,
+    axes: Axes,
+    panel: HeatMap,
+    style: FigureStyle,
+    points: float,
+    layout: SquareLayout | None = None,
 ) -> None:
-    """Draw a map; with a scale of its colours beside it, unless numbers stand in the cells."""
+    """Draw a map, of squares if their layout is given; with a scale of colours, unless numbers stand in the cells."""
     import matplotlib as mpl
 
     order = list(next(iter(panel.orders.values()), range(len(panel.rows))))
@@ -75,6 +87,7 @@ def draw_heat_map(
     scale = mpl.colormaps["cividis" if panel.good_is_high else "cividis_r"].with_extremes(bad=style.colours.grid)
     known = np.ma.masked_invalid(values)
     image = axes.imshow(known, aspect="auto", interpolation="nearest", cmap=scale, vmin=panel.low, vmax=panel.high)
+    square = layout is not None
     rows = range(len(order)) if square else spread(len(order), max(2, int(0.5 * points / (1.25 * style.small))))
     names = _row_names(panel, style)
     axes.set_yticks(list(rows), [names[order[row]] for row in rows])
@@ -87,13 +100,22 @@ def draw_heat_map(
     axes.tick_params(length=0.0 if square else 2.0)
     if square:
         axes.spines[:].set_visible(False)
+    if layout is not None and layout.numbers:
         strong = {(order.index(row), column) for row, column in panel.strong}
         _write_values(axes, values, panel.unit, image.to_rgba(values), style, strong)
     else:
-        bar = part.colorbar(image, ax=axes, pad=0.015, aspect=30)
+        bar = part.colorbar(
+            image, **(_beside(axes, layout, style) if layout else {"ax": axes, "pad": 0.015, "aspect": 30})
+        )
         bar.outline.set_visible(False)
         bar.set_label(plain(panel.value_title))
         format_axis(bar.ax.yaxis, panel.unit)
+
+
+def _beside(axes: Axes, layout: SquareLayout, style: FigureStyle) -> dict[str, Any]:
+    """Return where the scale of colours stands that belongs to squares."""
+    gap = 0.6 * style.font_size / layout.wide
+    return {"cax": axes.inset_axes((1.0 + gap, 0.0, gap, 1.0))}
 
 
 def _row_names(panel: HeatMap, style: FigureStyle) -> list[str]:

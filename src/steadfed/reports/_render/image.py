@@ -75,10 +75,10 @@ def picture_of(panel: Panel, kind: Kind = "png", style: FigureStyle | None = Non
 
 
 def write_picture(panels: Sequence[Lines | Text], path: Path) -> None:
-    """Write curves, and words where there are none, side by side as one picture, .svg or .png.
+    """Write curves, and words where there are none, side by side as one picture, .pdf, .svg or .png.
 
     Raises:
-        ParameterError: the file is neither, or cannot be written.
+        ParameterError: the file is none of these, or cannot be written.
         ImportError: matplotlib is not installed.
     """
     content = _picture(panels, check_kind(path), _WIDE, notes=True)
@@ -97,7 +97,7 @@ def check_kind(path: Path) -> Kind:
     for kind in KINDS:
         if path.suffix.lower() == f".{kind}":
             return kind
-    raise ParameterError(f"a plot is written as .{', .'.join(KINDS)}, got {str(path)!r}")
+    raise ParameterError(f"a plot is written as .{' or .'.join(KINDS)}, got {str(path)!r}")
 
 
 def _picture(panels: Sequence[Panel], kind: Kind, style: FigureStyle, *, notes: bool = False) -> bytes:

@@ -29,7 +29,7 @@ _LARGEST = 1e300
 _DASHES = {Style.LINE: "solid", Style.DASHED: "dash", Style.DOTTED: "dot", Style.POINTS: "solid"}
 _HEIGHT, _NAMED = 310, 12
 """Of curves and bars, in pixels: the height, and what the name of a curve adds."""
-_ROW, _ABOVE, _BELOW, _SLANTED, _LOWEST, _HIGHEST = 18, 52, 50, 110, 200, 900
+_ROW, _ABOVE, _BELOW, _SLANTED, _LOWEST, _HIGHEST = 18, 52, 50, 110, 200, 640
 """Of heat maps, in pixels: a row, the scale above the rows, names below that are upright, or not; lowest, highest."""
 _SQUARE = 34
 """Pixels of a row whose cells are squares."""

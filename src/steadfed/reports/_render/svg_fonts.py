@@ -11,6 +11,8 @@ from pathlib import Path
 
 _FACES = {"normal": "DejaVuSans.ttf", "bold": "DejaVuSans-Bold.ttf"}
 """The fonts that matplotlib brings along, by their weight."""
+_UNUSED = ["FFTM", "GDEF", "GPOS", "GSUB", "kern"]
+"""Tables that nobody needs to show letters one by one."""
 _ELEMENT = re.compile(rb"<text\b([^>]*)>(.*?)</text>", re.DOTALL)
 _MARKUP = re.compile(r"<[^>]*>")
 
@@ -19,7 +21,7 @@ def with_fonts(content: bytes) -> bytes:
     """Return an SVG with those letters of its fonts in it that it shows, as rules of a style sheet."""
     shown: dict[str, set[str]] = {weight: set() for weight in _FACES}
     for attributes, inside in _ELEMENT.findall(content):
-        weight = "bold" if re.search(rb"\bbold\b", attributes) else "normal"
+        weight = "bold" if re.search(rb"font-weight: (bold|700)", attributes) else "normal"
         shown[weight] |= set(html.unescape(_MARKUP.sub("", inside.decode())))
     rules = "".join(_rule(weight, "".join(sorted(letters))) for weight, letters in shown.items() if letters)
     return content.replace(b"</defs>", f'<style type="text/css">{rules}</style>\n </defs>'.encode(), 1)
@@ -39,7 +41,9 @@ def _subset(weight: str, letters: str) -> bytes:
     from fontTools.subset import Options, Subsetter
     from fontTools.ttLib import TTFont
 
-    options = Options(hinting=False, notdef_outline=True, name_IDs=[0, 1, 2], recalc_timestamp=False)
+    options = Options(
+        drop_tables=_UNUSED, hinting=False, notdef_outline=True, name_IDs=[0, 1, 2], recalc_timestamp=False
+    )
     font = TTFont(_file(weight), recalcTimestamp=False)
     subsetter = Subsetter(options)
     subsetter.populate(text=letters)

@@ -37,6 +37,16 @@ def client_names(clients: Sequence[Client]) -> list[str]:
     return names
 
 
+def same_of(run: str) -> str:
+    """Return what the panels of another run than the first are folded away under."""
+    return f"The same of {run}"
+
+
+def most_telling_first(histories: Sequence[RunHistory]) -> list[RunHistory]:
+    """Return the runs in which something was removed before those in which nothing was, and those before the unread."""
+    return sorted(histories, key=lambda history: (not history.raw, not history.tally.removed))
+
+
 def run_names(histories: Sequence[RunHistory]) -> list[str]:
     """Return a name for every run: that of its folder, or as much of the path as tells them apart."""
     names = [history.name for history in histories]
@@ -51,11 +61,13 @@ def run_names(histories: Sequence[RunHistory]) -> list[str]:
 
 
 def per_run(histories: Sequence[RunHistory], panels_of: Callable[[RunHistory], Iterable[Panel]]) -> list[Panel]:
-    """Return the panels of every run; of several, each panel is named after its run."""
+    """Return the panels of every run; of several, each panel is named after its run, and only the first is open."""
     if len(histories) == 1:
         return [*panels_of(histories[0])]
     return [
-        replace(panel, key=f"{panel.key}-{place}", title=f"{run}: {panel.title}")
+        replace(
+            panel, key=f"{panel.key}-{place}", title=f"{run}: {panel.title}", fold=same_of(run) if place > 1 else ""
+        )
         for place, (history, run) in enumerate(zip(histories, run_names(histories), strict=True), 1)
         for panel in panels_of(history)
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -35,8 +36,9 @@ def verdict(histories: Sequence[RunHistory]) -> Section:
 def run_by_run(histories: Sequence[RunHistory]) -> Section:
     """Return the answers of several runs in words."""
     named = enumerate(zip(histories, run_names(histories), strict=True), 1)
-    panels = tuple(_words(history, f"verdict-{place}", run) for place, (history, run) in named)
-    return Section(key="run-by-run", title="Run by run", panels=panels)
+    panels = [_words(history, f"verdict-{place}", run) for place, (history, run) in named]
+    folded = [replace(panel, fold=f"{plural(len(panels) - 1, 'other run')}, in words") for panel in panels[1:]]
+    return Section(key="run-by-run", title="Run by run", panels=(*panels[:1], *folded))
 
 
 def _words(history: RunHistory, key: str, title: str) -> Text:

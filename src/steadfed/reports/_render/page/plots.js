@@ -107,8 +107,8 @@
       ...{ type: "scatter", mode: "text", hoverinfo: "skip", showlegend: false },
       x: known.map((cell) => cell.x),
       y: known.map((cell) => cell.y),
-      text: known.map((cell) => (strong.has(`${cell.y}|${cell.x}`) ? `<b>${inCell(cell.z, panel)}</b>` : inCell(cell.z, panel))),
-      textfont: { size: 11, color: ink },
+      text: known.map((cell) => inCell(cell.z, panel)),
+      textfont: { size: 11, color: ink, weight: known.map((cell) => (strong.has(`${cell.y}|${cell.x}`) ? 700 : 400)) },
     };
   }
 
