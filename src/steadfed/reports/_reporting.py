@@ -31,6 +31,8 @@ _ASIDE = frozenset(
     )
 )
 """Keys of panels, without their numbers, that a page of several runs folds away."""
+_NAMED = 8
+"""Runs that stand below the title."""
 
 
 def report_of(
@@ -121,7 +123,9 @@ def _title(histories: Sequence[RunHistory]) -> str:
 
 def _subtitle(histories: Sequence[RunHistory]) -> str:
     if len(histories) > 1:
-        return ", ".join(run_names(histories))
+        names = run_names(histories)
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        return ", ".join(names[:_NAMED]) + more
     history = histories[0]
     if not history.raw:
         return "its configuration cannot be read"

@@ -14,8 +14,8 @@ _MISSING = "–"
 _SEALS = ("config_sha256",)
 """Checksums that say nothing to a reader who has the settings."""
 _CHECKSUM, _SHOWN = re.compile("[0-9a-f]{40,}"), 12
-_ABREAST = 5
-"""Runs that stand side by side; more stand one below the other."""
+_ABREAST, _SHOWN_RUNS = 5, 8
+"""Runs that stand side by side; more stand one below the other, of whom so many are shown at first."""
 
 
 def configuration(histories: Sequence[RunHistory]) -> Section:
@@ -47,9 +47,9 @@ def _side_by_side(runs: Sequence[str], settings: list[dict[str, str]], names: li
         by_name = tuple((name, *each) for name, each in differing.items())
         found = [Table(key="configuration", title=title, columns=columns, rows=by_name)]
     else:
-        columns = (Column(title="run"), *(Column(title=name) for name in differing))
+        columns = (Column(title="run"), *(Column(title=name, minor=True) for name in differing))
         by_run = tuple((run, *each) for run, *each in zip(runs, *differing.values(), strict=True))
-        found = [Table(key="configuration", title=title, columns=columns, rows=by_run)]
+        found = [Table(key="configuration", title=title, columns=columns, rows=by_run, shown=_SHOWN_RUNS)]
     if same:
         columns = (Column(title="setting"), Column(title="all runs"))
         title = "Settings and versions that all runs share"

@@ -17,6 +17,8 @@ from steadfed.server._history import RunHistory
 _LOGARITHMIC = 30.0
 """A loss that changes by more than this factor is drawn on a logarithmic scale."""
 _MOST_METRICS = 6
+_BOTH = 5
+"""So many runs, or groups of them, are shown on test and on training points; of more, test points are enough to see."""
 
 
 def learning(histories: Sequence[RunHistory], limits: PanelLimits = REPORT) -> Section:
@@ -79,7 +81,10 @@ def _evaluation_curves(histories: Sequence[RunHistory], figure: str, limits: Pan
     """Return a figure on test and on training points in the rounds that were evaluated; gaps where it is not finite."""
     kinds = {"test": ("test points", Style.LINE), "train": ("training points", Style.DOTTED)}
     series: list[Series] = []
-    for place, group in enumerate(seed_groups(histories)):
+    groups = seed_groups(histories)
+    if len(groups) > _BOTH and any(np.isfinite(history[f"test_{figure}"]).any() for history in histories):
+        del kinds["train"]
+    for place, group in enumerate(groups):
         for points, (words, style) in kinds.items():
             name = words if len(histories) == 1 else f"{group.name}: {words}"
             read = partial(_evaluated, column=f"{points}_{figure}")

@@ -19,6 +19,8 @@ from steadfed.simulation._step_schedules import read_local_steps, step_schedule
 
 _LETTERS = 40
 """How many letters of a client's name are shown."""
+_APART = 5
+"""Runs besides the first that are folded away one by one."""
 
 
 def client_names(clients: Sequence[Client]) -> list[str]:
@@ -35,11 +37,6 @@ def client_names(clients: Sequence[Client]) -> list[str]:
         names.append(short if short not in taken else f"{short} #{place}")
         taken.add(names[-1])
     return names
-
-
-def same_of(run: str) -> str:
-    """Return what the panels of another run than the first are folded away under."""
-    return f"The same of {run}"
 
 
 def most_telling_first(histories: Sequence[RunHistory]) -> list[RunHistory]:
@@ -64,10 +61,11 @@ def per_run(histories: Sequence[RunHistory], panels_of: Callable[[RunHistory], I
     """Return the panels of every run; of several, each panel is named after its run, and only the first is open."""
     if len(histories) == 1:
         return [*panels_of(histories[0])]
+    others = run_names(histories)[1:]
+    together = f"The same of {len(others)} other runs"
+    folds = {place: f"The same of {run}" if len(others) <= _APART else together for place, run in enumerate(others, 2)}
     return [
-        replace(
-            panel, key=f"{panel.key}-{place}", title=f"{run}: {panel.title}", fold=same_of(run) if place > 1 else ""
-        )
+        replace(panel, key=f"{panel.key}-{place}", title=f"{run}: {panel.title}", fold=folds.get(place, ""))
         for place, (history, run) in enumerate(zip(histories, run_names(histories), strict=True), 1)
         for panel in panels_of(history)
     ]
