@@ -207,11 +207,17 @@ def test_named_settings_have_one_map_and_settings_without_names_no_section_of_th
     assert not {"duels", "standings", "worst-by-setting"} & panels(written(tmp_path, rows())).keys()
 
 
-def close_rows(seeds: tuple[int, ...] = (0, 1, 2), **settings: str) -> list[Result]:
+def close_rows(seeds: tuple[int, ...] = (0, 1, 2), kind: str = "iid") -> list[Result]:
     """Return two rules that differ by chance, seed by seed, and one that is worse beyond it, in one setting."""
     chance = (0.01, -0.01, 0.002)
     return [
-        result(rule, attack, value + 0.1 * seed + (chance[seed] if rule == "median" else 0.0), seed=seed, **settings)
+        result(
+            rule,
+            attack,
+            value + 0.1 * seed + (chance[seed] if rule == "median" else 0.0),
+            seed=seed,
+            heterogeneity=kind,
+        )
         for rule, value in (("median", 0.6), ("rage", 0.6), ("krum", 0.3))
         for attack in ("none", "alie")
         for seed in seeds
@@ -252,7 +258,7 @@ def test_bold_are_the_best_of_an_attack_and_what_cannot_be_told_from_it(tmp_path
 
 
 def test_one_setting_is_named_and_has_no_map_of_one_cell(tmp_path: Path) -> None:
-    report = written(tmp_path, close_rows(heterogeneity="dirichlet alpha=0.1"))
+    report = written(tmp_path, close_rows(kind="dirichlet alpha=0.1"))
     found = panels(report)
     attacks = found["attacks-1"]
     assert isinstance(attacks, HeatMap)

@@ -101,7 +101,7 @@ def pixels(panel: Panel, style: FigureStyle) -> np.ndarray:
 @pytest.mark.parametrize("panel", [squares(3, 4), heat_map(("a",), ("b",))], ids=["squares", "map"])
 def test_a_figure_is_as_wide_as_it_should_be(panel: Panel, width: object, millimetres: float) -> None:
     style = FigureStyle(width=width)
-    pdf, svg = (picture_of(panel, kind, style) or b"" for kind in ("pdf", "svg"))  # type: ignore[arg-type]
+    pdf, svg = (picture_of(panel, kind, style) or b"" for kind in ("pdf", "svg"))
     points = float(re.search(rb"/MediaBox \[ ?0 0 ([0-9.]+)", pdf).group(1))  # type: ignore[union-attr]
     assert points == pytest.approx(millimetres * 72 / 25.4, abs=0.01)
     assert float(re.search(rb'width="([0-9.]+)pt"', svg).group(1)) == pytest.approx(points, abs=0.01)  # type: ignore[union-attr]
@@ -133,7 +133,7 @@ def test_numbers_that_have_no_room_are_left_to_a_scale_of_colours() -> None:
 
 def test_fonts_lie_in_the_file_and_letters_are_letters() -> None:
     panel = squares(2, 2, title="σ₀ ≤ λ & 5 $ <b>")
-    svg, pdf = (picture_of(panel, kind) or b"" for kind in ("svg", "pdf"))  # type: ignore[arg-type]
+    svg, pdf = (picture_of(panel, kind) or b"" for kind in ("svg", "pdf"))
     assert "σ₀ ≤ λ & 5 $ <b>" in texts(panel)
     fonts = [base64.b64decode(data) for data in re.findall(r"data:font/ttf;base64,([^\"]+)", svg.decode())]
     assert len(fonts) == 2

@@ -107,9 +107,8 @@ def _picture(panels: Sequence[Panel], kind: Kind, style: FigureStyle, *, notes: 
     from steadfed.reports._render.drawing import figure_of
     from steadfed.reports._render.svg_fonts import with_fonts
 
-    defaults: dict[str, Any] = dict(mpl.rcParamsDefault)
-    settings: Any = {**defaults, **style.settings()}
-    with mpl.rc_context(settings), warnings.catch_warnings():
+    chosen: Any = style.settings()
+    with mpl.rc_context({**mpl.rcParamsDefault, **chosen}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # names may be in any script
         figure = figure_of(panels, style, notes=notes)
         title = {"Title": harmless(panels[0].title, limit=200)} if kind != "png" else {}

@@ -162,5 +162,5 @@ def _errors(histories: Sequence[RunHistory], limits: PanelLimits) -> Lines:
 
 
 def _error_points(history: RunHistory) -> Points:
-    rounds = np.arange(history.rounds_played)
+    rounds = np.arange(history.rounds_played, dtype=np.int64)
     return rounds, rounds, real_errors(history)

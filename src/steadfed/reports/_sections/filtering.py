@@ -108,7 +108,7 @@ def _false_positives(histories: Sequence[RunHistory], limits: PanelLimits, width
 
 
 def _share(history: RunHistory, *, part: str, whole: str, width: int) -> Points:
-    rounds = np.arange(history.rounds_played)
+    rounds = np.arange(history.rounds_played, dtype=np.int64)
     return rounds, rounds, moving_share(history[part], history[whole], width)
 
 

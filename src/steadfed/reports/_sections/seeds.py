@@ -9,11 +9,11 @@ from typing import final
 import numpy as np
 
 from steadfed.reports._sections.phrases import figures, floats, run_names, short_words
-from steadfed.reports._thinning import Numbers, PanelLimits, kept_places
+from steadfed.reports._thinning import Numbers, PanelLimits, Places, kept_places
 from steadfed.reports.panels import Series, Style
 from steadfed.server._history import RunHistory
 
-Points = tuple[Numbers, Numbers, Numbers]
+Points = tuple[Places, Numbers | Places, Numbers]
 """Rounds, where they lie along x, and y."""
 _ITS_OWN = ("seed", "provenance")
 """What may differ between runs of one group."""
