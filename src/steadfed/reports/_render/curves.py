@@ -20,7 +20,7 @@ _MARKED = 8
 """Signs along a curve, about."""
 _BAND = 0.2
 """How much of what lies below it a band hides."""
-_AXIS = 0.82
+AXIS = 0.82
 """The share of a picture's width that its axis takes, about."""
 
 
@@ -45,7 +45,7 @@ def draw_lines(axes: Axes, panel: Lines, style: FigureStyle, points: float) -> N
         logarithmic(axes.yaxis, seen)
     axes.grid(visible=True, which="major", color=style.colours.grid, linewidth=0.5)
     if panel.places:
-        name_below(axes, panel.places, _AXIS * points, style.small)
+        name_below(axes, panel.places, AXIS * points, style.small)
         axes.set_xlim(-0.5, len(panel.places) - 0.5)
 
 
@@ -91,7 +91,7 @@ def draw_bars(axes: Axes, panel: Bars, style: FigureStyle, points: float) -> Non
             linewidth=0.0, label=plain(name, limit=30),
         )  # fmt: skip
         below += np.asarray(values, dtype=np.float64)
-    ticks = name_below(axes, panel.categories, _AXIS * points, style.small)
+    ticks = name_below(axes, panel.categories, AXIS * points, style.small)
     for label, tick in zip(axes.get_xticklabels(), ticks, strict=True):
         if tick in panel.flagged:
             label.set(color=style.colours.flag, fontweight="bold")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
-from steadfed.reports._render.curves import draw_bars, draw_lines
+from steadfed.reports._render.curves import AXIS, draw_bars, draw_lines
 from steadfed.reports._render.figure_style import POINT, FigureStyle
 from steadfed.reports._render.heat_maps import SquareLayout, draw_heat_map, squares
-from steadfed.reports._render.letters import plain, widest, wrapped
+from steadfed.reports._render.letters import names_along, plain, widest, wrapped
 from steadfed.reports.panels import Bars, HeatMap, Lines, Panel, Text
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ _TALLEST = 230.0 * POINT
 """Of a page."""
 _LINE = 1.3
 """From a line of letters to the next."""
+_INDENT = 8.0
+"""Letters from the left edge to where an axis begins, at most."""
 _HANDLE = 4.2
 """Letters that a sign of a legend takes, and the gap to the next name."""
 
@@ -39,13 +42,14 @@ class _Words:
     """Of the legend."""
 
     @classmethod
-    def of(cls, panel: Panel, style: FigureStyle, points: float) -> _Words:
+    def of(cls, panel: Panel, style: FigureStyle, points: float, *, indented: float = 0.0) -> _Words:
+        """Return the words of a panel that is some points wide; the note begins so many points from the left."""
         parts = _names(panel)
         wide = widest(parts, style.small) + _HANDLE * style.small
         title = plain(panel.title, limit=200)
         return cls(
             title=wrapped(title, points, style.font_size, bold=True),
-            note=wrapped(plain(panel.note, limit=400), points, style.small),
+            note=wrapped(plain(panel.note, limit=400), points - indented, style.small),
             names=parts,
             columns=max(1, min(len(parts), int(points / wide))),
         )
@@ -66,7 +70,7 @@ def figure_of(panels: Sequence[Panel], style: FigureStyle, *, notes: bool = Fals
     if len(panels) == 1 and isinstance(panels[0], HeatMap) and (cells := squares(panels[0], style)) is not None:
         return _square_figure(panels[0], cells, style)
     part = width / len(panels)
-    words = [_Words.of(panel, style, part - style.font_size) for panel in panels]
+    words = [_Words.of(panel, style, part - style.font_size, indented=_INDENT * style.font_size) for panel in panels]
     height = max(_body(panel, part, style) + each.height(style) for panel, each in zip(panels, words, strict=True))
     gap = 0.25 * style.font_size / INCH
     layout = ConstrainedLayoutEngine(w_pad=gap, h_pad=gap)
@@ -125,6 +129,10 @@ def _square_figure(panel: HeatMap, layout: SquareLayout, style: FigureStyle) -> 
 def _body(panel: Panel, points: float, style: FigureStyle) -> float:
     """Return how many points high a plot is with the names of its axes."""
     usual = min(_HIGHEST, max(_LOWEST, 0.58 * points))
+    named = panel.places if isinstance(panel, Lines) else panel.categories if isinstance(panel, Bars) else ()
+    if named:
+        _, shown, turned = names_along(named, AXIS * points, style.small)
+        return usual + widest(shown, style.small) * math.sin(math.radians(turned))
     if isinstance(panel, HeatMap):
         return min(0.95 * points, max(usual, len(panel.rows) * 0.4 * style.font_size + 5.0 * style.font_size))
     return usual
