@@ -13,7 +13,7 @@ COPY src src
 RUN python -m pip install --constraint constraints.txt '.[flower]' \
     && useradd --create-home --uid 10001 steadfed \
     && install --directory --owner=steadfed --mode=0700 /var/lib/steadfed
-USER steadfed
+USER 10001
 WORKDIR /var/lib/steadfed
 VOLUME /var/lib/steadfed
 

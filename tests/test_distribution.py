@@ -182,4 +182,4 @@ def test_images_start_what_the_package_has_and_copy_what_there_is() -> None:
     assert re.findall(r"^FROM \S+ AS (\w+)$", lines, re.MULTILINE) == ["base", "server", "node"]
     assert "steadfed.flower.superlink" in lines
     assert "flower-supernode" in lines
-    assert lines.index("USER steadfed") < lines.index("ENTRYPOINT")
+    assert lines.index("USER 10001") < lines.index("ENTRYPOINT")
