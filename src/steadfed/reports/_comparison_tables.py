@@ -103,9 +103,9 @@ def ranking_table(ranked: Sequence[ComparisonRank], subject: str = SUBJECT) -> T
         title="Rules by their worst case",
         caption=f"{capitalised(measure)} is the mean of the last five evaluations"
         + ("" if measure.higher_is_better else "; lower is better")
-        + ". The oracle is the mean of the honest updates, which no rule can know. Rules that lack settings stand below "
-        "those that do not. A tie: the differences to the best rule, seed by seed, have a 95 % interval that holds 0."
-        + (f" {_ONE_SEED}" if seeds == 1 else ""),
+        + ". The oracle is the mean of the honest updates, which no rule can know. Rules that lack settings stand "
+        "below those that do not. A tie: the differences to the best rule, seed by seed, have a 95 % interval that "
+        "holds 0." + (f" {_ONE_SEED}" if seeds == 1 else ""),
         flag=lambda each: each.rule == subject,
     )
     return replace(table, note=_basis(ranked))
