@@ -67,12 +67,11 @@ class LyingTensor(Tensor):
         return torch.zeros(4, 3).as_subclass(cls) if func is Tensor.detach else True
 
 
-class LyingArray(np.ndarray):  # type: ignore[type-arg]  # of anything
+class LyingArray(np.ndarray[Any, Any]):
     """An array whose shape is another whenever it is asked for."""
 
-    @property
-    def shape(self) -> Any:
-        return (4, 3)
+    def __getattribute__(self, name: str) -> Any:
+        return (4, 3) if name == "shape" else super().__getattribute__(name)
 
 
 class LazyTensor:
@@ -235,7 +234,7 @@ BAD: dict[str, tuple[str, Callable[[State], Any]]] = {
     "a lying tensor": ("garbage", _weight(lambda: _FULL.as_subclass(LyingTensor))),
     "a lying array": ("garbage", _weight(lambda: np.full(7, SECRET, np.float32).view(LyingArray))),
     "a matrix of numpy": ("garbage", _weight(lambda: np.full((4, 3), SECRET, np.float32).view(np.recarray))),
-    "a masked array": ("garbage", _weight(lambda: np.ma.masked_all((4, 3), np.float32))),
+    "a masked array": ("garbage", _weight(lambda: np.ma.masked_array(_FULL.numpy(), mask=True))),
     "freed memory": ("garbage", _weight(freed)),
     "memory that is too short": ("garbage", _weight(shortened)),
 }

@@ -315,9 +315,9 @@ def test_rules_that_remember_get_their_memory_back() -> None:
     for number in range(2):
         found = aggregate_state_dicts(model, replies(model), rule, view=view)
         assert found.aggregation is not None
+        assert found.aggregation.memory
         assert found.record.round == number
         view, model = ServerView(round=number + 1, memory=found.aggregation.memory), found.state
-    assert found.aggregation.memory
 
 
 def test_rules_that_need_what_the_server_trusts_say_so_and_get_it() -> None:
@@ -359,8 +359,9 @@ def test_who_was_silent_counts_for_a_fraction() -> None:
     ],
 )  # fmt: skip
 def test_what_the_operator_gets_wrong_is_said(change: dict[str, Any], error: type[Exception], words: str) -> None:
+    asked: dict[str, Any] = {"reference": reference(), "replies": replies(), "rule": RULE}
     with pytest.raises(error, match=words) as caught:
-        aggregate_state_dicts(**{"reference": reference(), "replies": replies(), "rule": RULE} | change)
+        aggregate_state_dicts(**asked | change)
     assert str(SECRET)[:6] not in str(caught.value)
 
 
@@ -390,7 +391,7 @@ def test_whatever_is_sent_the_model_stays_finite_and_like_the_reference(
 ) -> None:
     for name in data.draw(st.sets(st.sampled_from(NAMES))):
         sent[name] = copy.deepcopy(model)
-    kind = data.draw(st.sampled_from(["weights", "difference"]))
+    kind: Any = data.draw(st.sampled_from(["weights", "difference"]))
     rule = data.draw(st.sampled_from([Median(), Rage(num_byzantine=1), Mean(), Krum(num_byzantine=0)]))
     try:
         found = aggregate_state_dicts(model, sent, rule, kind=kind, convert_dtypes=convert)

@@ -85,7 +85,8 @@ def test_the_record_is_a_line_of_a_run_and_has_the_layers() -> None:
 
 
 def test_names_may_be_numbers_and_their_order_is_that_of_numbers() -> None:
-    found = aggregate_state_dicts(reference(), {10: honest(1), 9: honest(2), "a": honest(3)}, Mean())
+    sent: dict[int | str, State] = {10: honest(1), 9: honest(2), "a": honest(3)}
+    found = aggregate_state_dicts(reference(), sent, Mean())
     assert found.record.received == (9, 10, "a")
 
 
@@ -141,7 +142,7 @@ import resource, torch
 from steadfed import Rage
 from steadfed.states import StateRound
 
-K, d = 16, 1_000_000
+K, d = 20, 600_000
 model = {"head": torch.zeros(d // 2), "body": torch.zeros(d // 2)}
 round = StateRound(model, range(K))
 generator = torch.Generator().manual_seed(0)
@@ -161,4 +162,4 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 / (4 
 def test_one_matrix_is_all_that_is_held_of_the_replies() -> None:
     command = [sys.executable, "-c", MEASURED]
     told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)  # noqa: S603  our own code
-    assert float(told.stdout) < 1.5  # the matrix, some rows and the scratch of a pass; two matrices would be 2
+    assert float(told.stdout) < 1.75  # the matrix, some rows and the scratch of a pass; two matrices would be 2

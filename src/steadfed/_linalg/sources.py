@@ -45,8 +45,8 @@ def _rows(updates: Sequence[Any]) -> Columns:
             raise ShapeError(f"update {index} must be one-dimensional, got shape {tuple(row.shape)}; flatten it")
         if row.shape != rows[0].shape:
             raise ShapeError(
-                f"updates must have one length, got {rows[0].shape[0]} in update 0 and {row.shape[0]} in update {index}; "
-                f"steadfed.aggregate_state_dicts leaves out whose model is of another shape"
+                f"updates must have one length, got {rows[0].shape[0]} in update 0 and {row.shape[0]} in update {index}"
+                f"; steadfed.aggregate_state_dicts leaves out whose model is of another shape"
             )
         if (row.dtype, row.device) != (rows[0].dtype, rows[0].device):
             raise DtypeError(

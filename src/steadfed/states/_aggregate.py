@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from steadfed.aggregators import Aggregator, ServerView
 from steadfed.errors import ParameterError
@@ -14,10 +14,13 @@ from steadfed.states._result import StateAggregation
 from steadfed.states._round import SentKind, StateRound
 from steadfed.states._site_weights import SiteWeights
 
+Replies: TypeAlias = Mapping[str, Any] | Mapping[int, Any] | Mapping[Client, Any]
+"""What clients sent, by name."""
+
 
 def aggregate_state_dicts(  # noqa: PLR0913  all that an operator may choose in a round
     reference: Mapping[str, Any],
-    replies: Mapping[Client, Any],
+    replies: Replies,
     rule: Aggregator,
     *,
     kind: SentKind = "weights",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 import torch
@@ -82,5 +82,5 @@ def layer_shares(
 
 def _squared_distance(row: Float[Tensor, " n"], update: Float[Tensor, " n"]) -> float:
     """Return it summed in float64, a block at a time."""
-    pairs: Iterable[tuple[Tensor, Tensor]] = zip(row.split(_BLOCK), update.split(_BLOCK), strict=True)
-    return sum(float((one.double() - other.double()).square().sum()) for one, other in pairs)
+    blocks = (slice(start, start + _BLOCK) for start in range(0, len(row), _BLOCK))
+    return sum(float((row[block].double() - update[block].double()).square().sum()) for block in blocks)

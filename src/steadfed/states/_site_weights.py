@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from typing import TypeAlias
 
 from steadfed._core.lookup import nearest
 from steadfed.aggregators import Aggregator
 from steadfed.errors import ParameterError
 from steadfed.server._record import Client
 
-SiteWeights = Mapping[Client, float]
+SiteWeights: TypeAlias = Mapping[str, float] | Mapping[int, float] | Mapping[Client, float]
 """Positive numbers by the names of clients, set by the operator; no client has a say in them."""
 
 

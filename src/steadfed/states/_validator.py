@@ -20,7 +20,7 @@ _MOST_NAMES = 100_000  # names that are looked at besides those of the model
 class Write(Protocol):
     """How one array of a reply is read."""
 
-    def __call__(self, value: Any, spec: ArraySpec, target: NDArray, *, convert: bool) -> None:
+    def __call__(self, value: Any, spec: ArraySpec, target: NDArray, /, *, convert: bool) -> None:
         """Copy its numbers into the target, whose dtype may be another if they are to be converted.
 
         Raises:

@@ -12,9 +12,9 @@ from flwr.app import Array
 
 from steadfed.errors import ReplyError
 from steadfed.flower._npy import MOST_HEADER
-from steadfed.flower._replies.npy import describe_error, read_array, short_repr
+from steadfed.flower._replies.npy import read_array
 from steadfed.states._arrays import ArraySpec, Kind, NDArray
-from steadfed.states._faults import Fault
+from steadfed.states._faults import Fault, describe_error, short_repr
 
 VALUES = np.arange(6, dtype=np.float32).reshape(2, 3)
 
