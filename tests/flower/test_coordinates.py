@@ -23,6 +23,7 @@ from tests.flower.federations import (
     pushed,
     silent_grid,
     update_of,
+    values_of,
 )
 from torch import nn
 
@@ -93,6 +94,24 @@ def test_a_round_moves_these_coordinates_by_the_mean_and_leaves_the_others() -> 
     assert torch.equal(before == after, torch.ones(DIM).index_fill(0, places, 0.0).bool())
     assert new["norm.num_batches_tracked"].numpy() == 5  # buffers go their own way, as always
     assert (record.bytes_down, record.bytes_up) == (10 * (4 * (DIM + 4) + 8), 10 * (4 * (3 + 4) + 8))
+
+
+def test_a_record_says_in_which_layers_the_coordinates_of_a_removed_update_deviate() -> None:
+    def far(message: Message) -> RecordDict:
+        content = obliging(message)
+        arrays = values_of(arrays_in(content))
+        arrays[COORDINATES] = arrays[COORDINATES] + np.float32(50)
+        return RecordDict({"arrays": ArrayRecord({name: Array(value) for name, value in arrays.items()})})
+
+    _, record = one_round(strategy(rule=Rage(num_byzantine=1)), with_first(far))
+    (deviation,) = record.deviations
+    assert deviation.client == "101"
+    assert sum(deviation.layers.values()) == pytest.approx(1.0, abs=1e-5)
+    assert record.coordinates is not None
+    places = coordinates_of(record.coordinates.seed, 3, DIM)
+    layers = {spec.name for spec in layout_of(model()).parameters for place in places
+              if spec.columns.start <= place < spec.columns.stop}  # fmt: skip
+    assert {name for name, share in deviation.layers.items() if share} <= layers
 
 
 def test_nobody_knows_a_rounds_coordinates_before_it_unless_a_seed_is_given() -> None:

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 import torch
-from flwr.app import ArrayRecord, ConfigRecord, Error, Message
+from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, RecordDict
 from flwr.serverapp.strategy import FedAvg, FedMedian, Krum as FlowerKrum
 from tests.flower.federations import (
     LR,
     NODES,
+    arrays_in,
     assert_a_model_like,
     assert_the_same_model,
     everyone,
@@ -24,6 +25,7 @@ from tests.flower.federations import (
     round_in,
     silent_grid,
     update_of,
+    values_of,
 )
 from tests.flower.grids import Clock, ScriptedGrid
 from tests.same_results import timeless
@@ -310,6 +312,24 @@ def test_replies_in_another_order_give_the_same_model_bit_by_bit() -> None:
     assert other is not None
     assert_the_same_model(new, other)
     assert timeless([record]) == timeless([shuffled])
+
+
+def test_a_record_says_in_which_layers_a_removed_update_deviates() -> None:
+    def replies(messages: list[Message]) -> list[Message]:
+        sent = everyone(messages)
+        arrays = values_of(arrays_in(sent[2].content))
+        name = next(name for name, value in arrays.items() if value.dtype == np.float32)
+        arrays[name] = arrays[name] + np.float32(50)
+        content = RecordDict({"arrays": ArrayRecord({key: Array(value) for key, value in arrays.items()})})
+        sent[2] = Message(content, reply_to=messages[2])
+        return sent
+
+    _, record = one_round(STRATEGIES["rage-1"](), replies)
+    assert record.removed == ("103",)
+    (deviation,) = record.deviations
+    assert (deviation.client, next(iter(deviation.layers))) == ("103", next(iter(model())))
+    assert next(iter(deviation.layers.values())) > 0.9
+    assert one_round(STRATEGIES["rage-1"](), everyone)[1].deviations == ()
 
 
 def test_the_word_of_a_client_about_its_examples_weighs_nothing() -> None:
