@@ -33,15 +33,16 @@ def aggregate_state_dicts(  # noqa: PLR0913  all that an operator may choose in 
 
     A reply becomes a row g_r = x − x_r of one K × d matrix, of float64 if an array of the model is, else of float32;
     the rule makes one update ĝ of the rows, every client with the same say; the new model is x − ĝ, rounded to the
-    dtypes of the reference. Buffers go another way: every entry is the median over the replies, of whole
-    numbers the lower one, and no entry of a variance becomes negative.
+    dtypes of the reference. Buffers go another way: every entry is the median over the replies, of whole numbers the
+    lower one, and no entry of a variance becomes negative.
 
     **What holds.** A reply that is no model like the reference (no dict, a name too many or too few, another shape or
     dtype, NaN, a tensor that is sparse, quantised, without numbers or of a foreign class) never raises: its client
     counts as one of those assumed to lie, and the result says what was wrong, without a number of it. If more are
-    wrong than the rule assumes, or the new model would not be finite, the result is the reference with the reason. The
-    result depends on the names of clients and not on their order. Neither the reference nor a reply is changed, and
-    the result shares no memory with them. Besides the matrix and a few rows nothing of the model's size is allocated.
+    wrong than the rule assumes, or the new model would not be finite, the result is the reference with the reason. (A
+    rule that assumes none promises nothing, and takes those that are sound.) The result depends on the names of
+    clients and not on their order. Neither the reference nor a reply is changed, and the result shares no memory with
+    them. Besides the matrix and a few rows nothing of the model's size is allocated.
 
     **What does not.** Replies are objects of this process: whoever unpickled them has run what they hold, before
     anything here could look at them. Read them with safetensors, or with `torch.load(..., weights_only=True)`.
@@ -57,7 +58,8 @@ def aggregate_state_dicts(  # noqa: PLR0913  all that an operator may choose in 
         buffers: patterns for names of arrays that are not trained; those of batch normalisation if left out.
         convert_dtypes: whether float16, bfloat16, float32 and float64 stand for each other in replies.
         site_weights: positive numbers by client that the operator set, for rules that weigh clients.
-        view: what the rule is told besides: `ServerView(round=3, memory=last.aggregation.memory, cohort_size=10)`.
+        view: what the rule is told besides: `ServerView(round=3, memory=last.aggregation.memory, cohort_size=10)`;
+            `sampled=False`, if everybody is asked in every round.
 
     Raises:
         ParameterError: an argument is none: the reference is no model, the rule is no rule or cannot weigh clients.

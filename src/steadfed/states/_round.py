@@ -44,7 +44,7 @@ class StateRound:
 
     Args:
         reference: the model that the clients were sent: tensors or arrays of numpy by name. The arrays that are trained
-            and sent, if these are a part of a model, such as an adapter. It is neither changed nor kept.
+            and sent, if these are a part of a model, such as an adapter. It is not changed, and may be afterwards.
         asked: the names of the clients that were asked; the result does not depend on their order.
         kind: what clients send: their "weights" after training, or the "difference" of these to the reference.
         buffers: patterns for names of arrays that are not trained. They go the way of the median, as all whole numbers
