@@ -158,6 +158,13 @@ def shortened() -> Tensor:
     return value
 
 
+def disguised() -> Tensor:
+    """Return a tensor whose memory was given back, on which hang functions that say something else."""
+    value = freed()
+    vars(value).update(numel=lambda: 0, detach=lambda: torch.zeros(4, 3), storage_offset=lambda: 0)
+    return value
+
+
 def _weight(make: Callable[[], Any]) -> Callable[[State], Any]:
     return lambda good: {**good, "0.weight": make()}
 
@@ -236,6 +243,7 @@ BAD: dict[str, tuple[str, Callable[[State], Any]]] = {
     "a matrix of numpy": ("garbage", _weight(lambda: np.full((4, 3), SECRET, np.float32).view(np.recarray))),
     "a masked array": ("garbage", _weight(lambda: np.ma.masked_array(_FULL.numpy(), mask=True))),
     "freed memory": ("garbage", _weight(freed)),
+    "freed memory in disguise": ("garbage", _weight(disguised)),
     "memory that is too short": ("garbage", _weight(shortened)),
 }
 """What was wrong, as a word, and the reply as a function of a good one."""

@@ -355,6 +355,7 @@ def test_who_was_silent_counts_for_a_fraction() -> None:
         ({"replies": {1: honest(0), "1": honest(1)}}, ParameterError, "a name of its own, got '1' more than once"),
         ({"rule": Rage}, ParameterError, r"the rule must be one such as Rage\(num_byzantine=1\), got 'ModelMetaclass'"),
         ({"rule": "rage"}, ParameterError, "got 'str'"),
+        ({"view": {"round": 3}}, ParameterError, "the view must be a ServerView, got 'dict'"),
         ({"kind": "gradients"}, ParameterError, "kind must be one of 'weights', 'difference', got 'gradients'"),
     ],
 )  # fmt: skip

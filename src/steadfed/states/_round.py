@@ -93,8 +93,8 @@ class StateRound:
         self._validator = StateValidator(
             self.layout, write_numbers, convert_dtypes=convert_dtypes, describe=lambda error: type(error).__name__
         )
-        sent_from = torch.zeros(1, dtype=self.layout.dtype).expand(self.layout.dim)
-        self._updates = UpdateMatrix(state.model if kind == "weights" else sent_from, number=len(self.asked))
+        start = state.model if kind == "weights" else torch.zeros_like(state.model[:1]).expand(self.layout.dim)
+        self._updates = UpdateMatrix(start, number=len(self.asked))
         self._places = {client: place for place, client in enumerate(self.asked)}
         self._drops: list[DroppedReply] = []
         self._answered: set[int] = set()
@@ -235,6 +235,8 @@ class StateRound:
 
 def _completed(view: ServerView, rule: Aggregator, model: Tensor, asked: int) -> ServerView:
     """Return what the rule is told besides the rows, with what is known here; refuse if something is missing."""
+    if not isinstance(view, ServerView):
+        raise ParameterError(f"the view must be a ServerView, got {type_of(view)}")
     for need, given in ((Need.TRUSTED_ROW, view.trusted_row), (Need.TRUSTED_LOSS, view.trusted_loss)):
         if need in rule.all_needs() and given is None:
             raise MissingKnowledgeError(f"{rule!r} needs {need}; pass view=ServerView({need.name.lower()}=...)")

@@ -34,7 +34,7 @@ def write_numbers(value: Any, spec: ArraySpec, target: NDArray, *, convert: bool
     steadfed.errors.ReplyError: array 'w': a dense tensor is needed, got one in the layout torch.sparse_coo
     """
     if type(value) in TENSORS:
-        _write_tensor(value, spec, target, convert=convert)
+        _write_tensor(Tensor.detach(value), spec, target, convert=convert)  # without what hangs on the object
     elif type(value) in ARRAYS:
         _check(spec, tuple(value.shape), dtype_of(value), fitting=fits(value.dtype, spec, convert=convert))
         np.copyto(target, value, casting="same_kind")
@@ -75,7 +75,7 @@ def _write_tensor(value: Tensor, spec: ArraySpec, target: NDArray, *, convert: b
     dtype = dtype_of(value)
     converted = convert and spec.kind is not Kind.OTHER_BUFFER and dtype in FLOATS
     _check(spec, tuple(value.shape), dtype, fitting=dtype == spec.dtype or converted)
-    torch.from_numpy(target).copy_(value.detach())
+    torch.from_numpy(target).copy_(value)
 
 
 def _no_numbers(value: Tensor) -> str | None:
