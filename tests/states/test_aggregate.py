@@ -356,6 +356,9 @@ def test_who_was_silent_counts_for_a_fraction() -> None:
         ({"rule": Rage}, ParameterError, r"the rule must be one such as Rage\(num_byzantine=1\), got 'ModelMetaclass'"),
         ({"rule": "rage"}, ParameterError, "got 'str'"),
         ({"view": {"round": 3}}, ParameterError, "the view must be a ServerView, got 'dict'"),
+        ({"buffers": "*mean"}, ParameterError, r"buffers must be a list of patterns for names of arrays, got '\*mean'"),
+        ({"buffers": None}, ParameterError, "a list of patterns for names of arrays, got None"),
+        ({"buffers": [3]}, ParameterError, r"a list of patterns for names of arrays, got \[3\]"),
         ({"kind": "gradients"}, ParameterError, "kind must be one of 'weights', 'difference', got 'gradients'"),
     ],
 )  # fmt: skip

@@ -84,6 +84,14 @@ def test_the_record_is_a_line_of_a_run_and_has_the_layers() -> None:
     assert list(again.deviations[0].layers.items()) == list(found.layers["site-3"].items())[:5]
 
 
+def test_replies_may_be_taken_in_inference_mode_and_aggregated_outside_of_it() -> None:
+    round = StateRound(reference(), NAMES)
+    with torch.inference_mode():
+        for name in NAMES[1:]:
+            round.take(name, replies()[name])
+    assert round.aggregate(Mean()).skipped is None
+
+
 def test_names_may_be_numbers_and_their_order_is_that_of_numbers() -> None:
     sent: dict[int | str, State] = {10: honest(1), 9: honest(2), "a": honest(3)}
     found = aggregate_state_dicts(reference(), sent, Mean())

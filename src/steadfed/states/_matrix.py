@@ -48,7 +48,8 @@ class UpdateMatrix:
     def row(self, place: int) -> Float[Tensor, " d"]:
         """Return a client's row, to be written: the model that it sent."""
         if not self._matrix.numel():
-            self._matrix = torch.empty((self._number, len(self._start)), dtype=self._start.dtype, device="cpu")
+            with torch.inference_mode(mode=False):  # or it could not be written to outside of that mode
+                self._matrix = torch.empty((self._number, len(self._start)), dtype=self._start.dtype, device="cpu")
         return self._matrix[place]
 
     def admit(self, place: int, buffers: Mapping[str, NDArray]) -> None:

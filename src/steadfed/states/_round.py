@@ -82,6 +82,12 @@ class StateRound:
             raise ParameterError(f"the reference must be a dict of arrays by name, got {type_of(reference)}")
         if kind not in _KINDS:
             raise ParameterError(f"kind must be one of {', '.join(map(repr, _KINDS))}, got {kind!r}")
+        if (
+            not isinstance(buffers, Sequence)
+            or isinstance(buffers, str)
+            or any(type(each) is not str for each in buffers)
+        ):
+            raise ParameterError(f"buffers must be a list of patterns for names of arrays, got {buffers!r:.80}")
         self.asked = _checked_names(asked)
         """The names of the clients, in the order of the rows."""
         self._kind = kind
