@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 
@@ -40,7 +41,8 @@ def test_deviations_come_back_and_leave_no_trace_where_there_are_none() -> None:
     assert again == told
     assert list(again.deviations[0].layers) == ["head.weight", "\u2028"]
     assert "deviations" not in record().to_line()
-    for wrong in ({"layers": {}}, {"client": 1, "layers": {"a": "b"}}, {"client": 1, "layers": {"a": float("inf")}}):
+    bad: list[dict[str, object]] = [{"layers": {}}, *({"client": 1, "layers": {"a": each}} for each in ("b", math.inf))]
+    for wrong in bad:
         with pytest.raises(CorruptRunError):
             RoundRecord.from_line(json.dumps({**json.loads(record().to_line()), "deviations": [wrong]}))
 
