@@ -517,6 +517,26 @@ def test_a_poisoned_model_in_a_checkpoint_with_hashes_that_fit_is_not_taken(tmp_
         played(tmp_path / "run", clock)
 
 
+@pytest.mark.parametrize("part", ["server/velocity", "facts"])
+def test_a_state_that_was_changed_with_its_hashes_is_not_the_one_that_the_signed_line_names(
+    part: str, tmp_path: Path, clock: Clock, key: Path
+) -> None:
+    """The momentum, which no model shows: a step of a thousand would follow."""
+    settings: dict[str, Any] = {"signing_key": key, "server_momentum": 0.9}
+    with pytest.raises(Killed):
+        played(tmp_path / "run", clock, evaluate=killed_in_evaluation(3), **settings)
+    folder = RunFolder.open(tmp_path / "run")
+    checkpoint = folder.latest_checkpoint()
+    assert checkpoint is not None
+    assert [record.state_after for record in folder.records()][checkpoint.round - 1] == checkpoint.digest
+    tensors = {name: 1000.0 + each if name == part else each for name, each in checkpoint.tensors.items()}
+    facts = {**checkpoint.facts, "more": 1} if part == "facts" else checkpoint.facts
+    folder.save_checkpoint(replace(checkpoint, tensors=tensors, facts=facts))
+    assert "is not the one that line" in str(verify_run(folder.path))
+    with pytest.raises(CorruptRunError, match="is not the one that the line of the last of these rounds names"):
+        played(tmp_path / "run", clock, **settings)
+
+
 def test_the_checkpoints_of_another_deployment_are_passed_over(tmp_path: Path, clock: Clock) -> None:
     result, records, _ = played(tmp_path / "whole", clock)
     for name, seed in (("run", 0), ("other", 1)):

@@ -51,7 +51,7 @@ def compare(
     """
     from steadfed.sweeps.runs._comparison import Comparison
     from steadfed.sweeps.runs._grid import read_grid
-    from steadfed.sweeps.runs._results import require_polars
+    from steadfed.sweeps.runs._parquet import require_polars
 
     require_polars()
     folder = out if out is not None else COMPARISONS / Path(grid).stem

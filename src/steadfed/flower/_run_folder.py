@@ -131,6 +131,11 @@ def resume_run(writer: RunWriter, initial: ServerState, layout: ModelLayout) -> 
             f"the checkpoint after {checkpoint.round} rounds in {str(writer.folder.path)!r} holds the model "
             f"{found[:12]}…, and the last of these rounds ended with {str(named)[:12]}…; restore the folder from a copy"
         )
+    if records[-1].state_after not in {None, checkpoint.digest}:
+        raise CorruptRunError(
+            f"the checkpoint after {checkpoint.round} rounds in {str(writer.folder.path)!r} is not the one that the "
+            f"line of the last of these rounds names: somebody changed it; restore the folder from a copy"
+        )
     return state, records
 
 

@@ -154,6 +154,9 @@ class RoundRecord(ValueObject):
     from its configuration."""
     model_after: Digest | None = None
     """What it became; the same in a round that was skipped."""
+    state_after: Digest | None = None
+    """The state that is written after the line, momentum and memory of the rule included, as `Checkpoint.digest` names
+    it. Only a run that is signed writes it, as the signature is of the line."""
     num_byzantine: MaybeCount = None
     """How many of the rows were assumed Byzantine."""
     sigma0: Figure = None
