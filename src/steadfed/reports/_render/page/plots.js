@@ -210,7 +210,19 @@
     const picture = { filename: state.panel.key, scale: 2 };
     state.space = JSON.stringify(space);
     state.plot.style.minHeight = `${space.height}px`;
-    return window.Plotly.react(state.plot, data, layout, { ...CONFIG, toImageButtonOptions: picture });
+    const drawn = window.Plotly.react(state.plot, data, layout, { ...CONFIG, toImageButtonOptions: picture });
+    return state.panel.written ? drawn.then(() => square(state, 4)) : drawn;
+  }
+
+  function square(state, tries) { // cells as wide as high; names that turn for it change the margins, so look again
+    const { xaxis, yaxis, _size: room } = state.plot._fullLayout;
+    const [{ x, y }] = state.panel.figure.data;
+    const side = Math.min((yaxis._length / (yaxis.domain[1] - yaxis.domain[0])) / y.length, room.w / x.length);
+    const [across, down] = [(side * x.length) / room.w, (side * y.length) / room.h];
+    const off = Math.abs(across - xaxis.domain[1]) * room.w + Math.abs(1 - down - yaxis.domain[0]) * room.h;
+    if (off < 1 || !tries) return null;
+    const domains = { "xaxis.domain": [0, Math.min(1, across)], "yaxis.domain": [Math.max(0, 1 - down), 1] };
+    return window.Plotly.relayout(state.plot, domains).then(() => square(state, tries - 1));
   }
 
   function sortMenu(state) {
