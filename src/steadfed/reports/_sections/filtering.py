@@ -26,7 +26,11 @@ def filtering(histories: Sequence[RunHistory], limits: PanelLimits = REPORT) -> 
     alone = len(histories) == 1
     panels += per_run(histories, lambda history: _spread(history, limits, alone=alone))
     if not panels:
-        panels = [Text(key="no-filter", title="Nothing to draw", paragraphs=("No updates have been judged yet.",))]
+        unsaid = any(history.rounds.unattributed for history in histories)
+        why = (
+            "The rule does not say whose updates its result rests on." if unsaid else "No updates have been judged yet."
+        )
+        panels = [Text(key="no-filter", title="Nothing to draw", paragraphs=(why,))]
     return Section(
         key="filtering",
         title="How well were clients told apart?",

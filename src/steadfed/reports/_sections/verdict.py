@@ -158,8 +158,11 @@ def _attackers(history: RunHistory) -> str:
 
 def _removals(history: RunHistory, tally: Tally) -> Iterator[str]:
     rule = setting_words(history, "rule")
+    if unsaid := history.rounds.unattributed:
+        where = "" if unsaid == history.rounds_played else f" in {plural(unsaid, 'round')}"
+        yield f"The rule {rule} does not say whose updates its result rests on{where}, so whom it removed is not known."
     if not tally.judged:
-        yield "No update was judged."
+        yield from [] if unsaid else ["No update was judged."]
         yield from _suspects(history) if history.deployed else ()
         return
     if tally.byzantine is None:
