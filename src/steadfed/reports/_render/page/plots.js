@@ -127,7 +127,7 @@
   function heatMap(trace, panel, space) {
     const ends = [css("--bad"), css("--middle"), css("--fine")];
     if (!panel.good_is_high) ends.reverse();
-    const place = panel.written ? { x: 0, xanchor: "left" } : {}; // squares stand to the left
+    const place = panel.written && !space.narrow ? { x: 0, xanchor: "left" } : {}; // squares stand to the left
     const bar = { ...trace.colorbar, ...COLOUR_BAR, ...place, y: 1 - panel.figure.layout.margin.t / space.height };
     const value = (number) => `${panel.value.title}: ${written(number, panel.value.unit)}`; // a gap is no zero
     const said = (row, column) => [value(trace.z[row][column]), panel.texts[panel.said[row][column]]];
@@ -150,7 +150,7 @@
     return rows.flatMap((name, row) => (marked.has(name) ? [{ ...place, y0: row - 0.45, y1: row + 0.45 }] : []));
   }
 
-  function mapped(layout, panel, order) { // what a heat map has besides: rows in an order, flags, the name of its scale
+  function mapped(layout, panel, order, space) { // what a heat map has besides: rows in an order, flags, the name of its scale
     const { rows, name } = panel.orders[order];
     const ticks = { ticks: "outside", ticklen: 12, tickcolor: "rgba(0,0,0,0)" }; // room for the flags
     const whole = (number) => ({ minallowed: -0.5, maxallowed: number - 0.5 }); // texts would add a margin
@@ -159,7 +159,7 @@
     Object.assign(layout.yaxis, { categoryorder: "array", categoryarray: rows, autorange: "reversed" });
     layout.yaxis.uirevision = `${panel.key} ${name}`;
     layout.shapes = flags(panel, rows);
-    const side = panel.written ? { x: 0, xanchor: "left" } : { x: 1, xanchor: "right" };
+    const side = panel.written && !space.narrow ? { x: 0, xanchor: "left" } : { x: 1, xanchor: "right" };
     const above = { xref: "paper", yref: "paper", y: 1, ...side, yanchor: "bottom", yshift: 34, showarrow: false };
     layout.annotations = [{ ...above, text: panel.value.title, font: { size: 12, color: css("--quiet") } }];
   }
@@ -195,7 +195,7 @@
       annotations: (given.annotations || []).map((each) => ({ ...each, font: { size: 11, color: quiet } })),
       uirevision: panel.key,
     };
-    if (panel.kind === "heat-map") mapped(layout, panel, order);
+    if (panel.kind === "heat-map") mapped(layout, panel, order, space);
     if (space.narrow && panel.kind !== "lines") narrowed(layout, panel);
     return { data: panel.figure.data.flatMap((trace) => painted(trace, panel, space)), layout };
   }
