@@ -2,21 +2,28 @@
 
 Links keep the form that works in the repository, such as ../benchmarks/README.md; here they are turned towards the
 copies. A folder is its README. Markdown becomes a page, anything else is copied as it is.
+Formulas of docstrings become TeX.
 """  # noqa: INP001  mkdocs loads it by its path
 
 from __future__ import annotations
 
 import os
 import re
+import sys
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from mkdocs.structure.files import File, Files
 
+sys.path.append(str(Path(__file__).parent))
+from typesetting import formulas
+
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"(?<=\]\()(?!\w+:)([^)#\s]+)")
 ALWAYS = ("ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "benchmarks/README.md")
 SHELF = "repository"
+FROM_DOCSTRINGS = ("rules.md", "attacks.md")
+"""Pages whose formulas are in Unicode, as in the docstrings that they are made of."""
 
 
 def on_config(config: Any) -> Any:
@@ -59,6 +66,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         name = target.relative_to(ROOT / "docs") if inside else Path(SHELF) / target.relative_to(ROOT)
         return Path(os.path.relpath(name, place.parent)).as_posix()
 
+    if page.file.src_uri in FROM_DOCSTRINGS:
+        markdown = formulas.page(markdown)
     return LINK.sub(turned, markdown).replace("```console\n", "```bash\n")  # of console, only prompts have colours
 
 
