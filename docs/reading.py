@@ -1,4 +1,4 @@
-"""An extension of griffe: examples are code, formulas TeX; annotations without validators; `import x as x` is public."""  # noqa: INP001
+"""An extension of griffe: examples are code, formulas TeX; annotations: no validators; `import x as x` is public."""  # noqa: INP001
 
 from __future__ import annotations
 

@@ -130,10 +130,13 @@ class Reader:
         return f"{left}{inside}{right}" if sign in {"(", "["} else f"{left} {inside} {right}"
 
     def over(self, parts: list[str]) -> bool:
-        """Read a slash between blanks and what follows, and make the product before it a fraction."""
-        if not self.display or not self.text.startswith("/ ", self.at):
+        """Read a slash between blanks; in a displayed formula make a fraction of what is around it."""
+        if not self.text.startswith("/ ", self.at):
             return False
         self.at += 2
+        if not self.display:
+            parts.append("/")
+            return True
         start = len(parts)
         while start and parts[start - 1] not in {*RELATIONS.values(), *BINARY.values(), ",", ";", r"\qquad"}:
             start -= 1
@@ -248,6 +251,9 @@ class Reader:
         if found := SUBSCRIPT.match(text):
             self.take(len(found[0]) + 1)
             return SUBSCRIPTS.get(found[0], found[0])
+        if text.startswith("("):
+            self.take()
+            return self.group()
         if text[:1] in {"½", *LETTERS}:
             self.take(2)
             return "1/2" if text[0] == "½" else LETTERS[text[0]]
