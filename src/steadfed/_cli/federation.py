@@ -50,7 +50,7 @@ def up(
             metavar="NODE=ATTACK",
             help="Make a node Byzantine, as a drill: 4=sign-flip, 3=all-nan, 2=stall. An attack that needs only its "
             "own update, a malformed reply, crash, exit or stall; a wrong name is answered with all. The app must "
-            "look at `attack` in its node config, as examples/flower-federation does; repeatable.",
+            "look at `attack` in its node config, as the Flower example does; repeatable.",
         ),
     ] = None,
     set_: Annotated[
