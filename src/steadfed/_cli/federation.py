@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from steadfed._cli.folders import reserve_folder
 from steadfed._cli.following import TRIES, Following, say
 from steadfed._cli.outcome import exit_unless_success
 from steadfed._cli.show import show
 from steadfed._core.wording import plural
 from steadfed.errors import ParameterError
+from steadfed.server._places import reserve_folder
 
 if TYPE_CHECKING:
     from steadfed.deploy import RunStatus, SubmittedRun

@@ -110,6 +110,22 @@ def write_picture(panels: Sequence[Lines | Text], path: Path) -> None:
         raise ParameterError(f"cannot write the plot {str(path)!r}: {error.strerror}") from None
 
 
+def figure_of(panels: Sequence[Panel]) -> Figure:
+    """Return panels side by side, to be shown or changed.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+    """
+    import matplotlib as mpl
+
+    with mpl.rc_context({**mpl.rcParamsDefault, **_SETTINGS}):
+        figure, places = _figure(panels)
+        for axes, panel in zip(places, panels, strict=True):
+            _draw(panel, figure, axes)
+            axes.set_title(_plain(panel.title, limit=100))
+    return figure
+
+
 def check_kind(path: Path) -> Kind:
     """Return what a plot is written as, by the name of its file.
 
