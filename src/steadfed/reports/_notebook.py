@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _FIRST = ("accuracy", "loss")
 """The plot that is shown first: of these the first that a run has."""
-_DPI = 110
+_DPI = 90
 """Of what a notebook shows."""
 
 
@@ -71,14 +71,12 @@ def page_of_run(history: RunHistory) -> str:
 
 
 def _picture(history: RunHistory) -> str:
-    from steadfed.reports._render.image import picture_of
+    from steadfed.reports._render.image import figure_of
 
     found = plots_of(history) if find_spec("matplotlib") is not None and history.rounds_played else {}
     for name in _usual(found):
-        content = picture_of(found[name])
-        if content is not None:
-            data = base64.b64encode(content).decode()
-            return f"<img alt='{_shown(found[name].title)}' style='max-width:40rem' src='data:image/png;base64,{data}'>"
+        data = base64.b64encode(_png(figure_of([found[name]]))).decode()
+        return f"<img alt='{_shown(found[name].title)}' style='max-width:40rem' src='data:image/png;base64,{data}'>"
     return ""
 
 
