@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from html import escape
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from steadfed._core.lookup import find
 from steadfed._core.wording import prose
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 _FIRST = ("accuracy", "loss")
 """The plot that is shown first: of these the first that a run has."""
-_DPI = 90
-"""Of what a notebook shows."""
+_DPI, _WIDTH, _LETTERS = 100, 175.0, 9.0
+"""Of what a notebook shows: points to an inch, millimetres of a plot, points of a letter."""
 
 
 def plots_of(history: RunHistory) -> dict[str, Panel]:
@@ -43,15 +43,26 @@ def figure_of_run(history: RunHistory, names: Sequence[str]) -> Figure:
     """
     if find_spec("matplotlib") is None:
         raise RunError("matplotlib is not installed, and plot needs it: pip install 'steadfed[plot]'")
-    from steadfed.reports._render.image import figure_of
-
     found = plots_of(history)
     if not found:
         raise RunError(f"{str(history.path)!r} has no round yet that could be drawn")
     wanted = names or _usual(found)
-    figure = figure_of([find("plot", name, found) for name in wanted])
+    figure = _drawn([find("plot", name, found) for name in wanted])
     vars(figure)["_repr_png_"] = partial(_png, figure)  # a notebook shows it, with pyplot or without
     return figure
+
+
+def _drawn(panels: Sequence[Panel]) -> Figure:
+    import matplotlib as mpl
+
+    from steadfed.reports._render.drawing import figure_of
+    from steadfed.reports._render.figure_style import FigureStyle
+
+    style = FigureStyle(width=_WIDTH * len(panels), font_size=_LETTERS)
+    defaults: dict[str, Any] = dict(mpl.rcParamsDefault)
+    settings: Any = {**defaults, **style.settings()}
+    with mpl.rc_context(settings):
+        return figure_of(panels, style)
 
 
 def _png(figure: Figure) -> bytes:
@@ -71,11 +82,9 @@ def page_of_run(history: RunHistory) -> str:
 
 
 def _picture(history: RunHistory) -> str:
-    from steadfed.reports._render.image import figure_of
-
     found = plots_of(history) if find_spec("matplotlib") is not None and history.rounds_played else {}
     for name in _usual(found):
-        data = base64.b64encode(_png(figure_of([found[name]]))).decode()
+        data = base64.b64encode(_png(_drawn([found[name]]))).decode()
         return f"<img alt='{_shown(found[name].title)}' style='max-width:40rem' src='data:image/png;base64,{data}'>"
     return ""
 
