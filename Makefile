@@ -9,7 +9,7 @@ export FLWR_DISABLE_UPDATE_CHECK := 1
 export RAY_USAGE_STATS_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo federation test test-portable test-federation test-browser test-slow fuzz soak mutants check format docs bench-filter bench-rules bench-agreement bench-memmap bench-gauntlet bench-simulator bench-training \
+.PHONY: help demo federation test test-portable test-federation test-browser test-slow fuzz soak mutants check format docs dist bench-filter bench-rules bench-agreement bench-memmap bench-gauntlet bench-simulator bench-training \
 	bench-convex bench-flower bench-compare theory clean
 
 help:  ## list the verbs
@@ -68,6 +68,10 @@ docs: $(VENV)/installed-dev  ## write the generated pages, then build the docume
 	$(BIN)/python -m steadfed._cli.reference docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir build/site
 	@echo "the site is build/site/index.html"
+
+dist: $(VENV)/installed-dev  ## build/dist: source distribution, and a wheel of it; HOME_URL=https://… is where links lead
+	rm -rf build/dist
+	STEADFED_HOME=$(HOME_URL) $(BIN)/python -m build --quiet --outdir build/dist
 
 bench-filter: $(VENV)/installed-bench  ## time and memory of the filter against its peers
 	$(BIN)/python -m benchmarks.filter

@@ -10,8 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from steadfed._core.own_code import loaded
 from steadfed._core.rng import stream
-from steadfed.aggregators import Need
+from steadfed.aggregators import ImportedRule, Need
+from steadfed.attacks import ImportedAttack
 from steadfed.attacks._labels import data_attack_of
 from steadfed.data import Dataset
 from steadfed.errors import ParameterError
@@ -43,7 +45,11 @@ class Setting:
 
     @classmethod
     def of(cls, config: RunConfig, dataset: Dataset) -> Setting:
-        """Deal the points out, build the model and choose the engine; refuse what would fail in some round."""
+        """Deal the points out, build the model and choose the engine; refuse what would fail in some round.
+
+        Code that the configuration names is executed, and its rule and attack are the objects that this code makes.
+        """
+        config = loaded(config)
         check_device(config)
         check_schedule(config)
         config.step_schedule.check(config.rounds)
@@ -56,6 +62,7 @@ class Setting:
         config.byzantine.among(np.empty(0, dtype=np.int64), 0, num_clients, config.seed)  # names clients that exist
         task = _task(config, dataset, shares)
         check_memories(config.compression, task.layout.dim, config.rule, config.attack)
+        try_own_code(config, config.compression.number(task.layout.dim))
         engine, choice = choose(config.engine, task)
         held = np.sort(shares.order[: shares.offsets[num_clients]])
         return cls(
@@ -134,6 +141,16 @@ def check_attack(config: RunConfig, dataset: Dataset) -> None:
             f"{poison!r} changes classes, and the labels of {dataset.name} are no classes; choose another attack"
         )
     poison.corrupt(dataset.labels[:0], dataset.num_classes, stream(config.seed, "poison"))  # refuses unknown classes
+
+
+def try_own_code(config: RunConfig, dim: int) -> None:
+    """Raise `ParameterError` if a function of the user's own fails on rows of the size that a run will have."""
+    for rule in config.rule.chain():
+        if isinstance(rule, ImportedRule):
+            rule.try_on(config.cohort_size, dim)
+    for attack in config.attack.chain():
+        if isinstance(attack, ImportedAttack):
+            attack.try_on(dim, config.granted())
 
 
 def check_device(config: RunConfig) -> None:

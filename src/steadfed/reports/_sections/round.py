@@ -37,7 +37,7 @@ def round_table(record: RoundRecord, *, steps: int | None = None, rule: Any = No
                 str(client),
                 None if share is None else share * len(record.received),
                 None if (score := scores.get(client)) is None else meaning.value(score),
-                fates.get(client, Fate.UNASKED).word,
+                _word(fates.get(client, Fate.UNASKED), record),
                 harmless("; ".join(dict.fromkeys(event.why for event in told)), limit=_LONGEST),
             )
         )
@@ -75,9 +75,16 @@ def _filter_words(record: RoundRecord) -> Iterator[str]:
         yield f"guard: {reason}"
 
 
+def _word(fate: Fate, record: RoundRecord) -> str:
+    """Return what became of a client; of a rule that does not say whose updates it used, nobody knows."""
+    return "not judged" if fate is Fate.KEPT and not record.attributed else fate.word
+
+
 def _outcome(record: RoundRecord) -> str:
     tally = Tally.of(record)
     if tally.skipped:
         return ": skipped, the model is left as it was"
+    if not record.attributed:
+        return ": aggregated, the rule does not say from whose updates"
     kept = f": {tally.kept} of {plural(tally.judged, 'update')} kept"
     return f"{kept}; assumption violated" if tally.assumption_violated else kept

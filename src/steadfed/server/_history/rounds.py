@@ -148,6 +148,11 @@ class Rounds:
         return [name.removeprefix(f"{table}.") for name in self._figures if name.startswith(f"{table}.")]
 
     @property
+    def unattributed(self) -> int:
+        """In how many rounds the rule did not say whose updates its result rests on."""
+        return int((self["attributed"] == 0.0).sum())
+
+    @property
     def skips(self) -> list[tuple[int, str]]:
         """Rounds that changed nothing, and why."""
         rounds = np.flatnonzero(self["skipped"]).tolist()
@@ -219,7 +224,7 @@ class Rounds:
             "round": [len(self)] * len(fates),
             "fate": list(fates.values()),
             "received": arrived,
-            "judged": [False] * len(fates) if record.skipped else arrived,
+            "judged": arrived if record.judges else [False] * len(fates),
             "byzantine": [client in known for client in fates],
             "weight": [weights.get(client, math.nan) for client in fates],
             "score": [scores.get(client, math.nan) for client in fates],

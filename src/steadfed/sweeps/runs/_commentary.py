@@ -8,18 +8,19 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from steadfed._core.wording import percent
-from steadfed.sweeps._ranking import NO_ATTACK, ORACLE, SUBJECT, Duel, DuelVerdict, Label, TrialSetting, worst_cases
+from steadfed.sweeps._ranking import NO_ATTACK, ORACLE, Duel, DuelVerdict, Label, TrialSetting, worst_cases
 from steadfed.sweeps.runs._figures import Figures
-from steadfed.sweeps.runs._ranking import ComparisonRank, duels, in_words, ranking, varied_keys
+from steadfed.sweeps.runs._ranking import ComparisonRank, duels, in_words, leaders, ranking, subject_of, varied_keys
 from steadfed.sweeps.runs._results import CellState, Result
 
 _SHOWN = 0.0005
 """The smallest share that is more than 0.0 %."""
 
 
-def commentary(results: Iterable[Result], subject: str = SUBJECT) -> list[str]:
-    """Return what a critical reader would say, a sentence or two each."""
+def commentary(results: Iterable[Result], about: str | None = None) -> list[str]:
+    """Return what a critical reader would say of one rule among the others, a sentence or two each."""
     rows = list(results)
+    subject = subject_of(rows, about)
     ranked = [each for each in ranking(rows) if each.rule != ORACLE and each.score is not None]
     sentences = [*_completeness(rows), *_ranking(rows, ranked, subject)]
     fought = duels(rows, subject)
@@ -47,9 +48,13 @@ def _ranking(rows: Sequence[Result], ranked: Sequence[ComparisonRank], subject: 
     best = ranked[0]
     whole = best.num_settings == best.num_wanted
     where = "all settings" if whole else f"the {best.num_settings} of {best.num_wanted} settings that it has whole,"
+    first = leaders(ranked)
     text = f"Over {where} {best.rule} has the best worst case, {best.score} on average."
+    if len(first) > 1:
+        equals = ", ".join(f"{each.rule} ({each.score})" for each in first)
+        text = f"Over {where} nobody leads: seed by seed, {equals} differ by no more than chance explains."
     own = next((each for each in ranked if each.rule == subject), None)
-    if own is None or own is best:
+    if own is None or own in first:
         return [text]
     place = ranked.index(own) + 1
     return [f"{text} {subject} is number {place} of {len(ranked)} with {own.score}{_lacking(own)}."]

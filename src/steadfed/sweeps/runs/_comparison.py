@@ -18,6 +18,7 @@ from typing import final
 from steadfed._core.durable import sole_holder
 from steadfed.errors import CorruptRunError
 from steadfed.runs import config_to_toml
+from steadfed.runs._code import code_digests
 from steadfed.sweeps._pool import Failure, Pool
 from steadfed.sweeps._store import make_folder, sole_writer, write_file
 from steadfed.sweeps.runs._cells import CellPlanner, ComparisonCell
@@ -186,6 +187,7 @@ class Comparison:
             key=cell.key,
             config=config_to_toml(cell.config),
             data_sha256=self.plan.dataset(cell.config.data).checksum,
+            code=str(code_digests(cell.config)),
             folder=str(self._folder(cell.key)),
         )
 
