@@ -59,8 +59,7 @@ def _drawn(panels: Sequence[Panel]) -> Figure:
     from steadfed.reports._render.figure_style import FigureStyle
 
     style = FigureStyle(width=_WIDTH * len(panels), font_size=_LETTERS)
-    defaults: dict[str, Any] = dict(mpl.rcParamsDefault)
-    settings: Any = {**defaults, **style.settings()}
+    settings: Any = {**mpl.rcParamsDefault, **style.settings()}
     with mpl.rc_context(settings):
         return figure_of(panels, style)
 
