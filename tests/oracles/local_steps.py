@@ -46,7 +46,7 @@ def _batches(task: TrainingTask, chunk: Chunk) -> list[tuple[Tensor, Tensor]]:
     points = torch.from_numpy(data.shares.points(client))
     features, labels = data.features[points], data.labels[points]
     if chunk.poisoned[0]:
-        labels = data.poisoned_labels(client)
+        labels = data.poisoned(client).labels
     if local.batch_size == "full":
         return [(features, labels)] * local.steps
     drawn = batches(

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from steadfed._core.rng import stream
 from steadfed.aggregators import Need
-from steadfed.attacks._labels import data_attack_of
+from steadfed.attacks._poisoning import Poisoning, data_attack_of
+from steadfed.attacks._replacement import training_of
 from steadfed.data import Dataset
 from steadfed.errors import ParameterError
 from steadfed.models._layout import Layout
@@ -22,7 +23,7 @@ from steadfed.simulation._config import RunConfig
 from steadfed.simulation._engines.base import Engine
 from steadfed.simulation._engines.choice import choose
 from steadfed.simulation._evaluation import Evaluator, take_evenly
-from steadfed.simulation._local import ClientData, TrainingTask
+from steadfed.simulation._local import Adversarial, ClientData, TrainingTask
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,13 +49,13 @@ class Setting:
         check_schedule(config)
         config.step_schedule.check(config.rounds)
         check_trust(config)
-        check_attack(config, dataset)
+        poisoning = check_attack(config, dataset)
         shares, own = deal_out(config, dataset)
         num_clients = shares.num_clients - (own is not None)
         config.cohorts.check(num_clients, config.cohort_size)
         config.rule.check_cohort(config.cohort_size)
         config.byzantine.among(np.empty(0, dtype=np.int64), 0, num_clients, config.seed)  # names clients that exist
-        task = _task(config, dataset, shares)
+        task = _task(config, dataset, shares, _adversarial(config, poisoning, num_clients, shares.num_clients))
         check_memories(config.compression, task.layout.dim, config.rule, config.attack)
         engine, choice = choose(config.engine, task)
         held = np.sort(shares.order[: shares.offsets[num_clients]])
@@ -117,8 +118,12 @@ def check_trust(config: RunConfig) -> None:
         raise ParameterError(f"{config.rule!r} needs {needs}; set server.trusted_points to at least 1, got 0")
 
 
-def check_attack(config: RunConfig, dataset: Dataset) -> None:
-    """Raise `ParameterError` if the attack must know what is not granted, or changes labels that are no classes."""
+def check_attack(config: RunConfig, dataset: Dataset) -> Poisoning | None:
+    """Return what the attack does to the data; None if nothing.
+
+    Raises:
+        ParameterError: the attack must know what is not granted, or makes no sense on such data.
+    """
     missing = sorted(knowledge.name.lower() for knowledge in config.attack.all_needs() - config.granted())
     if missing:
         needed = sorted(knowledge.name.lower() for knowledge in config.attack.all_needs())
@@ -127,13 +132,16 @@ def check_attack(config: RunConfig, dataset: Dataset) -> None:
             f"{', '.join(map(repr, needed))}, got {list(config.adversary_knows)}"
         )
     poison = data_attack_of(config.attack)
-    if poison is None:
-        return
-    if dataset.num_classes is None:
-        raise ParameterError(
-            f"{poison!r} changes classes, and the labels of {dataset.name} are no classes; choose another attack"
-        )
-    poison.corrupt(dataset.labels[:0], dataset.num_classes, stream(config.seed, "poison"))  # refuses unknown classes
+    return None if poison is None else poison.poisoning(dataset)
+
+
+def _adversarial(config: RunConfig, poisoning: Poisoning | None, num_clients: int, holders: int) -> Adversarial | None:
+    """Return what clients do while they attack through their data; the server, if it holds points, never does."""
+    if poisoning is None:
+        return None
+    members = np.zeros(holders, dtype=np.bool_)
+    members[:num_clients] = config.byzantine.ever(num_clients, config.seed)
+    return Adversarial(poisoning, members, training_of(config.attack))
 
 
 def check_device(config: RunConfig) -> None:
@@ -167,15 +175,14 @@ def _place(tensor: Tensor, config: RunConfig) -> Tensor:
     return tensor.to(config.device, dtype_of(config) if tensor.is_floating_point() else tensor.dtype)
 
 
-def _task(config: RunConfig, dataset: Dataset, shares: Shares) -> TrainingTask:
+def _task(config: RunConfig, dataset: Dataset, shares: Shares, adversarial: Adversarial | None) -> TrainingTask:
     module = config.model.build(dataset, config.seed).to(config.device, dtype_of(config))
     data = ClientData(
         features=_place(dataset.features, config),
         labels=_place(dataset.labels, config),
-        num_classes=dataset.num_classes,
         shares=shares,
         order=torch.from_numpy(shares.order).to(config.device),
-        poison=data_attack_of(config.attack),
+        adversarial=adversarial,
         seed=config.seed,
     )
     return TrainingTask(

@@ -16,7 +16,7 @@ import struct
 import traceback
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
@@ -25,10 +25,12 @@ from typing import Self
 import numpy as np
 import torch
 from jaxtyping import Float
+from numpy.typing import NDArray
 from torch import Tensor
 
 from steadfed._core.arrays import Indices
 from steadfed._linalg.threads import one_blas_thread, one_torch_thread
+from steadfed.attacks._replacement import AdversarialTraining
 from steadfed.errors import ParameterError, RunError, SteadfedError
 from steadfed.simulation._engines.base import Engine
 from steadfed.simulation._local import Chunk
@@ -37,6 +39,8 @@ _ORDER = struct.Struct("<qdqqq")
 """Round, step size, number of steps, first and last row of a chunk."""
 _REPLY = struct.Struct("<d")
 """Seconds spent on drawing batches; anything longer is the text of an error."""
+_TINY = 1e-30
+"""In the place of a length of 0, by which nothing can be divided."""
 _COMPANY = 8
 """How many clients are taken together at least, to which company matters; a cohort of many makes four chunks or more,
 so that a few workers have something to do."""
@@ -136,14 +140,14 @@ class WorkerPool:
         memory.poisoned[first_row:last_row] = cohort.poisoned
         memory.start.model.copy_(start_from[0])
         memory.start.buffers.copy_(start_from[1])
-        chunks = self._chunks(cohort.clients)
+        chunks = self._chunks(cohort.clients, cohort.poisoned)
         orders = deque(
             _ORDER.pack(cohort.round, cohort.lr, cohort.steps, first_row + first, first_row + last)
             for first, last in chunks
         )
         self.sampling_seconds = self._run_in_workers(orders) if self._workers else self._run_here(orders)
 
-    def _chunks(self, clients: Indices) -> Iterator[tuple[int, int]]:
+    def _chunks(self, clients: Indices, poisoned: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
         """Yield the first and last row of chunks of one kind each, small enough that every worker gets two.
 
         If company matters to the engine, they are the same for any number of workers, as the result must be.
@@ -154,6 +158,8 @@ class WorkerPool:
         elif self._workers:
             size = max(1, min(size, -(-number // (2 * self._jobs))))
         kinds = self._engine.kinds(clients)
+        if _training(self._engine) is not None:  # attackers take other steps than the others
+            kinds = 2 * kinds + poisoned
         borders = [0, *(np.flatnonzero(np.diff(kinds)) + 1).tolist(), len(clients)]
         for first, last in pairwise(borders):
             for start in range(first, last, size):
@@ -324,16 +330,61 @@ def take_steps(
     rows.copy_(start.model.expand_as(rows))
     buffer_rows.copy_(start.buffers.expand_as(buffer_rows))
     buffers = buffer_rows if buffer_rows.shape[1] else None
-    with torch.enable_grad():
-        if start.momentum is None:
-            engine.train(rows, chunk, buffers=buffers)
-        else:
-            places = torch.from_numpy(chunk.clients).to(start.momentum.device)
-            own = start.momentum[places]
-            engine.train(rows, chunk, momentum=own, buffers=buffers)
-            start.momentum[places] = own
+    places = torch.from_numpy(chunk.clients).to(rows.device)
+    momentum = None if start.momentum is None else start.momentum[places]
+    training = _training(engine) if chunk.poisoned.all() else None
+    if training is None:
+        with torch.enable_grad():
+            engine.train(rows, chunk, momentum=momentum, buffers=buffers)
+    else:
+        _train_adversaries(engine, training, chunk, start.model, rows, momentum, buffers)
+    if start.momentum is not None and momentum is not None:
+        start.momentum[places] = momentum
     torch.sub(start.model, rows, out=rows).div_(chunk.lr)
     return engine.task.timer.seconds("batches") - before
+
+
+def _training(engine: Engine) -> AdversarialTraining | None:
+    """Return how clients train while they attack through their data, if they do and in another way than the others."""
+    adversarial = engine.task.data.adversarial
+    return None if adversarial is None else adversarial.training
+
+
+def _train_adversaries(
+    engine: Engine,
+    training: AdversarialTraining,
+    chunk: Chunk,
+    model: Float[Tensor, " d"],
+    rows: Float[Tensor, "c d"],
+    momentum: Float[Tensor, "c d"] | None,
+    buffers: Float[Tensor, "c m"] | None,
+) -> None:
+    """Take the steps of clients that attack: as many as they like, as long as they like, near the global model.
+
+    A step is one of the engine, with α times the step size; the pull of L_ano = ‖X − G‖ and the projection onto the
+    ball around G are row by row, so a client's bits do not depend on who else is in the chunk.
+    """
+    steps, lr = training.steps or chunk.steps, training.lr or chunk.lr
+    if training.alpha == 1.0 and training.radius is None:
+        with torch.enable_grad():
+            engine.train(rows, replace(chunk, steps=steps, lr=lr), momentum=momentum, buffers=buffers)
+        return
+    for step in range(steps):
+        pull = (rows - model).mul_(lr * (1.0 - training.alpha) / _lengths(rows - model).clamp_min(_TINY))
+        if training.alpha > 0.0:
+            one = replace(chunk, steps=1, first=step, lr=lr * training.alpha)
+            with torch.enable_grad():
+                engine.train(rows, one, momentum=momentum, buffers=buffers)
+        rows.sub_(pull)
+        if training.radius is not None:
+            away = rows - model
+            torch.add(model, away.mul_((training.radius / _lengths(away).clamp_min(_TINY)).clamp_max(1.0)), out=rows)
+
+
+def _lengths(rows: Float[Tensor, "c d"]) -> Float[Tensor, "c 1"]:
+    """Return the length of every row, each summed by itself."""
+    each = [torch.linalg.vector_norm(row, dtype=torch.float64) for row in rows]
+    return torch.stack(each).to(rows)[:, None]
 
 
 def _shared(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:

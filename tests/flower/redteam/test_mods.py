@@ -169,7 +169,7 @@ def test_poisoned_labels_are_those_of_the_simulator() -> None:
     task = poisoned_task(mlp())
     honest = task.data.labels[torch.from_numpy(task.data.shares.points(3))]
     poisoned = poisoned_labels(LabelFlip(), honest, num_classes=4, client=3, seed=1)
-    assert torch.equal(poisoned, task.data.poisoned_labels(3))
+    assert torch.equal(poisoned, task.data.poisoned(3).labels)
     assert not torch.equal(poisoned, honest)
 
 

@@ -25,8 +25,8 @@ from torch import Tensor
 
 from steadfed._core.lookup import find
 from steadfed._core.rng import stream
-from steadfed.attacks import ATTACKS, AdversaryView, Attack, Forged, Knowledge
-from steadfed.attacks._labels import DataAttack, data_attack_of
+from steadfed.attacks import ATTACKS, AdversaryView, Attack, Forged, Knowledge, LabelAttack
+from steadfed.attacks._poisoning import data_attack_of
 from steadfed.errors import ParameterError, SteadfedError
 from steadfed.flower._coordinates import AskedFor
 from steadfed.flower._layout import ModelLayout
@@ -227,7 +227,7 @@ def _build(name: str, made: Callable[..., Mod], parameters: Mapping[str, Any]) -
 
 
 def poisoned_labels(
-    attack: DataAttack, labels: Int64[Tensor, "..."], *, num_classes: int, client: int, seed: int = 0
+    attack: LabelAttack, labels: Int64[Tensor, "..."], *, num_classes: int, client: int, seed: int = 0
 ) -> Int64[Tensor, "..."]:
     """Return the labels that a client trains on whose data are attacked, those of the simulator.
 
