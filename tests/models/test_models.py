@@ -69,7 +69,9 @@ def test_steps_of_the_loop_make_the_loss_smaller(model: Architecture, dataset: D
     buffers = layout.buffers_of(module, start.dtype)
     before = mean_loss(model, module, dataset)
     shares = Shares(np.arange(24), np.array([0, 24]))
-    data = ClientData(dataset.features, dataset.labels, shares, torch.from_numpy(shares.order), None, 0)
+    data = ClientData(
+        dataset.features, dataset.labels, dataset.num_classes, shares, torch.from_numpy(shares.order), None, 0
+    )
     task = TrainingTask(module, layout, model.loss(), model.l2, LocalSteps(steps=3, batch_size="full"), data, 0)
     rows, buffer_rows = start[None].clone(), buffers[None].clone()
     chunk = Chunk(0, 0.05, 3, np.array([0]), np.array([False]))

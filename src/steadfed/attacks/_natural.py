@@ -126,8 +126,8 @@ class _Substitution(Poisoning):
 class SemanticBackdoor(NaturalBackdoor):
     """Points of one class with a property, such as thick digits or the oldest patients, are taken for another class.
 
-    The property is a large (or small) mean of some features of a point (of all, such as the brightness of an image): what
-    green cars are in Bagdasaryan et al. 2020.
+    The property is a large (or small) mean of some features of a point, or of all, such as the brightness of an image:
+    what green cars are in Bagdasaryan et al. 2020.
 
     >>> x, y = torch.tensor([[0.0, 1.0], [0.0, 3.0], [0.0, 5.0], [9.0, 9.0]]), torch.tensor([0, 0, 0, 1])
     >>> data = Dataset(name="x", features=x, labels=y, test_features=x, test_labels=y, num_classes=2)

@@ -1,4 +1,4 @@
-"""What attacks through the data come down to: triggers, what a Byzantine client trains on, and what the adversary wants.
+"""What attacks through the data come down to: triggers, what Byzantine clients train on, what the adversary wants.
 
 Nothing is copied: a poisoned client's points are places in the data set, labels, and the marks of those that bear a
 trigger, which is put on a batch when it has been gathered.

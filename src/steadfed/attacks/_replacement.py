@@ -49,7 +49,7 @@ class ModelAttack(Attack, ABC):
     local_steps: Number | None = None
     """How many steps the adversary's clients take in a round; as many as the others if left out."""
     lr: Positive | None = None
-    """The size of their steps; that of the round if left out. What they send is (G − X) divided by that of the round."""
+    """The size of their steps; that of the round if left out. They send (G − X) divided by that of the round."""
 
     def training(self) -> AdversarialTraining | None:
         """Return how the adversary's clients train; None if as the others do."""
@@ -70,7 +70,7 @@ class ModelAttack(Attack, ABC):
 
 
 def training_of(attack: Attack) -> AdversarialTraining | None:
-    """Return how Byzantine clients train while an attack acts, inside however many timers; None if as honest ones do."""
+    """Return how Byzantine clients train while an attack acts, inside however many timers; None if as others do."""
     return next((each.training() for each in attack.chain() if isinstance(each, ModelAttack)), None)
 
 
@@ -189,7 +189,7 @@ class ProjectedDescent(ModelAttack):
     r"""Train within a ball around the global model, so that the update is short by itself (Wang et al. 2020, PGD).
 
     After every step X ← G + min(1, δ/‖X − G‖₂)(X − G), with δ = `radius`; what is sent is γ u, and γ = 1 unless
-    `scale` says otherwise (the paper's "PGD with model replacement"). A norm-clipping server that allows δ sees nothing.
+    `scale` says otherwise (the paper's "PGD with model replacement"). A server that clips at δ changes nothing.
 
     >>> from steadfed.attacks._labels import ClassFlip
     >>> ProjectedDescent(attack=ClassFlip(), radius=0.5).training()

@@ -143,7 +143,7 @@ def _image_shape(attack: DataAttack, dataset: Dataset) -> tuple[int, int, int]:
 
 
 def _pixels(dataset: Dataset, pixels: Sequence[tuple[int, int]], value: float | None) -> Trigger:
-    """Return the trigger that sets pixels in all channels; to the largest number of each channel if there is no value."""
+    """Return the trigger that sets pixels in all channels; to each channel's largest number if there is no value."""
     channels, height, width = dataset.point_shape
     places = torch.tensor([row * width + column for row, column in pixels])
     offsets = torch.arange(channels) * height * width

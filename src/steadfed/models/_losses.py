@@ -14,6 +14,7 @@ from torch.nn import functional
 from steadfed._core.values import ValueObject
 from steadfed.data._base import Dataset
 from steadfed.errors import DataError
+from steadfed.metrics import Task
 
 
 class Loss(ValueObject, ABC):
@@ -38,6 +39,16 @@ class Loss(ValueObject, ABC):
     @abstractmethod
     def num_correct(self, outputs: Tensor, labels: Tensor) -> int | None:
         """Return how many labels were guessed right; None if there is no right or wrong."""
+
+    def task(self, dataset: Dataset) -> Task | None:
+        """Return what a model with this loss does, by its outputs: name classes, say numbers, or neither."""
+        outputs = self.output_shape(dataset)
+        point = tuple(dataset.labels.shape[1:])
+        if dataset.num_classes is not None:
+            widths = {dataset.num_classes} | ({1} if dataset.num_classes == 2 else set())
+            return "classification" if outputs[:-1] == point and outputs[-1] in widths else None
+        matches = dataset.labels.is_floating_point() and math.prod(outputs) == math.prod(point)
+        return "regression" if matches else None
 
     def num_guesses(self, labels: Tensor) -> int:
         """Return out of how many `num_correct` counts."""
@@ -121,6 +132,10 @@ class HalfNorm(DistanceLoss):
     def num_outputs(self, dataset: Dataset) -> int:
         """Return how many numbers a point has."""
         return math.prod(dataset.point_shape)
+
+    def task(self, dataset: Dataset) -> Task | None:
+        """Return None: nothing is predicted."""
+        return None
 
     def mean(self, outputs: Tensor, labels: Tensor) -> Tensor:
         """Return the mean over points."""

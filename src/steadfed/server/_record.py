@@ -184,6 +184,8 @@ class RoundRecord(ValueObject):
     train_accuracy: Figure = None
     test_loss: Figure = None
     test_accuracy: Figure = None
+    test_metrics: Annotated[Mapping[str, float | None], BeforeValidator(finite_or_none)] = {}
+    """The metrics that were asked for, on the test points after the round, by name; None where one is not defined."""
     bytes_down: MaybeCount = None
     """What the server sent to the cohort: the model, once to every client; None in records of old versions."""
     bytes_up: MaybeCount = None

@@ -11,6 +11,7 @@ from steadfed._core.values import ValueObject, real_number, whole_number
 from steadfed.aggregators import Aggregator, Rage
 from steadfed.attacks import Attack, FractionMembers, Honest, Knowledge, Membership
 from steadfed.data import DataSource, Digits
+from steadfed.metrics import Task, checked_metrics
 from steadfed.models import Architecture, MultilayerPerceptron
 from steadfed.partitions import DirichletPartition, Partition
 from steadfed.simulation._cohorts import Cohorts, UniformCohorts
@@ -102,6 +103,12 @@ class RunConfig(ValueObject):
     client: ClientOptions = ClientOptions()
     server: ServerOptions = ServerOptions()
     evaluation: Evaluation = Evaluation()
+    task: Task | None = None
+    """What the model is for, which metrics depend on: "classification" or "regression"; if not given, what the outputs
+    of the model and the labels of the data say."""
+    metrics: Annotated[tuple[str, ...], BeforeValidator(checked_metrics)] = ()
+    """What is looked at beside accuracy and loss on the test points, such as ["balanced_accuracy", "auroc"], ["r2"], or
+    "our.metrics:function" for one's own; "usual" stands for what suits the task."""
     dtype: Literal["float32", "float64"] = "float32"
     """Of the model, the data and the updates."""
     device: str = "cpu"

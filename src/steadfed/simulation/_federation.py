@@ -272,8 +272,13 @@ class Federation:
         if state.round % self.config.evaluation.every and state.round != self.config.rounds:
             return {}
         found: dict[str, Any] = {}
+        metrics: dict[str, float | None] = {}
         for name, evaluator in (("train", self.setting.train), ("test", self.setting.test)):
             score = evaluator.score(state.model, state.buffers)
             if score is not None:
                 found |= {f"{name}_loss": score.loss, f"{name}_accuracy": score.accuracy}
-        return found
+                metrics |= score.metrics
+        for probe in self.setting.probes:
+            score = probe.score(state.model, state.buffers)
+            metrics |= {} if score is None else score.metrics
+        return found | ({"test_metrics": metrics} if metrics else {})

@@ -67,7 +67,7 @@ class Adversarial:
 
     @property
     def apart(self) -> NDArray[np.bool_]:
-        """Which clients an engine may not prepare for by their own points: those that train on others in some rounds."""
+        """Which clients an engine may not prepare for by their own points, as they train on others in some rounds."""
         return self.members & (self.poisoning.moves_points or self.training is not None)
 
 
@@ -77,6 +77,7 @@ class ClientData:
 
     features: Tensor
     labels: Tensor
+    num_classes: int | None
     shares: Shares
     order: Tensor
     """The order of the shares, as a tensor beside the features."""

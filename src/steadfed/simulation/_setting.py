@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import torch
@@ -13,17 +15,19 @@ from torch import Tensor
 from steadfed._core.rng import stream
 from steadfed.aggregators import Need
 from steadfed.attacks._poisoning import Poisoning, data_attack_of
-from steadfed.attacks._replacement import training_of
 from steadfed.data import Dataset
 from steadfed.errors import ParameterError
+from steadfed.metrics import ATTACK_SUCCESS, AttackSuccessRate, Metric, Task, asked_metrics
 from steadfed.models._layout import Layout
 from steadfed.partitions import Shares
+from steadfed.simulation._attacked import adversarial_of, attacked_points
 from steadfed.simulation._compression import check_memories
 from steadfed.simulation._config import RunConfig
 from steadfed.simulation._engines.base import Engine
 from steadfed.simulation._engines.choice import choose
 from steadfed.simulation._evaluation import Evaluator, take_evenly
 from steadfed.simulation._local import Adversarial, ClientData, TrainingTask
+from steadfed.simulation._reading import OutputReader
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +45,8 @@ class Setting:
     test: Evaluator
     trusted: Evaluator | None
     """Looks at models on the server's own points."""
+    probes: tuple[Evaluator, ...] = ()
+    """Look at models on points made for a metric: see `Metric.points`."""
 
     @classmethod
     def of(cls, config: RunConfig, dataset: Dataset) -> Setting:
@@ -55,10 +61,13 @@ class Setting:
         config.cohorts.check(num_clients, config.cohort_size)
         config.rule.check_cohort(config.cohort_size)
         config.byzantine.among(np.empty(0, dtype=np.int64), 0, num_clients, config.seed)  # names clients that exist
-        task = _task(config, dataset, shares, _adversarial(config, poisoning, num_clients, shares.num_clients))
+        task = _task(config, dataset, shares, adversarial_of(config, poisoning, num_clients, shares.num_clients))
         check_memories(config.compression, task.layout.dim, config.rule, config.attack)
         engine, choice = choose(config.engine, task)
         held = np.sort(shares.order[: shares.offsets[num_clients]])
+        metrics = asked_of(config, dataset)
+        test_points = take_evenly(np.arange(len(dataset.test_labels)), config.evaluation.test_points)
+        attacked = None if poisoning is None else attacked_points(poisoning, dataset, test_points)
         return cls(
             config=config,
             dataset=dataset,
@@ -72,9 +81,12 @@ class Setting:
                 task,
                 _place(dataset.test_features, config),
                 _place(dataset.test_labels, config),
-                take_evenly(np.arange(len(dataset.test_labels)), config.evaluation.test_points),
+                test_points,
+                at_points(metrics, "test"),
+                task_of(config, dataset) if metrics else None,
             ),
             trusted=None if own is None else _evaluator(task, task.data.features, task.data.labels, own),
+            probes=() if attacked is None else (_probe(task, config, *attacked),),
         )
 
     @property
@@ -135,15 +147,6 @@ def check_attack(config: RunConfig, dataset: Dataset) -> Poisoning | None:
     return None if poison is None else poison.poisoning(dataset)
 
 
-def _adversarial(config: RunConfig, poisoning: Poisoning | None, num_clients: int, holders: int) -> Adversarial | None:
-    """Return what clients do while they attack through their data; the server, if it holds points, never does."""
-    if poisoning is None:
-        return None
-    members = np.zeros(holders, dtype=np.bool_)
-    members[:num_clients] = config.byzantine.ever(num_clients, config.seed)
-    return Adversarial(poisoning, members, training_of(config.attack))
-
-
 def check_device(config: RunConfig) -> None:
     """Raise `ParameterError` if there is no such device, or one that does not compute, such as "meta"."""
     try:
@@ -165,6 +168,41 @@ def check_schedule(config: RunConfig) -> None:
         )
 
 
+def task_of(config: RunConfig, dataset: Dataset) -> Task | None:
+    """Return what the model is for: what the configuration says, or else its outputs and the labels.
+
+    Raises:
+        ParameterError: the configuration says what the labels cannot be.
+    """
+    classes = dataset.num_classes is not None
+    if config.task is not None and classes != (config.task == "classification"):
+        kind = f"{dataset.num_classes} classes" if classes else "no classes"
+        raise ParameterError(f"task is {config.task!r}, and the labels of {dataset.name} have {kind}")
+    return config.task or config.model.loss().task(dataset)
+
+
+def asked_of(config: RunConfig, dataset: Dataset) -> dict[str, Metric]:
+    """Return the metrics that a run computes beside accuracy and loss, by their names in records.
+
+    Raises:
+        ParameterError: one says nothing about these data, or there are no points for it.
+    """
+    if not config.metrics and config.task is None:
+        return {}
+    found = asked_metrics(config.metrics, task_of(config, dataset), dataset.num_classes)
+    if at_points(found, "test") and not (len(dataset.test_labels) and config.evaluation.test_points):
+        raise ParameterError(
+            f"metrics look at test points, and there are none: {dataset.name} has {len(dataset.test_labels)}, "
+            f"evaluation.test_points is {config.evaluation.test_points!r}"
+        )
+    return found
+
+
+def at_points(metrics: Mapping[str, Metric], points: str) -> dict[str, Metric]:
+    """Return the metrics that look at these points."""
+    return {name: metric for name, metric in metrics.items() if metric.points == points}
+
+
 def dtype_of(config: RunConfig) -> torch.dtype:
     """Return the dtype of the model and the updates."""
     return torch.float64 if config.dtype == "float64" else torch.float32
@@ -180,6 +218,7 @@ def _task(config: RunConfig, dataset: Dataset, shares: Shares, adversarial: Adve
     data = ClientData(
         features=_place(dataset.features, config),
         labels=_place(dataset.labels, config),
+        num_classes=dataset.num_classes,
         shares=shares,
         order=torch.from_numpy(shares.order).to(config.device),
         adversarial=adversarial,
@@ -190,8 +229,28 @@ def _task(config: RunConfig, dataset: Dataset, shares: Shares, adversarial: Adve
     )
 
 
-def _evaluator(task: TrainingTask, features: Tensor, labels: Tensor, points: NDArray[np.int64]) -> Evaluator:
+def _probe(task: TrainingTask, config: RunConfig, features: Tensor, labels: Tensor) -> Evaluator:
+    """Return who looks at whether an adversary gets what it wants; `labels` are that."""
+    metrics, everything = {ATTACK_SUCCESS: AttackSuccessRate()}, np.arange(len(labels))
+    return _evaluator(task, _place(features, config), _place(labels, config), everything, metrics, "classification")
+
+
+def _evaluator(
+    task: TrainingTask,
+    features: Tensor,
+    labels: Tensor,
+    points: NDArray[np.int64],
+    metrics: Mapping[str, Metric] = MappingProxyType({}),
+    kind: Task | None = None,
+) -> Evaluator:
     if len(points) < len(labels):
         places = torch.from_numpy(points).to(labels.device)
         features, labels = features[places], labels[places]
-    return Evaluator(copy.deepcopy(task.module), task.layout, task.loss, task.l2, features, labels)
+    reader = None
+    if metrics and kind is not None:
+        scores = any(metric.needs_scores for metric in metrics.values())
+        reader = OutputReader(task=kind, num_classes=task.data.num_classes, scores=scores)
+        reader.check_size(labels)
+    return Evaluator(
+        copy.deepcopy(task.module), task.layout, task.loss, task.l2, features, labels, dict(metrics), reader
+    )

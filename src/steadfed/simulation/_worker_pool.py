@@ -16,7 +16,7 @@ import struct
 import traceback
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
@@ -32,6 +32,7 @@ from steadfed._core.arrays import Indices
 from steadfed._linalg.threads import one_blas_thread, one_torch_thread
 from steadfed.attacks._replacement import AdversarialTraining
 from steadfed.errors import ParameterError, RunError, SteadfedError
+from steadfed.simulation._adversarial_steps import adversarial_steps
 from steadfed.simulation._engines.base import Engine
 from steadfed.simulation._local import Chunk
 
@@ -39,8 +40,6 @@ _ORDER = struct.Struct("<qdqqq")
 """Round, step size, number of steps, first and last row of a chunk."""
 _REPLY = struct.Struct("<d")
 """Seconds spent on drawing batches; anything longer is the text of an error."""
-_TINY = 1e-30
-"""In the place of a length of 0, by which nothing can be divided."""
 _COMPANY = 8
 """How many clients are taken together at least, to which company matters; a cohort of many makes four chunks or more,
 so that a few workers have something to do."""
@@ -337,7 +336,7 @@ def take_steps(
         with torch.enable_grad():
             engine.train(rows, chunk, momentum=momentum, buffers=buffers)
     else:
-        _train_adversaries(engine, training, chunk, start.model, rows, momentum, buffers)
+        adversarial_steps(engine, training, chunk, start.model, rows, momentum=momentum, buffers=buffers)
     if start.momentum is not None and momentum is not None:
         start.momentum[places] = momentum
     torch.sub(start.model, rows, out=rows).div_(chunk.lr)
@@ -348,43 +347,6 @@ def _training(engine: Engine) -> AdversarialTraining | None:
     """Return how clients train while they attack through their data, if they do and in another way than the others."""
     adversarial = engine.task.data.adversarial
     return None if adversarial is None else adversarial.training
-
-
-def _train_adversaries(
-    engine: Engine,
-    training: AdversarialTraining,
-    chunk: Chunk,
-    model: Float[Tensor, " d"],
-    rows: Float[Tensor, "c d"],
-    momentum: Float[Tensor, "c d"] | None,
-    buffers: Float[Tensor, "c m"] | None,
-) -> None:
-    """Take the steps of clients that attack: as many as they like, as long as they like, near the global model.
-
-    A step is one of the engine, with α times the step size; the pull of L_ano = ‖X − G‖ and the projection onto the
-    ball around G are row by row, so a client's bits do not depend on who else is in the chunk.
-    """
-    steps, lr = training.steps or chunk.steps, training.lr or chunk.lr
-    if training.alpha == 1.0 and training.radius is None:
-        with torch.enable_grad():
-            engine.train(rows, replace(chunk, steps=steps, lr=lr), momentum=momentum, buffers=buffers)
-        return
-    for step in range(steps):
-        pull = (rows - model).mul_(lr * (1.0 - training.alpha) / _lengths(rows - model).clamp_min(_TINY))
-        if training.alpha > 0.0:
-            one = replace(chunk, steps=1, first=step, lr=lr * training.alpha)
-            with torch.enable_grad():
-                engine.train(rows, one, momentum=momentum, buffers=buffers)
-        rows.sub_(pull)
-        if training.radius is not None:
-            away = rows - model
-            torch.add(model, away.mul_((training.radius / _lengths(away).clamp_min(_TINY)).clamp_max(1.0)), out=rows)
-
-
-def _lengths(rows: Float[Tensor, "c d"]) -> Float[Tensor, "c 1"]:
-    """Return the length of every row, each summed by itself."""
-    each = [torch.linalg.vector_norm(row, dtype=torch.float64) for row in rows]
-    return torch.stack(each).to(rows)[:, None]
 
 
 def _shared(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:

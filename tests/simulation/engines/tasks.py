@@ -123,7 +123,7 @@ def task_of(
         )
         members = np.arange(len(sizes)) % 2 == 1
         adversarial = Adversarial(poison.poisoning(dataset), members, training)
-    data = ClientData(features, labels, shares, torch.from_numpy(shares.order), adversarial, seed=1)
+    data = ClientData(features, labels, CLASSES, shares, torch.from_numpy(shares.order), adversarial, seed=1)
     with torch.no_grad():
         for parameter in module.to(dtype).parameters():
             parameter.copy_(torch.from_numpy(generator.standard_normal(tuple(parameter.shape))) / 2)

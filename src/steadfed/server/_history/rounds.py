@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from steadfed._core.lookup import nearest
 from steadfed._core.wording import harmless
 from steadfed.errors import UnknownNameError
+from steadfed.metrics import TABLE, column_of
 from steadfed.server._history.clients import ClientSummary, client_table
 from steadfed.server._history.entries import Entries
 from steadfed.server._history.fate import Fate, fates_of
@@ -132,7 +133,9 @@ class Rounds:
             UnknownNameError: there is no such column.
         """
         if name not in self._figures and name not in _ALWAYS:
-            raise UnknownNameError(f"unknown column {name!r}{nearest(name, self.columns)}")
+            if (column := column_of(name)) in self.columns:
+                return self[column]
+            raise UnknownNameError(f"unknown column {name!r}{nearest(name, [*self.columns, *self.asked_metrics])}")
         found = np.full(len(self), np.nan)
         values = self._figures.get(name, ())
         found[: len(values)] = values
@@ -146,6 +149,11 @@ class Rounds:
     def names_below(self, table: str) -> list[str]:
         """Return the parts of "seconds" or the names of "metrics" that turned up, in this order."""
         return [name.removeprefix(f"{table}.") for name in self._figures if name.startswith(f"{table}.")]
+
+    @property
+    def asked_metrics(self) -> list[str]:
+        """The names of the metrics that were looked at beside accuracy and loss: columns, too."""
+        return self.names_below(TABLE)
 
     @property
     def skips(self) -> list[tuple[int, str]]:
