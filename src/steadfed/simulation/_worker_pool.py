@@ -146,7 +146,7 @@ class WorkerPool:
         )
         self.sampling_seconds = self._run_in_workers(orders) if self._workers else self._run_here(orders)
 
-    def _chunks(self, clients: Indices, poisoned: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
+    def _chunks(self, clients: Indices, poisoned: NDArray[np.bool_] | None = None) -> Iterator[tuple[int, int]]:
         """Yield the first and last row of chunks of one kind each, small enough that every worker gets two.
 
         If company matters to the engine, they are the same for any number of workers, as the result must be.
@@ -157,7 +157,7 @@ class WorkerPool:
         elif self._workers:
             size = max(1, min(size, -(-number // (2 * self._jobs))))
         kinds = self._engine.kinds(clients)
-        if _training(self._engine) is not None:  # attackers take other steps than the others
+        if poisoned is not None and _training(self._engine) is not None:  # attackers take other steps than the others
             kinds = 2 * kinds + poisoned
         borders = [0, *(np.flatnonzero(np.diff(kinds)) + 1).tolist(), len(clients)]
         for first, last in pairwise(borders):
