@@ -196,7 +196,7 @@ class ProjectedDescent(ModelAttack):
     AdversarialTraining(steps=None, lr=None, alpha=1.0, radius=0.5)
     """
 
-    citation: ClassVar[str] = "Wang et al. 2020 (Attack of the Tails), section 3: PGD, with and without replacement"
+    citation: ClassVar[str] = "Wang et al. 2020 (Attack of the Tails), PGD attack with and without model replacement"
 
     radius: Positive = 1.0
     """δ, how far the client's model may be from the global one, in parameters and not in updates."""

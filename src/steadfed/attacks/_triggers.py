@@ -176,9 +176,7 @@ class PixelTrigger(TriggerAttack):
     ([1], [54, 55, 62, 63], [1.0, 1.0, 1.0, 1.0])
     """
 
-    citation: ClassVar[str] = (
-        "Gu, Dolan-Gavitt, Garg 2017 (BadNets), section 3; in federated learning Bagdasaryan et al. 2020, section 2"
-    )
+    citation: ClassVar[str] = "Gu, Dolan-Gavitt, Garg 2017 (BadNets), the pattern backdoor on MNIST"
 
     trigger_size: Count = 3
     """Side of the square, in pixels."""
@@ -210,10 +208,10 @@ class PixelTrigger(TriggerAttack):
 class DistributedTrigger(TriggerAttack):
     """Four bars are stamped by four kinds of clients, one each; all four together are taken for the target.
 
-    The distributed backdoor attack (DBA; Xie et al. 2020). Bar p = 0 … 3 is one pixel high and trigger_size wide; its
-    first pixel stands in row ⌊p/2⌋ (1 + gap) + shift and column (p mod 2)(size + gap) + shift. The adversary's clients
-    take the bars in turn, in the order of their numbers. With `distributed = false` each stamps all four: what the
-    paper calls the centralized attack.
+    The distributed backdoor attack (DBA; Xie et al. 2020, equation 3). Bar p = 0 … 3 is one pixel high and size wide;
+    its first pixel stands in row ⌊p/2⌋ (1 + gap) + shift and column (p mod 2)(size + gap) + shift. The adversary's
+    clients take the bars in turn, in the order of their numbers. With `distributed = false` each stamps all four: what
+    the paper calls the centralized attack.
 
     >>> from steadfed.data import Digits
     >>> bars = DistributedTrigger(trigger_size=2, trigger_gap=1).triggers(Digits().load())
@@ -221,7 +219,7 @@ class DistributedTrigger(TriggerAttack):
     [[0, 1], [3, 4], [16, 17], [19, 20]]
     """
 
-    citation: ClassVar[str] = "Xie, Huang, Chen, Li 2020 (DBA), section 2.3: trigger size, gap and location"
+    citation: ClassVar[str] = "Xie, Huang, Chen, Li 2020 (DBA), sections 2.2 and 2.3: trigger size, gap and location"
 
     trigger_size: Count = 4
     """TS, how many pixels wide a bar is."""
@@ -270,7 +268,7 @@ class FeatureTrigger(TriggerAttack):
     [([0, 2], [9.0, -1.0])]
     """
 
-    citation: ClassVar[str] = "Xie, Huang, Chen, Li 2020 (DBA), section 3.1, the trigger on LOAN"
+    citation: ClassVar[str] = "Xie, Huang, Chen, Li 2020 (DBA), sections 2.3 and 3, the trigger on tabular data"
 
     features: Annotated[tuple[Offset, ...], Field(min_length=1)] = (0,)
     """Which numbers of a point are set, each once."""

@@ -21,7 +21,7 @@ class AttackSuccessRate(Metric):
 
     The goal is the attack's (`steadfed.attacks.Goal`): test points that do not belong to the target, or that belong to
     the source, with the whole trigger on them; or the points with the property, as they are (Xie et al. 2020, section
-    2.2). Looked at in every run whose attack has a goal, awake or not, asked for or not; not written for other attacks.
+    3.2). Looked at in every run whose attack has a goal, awake or not, asked for or not; not written for other attacks.
     Points of the target itself do not count, so a model that nobody attacked has its ordinary errors for a rate.
     """
 

@@ -10,7 +10,7 @@ from tests.oracles.local_steps import local_steps
 from torch import Tensor, nn
 
 from steadfed._core.rng import stream
-from steadfed.attacks import DataAttack, LabelFlip
+from steadfed.attacks import DataAttack, EdgeCase, FeatureTrigger, LabelFlip
 from steadfed.attacks._replacement import AdversarialTraining
 from steadfed.data import Dataset
 from steadfed.models._layout import Layout
@@ -134,6 +134,16 @@ def task_of(
 def poisoned_task(module: nn.Module, **options: Any) -> TrainingTask:
     """Return a task whose clients flip their labels while they attack."""
     return task_of(module, poison=LabelFlip(), **options)
+
+
+def triggered_task(module: nn.Module, **options: Any) -> TrainingTask:
+    """Return a task whose clients stamp a trigger on some of their points, each its own part, while they attack."""
+    return task_of(module, poison=FeatureTrigger(features=(0, 5, 7), values=(3.0, -2.0, 1.0), num_parts=2), **options)
+
+
+def replaced_task(module: nn.Module, **options: Any) -> TrainingTask:
+    """Return a task whose clients put rare points in the place of some of theirs while they attack."""
+    return task_of(module, poison=EdgeCase(share=0.3), **options)
 
 
 def start_of(task: TrainingTask, number: int) -> Start:

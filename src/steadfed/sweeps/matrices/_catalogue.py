@@ -23,6 +23,7 @@ from steadfed.attacks import (
     InnerProductManipulation,
     MinMax,
     MinSum,
+    ModelAttack,
     Optimal,
     Spread,
 )
@@ -37,6 +38,10 @@ LEFT_OUT: Mapping[str, str] = MappingProxyType(
     }
 )
 """Rules that could take part and do not unless they are named, and why."""
+_DATA = "changes data, and a matrix has none"
+_TRAINING = "trains on poisoned data, and a matrix has none"
+"""Why attacks through the data take no part, backdoors among them: a single matrix of updates shows neither what a
+model learns nor what it says of a trigger. Compare them in runs."""
 RULE_VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {f"rage-{mode}": {"name": "rage", "mode": mode} for mode in ("spread", "known", "exact", "lazy")}
 )
@@ -100,7 +105,9 @@ def why_no_attack(name: str) -> str | None:
     'changes data, and a matrix has none'
     """
     if issubclass(ATTACKS[name], DataAttack):
-        return "changes data, and a matrix has none"
+        return _DATA
+    if issubclass(ATTACKS[name], ModelAttack):
+        return _TRAINING
     lacking = _required(ATTACKS[name])
     return f"cannot be built from its name alone: it needs {', '.join(lacking)}" if lacking else None
 
@@ -169,8 +176,13 @@ def check_labels(rules: tuple[str, ...], attacks: tuple[str, ...]) -> None:
             for part in label.split("+"):
                 find("rule", part, {**RULES, **RULE_VARIANTS})
         rule_for(label, 1, 1.0)
-    known = {*ATTACK_VARIANTS, *(name for name, kind in ATTACKS.items() if not issubclass(kind, DataAttack))}
+    off = {name: why for name in ATTACKS if (why := why_no_attack(name)) in {_DATA, _TRAINING}}
+    known = {*ATTACK_VARIANTS, *(name for name in ATTACKS if name not in off)}
     for label in attacks:
+        for part in off.keys() & set(label.split("+")):
+            raise UnknownNameError(
+                f"no attack {label!r} on a matrix: {part!r} {off[part]}; compare it in runs, with `steadfed compare`"
+            )
         if label not in ATTACK_VARIANTS and not known.issuperset(label.split("+")):
             raise UnknownNameError(
                 f"unknown attack {label!r} on a matrix{nearest(label, known)}; known: {', '.join(sorted(known))}"
