@@ -14,5 +14,5 @@ from steadfed.data._registry import DATASETS as DATASETS
 from steadfed.data._remote import RemoteData as RemoteData
 from steadfed.data._shakespeare import TinyShakespeare as TinyShakespeare
 from steadfed.data._synthetic import LogisticPoints as LogisticPoints, QuadraticPoints as QuadraticPoints
-from steadfed.data._tensors import from_tensors as from_tensors
+from steadfed.data._tensors import from_tensors as from_tensors, with_test_owners as with_test_owners
 from steadfed.data._torch_dataset import TorchDataset as TorchDataset, from_torch as from_torch

@@ -59,7 +59,7 @@ class SyntheticPoints(DataSource, ABC):
     def load(self) -> Dataset:
         """Draw the points and their labels."""
         points, owners = self._points("train", self.num_points)
-        tests, _ = self._points("test", self.num_test_points)
+        tests, test_owners = self._points("test", self.num_test_points)
         return Dataset(
             name=DATASETS.name(self),
             features=torch.from_numpy(points),
@@ -68,6 +68,7 @@ class SyntheticPoints(DataSource, ABC):
             test_labels=self._labels(tests, "test"),
             num_classes=self.num_classes,
             groups=owners,
+            test_groups=test_owners,
         )
 
     @abstractmethod

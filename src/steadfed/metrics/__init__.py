@@ -17,6 +17,12 @@ from steadfed.metrics._classification import (
     Recall as Recall,
     WorstClassRecall as WorstClassRecall,
 )
+from steadfed.metrics._clients import (
+    ClientMean as ClientMean,
+    ClientWorst as ClientWorst,
+    ClientWorstTenth as ClientWorstTenth,
+    OverClients as OverClients,
+)
 from steadfed.metrics._imported import ImportedMetric as ImportedMetric
 from steadfed.metrics._loss import MeanLoss as MeanLoss
 from steadfed.metrics._naming import (
@@ -25,6 +31,7 @@ from steadfed.metrics._naming import (
     asked_metrics as asked_metrics,
     checked_metrics as checked_metrics,
     column_of as column_of,
+    is_usual as is_usual,
     known_metric as known_metric,
     metric_named as metric_named,
     name_of as name_of,

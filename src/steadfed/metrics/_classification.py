@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar, final
 
+import numpy as np
+
 from steadfed.metrics._base import Metric, Predictions, Task
 from steadfed.metrics._counts import ClassCounts, share
 from steadfed.metrics._registry import METRICS
@@ -160,7 +162,7 @@ class ScoreMetric(ClassMetric, ABC):
             positive = predictions.targets == each
             if 0 < int(positive.sum()) < len(positive):
                 against = predictions.scores[:, 0] if predictions.num_classes == 2 else 0.0
-                found.append(self.of_ranks(_ranks(predictions.scores[:, each] - against), positive.long()))
+                found.append(self.of_ranks(_ranks(predictions.scores[:, each] - against), positive.long().cpu()))
         return share(sum(found), len(found))
 
     @abstractmethod
@@ -207,5 +209,7 @@ class AveragePrecision(ScoreMetric):
 
 def _ranks(scores: Tensor) -> Tensor:
     """Return the places of the scores among their different values, from 0 to 1 in double precision."""
-    _, places = scores.unique(return_inverse=True)
-    return places.double() / max(1, int(places.max()))
+    import torch
+
+    places = np.unique(scores.cpu().numpy(), return_inverse=True)[1]
+    return torch.from_numpy(places / max(1, int(places.max())))

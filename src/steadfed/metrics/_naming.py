@@ -68,6 +68,11 @@ def column_of(name: str) -> str:
     return known.column if known is not None and known.column is not None else f"{TABLE}.{name}"
 
 
+def is_usual(name: str) -> bool:
+    """Tell whether a metric is among those that suit a task."""
+    return any(name in names for names in _USUAL.values())
+
+
 def checked_metrics(value: Any) -> Any:
     """Return names of metrics as a tuple without repetitions; one may come alone.
 

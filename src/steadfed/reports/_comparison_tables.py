@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from steadfed.reports.panels import Code, Column, Panel, Section, Table, Text, Tone, Unit, Value, tabulate
+from steadfed.sweeps._measure import ACCURACY, Measure
 from steadfed.sweeps._ranking import ORACLE, SUBJECT, DuelVerdict, Estimate, Label
 from steadfed.sweeps.runs._choices import ATTACK, RULE
 from steadfed.sweeps.runs._commentary import commentary
@@ -37,13 +38,15 @@ def critical_reading(results: Sequence[Result], note: str = "") -> Text:
 
 def ranking_table(ranked: Sequence[ComparisonRank]) -> Table:
     """Return the rules by their worst case, the best first."""
+    measure = next((each.score.measure for each in ranked if each.score is not None), ACCURACY)
+    unit = unit_of(measure)
     columns: dict[Column, Callable[[ComparisonRank], Value]] = {
         Column("rule"): lambda each: each.rule,
-        Column("worst case", _PERCENT, _MEAN): lambda each: each.score.mean if each.score else None,
-        Column("±", _PERCENT, _HALF): lambda each: each.score.half_width if each.score else None,
-        Column("lowest", _PERCENT, _LOWEST): lambda each: each.lowest.value.mean if each.lowest else None,
+        Column("worst case", unit, _MEAN): lambda each: each.score.mean if each.score else None,
+        Column("±", unit, _HALF): lambda each: each.score.half_width if each.score else None,
+        Column("lowest", unit, _LOWEST): lambda each: each.lowest.value.mean if each.lowest else None,
         Column("under", _TEXT, _UNDER): lambda each: each.lowest.case.attack if each.lowest else None,
-        Column("without attack", _PERCENT): lambda each: each.without_attack,
+        Column("without attack", unit): lambda each: each.without_attack,
         Column("precision", _PERCENT, _PRECISION, minor=True): lambda each: each.precision,
         Column("recall", _PERCENT, _RECALL, minor=True): lambda each: each.recall,
         Column("honest removed", _PERCENT, _REMOVED, minor=True): lambda each: each.honest_removed,
@@ -55,10 +58,22 @@ def ranking_table(ranked: Sequence[ComparisonRank]) -> Table:
         columns,
         key="ranking",
         title="Rules by their worst case",
-        caption="Accuracy is the mean of the last five evaluations. The oracle is the mean of the honest updates, "
+        caption=f"{capitalised(measure)} is the mean of the last five evaluations"
+        + ("" if measure.higher_is_better else "; lower is better")
+        + ". The oracle is the mean of the honest updates, "
         "which no rule can know. Rules that lack settings stand below those that do not.",
         flag=lambda each: each.rule == SUBJECT,
     )
+
+
+def unit_of(measure: Measure) -> Unit:
+    """Return how values of a measure are shown."""
+    return Unit.PERCENT if measure.is_share else Unit.NUMBER
+
+
+def capitalised(measure: Measure) -> str:
+    """Return what a measure is called at the beginning of a sentence."""
+    return measure.title[:1].upper() + measure.title[1:]
 
 
 def filtering(cases: Sequence[Case], keys: frozenset[str]) -> Section | None:
@@ -97,7 +112,7 @@ def published(grid: ComparisonGrid | None, cases: Sequence[Case], keys: frozense
     """Return the figures that others have published beside ours; None if the grid names none."""
     pairs = [
         (case, figure.accuracy, case.value)
-        for figure in (() if grid is None else grid.published)
+        for figure in (() if grid is None or grid.metric not in {None, ACCURACY.name} else grid.published)
         for case in cases
         if figure.belongs_to({**dict(case.setting), RULE: case.rule, ATTACK: case.attack})
     ]
@@ -162,7 +177,7 @@ def configuration(path: Path, results: Sequence[Result], grid: ComparisonGrid | 
     if grid is not None:
         panels.append(Code(key="grid", title="The grid", text=grid.text, language="toml"))
         command = f"steadfed compare {shlex.quote(str(path / GRID))} --out elsewhere"
-        note = "Same grid, same data, same accuracies, whatever the number of jobs."
+        note = "Same grid, same data, same figures, whatever the number of jobs."
         panels.append(Code(key="reproduce", title="How to reproduce", caption=note, text=command))
     if results:
         caption = "Save it and `steadfed run` it; the others are in the column config of results.parquet."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,12 +17,14 @@ from steadfed._core.wording import plural
 from steadfed.errors import SteadfedError
 from steadfed.reports._comparison_settings import worst_case_per_setting
 from steadfed.reports._comparison_tables import (
+    capitalised,
     configuration,
     critical_reading,
     failures,
     filtering,
     published,
     ranking_table,
+    unit_of,
 )
 from steadfed.reports.panels import (
     Headline,
@@ -33,8 +36,8 @@ from steadfed.reports.panels import (
     Series,
     Style,
     Tone,
-    Unit,
 )
+from steadfed.sweeps._measure import ACCURACY, Measure
 from steadfed.sweeps._ranking import (
     NO_ATTACK,
     ORACLE,
@@ -48,6 +51,7 @@ from steadfed.sweeps._ranking import (
 from steadfed.sweeps.runs._choices import FRACTION, SETTING
 from steadfed.sweeps.runs._comparison import GRID, RESULTS
 from steadfed.sweeps.runs._grid import ComparisonGrid, parse_grid
+from steadfed.sweeps.runs._ranked_by import ranked_by
 from steadfed.sweeps.runs._ranking import (
     Case,
     ComparisonRank,
@@ -64,7 +68,7 @@ from steadfed.sweeps.runs._results import CellState, Result, read_results
 _Axis = tuple[str, list[str]]
 """What stands along an axis of a map, and the names there."""
 _Cell = tuple[float | None, str]
-"""An accuracy, and what to say of it."""
+"""A value, and what to say of it."""
 MOST_MAPS = 12
 """How many settings have a map of rules and attacks."""
 MOST_WRITTEN = 150
@@ -81,7 +85,9 @@ def comparison_report(path: Path) -> Report:
     Raises:
         CorruptRunError: there is none, or it is damaged.
     """
-    return _Comparison(path, read_results(path / RESULTS), _grid(path / GRID)).report()
+    grid = _grid(path / GRID)
+    results = ranked_by(read_results(path / RESULTS), None if grid is None else grid.metric)
+    return _Comparison(path, results, grid).report()
 
 
 def _grid(path: Path) -> ComparisonGrid | None:
@@ -122,6 +128,11 @@ class _Comparison:
             headlines=tuple(self._headlines()),
             made_with={"steadfed": __version__},
         )
+
+    @property
+    def measure(self) -> Measure:
+        """What rules are ranked by."""
+        return self.results[0].measure if self.results else ACCURACY
 
     @cached_property
     def rules(self) -> list[str]:
@@ -176,7 +187,7 @@ class _Comparison:
         if 1 < len(self.settings) <= MOST_COLUMNS:
             cells = [[_worst_cell(found.get((rule, setting))) for rule in self.rules] for setting in self.settings]
             settings = [_short_setting(setting, self.keys) for setting in self.settings]
-            maps.append(_worst_map("overview", "All settings, all rules", settings, ("rule", self.rules), cells))
+            maps.append(self._worst_map("overview", "All settings, all rules", settings, ("rule", self.rules), cells))
         if maps and SETTING in self.keys:  # each has a share of its own, and all are in the map above
             return _worst_section(maps)
         settings = [in_words(row, self.keys) for row in rows]
@@ -186,8 +197,12 @@ class _Comparison:
                 [_worst_cell(found.get((rule, _sort_keys((*row, (FRACTION, fraction)))))) for fraction in fractions]
                 for row in rows
             ]
-            maps.append(_worst_map(f"worst-{_slug(rule)}", rule, settings, ("Byzantine clients", across), cells))
+            maps.append(self._worst_map(f"worst-{_slug(rule)}", rule, settings, ("Byzantine clients", across), cells))
         return _worst_section(maps)
+
+    def _worst_map(self, key: str, title: str, settings: list[str], across: _Axis, cells: list[list[_Cell]]) -> HeatMap:
+        written = len(settings) * len(across[1]) <= MOST_WRITTEN
+        return _value_map(self.measure, key, title, ("setting", settings), across, cells, written=written)
 
     def _attacks(self) -> Section:
         maps = [self._map(number, setting) for number, setting in enumerate(self._contested[:MOST_MAPS])]
@@ -209,7 +224,7 @@ class _Comparison:
         cells = [[_case_cell(_case_of(here, rule, attack)) for attack in attacks] for rule in rules]
         title, written = in_words(setting, self.keys), len(attacks) <= 12
         down, across = ("rule", rules), ("attack", attacks)
-        return _accuracy_map(f"attacks-{number + 1}", title, down, across, cells, written=written)
+        return _value_map(self.measure, f"attacks-{number + 1}", title, down, across, cells, written=written)
 
     def _curves(self) -> Section:
         contested = {setting: place for place, setting in enumerate(self._contested)}
@@ -224,7 +239,7 @@ class _Comparison:
         panels = [self._lines(number, *pair) for number, pair in enumerate(pairs[:MOST_CURVES])]
         return Section(
             key="curves",
-            title="Accuracy over rounds",
+            title=f"{capitalised(self.measure)} over rounds",
             panels=tuple(panels),
             intro=_limit_note("pairs of a setting and an attack", len(panels), len(pairs)),
         )
@@ -244,8 +259,8 @@ class _Comparison:
             caption="Mean over seeds.",
             series=tuple(series),
             x_title="rounds",
-            y_title="test accuracy",
-            unit=Unit.PERCENT,
+            y_title=f"test {self.measure.title}",
+            unit=unit_of(self.measure),
         )
 
 
@@ -266,7 +281,7 @@ def _case_of(here: Mapping[tuple[str, str], Case], rule: str, attack: str) -> Ca
 
 
 def _case_cell(case: Case | None) -> _Cell:
-    """Return the accuracy of a case, and what to say of it."""
+    """Return the value of a case, and what to say of it."""
     if case is None or case.value is None:
         return None, "not in the grid" if case is None else "no result"
     return case.value.mean, f"{case.value}, {plural(len(case.by_seed), 'seed')}"
@@ -278,12 +293,15 @@ def _worst_cell(worst: WorstCase | None) -> _Cell:
 
 def _curve(case: Case) -> tuple[tuple[float, ...], tuple[float | None, ...]] | None:
     """Return the mean curve of the seeds that have the same evaluations as the first."""
-    figures = [result.figures for result in case.trials if result.figures is not None and result.figures.curve]
-    if not figures:
+    name = case.trials[0].measure.name
+    curves = [result.figures.curve_of(name) for result in case.trials if result.figures is not None]
+    found = [(rounds, curve) for rounds, curve in curves if curve]
+    if not found:
         return None
-    rounds = figures[0].curve_rounds
-    alike = [each.curve for each in figures if each.curve_rounds == rounds]
-    return tuple(map(float, rounds)), tuple(float(value) for value in np.mean(alike, axis=0))
+    rounds = found[0][0]
+    alike = np.array([curve for other, curve in found if other == rounds], dtype=np.float64)  # None becomes NaN
+    means = alike.mean(axis=0).tolist()
+    return tuple(map(float, rounds)), tuple(value if math.isfinite(value) else None for value in means)
 
 
 def _without(setting: TrialSetting, key: str) -> TrialSetting:
@@ -302,13 +320,8 @@ def _limit_note(what: str, shown: int, total: int) -> str:
     return f"The first {shown} of {total} {what}; all are in results.parquet." if shown < total else ""
 
 
-def _worst_map(key: str, title: str, settings: list[str], across: _Axis, cells: list[list[_Cell]]) -> HeatMap:
-    written = len(settings) * len(across[1]) <= MOST_WRITTEN
-    return _accuracy_map(key, title, ("setting", settings), across, cells, written=written)
-
-
-def _accuracy_map(
-    key: str, title: str, down: _Axis, across: _Axis, cells: list[list[_Cell]], *, written: bool
+def _value_map(
+    measure: Measure, key: str, title: str, down: _Axis, across: _Axis, cells: list[list[_Cell]], *, written: bool
 ) -> HeatMap:
     return HeatMap(
         key=key,
@@ -319,10 +332,11 @@ def _accuracy_map(
         hover=tuple(tuple(text for _, text in line) for line in cells),
         row_title=down[0],
         column_title=across[0],
-        value_title="accuracy",
-        unit=Unit.PERCENT,
-        low=0.0,
-        high=1.0,
+        value_title=measure.title,
+        unit=unit_of(measure),
+        low=0.0 if measure.is_share else None,
+        high=1.0 if measure.is_share else None,
+        good_is_high=measure.higher_is_better,
         written=written,
     )
 

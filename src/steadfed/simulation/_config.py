@@ -53,6 +53,10 @@ class Evaluation(ValueObject):
     """On at most so many of the clients' points, evenly spread; "all" for every one."""
     test_points: Annotated[int, Field(ge=0), BeforeValidator(whole_number)] | Literal["all"] = "all"
     """On at most so many of the test points."""
+    client_scores: Number | Literal["all"] | None = None
+    """For how many clients, evenly spread, it is looked at besides how good the model is for each of them."""
+    client_metric: str | None = None
+    """By which metric; if not given, accuracy or, of numbers, mae."""
     measured_rounds: Annotated[int, Field(ge=0), BeforeValidator(whole_number)] = 10
     """In so many rounds, evenly spread and the first among them, what the theorems speak of is measured, and the model
     the round starts from is kept, for `steadfed certify`; 0 for none."""

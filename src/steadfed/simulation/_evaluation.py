@@ -29,6 +29,8 @@ class Score:
     """None if there is no right or wrong."""
     metrics: Mapping[str, float | None] = field(default_factory=dict)
     """What was asked for besides, by its name in records."""
+    outputs: Outputs | None = None
+    """What the model says of each point, if anything but loss and accuracy is asked for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +69,7 @@ class Evaluator:
                 read.add(outputs, start)
         penalty = 0.5 * self.l2 * float(model.double().square().sum())
         metrics = {} if read is None else {name: each.value(read.predictions()) for name, each in self.metrics.items()}
-        return Score(total / len(self.features) + penalty, correct / guesses if guesses else None, metrics)
+        return Score(total / len(self.features) + penalty, correct / guesses if guesses else None, metrics, read)
 
 
 def take_evenly(points: NDArray[np.int64], at_most: int | Literal["all"]) -> NDArray[np.int64]:

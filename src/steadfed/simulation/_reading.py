@@ -8,6 +8,7 @@ from typing import final
 import torch
 from torch import Tensor
 
+from steadfed._core.arrays import Indices
 from steadfed.errors import ParameterError
 from steadfed.metrics import Predictions, Task
 
@@ -26,11 +27,13 @@ class OutputReader:
     """Whether to keep how sure the model is of every class."""
 
     def check_size(self, labels: Tensor) -> None:
-        """Refuse points whose scores would not fit; predictions take no more memory than the labels do.
+        """Refuse no points, and those whose scores would not fit; predictions take no more memory than the labels do.
 
         Raises:
-            ParameterError: there are too many points and classes; the message says how many points would do.
+            ParameterError: there are none, or too many for so many classes; the message says how many would do.
         """
+        if not len(labels):
+            raise ParameterError("metrics look at test points, and there are none; see evaluation.test_points")
         classes = self.num_classes or 1
         if self.scores and labels.numel() * classes > MOST_SCORES:
             most = MOST_SCORES // classes // max(1, labels[:1].numel())
@@ -48,7 +51,7 @@ class OutputReader:
             return outputs.reshape(labels.shape), None
         if self.num_classes == 2 and outputs.shape[-1] == 1:
             outputs = torch.cat([torch.zeros_like(outputs), outputs], dim=-1)
-        return outputs.argmax(-1), outputs.reshape(-1, outputs.shape[-1]) if self.scores else None
+        return outputs.argmax(-1), outputs if self.scores else None
 
 
 @final
@@ -60,7 +63,6 @@ class Outputs:
     labels: Tensor
     _predicted: list[Tensor] = field(default_factory=list)
     _scores: list[Tensor] = field(default_factory=list)
-    _all: Predictions | None = None
 
     def add(self, outputs: Tensor, start: int) -> None:
         """Read the outputs of the points from `start` on."""
@@ -68,15 +70,28 @@ class Outputs:
         self._predicted.append(predicted)
         self._scores += [] if scores is None else [scores]
 
-    def predictions(self) -> Predictions:
-        """Return the predictions for all points; tokens of a text are points of their own."""
-        if self._all is None:
-            flat = (lambda each: each.flatten()) if self.reader.task == "classification" else (lambda each: each)
-            self._all = Predictions(
-                task=self.reader.task,
-                predicted=flat(torch.cat(self._predicted)),
-                targets=flat(self.labels),
-                num_classes=self.reader.num_classes,
-                scores=torch.cat(self._scores) if self._scores else None,
-            )
-        return self._all
+    def predictions(self, points: Indices | None = None) -> Predictions:
+        """Return the predictions for all points, or for some by their places; tokens count as points."""
+        predicted, scores = self._whole()
+        labels = self.labels
+        if points is not None:
+            places = torch.from_numpy(points).to(labels.device)
+            predicted, labels = predicted[places], labels[places]
+            scores = None if scores is None else scores[places]
+        if self.reader.task == "classification":
+            predicted, labels = predicted.flatten(), labels.flatten()
+            scores = None if scores is None else scores.flatten(0, -2)
+        return Predictions(
+            task=self.reader.task,
+            predicted=predicted,
+            targets=labels,
+            num_classes=self.reader.num_classes,
+            scores=scores,
+        )
+
+    def _whole(self) -> tuple[Tensor, Tensor | None]:
+        """Return what was read, the chunks put together once."""
+        if len(self._predicted) > 1:
+            self._predicted = [torch.cat(self._predicted)]
+            self._scores = [torch.cat(self._scores)] if self._scores else []
+        return self._predicted[0], self._scores[0] if self._scores else None

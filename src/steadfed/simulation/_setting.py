@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -21,6 +20,7 @@ from steadfed.metrics import ATTACK_SUCCESS, AttackSuccessRate, Metric, Task, as
 from steadfed.models._layout import Layout
 from steadfed.partitions import Shares
 from steadfed.simulation._attacked import adversarial_of, attacked_points
+from steadfed.simulation._client_scores import ClientScorer
 from steadfed.simulation._compression import check_memories
 from steadfed.simulation._config import RunConfig
 from steadfed.simulation._engines.base import Engine
@@ -45,6 +45,8 @@ class Setting:
     test: Evaluator
     trusted: Evaluator | None
     """Looks at models on the server's own points."""
+    scorer: ClientScorer | None = None
+    """Says how good a model is for single clients."""
     probes: tuple[Evaluator, ...] = ()
     """Look at models on points made for a metric: see `Metric.points`."""
 
@@ -65,28 +67,30 @@ class Setting:
         check_memories(config.compression, task.layout.dim, config.rule, config.attack)
         engine, choice = choose(config.engine, task)
         held = np.sort(shares.order[: shares.offsets[num_clients]])
-        metrics = asked_of(config, dataset)
-        test_points = take_evenly(np.arange(len(dataset.test_labels)), config.evaluation.test_points)
-        attacked = None if poisoning is None else attacked_points(poisoning, dataset, test_points)
+        tested = take_evenly(np.arange(len(dataset.test_labels)), config.evaluation.test_points)
+        asked, scorer = at_points(asked_of(config, dataset), "test"), None
+        if config.evaluation.client_scores is not None:
+            clients = without_server(shares, num_clients)
+            scorer = ClientScorer.of(config, dataset, clients, tested, task_of(config, dataset))
+        test = _evaluator(task, _place(dataset.test_features, config), _place(dataset.test_labels, config), tested)
+        if asked or scorer is not None:
+            metrics = [*asked.values(), *([] if scorer is None else [scorer.metric])]
+            reader = reader_for(metrics, task_of(config, dataset), dataset)
+            reader.check_size(test.labels)
+            test = replace(test, metrics=asked, reader=reader)
+        train_points = take_evenly(held, config.evaluation.train_points)
+        attacked = None if poisoning is None else attacked_points(poisoning, dataset, tested)
         return cls(
             config=config,
             dataset=dataset,
             shares=shares,
             engine=engine,
             engine_choice=choice,
-            train=_evaluator(
-                task, task.data.features, task.data.labels, take_evenly(held, config.evaluation.train_points)
-            ),
-            test=_evaluator(
-                task,
-                _place(dataset.test_features, config),
-                _place(dataset.test_labels, config),
-                test_points,
-                at_points(metrics, "test"),
-                task_of(config, dataset) if metrics else None,
-            ),
+            train=_evaluator(task, task.data.features, task.data.labels, train_points),
+            test=test,
             trusted=None if own is None else _evaluator(task, task.data.features, task.data.labels, own),
-            probes=() if attacked is None else (_probe(task, config, *attacked),),
+            scorer=scorer,
+            probes=() if attacked is None else (_probe(task, config, dataset, attacked),),
         )
 
     @property
@@ -97,13 +101,18 @@ class Setting:
     @property
     def client_shares(self) -> Shares:
         """Who holds which points, without the server."""
-        offsets = self.shares.offsets[: self.num_clients + 1]
-        return Shares(self.shares.order[: offsets[-1]], offsets)
+        return without_server(self.shares, self.num_clients)
 
     @property
     def layout(self) -> Layout:
         """Where each parameter lies in a row."""
         return self.engine.task.layout
+
+
+def without_server(shares: Shares, num_clients: int) -> Shares:
+    """Return the shares of the clients, which come first."""
+    offsets = shares.offsets[: num_clients + 1]
+    return Shares(shares.order[: offsets[-1]], offsets)
 
 
 def deal_out(config: RunConfig, dataset: Dataset) -> tuple[Shares, NDArray[np.int64] | None]:
@@ -189,13 +198,19 @@ def asked_of(config: RunConfig, dataset: Dataset) -> dict[str, Metric]:
     """
     if not config.metrics and config.task is None:
         return {}
-    found = asked_metrics(config.metrics, task_of(config, dataset), dataset.num_classes)
-    if at_points(found, "test") and not (len(dataset.test_labels) and config.evaluation.test_points):
-        raise ParameterError(
-            f"metrics look at test points, and there are none: {dataset.name} has {len(dataset.test_labels)}, "
-            f"evaluation.test_points is {config.evaluation.test_points!r}"
-        )
-    return found
+    return asked_metrics(config.metrics, task_of(config, dataset), dataset.num_classes)
+
+
+def reader_for(metrics: Iterable[Metric], task: Task | None, dataset: Dataset) -> OutputReader:
+    """Return what reads outputs for metrics.
+
+    Raises:
+        ParameterError: the outputs are no predictions.
+    """
+    if task is None:
+        raise ParameterError(f"a metric needs classes or numbers, and what is learned of {dataset.name} is neither")
+    scores = any(metric.needs_scores for metric in metrics)
+    return OutputReader(task=task, num_classes=dataset.num_classes, scores=scores)
 
 
 def at_points(metrics: Mapping[str, Metric], points: str) -> dict[str, Metric]:
@@ -229,28 +244,17 @@ def _task(config: RunConfig, dataset: Dataset, shares: Shares, adversarial: Adve
     )
 
 
-def _probe(task: TrainingTask, config: RunConfig, features: Tensor, labels: Tensor) -> Evaluator:
-    """Return who looks at whether an adversary gets what it wants; `labels` are that."""
-    metrics, everything = {ATTACK_SUCCESS: AttackSuccessRate()}, np.arange(len(labels))
-    return _evaluator(task, _place(features, config), _place(labels, config), everything, metrics, "classification")
+def _probe(task: TrainingTask, config: RunConfig, dataset: Dataset, attacked: tuple[Tensor, Tensor]) -> Evaluator:
+    """Return who looks at whether an adversary gets what it wants."""
+    features, labels = attacked
+    metrics = {ATTACK_SUCCESS: AttackSuccessRate()}
+    reader = reader_for(metrics.values(), task_of(config, dataset), dataset)
+    looking = _evaluator(task, _place(features, config), _place(labels, config), np.arange(len(labels)))
+    return replace(looking, metrics=metrics, reader=reader)
 
 
-def _evaluator(
-    task: TrainingTask,
-    features: Tensor,
-    labels: Tensor,
-    points: NDArray[np.int64],
-    metrics: Mapping[str, Metric] = MappingProxyType({}),
-    kind: Task | None = None,
-) -> Evaluator:
+def _evaluator(task: TrainingTask, features: Tensor, labels: Tensor, points: NDArray[np.int64]) -> Evaluator:
     if len(points) < len(labels):
         places = torch.from_numpy(points).to(labels.device)
         features, labels = features[places], labels[places]
-    reader = None
-    if metrics and kind is not None:
-        scores = any(metric.needs_scores for metric in metrics.values())
-        reader = OutputReader(task=kind, num_classes=task.data.num_classes, scores=scores)
-        reader.check_size(labels)
-    return Evaluator(
-        copy.deepcopy(task.module), task.layout, task.loss, task.l2, features, labels, dict(metrics), reader
-    )
+    return Evaluator(copy.deepcopy(task.module), task.layout, task.loss, task.l2, features, labels)

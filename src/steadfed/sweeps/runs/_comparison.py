@@ -18,11 +18,13 @@ from typing import final
 from steadfed._core.durable import sole_holder
 from steadfed.errors import CorruptRunError
 from steadfed.runs import config_to_toml
+from steadfed.server._folder import RunFolder
 from steadfed.sweeps._pool import Failure, Pool
 from steadfed.sweeps._store import make_folder, sole_writer, write_file
 from steadfed.sweeps.runs._cells import CellPlanner, ComparisonCell
-from steadfed.sweeps.runs._figures import Figures, read_figures
+from steadfed.sweeps.runs._figures import Figures, figures_of, read_figures
 from steadfed.sweeps.runs._grid import ComparisonGrid
+from steadfed.sweeps.runs._ranked_by import ranked_by
 from steadfed.sweeps.runs._results import CellState, Result, outcome_of, read_results, result_before_play, write_results
 from steadfed.sweeps.runs._task import CellTask, keep_files, play_cell, play_elsewhere, tidy
 
@@ -75,9 +77,19 @@ class Comparison:
         self.plan = CellPlanner(self.grid)
         self.cells = self.plan.cells()
         for key in self.runs:
-            figures = read_figures(self._folder(key))
+            figures = self._figures_in(self._folder(key))
             if figures is not None:
                 self._figures[key] = figures
+
+    def _figures_in(self, folder: Path) -> Figures | None:
+        """Return the figures of a cell; those of an older version, which knew accuracies alone, made anew if wanted."""
+        figures = read_figures(folder)
+        if figures is None or self.grid.metric is None or figures.metric_rounds:
+            return figures
+        try:
+            return figures_of(RunFolder.open(folder).records())
+        except CorruptRunError:
+            return figures
 
     @cached_property
     def runs(self) -> dict[str, ComparisonCell]:
@@ -89,7 +101,10 @@ class Comparison:
         return runs
 
     def results(self) -> list[Result]:
-        """Return what is known of every point of the grid."""
+        """Return what is known of every point of the grid, ranked by its metric."""
+        return ranked_by(self._results(), self.grid.metric)
+
+    def _results(self) -> list[Result]:
         return [outcome_of(each, self._figures.get(each.key), self._failures.get(each.key)) for each in self._unplayed]
 
     @cached_property
@@ -185,7 +200,7 @@ class Comparison:
         )
 
     def _write(self) -> None:
-        write_results(self.path / RESULTS, self.results())
+        write_results(self.path / RESULTS, self._results())
 
     def _folder(self, key: str) -> Path:
         return self.path / CELLS / key

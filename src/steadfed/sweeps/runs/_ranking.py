@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ class ComparisonRank:
     """Mean over settings of the worst case over attacks; the interval is over seeds. None without a result."""
     lowest: WorstCase | None
     without_attack: float | None
-    """Mean accuracy where nobody attacks."""
+    """Mean of what is ranked by where nobody attacks."""
     precision: float | None
     recall: float | None
     honest_removed: float | None
@@ -142,7 +143,7 @@ def ranking(results: Iterable[Result]) -> list[ComparisonRank]:
         )
         for rule in rules
     ]
-    return sorted(found, key=lambda each: (-each.num_settings, -(each.score.mean if each.score else -1.0)))
+    return sorted(found, key=lambda each: (-each.num_settings, -(each.score.rank if each.score else -math.inf)))
 
 
 def _rank_rule(
@@ -153,8 +154,8 @@ def _rank_rule(
     return ComparisonRank(
         rule=rule,
         score=_score(complete),
-        lowest=min(worst, key=lambda each: each.value.mean, default=None),
-        without_attack=mean_figure((row for row in rows if row.attack == NO_ATTACK), "accuracy"),
+        lowest=min(worst, key=lambda each: each.value.rank, default=None),
+        without_attack=mean_of(row.value for row in rows if row.attack == NO_ATTACK),
         precision=mean_figure(hostile, "precision"),
         recall=mean_figure(hostile, "recall"),
         honest_removed=None if rule == ORACLE else mean_figure(rows, "honest_removed"),
@@ -169,11 +170,11 @@ def _score(worst: Sequence[WorstCase]) -> Estimate | None:
     """Return the mean over settings of the worst cases; the interval is over seeds that are there everywhere."""
     if not worst:
         return None
-    mean = float(np.mean([each.value.mean for each in worst]))
+    mean, measure = float(np.mean([each.value.mean for each in worst])), worst[0].value.measure
     by_seed = [each.case.by_seed for each in worst]
     common = sorted(set.intersection(*(set(each) for each in by_seed)), key=str)
     over_seeds = estimate([float(np.mean([each[seed] for each in by_seed])) for seed in common] or [mean])
-    return Estimate(mean=mean, half_width=over_seeds.half_width, number=over_seeds.number)
+    return Estimate(mean=mean, half_width=over_seeds.half_width, number=over_seeds.number, measure=measure)
 
 
 def has_figures(case: Case) -> bool:
@@ -182,6 +183,6 @@ def has_figures(case: Case) -> bool:
 
 
 def mean_figure(results: Iterable[Result], figure: str) -> float | None:
-    """Return the mean of accuracy, precision, recall, honest_removed or seconds; None if none has it."""
+    """Return the mean of precision, recall, honest_removed or seconds; None if none has it."""
     values: list[Any] = [getattr(row.figures, figure) for row in results if row.figures is not None]
     return mean_of(values)
