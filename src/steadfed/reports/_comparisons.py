@@ -15,6 +15,7 @@ import numpy as np
 from steadfed import __version__
 from steadfed._core.wording import plural
 from steadfed.errors import SteadfedError
+from steadfed.reports._comparison_backdoors import backdoors
 from steadfed.reports._comparison_settings import worst_case_per_setting
 from steadfed.reports._comparison_tables import (
     capitalised,
@@ -116,6 +117,7 @@ class _Comparison:
             self._worst(),
             self._attacks(),
             self._curves(),
+            backdoors(cases(self.results), self.keys),
             filtering(self.cases, self.keys),
             published(self.grid, cases(self.results), self.keys),
             failures(self.results, self.keys),
