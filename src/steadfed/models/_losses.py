@@ -6,12 +6,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import final
+from typing import Annotated, final
 
+from pydantic import BeforeValidator, Field
 from torch import Tensor
 from torch.nn import functional
 
-from steadfed._core.values import ValueObject
+from steadfed._core.values import ValueObject, real_number
 from steadfed.data._base import Dataset
 from steadfed.errors import DataError
 from steadfed.metrics import Task
@@ -126,6 +127,22 @@ class HalfSquares(DistanceLoss):
 
 
 @final
+class Huber(DistanceLoss):
+    """Σ h(output − label), h(r) = ½ r² for |r| ≤ δ, else δ (|r| − ½ δ): no point pulls harder than δ (Huber 1964)."""
+
+    delta: Annotated[float, Field(gt=0.0), BeforeValidator(real_number)] = 1.0
+    """δ, in the unit of the labels."""
+
+    def num_outputs(self, dataset: Dataset) -> int:
+        """Return the length of a label."""
+        return HalfSquares().num_outputs(dataset)
+
+    def mean(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        """Return the mean over points."""
+        return functional.huber_loss(outputs.reshape(labels.shape), labels, "sum", self.delta) / len(labels)
+
+
+@final
 class HalfNorm(DistanceLoss):
     """½ ‖output‖², whatever the labels: the model itself puts out how wrong it is."""
 
@@ -147,6 +164,7 @@ LOSSES: Mapping[str, type[Loss]] = MappingProxyType(
         "cross-entropy": CrossEntropy,
         "half-norm": HalfNorm,
         "half-squares": HalfSquares,
+        "huber": Huber,
         "logistic": Logistic,
     }
 )

@@ -14,9 +14,11 @@ from steadfed.reports._sections.configuration import configuration
 from steadfed.reports._sections.filtering import filtering
 from steadfed.reports._sections.guarantee import guarantee as what_is_guaranteed
 from steadfed.reports._sections.learning import learning
+from steadfed.reports._sections.metrics import beside_accuracy
 from steadfed.reports._sections.partition import partition
 from steadfed.reports._sections.phrases import run_names, setting_words
 from steadfed.reports._sections.reproduce import reproduce
+from steadfed.reports._sections.served import served
 from steadfed.reports._sections.timing import timing
 from steadfed.reports._sections.verdict import headlines, run_by_run, verdict
 from steadfed.reports._thinning import REPORT, PanelLimits
@@ -64,15 +66,18 @@ def report_of(
 
 def live_sections(histories: Sequence[RunHistory], limits: PanelLimits = REPORT) -> tuple[Section, ...]:
     """Return the sections that change while a run is going on, and are cheap enough to be made again and again."""
-    return (
+    found = (
         verdict(histories),
         learning(histories, limits),
+        beside_accuracy(histories, limits),
+        served(histories, limits),
         *((run_by_run(histories),) if len(histories) > 1 else ()),
         clients(histories, limits),
         filtering(histories, limits),
         certificate(histories, limits),
         timing(histories, limits),
     )
+    return tuple(section for section in found if section is not None)
 
 
 def _title(histories: Sequence[RunHistory]) -> str:

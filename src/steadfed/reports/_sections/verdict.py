@@ -8,6 +8,7 @@ import numpy as np
 
 from steadfed._core.wording import number, percent, plural
 from steadfed.reports._sections.certificate import real_errors
+from steadfed.reports._sections.metrics import metric_headlines
 from steadfed.reports._sections.phrases import run_names, sent_words, setting_words, short_words
 from steadfed.reports._settings import attack_start, problems_of
 from steadfed.reports.panels import Column, Headline, Panel, Section, Table, Text, Tone, Unit, Value
@@ -218,6 +219,7 @@ def _of_one(history: RunHistory) -> Iterator[Headline]:
         note = f"{why}; missing: {missing}" if outcome.culprits else why
         yield Headline(title="Outcome", value="no success", note=note, tone=Tone.WARNING)
     yield _result(history, f"Test accuracy {_so_far(history)}")
+    yield from metric_headlines(history)
     yield Headline(
         title="Rounds",
         value=f"{history.rounds_played:,}",
