@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from steadfed._core.wording import number, percent, plural
+from steadfed.metrics import ATTACK_SUCCESS, column_of
 from steadfed.reports._sections.certificate import real_errors
 from steadfed.reports._sections.metrics import metric_headlines
 from steadfed.reports._sections.phrases import run_names, sent_words, setting_words, short_words
@@ -62,6 +63,7 @@ def sentences(history: RunHistory, tally: Tally) -> Iterator[str]:
     yield from (f"It is no success: {reason}." for reason in history.outcome.reasons)
     yield _learning(history)
     yield _attackers(history)
+    yield from _success(history)
     yield from _removals(history, tally)
     if tally.skipped:
         yield f"{plural(tally.skipped, 'round')} left the model as it was: {history.rounds.skips_text}."
@@ -147,6 +149,19 @@ def _attackers(history: RunHistory) -> str:
         return f"{who}, but did nothing that differs from honest clients so far ({setting_words(history, 'attack')})."
     when = "" if not start else f" from round {start} on"
     return f"{who}; they attacked{when} with {setting_words(history, 'attack')}."
+
+
+def _success(history: RunHistory) -> Iterator[str]:
+    """Say how far an adversary with a goal of its own came."""
+    column = column_of(ATTACK_SUCCESS)
+    found = history.rounds.last_and_best(column) if column in history.columns else None
+    if found is None:
+        return
+    last, most, when = found
+    told = (
+        f"Of the points that the adversary wants misjudged {percent(last)} are taken for its target {_so_far(history)}"
+    )
+    yield f"{told} (most, {percent(most)}, in round {when})." if most > last else f"{told}."
 
 
 def _removals(history: RunHistory, tally: Tally) -> Iterator[str]:
