@@ -147,8 +147,10 @@ def _pixels(dataset: Dataset, pixels: Sequence[tuple[int, int]], value: float | 
     channels, height, width = dataset.point_shape
     places = torch.tensor([row * width + column for row, column in pixels])
     offsets = torch.arange(channels) * height * width
-    brightest = dataset.features.transpose(0, 1).reshape(channels, -1).amax(1) if value is None else None
-    values = torch.full((channels,), value or 0.0, dtype=torch.float64) if brightest is None else brightest.double()
+    if value is None:
+        values = dataset.features.amax((0, 2, 3)).double()
+    else:
+        values = torch.full((channels,), value, dtype=torch.float64)
     return Trigger((offsets[:, None] + places).flatten(), values.repeat_interleave(len(places)))
 
 
