@@ -111,6 +111,14 @@ def test_scores_far_from_zero_keep_their_order() -> None:
     assert METRICS["auroc"]().value(told) == pytest.approx(0.75)
 
 
+def test_scores_that_are_no_numbers_have_no_order() -> None:
+    scores = torch.tensor([[0.0, 1.0], [0.0, torch.nan], [1.0, 0.0]])
+    told = Predictions(
+        task="classification", predicted=scores.argmax(1), targets=torch.tensor([1, 0, 0]), num_classes=2, scores=scores
+    )
+    assert METRICS["auroc"]().value(told) is None
+
+
 @pytest.mark.parametrize("name", ["auroc", "average_precision"])
 def test_the_order_of_one_class_alone_says_nothing(name: str) -> None:
     told = Predictions(
@@ -203,5 +211,5 @@ def test_a_function_of_ones_own_is_a_metric() -> None:
         metric_named("torch:disst")
     with pytest.raises(ParameterError, match="failed with"):
         metric_named("torch:rand").value(told)
-    with pytest.raises(ParameterError, match="must be a function"):
-        metric_named("torch:pi").value(told)
+    with pytest.raises(ParameterError, match="must be a function or a Metric, got float"):
+        metric_named("torch:pi")

@@ -146,8 +146,8 @@ class ScoreMetric(ClassMetric, ABC):
     """A metric of how points are ordered by the model's score of a class: of class 1, or the mean over all classes.
 
     Each class is told from all others. Classes that have no point, or all of them, are left out; None if no class is
-    left. Only the order of the scores enters, of all points at once: they are replaced by their ranks, since
-    torchmetrics puts logits through a sigmoid, where large ones become equal.
+    left, or a score is NaN. Only the order of the scores enters, of all points at once: they are replaced by their
+    ranks, since torchmetrics puts logits through a sigmoid, where large ones become equal.
     """
 
     needs_scores: ClassVar[bool] = True
@@ -162,7 +162,10 @@ class ScoreMetric(ClassMetric, ABC):
             positive = predictions.targets == each
             if 0 < int(positive.sum()) < len(positive):
                 against = predictions.scores[:, 0] if predictions.num_classes == 2 else 0.0
-                found.append(self.of_ranks(_ranks(predictions.scores[:, each] - against), positive.long().cpu()))
+                scores = predictions.scores[:, each] - against
+                if bool(scores.isnan().any()):
+                    return None
+                found.append(self.of_ranks(_ranks(scores), positive.long().cpu()))
         return share(sum(found), len(found))
 
     @abstractmethod

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar, final
+from collections.abc import Callable
+from typing import Any, ClassVar, final
 
 from steadfed._core.importing import import_object
 from steadfed.errors import ParameterError
@@ -37,11 +38,8 @@ class ImportedMetric(Metric):
         Raises:
             ParameterError: it fails, or what it returns is no number.
         """
-        function = import_object(self.path, "the metric")
-        if not callable(function):
-            raise ParameterError(f"{self.path} must be a function, got {type(function).__name__}")
         try:
-            number = float(function(predictions.predicted, predictions.targets))
+            number = float(_function(self.path)(predictions.predicted, predictions.targets))
         except Exception as error:
             raise ParameterError(f"the metric {self.path} failed with {type(error).__name__}: {error}") from error
         return number if math.isfinite(number) else None
@@ -56,4 +54,15 @@ def imported_metric(path: str) -> Metric:
     found = import_object(path, "the metric")
     if isinstance(found, type) and issubclass(found, Metric):
         found = found()
-    return found if isinstance(found, Metric) else ImportedMetric(path=path)
+    if isinstance(found, Metric):
+        return found
+    _function(path)
+    return ImportedMetric(path=path)
+
+
+def _function(path: str) -> Callable[[Any, Any], Any]:
+    """Return the function at an import path."""
+    found: Callable[[Any, Any], Any] = import_object(path, "the metric")
+    if not callable(found):
+        raise ParameterError(f"{path} must be a function or a Metric, got {type(found).__name__}")
+    return found

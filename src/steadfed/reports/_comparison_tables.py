@@ -22,6 +22,7 @@ _LOWEST, _UNDER = "the worst of all settings", "the attack of the lowest"
 _HALF = "half of the 95 % interval over seeds"
 _PRECISION = "share of removals that hit Byzantine clients, over runs with any"
 _RECALL = "share of Byzantine updates that were removed"
+_MOST = "of the honest updates of the client that lost most, mean over cells"
 _REMOVED = "share of honest updates that were removed"
 
 
@@ -50,6 +51,8 @@ def ranking_table(ranked: Sequence[ComparisonRank]) -> Table:
         Column("precision", _PERCENT, _PRECISION, minor=True): lambda each: each.precision,
         Column("recall", _PERCENT, _RECALL, minor=True): lambda each: each.recall,
         Column("honest removed", _PERCENT, _REMOVED, minor=True): lambda each: each.honest_removed,
+        Column("most removed", _PERCENT, _MOST, minor=True): lambda each: each.most_removed,
+        **_client_columns(ranked),
         Column("settings", _TEXT, "in which every attack has a result", minor=True): lambda each: each.coverage,
         Column("seconds a cell", Unit.SECONDS, minor=True): lambda each: each.seconds,
     }
@@ -64,6 +67,15 @@ def ranking_table(ranked: Sequence[ComparisonRank]) -> Table:
         "which no rule can know. Rules that lack settings stand below those that do not.",
         flag=lambda each: each.rule == SUBJECT,
     )
+
+
+def _client_columns(ranked: Sequence[ComparisonRank]) -> dict[Column, Callable[[ComparisonRank], Value]]:
+    """Return the column of the client for whom the model is worst, if clients were scored."""
+    if all(each.worst_client is None for each in ranked):
+        return {}
+    shares = all(0.0 <= each.worst_client <= 1.0 for each in ranked if each.worst_client is not None)
+    unit = Unit.PERCENT if shares else Unit.NUMBER
+    return {Column("worst client", unit, "its score, mean over cells", minor=True): lambda each: each.worst_client}
 
 
 def unit_of(measure: Measure) -> Unit:

@@ -52,7 +52,6 @@ from steadfed.sweeps._ranking import (
 from steadfed.sweeps.runs._choices import FRACTION, SETTING
 from steadfed.sweeps.runs._comparison import GRID, RESULTS
 from steadfed.sweeps.runs._grid import ComparisonGrid, parse_grid
-from steadfed.sweeps.runs._ranked_by import ranked_by
 from steadfed.sweeps.runs._ranking import (
     Case,
     ComparisonRank,
@@ -86,9 +85,7 @@ def comparison_report(path: Path) -> Report:
     Raises:
         CorruptRunError: there is none, or it is damaged.
     """
-    grid = _grid(path / GRID)
-    results = ranked_by(read_results(path / RESULTS), None if grid is None else grid.metric)
-    return _Comparison(path, results, grid).report()
+    return _Comparison(path, read_results(path / RESULTS), _grid(path / GRID)).report()
 
 
 def _grid(path: Path) -> ComparisonGrid | None:

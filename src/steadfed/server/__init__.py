@@ -36,4 +36,8 @@ from steadfed.server._history import (
     suspects as suspects,
     tally_of as tally_of,
 )
-from steadfed.server._record import DroppedReply as DroppedReply, RoundRecord as RoundRecord
+from steadfed.server._record import (
+    ClientScores as ClientScores,
+    DroppedReply as DroppedReply,
+    RoundRecord as RoundRecord,
+)

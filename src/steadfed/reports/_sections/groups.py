@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 
+from steadfed.reports._sections.metrics import title_of
+from steadfed.reports._sections.served import unit_of
 from steadfed.reports.panels import Column, Table, Unit, Value, tabulate
 from steadfed.server._history import RunHistory
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 _MOST_OWNERS = 40
 """Owners that are shown one by one; more are no groups but clients."""
 _SIZES = ("smallest quarter", "second quarter", "third quarter", "largest quarter")
+_UNLIKE = 1.5
+"""Sizes that differ by less are no groups."""
 _MANY = 0.5
 
 
@@ -39,17 +43,17 @@ class _Group:
 def false_positives_by_group(
     history: RunHistory, dataset: Dataset, shares: Shares, key: str, whose: str
 ) -> Table | None:
-    """Return how often honest updates were removed, by kind of client; None if nothing is known of any.
+    """Return how often honest updates were removed, by kind of client; None if there are no two kinds to compare.
 
     Kinds are: the natural owner of its points, if there are few; the class that most of its points have; how many
     points it holds, in quarters.
     """
     if history.deployed:
         return None
-    groups = [group for kind, names in _kinds(dataset, shares) for group in _groups(history, kind, names)]
+    kinds = [[*_groups(history, kind, names)] for kind, names in _kinds(dataset, shares)]
+    groups = [group for kind in kinds if len(kind) > 1 for group in kind]
     if not groups:
         return None
-    scored = any(group.score is not None for group in groups)
     columns: dict[Column, Callable[[_Group], Value]] = {
         Column("clients by"): lambda group: group.kind,
         Column("group"): lambda group: group.name,
@@ -58,10 +62,10 @@ def false_positives_by_group(
         Column("removed", Unit.NUMBER): lambda group: group.removed,
         Column("share", Unit.PERCENT, "of the honest updates of the group"): lambda group: group.rate,
     }
-    if scored:
-        columns[Column("score", Unit.NUMBER, "mean over its clients of how good the model is")] = lambda each: (
-            each.score
-        )
+    scores = history.rounds.client_scores
+    if scores is not None:
+        unit, what = unit_of(scores), title_of(scores.metric)
+        columns[Column(what, unit, "mean over its clients that were scored")] = lambda group: group.score
     return tabulate(
         groups,
         columns,
@@ -86,7 +90,7 @@ def _kinds(dataset: Dataset, shares: Shares) -> Iterator[tuple[str, Sequence[str
         counts = np.zeros((shares.num_clients, dataset.num_classes), dtype=np.int64)
         np.add.at(counts, (held, labels[shares.order]), 1)
         yield "most frequent class", [f"class {label}" for label in counts.argmax(axis=1).tolist()]
-    if len(np.unique(shares.sizes)) > 1:
+    if shares.sizes.max() >= _UNLIKE * shares.sizes.min():
         quarters = np.searchsorted(np.quantile(shares.sizes, [0.25, 0.5, 0.75]), shares.sizes, side="left")
         yield "number of points", [_SIZES[quarter] for quarter in quarters.tolist()]
 

@@ -76,8 +76,8 @@ def _metric_panels(
                 series += curve(run, history[column][looks], limits, colour=place, x=looks)
         if series:
             yield Lines(
-                key=f"metric-{_slug(name)}",
-                title=f"{_capital(title_of(name))} over the rounds",
+                key=f"metric-{slug(name)}",
+                title=f"{capital(title_of(name))} over the rounds",
                 caption=_caption(known),
                 series=tuple(series),
                 y_title=title_of(name),
@@ -92,7 +92,7 @@ def _of_one_run(history: RunHistory, names: Sequence[str], limits: PanelLimits, 
         values = history[column_of(name)]
         looks = np.flatnonzero(np.isfinite(values))
         series += curve(title_of(name), values[looks], limits, colour=place, x=looks)
-    said = [f"{_capital(known.title)}: {known.meaning}." for name in names if (known := known_metric(name)) is not None]
+    said = [f"{capital(known.title)}: {known.meaning}." for name in names if (known := known_metric(name)) is not None]
     return Lines(
         key="metrics",
         title="Metrics over the rounds",
@@ -108,7 +108,7 @@ def _caption(known: type[Metric] | None) -> str:
     if known is None:
         return "On the test points."
     direction = "higher" if known.higher_is_better else "lower"
-    return f"{_capital(known.meaning)}; {direction} is better. On the test points."
+    return f"{capital(known.meaning)}; {direction} is better. On the test points."
 
 
 def hidden_by_accuracy(history: RunHistory) -> str | None:
@@ -127,13 +127,13 @@ def hidden_by_accuracy(history: RunHistory) -> str | None:
 
 
 def metric_headlines(history: RunHistory) -> Iterator[Headline]:
-    """Yield the last value of the first metrics that were asked for, with a warning where accuracy hides a class."""
-    for name in history.rounds.asked_metrics[:2]:
+    """Yield the last value of the metric that was asked for first, with a warning where accuracy hides a class."""
+    for name in history.rounds.asked_metrics[:1]:
         value = _last(history, name)
         if value is not None:
             hides = name in {"balanced_accuracy", "worst_class_recall"} and hidden_by_accuracy(history) is not None
             yield Headline(
-                title=_capital(title_of(name)),
+                title=capital(title_of(name)),
                 value=value_text(name, value),
                 note="hidden by accuracy" if hides else "on test points",
                 tone=Tone.WARNING if hides else Tone.PLAIN,
@@ -152,9 +152,11 @@ def _last(history: RunHistory, name: str) -> float | None:
     return float(known[-1]) if len(known) else None
 
 
-def _capital(text: str) -> str:
+def capital(text: str) -> str:
+    """Return a text that begins a sentence."""
     return text[:1].upper() + text[1:]
 
 
-def _slug(name: str) -> str:
+def slug(name: str) -> str:
+    """Return a name as the key of a panel has it."""
     return "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in name.lower())

@@ -11,6 +11,7 @@ from steadfed._core.wording import percent
 from steadfed.errors import SteadfedError
 from steadfed.reports._sections.clients import chosen_clients
 from steadfed.reports._sections.groups import false_positives_by_group
+from steadfed.reports._sections.metrics import slug
 from steadfed.reports._sections.phrases import floats, run_names
 from steadfed.reports._settings import config_of
 from steadfed.reports._thinning import REPORT, PanelLimits
@@ -35,6 +36,7 @@ def partition(histories: Sequence[RunHistory], limits: PanelLimits = REPORT, *, 
         groups.setdefault(repr([*what, history.deployed]), []).append(place)
     names = run_names(histories)
     panels: list[Panel] = []
+    tables: list[Panel] = []
     for number, places in enumerate(groups.values()):
         whose = "" if len(groups) == 1 else ", ".join(names[place] for place in places) + ": "
         key = "partition" if len(groups) == 1 else f"partition-{number + 1}"
@@ -44,12 +46,12 @@ def partition(histories: Sequence[RunHistory], limits: PanelLimits = REPORT, *, 
         dealt = _dealt(histories[places[0]])
         panels.append(_panel(histories[places[0]], dealt, key, whose, limits))
         if not isinstance(dealt, str):
-            panels += _by_group([(histories[place], names[place]) for place in places], *dealt, len(histories))
+            tables += _by_group([(histories[place], names[place]) for place in places], *dealt, len(histories))
     return Section(
         key="partition",
         title="Who holds which data?",
         intro="The more the clients differ, the harder it is to tell an unusual client from a Byzantine one.",
-        panels=tuple(panels),
+        panels=(*panels, *tables),
     )
 
 
@@ -83,13 +85,9 @@ def _by_group(runs: Sequence[tuple[RunHistory, str]], dataset: Dataset, shares: 
     """Yield for every run how often honest updates were removed, by kind of client."""
     for place, (history, name) in enumerate(runs, 1):
         key, whose = ("groups", "") if number == 1 else (f"groups-{place}-{history.name}", f"{name}: ")
-        table = false_positives_by_group(history, dataset, shares, _key(key), whose)
+        table = false_positives_by_group(history, dataset, shares, slug(key), whose)
         if table is not None:
             yield table
-
-
-def _key(text: str) -> str:
-    return "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in text.lower())
 
 
 def _deal(history: RunHistory) -> tuple[Dataset, Shares] | str:

@@ -11,7 +11,7 @@ import numpy as np
 from steadfed._core.wording import number, percent, plural
 from steadfed.metrics import known_metric
 from steadfed.reports._sections.learning import curve
-from steadfed.reports._sections.metrics import title_of
+from steadfed.reports._sections.metrics import capital, title_of
 from steadfed.reports._sections.phrases import client_names, per_run
 from steadfed.reports._thinning import REPORT, PanelLimits
 from steadfed.reports.panels import Column, Lines, Panel, Section, Series, Style, Table, Text, Unit, Value, tabulate
@@ -52,13 +52,14 @@ def _panels(history: RunHistory, limits: PanelLimits) -> Iterator[Panel]:
     yield _table(lines, scores)
 
 
-def _unit(scores: ClientScores) -> Unit:
+def unit_of(scores: ClientScores) -> Unit:
+    """Return how scores are shown."""
     known = known_metric(scores.metric)
     return Unit.PERCENT if known is not None and known.is_share else Unit.NUMBER
 
 
 def _text(scores: ClientScores, value: float) -> str:
-    return percent(value) if _unit(scores) is Unit.PERCENT else number(value)
+    return percent(value) if unit_of(scores) is Unit.PERCENT else number(value)
 
 
 def basis(scores: ClientScores) -> str:
@@ -83,11 +84,11 @@ def _over_rounds(history: RunHistory, scores: ClientScores, limits: PanelLimits)
         series += curve(words, values[looks], limits, colour=place, x=looks)
     return Lines(
         key="client-scores",
-        title=f"{title_of(scores.metric).capitalize()} for single clients",
+        title=f"{capital(title_of(scores.metric))} for single clients",
         caption=f"{basis(scores)} Worst tenth: the mean over the ⌈n/10⌉ clients for whom it is worst.",
         series=tuple(series),
         y_title=title_of(scores.metric),
-        unit=_unit(scores),
+        unit=unit_of(scores),
     )
 
 
@@ -124,17 +125,22 @@ def _removed(line: ClientSummary | None) -> float | None:
 def who_pays(history: RunHistory, scores: ClientScores) -> str | None:
     """Return how good the model is for those who were removed though honest, and for the others."""
     lines = [line for line in _lines(history, scores) if line.removed is not None]
-    often = [line.score for line in lines if (line.removed or 0.0) > _OFTEN]
-    others = [line.score for line in lines if (line.removed or 0.0) <= _OFTEN]
     if not lines:
         return None
+    shares = [line.removed or 0.0 for line in lines]
+    middle = float(np.mean(shares))
+    often = [line.score for line in lines if (line.removed or 0.0) > middle]
     if not often:
-        return f"No client that was scored lost more than {percent(_OFTEN, 0)} of its honest updates."
-    whom = f"{plural(len(often), 'client')} of {len(lines)} lost more than {percent(_OFTEN, 0)} of their honest updates"
-    theirs = f"{title_of(scores.metric)} is {_text(scores, float(np.mean(often)))} for them on average"
-    if not others:
-        return f"{whom}: {theirs}."
-    return f"{whom}: {theirs}, and {_text(scores, float(np.mean(others)))} for the others."
+        return f"{percent(middle)} of the honest updates of every client that was scored were removed: nobody more."
+    others = [line.score for line in lines if (line.removed or 0.0) <= middle]
+    what, theirs = title_of(scores.metric), _text(scores, float(np.mean(often)))
+    most = max(lines, key=lambda line: (line.removed or 0.0, line.judged))
+    return (
+        f"On average {percent(middle)} of the honest updates of a client were removed. For the "
+        f"{plural(len(often), 'client')} that lost more, {what} is {theirs} on average, for "
+        f"the other {len(others)} it is {_text(scores, float(np.mean(others)))}. {most.name} lost most, "
+        f"{percent(most.removed)} of {most.judged:,}; there {what} is {_text(scores, most.score)}."
+    )
 
 
 def _against_removal(lines: Sequence[_Line], scores: ClientScores) -> Lines:
@@ -156,14 +162,14 @@ def _against_removal(lines: Sequence[_Line], scores: ClientScores) -> Lines:
         x_title="share of its honest updates removed",
         x_unit=Unit.PERCENT,
         y_title=title_of(scores.metric),
-        unit=_unit(scores),
+        unit=unit_of(scores),
     )
 
 
 def _table(lines: Sequence[_Line], scores: ClientScores) -> Table:
     columns: dict[Column, Callable[[_Line], Value]] = {
         Column("client"): lambda line: line.name,
-        Column(title_of(scores.metric), _unit(scores)): lambda line: line.score,
+        Column(title_of(scores.metric), unit_of(scores)): lambda line: line.score,
         Column("honest removed", Unit.PERCENT, "share of its honest updates that got no weight"): (
             lambda line: line.removed
         ),

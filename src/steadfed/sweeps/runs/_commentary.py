@@ -9,6 +9,7 @@ import numpy as np
 
 from steadfed._core.wording import percent
 from steadfed.metrics import ATTACK_SUCCESS
+from steadfed.sweeps._measure import ACCURACY
 from steadfed.sweeps._ranking import (
     NO_ATTACK,
     ORACLE,
@@ -60,7 +61,8 @@ def _ranking(rows: Sequence[Result], ranked: Sequence[ComparisonRank], subject: 
     best = ranked[0]
     whole = best.num_settings == best.num_wanted
     where = "all settings" if whole else f"the {best.num_settings} of {best.num_wanted} settings that it has whole,"
-    text = f"Over {where} {best.rule} has the best worst case, {best.score} on average."
+    by = "" if best.score.measure == ACCURACY else f" by {best.score.measure.title}"
+    text = f"Over {where} {best.rule} has the best worst case{by}, {best.score} on average."
     own = next((each for each in ranked if each.rule == subject), None)
     if own is None or own is best:
         return [text]

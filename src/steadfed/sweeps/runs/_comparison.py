@@ -102,10 +102,8 @@ class Comparison:
 
     def results(self) -> list[Result]:
         """Return what is known of every point of the grid, ranked by its metric."""
-        return ranked_by(self._results(), self.grid.metric)
-
-    def _results(self) -> list[Result]:
-        return [outcome_of(each, self._figures.get(each.key), self._failures.get(each.key)) for each in self._unplayed]
+        known = (outcome_of(each, self._figures.get(each.key), self._failures.get(each.key)) for each in self._unplayed)
+        return ranked_by(known, self.grid.metric)
 
     @cached_property
     def _unplayed(self) -> list[Result]:
@@ -200,7 +198,7 @@ class Comparison:
         )
 
     def _write(self) -> None:
-        write_results(self.path / RESULTS, self._results())
+        write_results(self.path / RESULTS, self.results())
 
     def _folder(self, key: str) -> Path:
         return self.path / CELLS / key

@@ -18,6 +18,8 @@ from steadfed.server._record import RoundRecord
 
 LAST = 5
 """Over how many of the last evaluations accuracies are averaged."""
+_FEW = 3
+"""A share of fewer rounds says little about a client."""
 FIGURES = "figures.json"
 """The file beside a run that says that the cell is done."""
 
@@ -47,6 +49,8 @@ class Figures:
     """Rounds in which the rule saw that its assumptions do not hold."""
     seconds: float
     """Time of all rounds: the only number that differs from machine to machine."""
+    most_removed: float | None = None
+    """The largest share of its honest updates that any client lost, of those judged at least three times."""
     metrics: dict[str, float] = field(default_factory=dict)
     """Every metric that the run has, by name: the mean of its last five evaluations that have it, as of accuracies."""
     metric_curves: dict[str, list[float | None]] = field(default_factory=dict)
@@ -94,6 +98,10 @@ def figures_of(records: Iterable[RoundRecord]) -> Figures:
         skipped=tally.skipped,
         assumption_violated=tally.assumption_violated,
         seconds=round(sum(summary["seconds"].values()), 3),
+        most_removed=max(
+            (each.honest_against / each.honest_judged for each in rounds.clients if each.honest_judged >= _FEW),
+            default=None,
+        ),
         metrics={name: float(np.mean(known[-LAST:])) for name, each in metrics.items() if len(known := _known(each))},
         metric_curves={name: _finite_or_none(each[rounds.evaluated]) for name, each in metrics.items()},
         metric_rounds=(rounds.evaluated + 1).tolist(),

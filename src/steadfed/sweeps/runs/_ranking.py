@@ -33,6 +33,10 @@ class ComparisonRank:
     precision: float | None
     recall: float | None
     honest_removed: float | None
+    most_removed: float | None
+    """The largest share of its honest updates that a client lost, the mean over cells."""
+    worst_client: float | None
+    """The score of the client for whom the model is worst, the mean over cells; None if clients were not scored."""
     seconds: float | None
     """Mean time of a cell."""
     num_settings: int
@@ -159,6 +163,8 @@ def _rank_rule(
         precision=mean_figure(hostile, "precision"),
         recall=mean_figure(hostile, "recall"),
         honest_removed=None if rule == ORACLE else mean_figure(rows, "honest_removed"),
+        most_removed=None if rule == ORACLE else mean_figure(rows, "most_removed"),
+        worst_client=mean_of(row.figures.of("client_worst") for row in rows if row.figures is not None),
         seconds=mean_figure(rows, "seconds"),
         num_settings=len(complete),
         num_wanted=len(wanted),

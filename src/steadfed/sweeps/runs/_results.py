@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
@@ -102,8 +103,11 @@ def outcome_of(result: Result, figures: Figures | None, failure: str | None) -> 
 
 _OWN = ("state", "reason", "assumed", "num_byzantine", "key", "config")
 _METRICS = ("metrics", "metric_curves", "metric_rounds")
+_LATER = "most_removed"
+"""A column that files of older versions do not have."""
 _FIGURES = tuple(field.name for field in fields(Figures) if field.name not in _METRICS)
 _METRIC, _CURVE, _LOOKS = "metric.", "metric_curve.", "metric_rounds"
+_RANKED_BY = "ranked_by"
 """Columns of the metrics that runs have beside accuracy: one for each, and one for its curve."""
 
 
@@ -141,6 +145,8 @@ def write_results(path: Path, results: Iterable[Result]) -> None:
         places = [row.figures if name in _FIGURES else row for row in rows]
         columns[name] = pl.Series(values=[getattr(place, name, None) for place in places], dtype=kind)
     columns |= _metric_columns(pl, [row.figures for row in rows])
+    if any(row.measure != ACCURACY for row in rows):
+        columns[_RANKED_BY] = pl.Series(values=[json.dumps(asdict(row.measure)) for row in rows], dtype=pl.String)
     target = io.BytesIO()
     pl.DataFrame(columns).write_parquet(target)
     write_file(path, target.getvalue())
@@ -192,16 +198,18 @@ def read_results(path: Path) -> list[Result]:
 
 def _result(row: Mapping[str, Any]) -> Result:
     own = {name: row[name] for name in _OWN}
-    figures: dict[str, Any] = {name: row[name] for name in _FIGURES}
+    figures: dict[str, Any] = {name: row[name] for name in _FIGURES if name != _LATER} | {_LATER: row.get(_LATER)}
     figures["metrics"], figures["metric_curves"] = _below(_METRIC, row), _below(_CURVE, row)
     figures["metric_rounds"] = row.get(_LOOKS) or []
-    rest = row.keys() - own.keys() - figures.keys()
+    rest = row.keys() - own.keys() - figures.keys() - {_RANKED_BY}
+    measure = row.get(_RANKED_BY)
     keys = (key for key in row if key in rest and not key.startswith((_METRIC, _CURVE)))
     settings = {key: row[key] for key in keys if row[key] is not None}
     finished = row["state"] == CellState.FINISHED
     return Result(
         settings=settings,
         figures=Figures(**figures) if finished else None,
+        measure=ACCURACY if measure is None else Measure(**json.loads(measure)),
         **{**own, "state": CellState(row["state"])},
     )
 
