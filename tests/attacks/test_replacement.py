@@ -74,6 +74,6 @@ def test_names_are_written_before_the_attack_on_the_data() -> None:
 
 def test_only_an_attack_on_data_stands_inside() -> None:
     with pytest.raises(ParameterError, match="attack: input should be an instance of DataAttack, got SignFlip"):
-        ModelReplacement(attack=SignFlip())  # type: ignore[arg-type]
+        ModelReplacement(attack=SignFlip())
     with pytest.raises(ParameterError, match="instance of DataAttack"):
         ATTACKS.build("model-replacement+sleeper+pixel-trigger")

@@ -11,7 +11,15 @@ import torch
 from tests.oracles import attacks as oracle
 
 from steadfed._core.rng import stream
-from steadfed.attacks import DataAttack, DistributedTrigger, FeatureTrigger, LabelFlip, PixelTrigger, PoisonedShare
+from steadfed.attacks import (
+    ATTACKS,
+    DataAttack,
+    DistributedTrigger,
+    FeatureTrigger,
+    LabelFlip,
+    PixelTrigger,
+    PoisonedShare,
+)
 from steadfed.data import Dataset
 from steadfed.errors import ParameterError
 
@@ -169,7 +177,10 @@ def test_what_makes_no_sense_on_such_data_is_refused(attack: DataAttack, dataset
         (lambda: PixelTrigger(source_label=3, target_label=3), "must be two classes, got 3 for both"),
         (lambda: PixelTrigger(poison_fraction=0.0), r"poison_fraction: .*greater than 0.*got 0\.0"),
         (lambda: PixelTrigger(trigger_position="middle"), "trigger_position: .*got 'middle'"),
-        (lambda: PixelTrigger(poison_ratio=0.3), "no parameter 'poison_ratio', did you mean 'poison_fraction'"),
+        (
+            lambda: ATTACKS.build("pixel-trigger", poison_ratio=0.3),
+            "no parameter 'poison_ratio', did you mean 'poison_fraction'",
+        ),
         (lambda: FeatureTrigger(features=(1, 1)), r"may be named once, got \[1, 1\]"),
         (lambda: FeatureTrigger(features=(1, 2), values=(0.5,)), "there must be 2 values, one per feature, got 1"),
         (lambda: FeatureTrigger(features=(1, 2), num_parts=3), "num_parts must be at most the 2 features, got 3"),

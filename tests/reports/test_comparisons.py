@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -203,3 +204,20 @@ def test_named_settings_have_one_map_and_settings_without_names_no_section_of_th
     assert "overview" in named
     assert "worst-rage" not in named
     assert not {"duels", "standings", "worst-by-setting"} & panels(written(tmp_path, rows())).keys()
+
+
+def test_backdoors_have_a_table_whatever_rules_are_ranked_by(tmp_path: Path) -> None:
+    found = []
+    for rule, rate in (("krum", 0.02), ("rage", 0.8)):
+        row = result(rule, "pixel-trigger", 0.9)
+        assert row.figures is not None
+        curves = {"attack_success_rate": [0.1, rate]}
+        figures = replace(
+            row.figures, metrics={"attack_success_rate": rate}, metric_curves=curves, metric_rounds=[1, 2]
+        )
+        found += [replace(row, figures=figures), result(rule, "sign-flip", 0.8)]
+    table = panels(written(tmp_path, found))["backdoors"]
+    assert isinstance(table, Table)
+    assert [row[0] for row in table.rows] == ["rage", "krum"]
+    assert table.rows[0][3:6] == (0.8, 0.8, 0.9)
+    assert "backdoors" not in panels(written(tmp_path, rows()))

@@ -160,9 +160,7 @@ def _success(history: RunHistory) -> Iterator[str]:
     if found is None:
         return
     last, most, when = found
-    told = (
-        f"Of the points that the adversary wants misjudged {percent(last)} are taken for its target {_so_far(history)}"
-    )
+    told = f"Of the points that the adversary wants misjudged {percent(last)} go to its target {_so_far(history)}"
     yield f"{told} (most, {percent(most)}, in round {when})." if most > last else f"{told}."
 
 
