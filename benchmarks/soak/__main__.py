@@ -1,7 +1,8 @@
 """Half an hour of a federation on loopback that is disturbed all the time: ``make soak``.
 
 Nodes, the SuperLink and the server app are killed and started again, connections are slow, trickle and are cut, and
-the last node plays another drill of `steadfed.flower.redteam` in every round; all of it follows from the seed. At the
+the last node plays another drill of `steadfed.flower.redteam` in every round, against the SuperLink too; all of it
+follows from the seed. Where the system allows it, all happens in a network namespace with nothing but loopback. At the
 end no round that was written may be lost, no model poisoned, no memory grown, no process, file or folder left behind.
 Figures go to benchmarks/results/soak-*.json; the exit code is 1 if something does not hold.
 """
@@ -23,13 +24,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, final
 
+import httpx
 import psutil
 
 from benchmarks import machine
+from benchmarks.soak.namespace import alone, loopback_up
 from benchmarks.soak.proxy import Line, LineState
-from benchmarks.soak.schedule import FaultKind, PlannedFault, counted, schedule
+from benchmarks.soak.schedule import FaultKind, PlannedFault, counted, schedule, siege_of
 from benchmarks.soak.watch import Chain, Vitals, broken, rounds_of
 from steadfed.deploy import LocalDeployment, SubmittedRun, SuperNode
+from steadfed.deploy._drills import hostile_node
 from steadfed.deploy._processes import process_tree, wait_until
 from steadfed.errors import SteadfedError
 
@@ -54,6 +58,9 @@ class Soak:
         self.chain, self.vitals = Chain(run_folder), Vitals()
         self.done: Counter[str] = Counter()
         """Faults that happened, by kind."""
+        self.sieges: Counter[str] = Counter()
+        """Drills against the SuperLink, by name."""
+        self._seed = seed
         self.submissions = 0
         self.errors: list[str] = []
         self._settings: dict[str, Any] = {
@@ -130,6 +137,8 @@ class Soak:
             self._bring_back(node)
         elif fault.kind is FaultKind.SUPERLINK_KILLED:
             self._restart_superlink(fault.lasts)
+        elif fault.kind is FaultKind.SIEGE:
+            self._besiege(fault)
         elif self.federation.server_app.is_running:
             self.federation.server_app.kill()
         else:
@@ -145,6 +154,18 @@ class Soak:
         for node in self.federation.nodes:
             self._bring_back(node)
 
+    def _besiege(self, fault: PlannedFault) -> None:
+        """Let the hostile node attack the SuperLink itself, in the place of its SuperNode."""
+        index, drill, end = len(self.federation.nodes) - 1, siege_of(self._seed, fault), time.monotonic() + fault.lasts
+        node = self.federation.nodes[index]
+        node.stop()
+        while not self._over.is_set() and time.monotonic() < end:
+            # The SuperLink may be away, take it for online still, or refuse it: that is the test.
+            with suppress(httpx.HTTPError), hostile_node(self.federation, index) as hostile:
+                self.sieges[drill] += len(hostile.play(drill, rounds=1, patience=end - time.monotonic()))
+            self._over.wait(1.0)
+        self._bring_back(node)
+
     def _bring_back(self, node: SuperNode) -> None:
         """Start a node that has ended; one that the SuperLink did not let in at once is tried again."""
         deadline = time.monotonic() + PATIENCE
@@ -154,7 +175,7 @@ class Soak:
         return None
 
 
-def soak(folder: Path, *, minutes: float, nodes: int, seed: int) -> dict[str, Any]:
+def soak(folder: Path, *, minutes: float, nodes: int, seed: int, namespace: bool) -> dict[str, Any]:
     """Bring a federation up, disturb it, take it down, and return what was found."""
     faults = schedule(seed, seconds=60 * minutes, nodes=nodes)
     run_folder, scratch = folder / "run", folder / "tmp"
@@ -181,8 +202,10 @@ def soak(folder: Path, *, minutes: float, nodes: int, seed: int) -> dict[str, An
         "minutes": minutes,
         "seed": seed,
         "nodes": nodes,
+        "namespace": namespace,
         "planned": counted(faults),
         "faults": dict(sorted(played.done.items())),
+        "sieges": dict(sorted(played.sieges.items())),
         "submissions": played.submissions,
         "bytes_through_lines": sum(carried),
         "losses": played.chain.losses,
@@ -203,11 +226,17 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=8, help="at least 4; the last one is hostile")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", action="store_true", help="keep the folder of the federation and of the run")
+    parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.alone:
+        loopback_up()
+    elif words := alone():
+        os.execv(words[0], [*words, sys.executable, "-m", "benchmarks.soak", *sys.argv[1:], "--alone"])
     about = machine.describe()
     folder = Path(tempfile.mkdtemp(prefix="steadfed-soak-"))
     try:
-        found = soak(folder, minutes=arguments.minutes, nodes=arguments.nodes, seed=arguments.seed)
+        chosen = {"minutes": arguments.minutes, "nodes": arguments.nodes, "seed": arguments.seed}
+        found = soak(folder, **chosen, namespace=arguments.alone)
     finally:
         if arguments.keep:
             print(f"the folder is {folder}")

@@ -73,7 +73,7 @@ def test_names_are_written_before_the_attack_on_the_data() -> None:
 
 
 def test_only_an_attack_on_data_stands_inside() -> None:
-    with pytest.raises(ParameterError, match="attack: input should be an instance of DataAttack, got SignFlip"):
+    with pytest.raises(ParameterError, match="attack: must be an attack on data, such as pixel-trigger, got SignFlip"):
         ModelReplacement(attack=SignFlip())
-    with pytest.raises(ParameterError, match="instance of DataAttack"):
+    with pytest.raises(ParameterError, match="must be an attack on data"):
         ATTACKS.build("model-replacement+sleeper+pixel-trigger")

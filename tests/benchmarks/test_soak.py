@@ -6,6 +6,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,23 @@ import psutil
 import pytest
 from benchmarks.soak.numbers import distance, initial, liked, trained
 from benchmarks.soak.proxy import HOST, Line, LineState
-from benchmarks.soak.schedule import LASTS, ON_NODES, REST, WARM_UP, counted, drill_of, drills, schedule
+from benchmarks.soak.schedule import (
+    AT_THE_SERVER,
+    LASTS,
+    ON_NODES,
+    REST,
+    STEADY,
+    WARM_UP,
+    FaultKind,
+    counted,
+    drill_of,
+    drills,
+    schedule,
+    siege_of,
+)
 from benchmarks.soak.watch import FEWEST_SAMPLES, Chain, Vitals, broken
+
+from steadfed.flower.redteam import DRILLS
 
 HALF_AN_HOUR = 1800.0
 
@@ -32,6 +48,22 @@ def test_half_an_hour_has_every_kind_of_fault_between_the_warm_up_and_the_rest(s
     assert all(WARM_UP <= fault.at < HALF_AN_HOUR - REST for fault in faults)
     assert all(fault.at + fault.lasts <= HALF_AN_HOUR - REST + LASTS[0] for fault in faults)
     assert [fault.at for fault in faults] == sorted(fault.at for fault in faults)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_processes_whose_memory_is_looked_at_live_for_the_last_third(seed: int) -> None:
+    faults = schedule(seed, seconds=HALF_AN_HOUR, nodes=8)
+    last = [fault.kind for fault in faults if fault.at >= STEADY * HALF_AN_HOUR]
+    assert set(last) == set(FaultKind) - set(AT_THE_SERVER)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_hostile_node_besieges_the_superlink_one_drill_at_a_time(seed: int) -> None:
+    faults = schedule(seed, seconds=HALF_AN_HOUR, nodes=8)
+    sieges = [fault for fault in faults if fault.kind is FaultKind.SIEGE]
+    assert all(first.at + first.lasts <= second.at for first, second in pairwise(sieges))
+    assert {siege_of(seed, fault) for fault in sieges} <= set(DRILLS)
+    assert len({siege_of(seed, fault) for fault in sieges}) > 2
 
 
 @pytest.mark.parametrize("seed", range(5))

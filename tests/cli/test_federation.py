@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from steadfed.deploy._folder import DeploymentFolder
 from steadfed.deploy._services import ServerService
 from steadfed.deploy._state import DeploymentState, NodeState, ProcessState
 from steadfed.errors import ParameterError, RunError
+from steadfed.flower.redteam import DRILLS
 from steadfed.server._folder import RunFolder
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flower-federation"
@@ -120,6 +122,43 @@ def test_a_drill_that_cannot_be_is_refused_before_anything_starts(
     assert message in told
     assert "Starting" not in told
     assert not (tmp_path / "federation").exists()
+
+
+def test_a_drill_against_the_superlink_is_one_of_those_that_the_help_names(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    words = ["federation", "drill", "0", "many-object", "--folder", str(folder)]
+    assert "did you mean 'many-objects'" in refused(capsys, monkeypatch, *words)
+    words[3] = "many-objects"
+    assert "does not run; start it with" in refused(capsys, monkeypatch, *words)
+    shown = " ".join(run("federation", "drill", "--help").split())
+    assert not [name for name in DRILLS if name not in shown]
+
+
+@pytest.mark.parametrize(("statuses", "code"), [([413, 200], 0), ([413], 1)])
+def test_a_drill_says_what_the_superlink_answered(
+    statuses: list[int], code: int, monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    asked: list[Any] = []
+
+    class Node:
+        def play(self, name: str, *, rounds: int, patience: float) -> list[int]:
+            asked.append((name, rounds, patience))
+            return statuses
+
+    @contextmanager
+    def in_place_of(_deployment: LocalDeployment, index: int) -> Iterator[Node]:
+        asked.append(index)
+        yield Node()
+
+    monkeypatch.setattr("steadfed.deploy._drills.in_place_of", in_place_of)
+    monkeypatch.setattr("steadfed.deploy._services.Service.is_running", property(lambda _: True))
+    words = ["federation", "drill", "0", "large-object", "--rounds", "2", "--timeout", "5", "--folder", str(folder)]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == code
+    assert result.stdout.splitlines()[0] == "large-object: 413 Request Entity Too Large"
+    assert ("1 message did not come within 5 s; is there a run?" in result.output) == bool(code)
+    assert asked == [0, ("large-object", 2, 5.0)]
 
 
 @pytest.mark.parametrize("ended", ["stopped", "timeout"])

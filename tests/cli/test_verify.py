@@ -29,6 +29,9 @@ def key(tmp_path: Path) -> str:
     return str(tmp_path / "server.pub.pem")
 
 
+NAMED = ("model_before", "model_after", "state_after", "previous")
+
+
 def broken(*arguments: str) -> str:
     """Return what a command prints that must end with exit code 1."""
     result = CliRunner().invoke(app, list(arguments), env={"COLUMNS": "120"}, catch_exceptions=False)
@@ -45,6 +48,12 @@ def test_a_whole_history_is_proved_in_plain_words(path: Path, key: str) -> None:
     assert "BROKEN" not in output
 
 
+def test_it_says_what_no_signature_vouches_for(path: Path, key: str) -> None:
+    told = " ".join(run("verify", str(path), "--key", key).split())
+    assert "names line 3, which names it" in told
+    assert "Not signed are models kept on the way: nothing but their own hashes" in told
+
+
 def test_without_the_key_it_says_what_is_not_proved(path: Path) -> None:
     output = " ".join(run("verify", str(path)).split())
     assert "signatures │ not proved" in output
@@ -54,7 +63,7 @@ def test_without_the_key_it_says_what_is_not_proved(path: Path) -> None:
 def test_a_round_in_full_has_every_hash_and_why_somebody_was_removed(path: Path, key: str) -> None:
     output = run("verify", str(path), "--key", key, "--round", "1")
     record = json.loads((path / "rounds.jsonl").read_text().splitlines()[1])
-    for digest in (record["model_before"], record["model_after"], record["previous"], *record["reply_digests"]):
+    for digest in (*(record[name] for name in NAMED), *record["reply_digests"]):
         assert digest in output
     assert "malformed" in output
     assert "removed" in output

@@ -6,6 +6,7 @@ import json
 import shutil
 import stat
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -196,6 +197,19 @@ def test_whoever_comes_late_leaves_the_next_federation_in_the_folder_alone(folde
     folder.save(theirs)
     late.down()
     assert folder.state() == theirs
+
+
+def test_nodes_that_come_back_at_the_same_time_are_all_written_down(folder: DeploymentFolder) -> None:
+    node = a_state().nodes[0]
+    state = a_state().model_copy(update={"nodes": (node,) * 8})
+    folder.save(state)
+    deployment = LocalDeployment(folder, state)
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(20):
+            list(pool.map(lambda pair: pair[1].identify(pair[0]), enumerate(deployment.nodes)))
+    written = folder.state()
+    assert written is not None
+    assert [each.node_id for each in written.nodes] == list(range(8))
 
 
 def test_a_federation_whose_folder_was_deleted_is_taken_down(folder: DeploymentFolder) -> None:

@@ -13,14 +13,16 @@ import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, Message, MetricRecord
 from flwr.serverapp.strategy import Result
+from tests import own_code
 from tests.flower.federations import LR, NODES, assert_the_same_model, either, flower_array, honest, model, obliging
 from tests.flower.grids import Clock, Reply, ScriptedGrid
 from tests.rewriting import change
 from tests.same_results import timeless
+from torch import Tensor
 
 from steadfed._core.signatures import SigningKey
 from steadfed.aggregators import Aggregator, CenteredClipping, FoolsGold, Mean, Rage
-from steadfed.errors import CorruptRunError, RunError
+from steadfed.errors import CorruptRunError, ParameterError, RunError
 from steadfed.flower._npy import model_digest
 from steadfed.flower._strategies import RageStrategy, RobustStrategy
 from steadfed.flower.client import reply_digest
@@ -55,7 +57,7 @@ def played(
     folder: Path | None,
     clock: Clock,
     *,
-    rule: Aggregator = RULES["rage"],
+    rule: Any = RULES["rage"],
     train: Callable[[int, Message], Reply] = honest,
     evaluate: Callable[[int, ArrayRecord], MetricRecord | None] = evaluated,
     start: ArrayRecord | None = None,
@@ -111,6 +113,39 @@ def test_a_run_killed_anywhere_ends_with_the_same_bytes(rule: str, tmp_path: Pat
     assert timeless(again) == timeless(records)
     assert timeless(list(RunFolder.open(folder).records())) == timeless(records)
     assert (folder / "config.toml").read_bytes() == (whole / "config.toml").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "own", [own_code.median, own_code.First(num_byzantine=1), f"{own_code.HERE}:heaviest"], ids=str
+)
+def test_a_rule_of_ones_own_goes_on_as_any_other(own: Any, tmp_path: Path, clock: Clock) -> None:
+    whole, folder = tmp_path / "whole", tmp_path / "killed"
+    _, records, _ = played(whole, clock, rule=own)
+    with pytest.raises(Killed):
+        played(folder, clock, rule=own, evaluate=killed_in_evaluation(2))
+    _, again, _ = played(folder, clock, rule=own)
+    assert timeless(again) == timeless(records)
+    assert (folder / "config.toml").read_bytes() == (whole / "config.toml").read_bytes()
+    assert f'import = "{own_code.HERE}:' in (folder / "config.toml").read_text(encoding="utf-8")
+    assert {record.attributed for record in records} == {own is not own_code.median}
+    with pytest.raises(RunError, match="another configuration: rule was"):
+        played(folder, clock, rule=f"{own_code.HERE}:trimmed")
+
+
+def test_a_rule_that_has_no_import_path_needs_a_strategy_without_a_folder(tmp_path: Path, clock: Clock) -> None:
+    def own(updates: Tensor) -> Tensor:
+        return updates.median(0).values
+
+    _, records, _ = played(None, clock, rule=own)
+    assert len(records) == ROUNDS
+    with pytest.raises(ParameterError, match="the rule cannot be named by import"):
+        played(tmp_path / "run", clock, rule=own)
+
+
+def test_a_rule_that_fails_on_what_clients_send_ends_no_run(clock: Clock) -> None:
+    _, records, _ = played(None, clock, rule=own_code.failing)
+    assert [record.skipped for record in records] == [True] * ROUNDS
+    assert "ZeroDivisionError" in str(records[0].reason)
 
 
 @pytest.mark.parametrize("steps", [(3, 1, 4), {"name": "uniform", "highest": 9}], ids=repr)
@@ -480,6 +515,26 @@ def test_a_poisoned_model_in_a_checkpoint_with_hashes_that_fit_is_not_taken(tmp_
     folder.save_checkpoint(replace(checkpoint, tensors=poisoned))
     with pytest.raises(CorruptRunError, match=r"holds the model .*, and the last of these rounds ended with"):
         played(tmp_path / "run", clock)
+
+
+@pytest.mark.parametrize("part", ["server/velocity", "facts"])
+def test_a_state_that_was_changed_with_its_hashes_is_not_the_one_that_the_signed_line_names(
+    part: str, tmp_path: Path, clock: Clock, key: Path
+) -> None:
+    """The momentum, which no model shows: a step of a thousand would follow."""
+    settings: dict[str, Any] = {"signing_key": key, "server_momentum": 0.9}
+    with pytest.raises(Killed):
+        played(tmp_path / "run", clock, evaluate=killed_in_evaluation(3), **settings)
+    folder = RunFolder.open(tmp_path / "run")
+    checkpoint = folder.latest_checkpoint()
+    assert checkpoint is not None
+    assert [record.state_after for record in folder.records()][checkpoint.round - 1] == checkpoint.digest
+    tensors = {name: 1000.0 + each if name == part else each for name, each in checkpoint.tensors.items()}
+    facts = {**checkpoint.facts, "more": 1} if part == "facts" else checkpoint.facts
+    folder.save_checkpoint(replace(checkpoint, tensors=tensors, facts=facts))
+    assert "is not the one that line" in str(verify_run(folder.path))
+    with pytest.raises(CorruptRunError, match="is not the one that the line of the last of these rounds names"):
+        played(tmp_path / "run", clock, **settings)
 
 
 def test_the_checkpoints_of_another_deployment_are_passed_over(tmp_path: Path, clock: Clock) -> None:

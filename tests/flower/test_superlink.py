@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from base64 import b64encode
+from collections.abc import Sequence
 from typing import Any
 
 import httpx
@@ -26,8 +28,7 @@ from flwr.superlink import main as flower
 
 from steadfed.errors import RunError
 from steadfed.flower import _object_store, superlink
-from steadfed.flower._object_store import DEEPEST
-from steadfed.flower.superlink import (
+from steadfed.flower._doorkeeper import (
     ENTRY,
     ENVELOPE,
     RECORDS,
@@ -35,8 +36,9 @@ from steadfed.flower.superlink import (
     Doorkeeper,
     DoorLimits,
     RefusalError,
-    guard,
 )
+from steadfed.flower._object_store import DEEPEST
+from steadfed.flower.superlink import guard
 
 PUSH, PULL, OBJECT, CONFIRM = (
     f"/v1/fleet/{name}" for name in ("push-messages", "pull-messages", "push-object", "confirm-message-received")
@@ -73,7 +75,9 @@ class Link:
 
         return asyncio.run(ask())
 
-    def reply(self, tree: ObjectTree | None = None, *, messages: int = 1, **said: Any) -> bytes:
+    def reply(
+        self, tree: ObjectTree | None = None, *, messages: int = 1, runtimes: Sequence[float] = (0.5,), **said: Any
+    ) -> bytes:
         """Return what a node sends to announce a reply; what is said changes the message."""
         tree = tree or listing(10)
         metadata = {
@@ -88,6 +92,7 @@ class Link:
             node=Node(node_id=self.node),
             messages_list=[message] * messages,
             message_object_trees=[tree] * messages,
+            clientapp_runtime_list=runtimes,
         )
         return bytes(request.SerializeToString())
 
@@ -179,6 +184,12 @@ LIES: dict[str, dict[str, Any]] = {
     "two messages": {"messages": 2},
     "no message": {"messages": 0},
     "objects of another message": {"message_id": name(7)},
+    "written at no time": {"created_at": math.nan},
+    "good for ever": {"ttl": math.inf},
+    "took for ever": {"runtimes": [math.inf]},
+    "took no number of seconds": {"runtimes": [math.nan]},
+    "took less than nothing": {"runtimes": [-1.0]},
+    "took this and that": {"runtimes": [1.0, 2.0]},
     "deep": {"tree": chain(DEEPEST + 1)},
     "no id": {"tree": ObjectTree(object_id="../../etc/passwd")},
     "the same part twice": {"tree": ObjectTree(object_id=name(0), children=[ObjectTree(object_id=name(1))] * 2)},

@@ -9,7 +9,8 @@ from tests.fuzz.harness import Harness
 from tests.fuzz.histories import HISTORIES
 from tests.fuzz.orders import ORDERS
 from tests.fuzz.runs import RUNS
+from tests.fuzz.statements import STATEMENTS
 from tests.fuzz.tables import TABLES
 
-_ALL = (*CLIENTS, *ORDERS, *DOOR, *HISTORIES, *RUNS, *TABLES, *DEPLOYMENTS)
+_ALL = (*CLIENTS, *ORDERS, *DOOR, *HISTORIES, *STATEMENTS, *RUNS, *TABLES, *DEPLOYMENTS)
 HARNESSES: dict[str, Harness] = {each.name: each for each in _ALL}

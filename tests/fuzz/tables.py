@@ -51,6 +51,7 @@ def _read_grids() -> Reader:
 
 def _results() -> Iterator[bytes]:
     from steadfed.sweeps.runs._figures import Figures
+    from steadfed.sweeps.runs._parquet import rows_of
     from steadfed.sweeps.runs._results import CellState, Result, write_results
 
     scratch = Scratch()
@@ -77,17 +78,33 @@ def _results() -> Iterator[bytes]:
     )
     path = scratch.path / "results.parquet"
     write_results(path, [done])
-    yield path.read_bytes()
+    rows = rows_of(path)
+    yield json.dumps(rows).encode()
+    yield json.dumps([rows[0] | {"rule": None}]).encode()
+    yield json.dumps([rows[0] | {"rule": [1], "key": 3, "config": None, "curve": ["a"]}]).encode()
+    yield b"[" * 3000
+    yield b"3"
 
 
 def _read_results() -> Reader:
-    from steadfed.sweeps.runs._results import read_results
+    from steadfed.reports._comparisons import _Comparison
+    from steadfed.sweeps.runs import _results as results
+    from steadfed.sweeps.runs._parquet import rows_in
 
     scratch = Scratch()
+    path = scratch.file("results.parquet", b"")
 
     def read(data: bytes) -> None:
-        for result in read_results(scratch.file("results.parquet", data)):
+        """Read the rows that another process has found: what decodes Parquet is compiled, and may die."""
+
+        def found(_path: Path) -> list[Any]:
+            return rows_in(data)
+
+        with patch.object(results, "rows_of", found):
+            rows = results.read_results(path)
+        for result in rows:
             result.rule, result.attack, result.seed, result.setting, result.value  # noqa: B018  looking is the test
+        _Comparison(scratch.path, rows, None).report()
 
     return read
 
@@ -299,6 +316,19 @@ def _read_text() -> Reader:
 
 
 _HEADER = ("{'descr': '<f8', 'fortran_order': False, 'shape': (3,), }", "'<f4'", "True", "|O", "(0,)", "\x93NUMPY")
+_ROWS = (
+    '"rule":',
+    '"seed":',
+    '"state":"finished"',
+    '"curve":[',
+    '"accuracy":',
+    "NaN",
+    "1e999",
+    "null",
+    "[]",
+    "-1",
+    "true",
+)
 TABLES = (
     Harness(
         name="grid",
@@ -307,7 +337,14 @@ TABLES = (
         refusals=(ParameterError, UnknownNameError),
         words=("[grid]", "[base]", "[settings.a]", "[[published]]", "rule = ", "attack = ", "seed", "percent", "lr"),
     ),
-    Harness(name="results", reader=_read_results, seeds=_results, refusals=(CorruptRunError, RunError), longest=8192),
+    Harness(
+        name="results",
+        reader=_read_results,
+        seeds=_results,
+        refusals=(CorruptRunError, RunError),
+        words=_ROWS,
+        longest=8192,
+    ),
     Harness(
         name="gauntlet-records",
         reader=_read_gauntlets,

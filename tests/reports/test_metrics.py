@@ -23,7 +23,8 @@ from steadfed.reports._sections.served import served
 from steadfed.reports._sections.verdict import headlines, verdict
 from steadfed.reports.panels import Lines, Table, Text, Tone
 from steadfed.runs._check import check
-from steadfed.server import RunHistory
+from steadfed.server import RoundRecord, RunHistory
+from steadfed.server._history import Rounds
 from steadfed.simulation import Evaluation, RunConfig
 
 CONFIG = RunConfig(
@@ -68,7 +69,7 @@ def test_a_report_says_that_accuracy_hides_a_class(history: RunHistory) -> None:
     assert panel_of(found, "hidden-class", Text).tone is Tone.WARNING
     shares = panel_of(found, "metrics", Lines)
     assert [each.name for each in shares.series][:2] == ["accuracy", "balanced accuracy"]
-    assert panel_of(found, "metric-mistakes", Lines).title == "Mistakes over the rounds"
+    assert panel_of(found, "own-metric-1", Lines).title == "Mistakes over the rounds"
     (card,) = (each for each in headlines([history]) if each.title == "Balanced accuracy")
     assert (card.value, card.tone) == ("50.0 %", Tone.WARNING)
     assert any("Accuracy hides a class" in each for each in verdict([history]).panels[0].paragraphs)  # type: ignore[attr-defined]
@@ -79,7 +80,8 @@ def test_several_runs_have_a_panel_for_each_metric(history: RunHistory) -> None:
     assert found is not None
     assert [panel.key for panel in found.panels] == [
         "hidden-class",
-        *(f"metric-{name}" for name in ("balanced-accuracy", "worst-class-recall", "f1-macro", "auroc", "mistakes")),
+        *(f"metric-{name}" for name in ("balanced-accuracy", "worst-class-recall", "f1-macro", "auroc")),
+        "own-metric-5",
     ]
 
 
@@ -147,3 +149,10 @@ def test_metrics_are_listed() -> None:
     listed = command("list", "metrics")
     assert "balanced_accuracy" in listed
     assert "lower is better" in " ".join(command("list", "metrics", "mae").split())
+
+
+def test_a_metric_that_was_never_defined_is_a_column_of_gaps() -> None:
+    record = RoundRecord(round=0, step=1, lr=0.1, cohort=(1,), test_loss=0.5, test_metrics={"precision": None})
+    rounds = Rounds.of([record])
+    assert rounds.asked_metrics == ["precision"]
+    assert np.isnan(rounds["precision"]).all()

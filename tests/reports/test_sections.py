@@ -240,10 +240,27 @@ def test_the_certificate_stands_above_the_error(history: RunHistory, tmp_path: P
 
 def test_differences_between_runs_come_first(history: RunHistory, tmp_path: Path) -> None:
     folder(tmp_path / "other", [four(0)], seed=7)
-    table = panel_of(configuration([history, RunHistory(tmp_path / "other")]), "configuration", Table)
-    assert [table.rows[place][0] for place in table.flagged] == ["seed"]
-    assert table.rows[0] == ("seed", "0", "7")
-    assert panel_of(configuration([history, history]), "configuration", Table).flagged == ()
+    section = configuration([history, RunHistory(tmp_path / "other")])
+    assert panel_of(section, "configuration", Table).rows == (("seed", "0", "7"),)
+    shared = panel_of(section, "configuration-shared", Table)
+    assert ("rounds", "4") in shared.rows
+    assert not {"seed"} & {row[0] for row in shared.rows}
+    assert "do not differ" in words(configuration([history, history]))
+
+
+def test_many_runs_stand_one_below_the_other(history: RunHistory, tmp_path: Path) -> None:
+    runs = [history]
+    for seed in range(1, 7):
+        folder(tmp_path / f"run-{seed}", [four(0)], seed=seed)
+        runs.append(RunHistory(tmp_path / f"run-{seed}"))
+    table = panel_of(configuration(runs), "configuration", Table)
+    assert [column.title for column in table.columns] == ["run", "seed"]
+    assert [row[1] for row in table.rows] == [str(seed) for seed in range(7)]
+
+
+def test_of_a_checksum_its_beginning_is_shown(history: RunHistory) -> None:
+    values = {row[0]: row[1] for row in panel_of(configuration([history]), "configuration", Table).rows}
+    assert values["provenance.data_sha256"] == "000000000000…"
 
 
 def test_times_are_stacked_by_part(history: RunHistory) -> None:

@@ -35,6 +35,7 @@ the updates received. Wrappers take a rule inside and are written before it: `nn
 rules keep: permutation (reordering clients only reorders verdicts), translation and scaling (a common shift or factor
 moves the update alike), rotation, hull (the result lies within the updates in every coordinate), idempotence (equal
 updates give that update), linearity (the result is a weighted sum of the updates).
+[One of your own](guides/own-rule-and-attack.md) is written `import = "module:name"` in place of a name.
 """
 ATTACKS_INTRODUCTION = f"""# Attacks
 
@@ -45,6 +46,7 @@ adversary may know: own (what its clients would send if they were honest), hones
 (the server's rule); an attack that must know more is refused. Attacks with an attack inside are written before it:
 `sleeper+sign-flip`, `optimal+alie`. Who is Byzantine in which round is a `Membership`: `FixedMembers`,
 `FractionMembers`, or `ChangingMembers`, drawn anew in every round.
+[One of your own](guides/own-rule-and-attack.md) is written `import = "module:name"` in place of a name.
 """
 DATASETS_INTRODUCTION = f"""# Data sets
 

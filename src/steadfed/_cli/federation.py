@@ -7,6 +7,7 @@ import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from http import HTTPStatus
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,7 +20,7 @@ from steadfed._cli.following import TRIES, Following, say
 from steadfed._cli.outcome import exit_unless_success
 from steadfed._cli.show import show
 from steadfed._core.wording import plural
-from steadfed.errors import ParameterError
+from steadfed.errors import ParameterError, RunError
 
 if TYPE_CHECKING:
     from steadfed.deploy import RunStatus, SubmittedRun
@@ -205,6 +206,46 @@ def _status_row(index: int, node: NodeStatus) -> tuple[Value, ...]:
     usual = {"partition-id", "num-partitions", "name"}
     others = ", ".join(f"{key}={value}" for key, value in node.config.items() if key not in usual)
     return index, str(node.client), state, node.pid or None, str(node.node_id) if node.node_id else None, others
+
+
+@app.command("drill")
+def drill(
+    node: Annotated[int, typer.Argument(help="The number of the node whose key is used.")],
+    name: Annotated[
+        str, typer.Argument(metavar="DRILL", help="What it does; a wrong name is answered with all of them.")
+    ],
+    rounds: Annotated[int, typer.Option(min=1, help="How many messages of the server are answered so.")] = 1,
+    timeout: Annotated[float, typer.Option(min=1.0, help="Seconds to wait for them.")] = 600.0,
+    folder: Folder = FOLDER,
+) -> None:
+    """Let a node attack the SuperLink itself, as a drill, while a run goes on.
+
+    The SuperNode is stopped, and in its place a hostile one answers the messages of a run that was started in another
+    terminal: many-objects, large-object, preregistered-id, orders-to-neighbours, withheld-reply, trickled-reply,
+    interrupted-reply, late-reply. For each the status is printed that the SuperLink answered with; what it refused is
+    in its log, with the node's id. At the end the SuperNode is started again. What came of the run says `steadfed
+    audit`. Play it against federations of your own.
+
+    Exit code 0 if it was played so often, 1 if no message came in time, 2 if it could not begin, 130 after Ctrl-C.
+    """
+    from steadfed._core.lookup import find
+    from steadfed.deploy import LocalDeployment
+    from steadfed.deploy._drills import in_place_of
+    from steadfed.flower.redteam import DRILLS
+
+    find("drill of a hostile node", name, DRILLS)
+    deployment = LocalDeployment.attach(folder)
+    if not deployment.superlink.is_running:
+        raise RunError(f"the federation in {str(folder)!r} does not run; start it with `steadfed federation up`")
+    with _interruptible():
+        with in_place_of(deployment, node) as hostile:
+            say(f"node {node} plays {name} …")
+            played = hostile.play(name, rounds=rounds, patience=timeout)
+        for status in played:
+            typer.echo(f"{name}: {status} {HTTPStatus(status).phrase}")
+    if len(played) < rounds:
+        say(f"{plural(rounds - len(played), 'message')} did not come within {timeout:g} s; is there a run?")
+        raise typer.Exit(1)
 
 
 @app.command("down")

@@ -49,7 +49,8 @@ def gauntlet(
     standard deviation of honest updates in any direction, ε the share of Byzantine clients.
 
     `steadfed list rules` and `steadfed list attacks` name them all; rage-known, rage-exact and rage-lazy know the
-    true σ₀.
+    true σ₀. One of your own is named by its import path, as in nnm+my_rules:median: its code is executed, and results
+    of other code are not taken.
     """
     from steadfed.sweeps.matrices import read_records, run
 

@@ -30,14 +30,20 @@ def init(
     data: Annotated[str, typer.Option(help="The data set; `steadfed list datasets` names them all.")] = "digits",
     model: Annotated[str, typer.Option(help="The model; `steadfed list models`.")] = "mlp",
     partition: Annotated[str, typer.Option(help="Who holds which points; `steadfed list partitions`.")] = "dirichlet",
-    rule: Annotated[str, typer.Option(help="How the server aggregates; `steadfed list rules`.")] = "rage",
-    attack: Annotated[str, typer.Option(help="What a fifth of the clients do; `steadfed list attacks`.")] = "alie",
+    rule: Annotated[
+        str, typer.Option(help="How the server aggregates; `steadfed list rules`, or module:name.")
+    ] = "rage",
+    attack: Annotated[
+        str, typer.Option(help="What a fifth of the clients do; `steadfed list attacks`, or module:name.")
+    ] = "alie",
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it exists.")] = False,
 ) -> None:
     """Write a configuration to start from, with a comment before every key.
 
     Digits dealt out to 100 clients by Dirichlet 0.5, 40 of them in a round, 5 local steps, a fifth of the clients
-    Byzantine with "a little is enough", and RAGE; the options change what is trained, by whom and how.
+    Byzantine with "a little is enough", and RAGE; the options change what is trained, by whom and how. A rule or an
+    attack of your own is named by its import path, such as my_rules:median for the function `median` in my_rules.py;
+    nothing of it is executed here.
     """
     if file.exists() and not force:
         raise ParameterError(f"{str(file)!r} exists; choose another name, or overwrite it with --force")
@@ -91,7 +97,7 @@ def _build_part(key: str, name: str) -> Any:
     names = NAMED[key]
     *around, innermost = [names[part] for part in name.split("+")]
     missing = [field for field, each in innermost.model_fields.items() if each.is_required()]
-    if missing and not around:
+    if missing and not around and ":" not in name:
         wanted = " ".join(f"--set {key}.{field}=…" for field in missing)
         advice = f"leave --{key} out, then `steadfed run FILE --set {key}={name} {wanted}`"
         raise ParameterError(f"{name} needs {', '.join(missing)}: {advice}")

@@ -52,6 +52,7 @@ def list_(
     made a data set and whether this machine has it. Nothing is downloaded.
 
     Rules and attacks that take another inside are written before it with a plus, such as nnm+krum or sleeper+sign-flip.
+    Your own are not listed: they are named by import path, my_rules:mine, wherever these names are.
     """
     from steadfed._core.importing import import_object
 

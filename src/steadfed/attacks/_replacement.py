@@ -12,12 +12,13 @@ from typing import Annotated, ClassVar, Self, final
 
 import torch
 from jaxtyping import Float
-from pydantic import BeforeValidator, Field, InstanceOf, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, InstanceOf, model_validator
 from torch import Tensor
 
 from steadfed._core.values import real_number, whole_number
 from steadfed.attacks._base import Attack, Forged, sent_by_all
 from steadfed.attacks._geometry import finite_rows
+from steadfed.attacks._imported import ImportedAttack
 from steadfed.attacks._poisoning import DataAttack
 from steadfed.attacks._registry import ATTACKS
 from steadfed.attacks._view import AdversaryView, Knowledge
@@ -41,10 +42,16 @@ class AdversarialTraining:
     """How far X may be from G after any step; no limit if None."""
 
 
+def _on_data(attack: Attack) -> Attack:
+    if not isinstance(attack, DataAttack | ImportedAttack):
+        raise ValueError("must be an attack on data, such as pixel-trigger")  # noqa: TRY004  pydantic wants this one
+    return attack
+
+
 class ModelAttack(Attack, ABC):
     """An attack on data whose clients train in their own way and change what they send."""
 
-    attack: Annotated[InstanceOf[DataAttack], Field(examples=["pixel-trigger"])]
+    attack: Annotated[InstanceOf[Attack], Field(examples=["pixel-trigger"]), AfterValidator(_on_data)]
     """What is done to the data."""
     local_steps: Number | None = None
     """How many steps the adversary's clients take in a round; as many as the others if left out."""

@@ -61,22 +61,21 @@ class Certificates:
         remedy = f"delete {str(self.folder)!r} and start again, or choose another folder"
         for file in (self.authority, self.server):
             try:
-                certificate = x509.load_pem_x509_certificate(file.read_bytes())
-            except (OSError, ValueError) as error:
-                raise RunError(f"cannot read the certificate {str(file)!r}: {error}; {remedy}") from None
-            if certificate.not_valid_after_utc < datetime.now(UTC) + timedelta(days=1):
-                raise RunError(
-                    f"the certificate {str(file)!r} ends on {certificate.not_valid_after_utc:%Y-%m-%d}; {remedy}"
-                )
-        named = [
-            name
-            for extension in certificate.extensions
-            if isinstance(extension.value, x509.SubjectAlternativeName)
-            for name in extension.value
-        ]
+                ends, named = _end_and_names(file)
+            except Exception as error:  # noqa: BLE001  cryptography raises what its parsers raise, when a field is asked for
+                raise RunError(f"cannot read the certificate {str(file)!r}: {str(error)[:200]}; {remedy}") from None
+            if ends < datetime.now(UTC) + timedelta(days=1):
+                raise RunError(f"the certificate {str(file)!r} ends on {ends:%Y-%m-%d}; {remedy}")
         unnamed = [host for host in hosts if _name(host) not in named]
         if unnamed:
             raise RunError(f"the certificate {str(self.server)!r} does not name {', '.join(unnamed)}; {remedy}")
+
+
+def _end_and_names(file: Path) -> tuple[datetime, list[x509.GeneralName]]:
+    """Return until when a certificate is valid, and for whom."""
+    certificate = x509.load_pem_x509_certificate(file.read_bytes())
+    of_names = [each.value for each in certificate.extensions if isinstance(each.value, x509.SubjectAlternativeName)]
+    return certificate.not_valid_after_utc, [name for names in of_names for name in names]
 
 
 def make_certificates(folder: Path, hosts: Sequence[str] = (), days: int = 365) -> Certificates:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import subprocess
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -88,6 +89,7 @@ class LocalDeployment:
     def __init__(self, folder: DeploymentFolder, state: DeploymentState) -> None:
         """Take over what was written down; use `up` or `attach`."""
         self.folder, self.secure, self.marker = folder, state.secure, state.marker
+        self._saving = threading.Lock()
         self.flwr = Flwr(folder, state.marker)
         self._context = ServiceContext(folder, state.marker, state.secure, self._save)
         port, secure = state.superlink.port, state.secure
@@ -317,8 +319,10 @@ class LocalDeployment:
         return int(self.flwr("supernode", "register", str(public), "@")["node-id"])
 
     def _save(self) -> None:
-        """Write down what runs, unless the folder is gone or somebody else's by now."""
-        if self.folder.belongs_to(self.marker):
+        """Write down what runs, unless the folder is gone or somebody else's by now; nodes come and go in threads."""
+        with self._saving:
+            if not self.folder.belongs_to(self.marker):
+                return
             nodes = tuple(node.node_state() for node in self.nodes)
             superlink, superexec = self.superlink.state, self.superexec.state
             self.folder.save(

@@ -7,14 +7,19 @@ a node can leave orders for its neighbours. The door refuses these before Flower
 Nor can a node keep others from sending what it foresees of their messages, or what it hears of before it has been sent
 whole: see `steadfed.flower._object_store`.
 
+A request that takes long to arrive lies in memory meanwhile: of who has no registered key no more than `ENVELOPE` is
+read, and nobody may send many at the same time, or for ever. What was broken off before its end is not looked at.
+
 Sizes are learned: a reply may list twice as many objects as the largest message that a server app has sent, and 64.
-What is refused is answered with a status that Flower's own SuperNode does not try again (413, 422); only who sends too
-much in a minute is told to come back (503). These variables change what is allowed:
+What is refused is answered with a status that Flower's own SuperNode does not try again (401, 408, 413, 422); only who
+sends too much in a minute, or at the same time, is told to come back (503). These variables change what is allowed:
 
     STEADFED_DOOR_OBJECTS        objects of a reply, in place of what is learned
     STEADFED_DOOR_OBJECT_BYTES   bytes of one object (5 MiB and 64 KiB, as Flower cuts arrays into chunks of 5 MiB)
     STEADFED_DOOR_MESSAGES       replies of a node in a minute (60)
     STEADFED_DOOR_REQUESTS       requests of a node in a minute (30,000)
+    STEADFED_DOOR_UPLOADS        objects that a node may be sending at the same time (16; Flower's own send two)
+    STEADFED_DOOR_SECONDS        seconds that a request may take to arrive (600)
 """
 
 from __future__ import annotations
@@ -22,21 +27,17 @@ from __future__ import annotations
 import asyncio
 import binascii
 import os
-import time
 from base64 import b64decode
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from logging import WARNING
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
-from flwr.common.constant import SUPERLINK_NODE_ID, TIMESTAMP_HEADER
+from flwr.common.constant import TIMESTAMP_HEADER
 from flwr.proto.fleet_pb2 import PushMessagesRequest
-from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest, Message, ObjectTree
+from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest
 from flwr.proto.runtime_pb2 import PushAppMessagesRequest
 from flwr.server.superlink.linkstate import InMemoryLinkState, LinkState, SqlLinkState
 from flwr.supercore import log
 from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER, FLEET_HTTP_SIGNATURE_HEADER
-from flwr.supercore.inflatable.inflatable_object import is_valid_sha256_hash
 from flwr.supercore.primitives.asymmetric import bytes_to_public_key, verify_signature
 from flwr.superlink import main as flower
 from flwr.superlink.cli import flower_superlink
@@ -48,149 +49,25 @@ from starlette.types import ASGIApp, Message as Event, Receive, Scope, Send
 
 from steadfed._core.wording import harmless
 from steadfed.errors import ParameterError, RunError
-from steadfed.flower._object_store import DEEPEST, announced_by_server, is_whole, let_contents_decide
+from steadfed.flower._bodies import DRAINED, Body, TooLargeError, once
+from steadfed.flower._doorkeeper import (
+    ENVELOPE,
+    FLEET,
+    NOT_A_REPLY,
+    TAKEN,
+    TOO_LARGE,
+    TOO_SLOW,
+    Doorkeeper,
+    DoorLimits,
+    RefusalError,
+)
+from steadfed.flower._object_store import announced_by_server, is_whole, let_contents_decide
 
 __all__ = ["DoorLimits", "main"]
 
 
 def __dir__() -> list[str]:
     return __all__
-
-
-FLEET = "/v1/fleet/"
-PUSH_MESSAGES, PUSH_OBJECT = FLEET + "push-messages", FLEET + "push-object"
-ENVELOPE = 32 * 1024
-"""Bytes that a request takes besides the list of objects."""
-ENTRY = 70
-"""Bytes that an object takes in the list: 64 of its id, and what stands around them."""
-RECORDS = 64
-"""Objects that a reply may have more than twice those of the message it answers."""
-UNKNOWN = 2000
-"""Objects that a reply may have before a server app has sent a message."""
-MINUTE = 60.0
-DRAINED = 64 * 2**20
-"""Bytes of a request that is refused which are read and thrown away, or its sender would not read the answer."""
-TAKEN, TOO_LARGE, NOT_A_REPLY, TOO_OFTEN = 200, 413, 422, 503
-
-
-class RefusalError(Exception):
-    """A request that is not let in."""
-
-    def __init__(self, status: int, reason: str) -> None:
-        super().__init__(reason)
-        self.status = status
-
-
-@final
-@dataclass(frozen=True)
-class DoorLimits:
-    """What one node may send."""
-
-    objects: int | None = None
-    """Objects of a reply; None to learn it from what server apps send."""
-    object_bytes: int = 5 * 2**20 + 2**16
-    """Bytes of a request that brings one object."""
-    messages: int = 60
-    """Replies in a minute."""
-    requests: int = 30_000
-    """Requests in a minute."""
-
-    @classmethod
-    def read(cls, variables: Mapping[str, str]) -> DoorLimits:
-        """Return what the environment says.
-
-        Raises:
-            ParameterError: a variable is no whole number from 1 on.
-
-        >>> DoorLimits.read({"STEADFED_DOOR_OBJECTS": "500"}).objects
-        500
-        """
-        names = {name: f"STEADFED_DOOR_{name.upper()}" for name in ("objects", "object_bytes", "messages", "requests")}
-        given = {name: variables[key] for name, key in names.items() if key in variables}
-        for name, value in given.items():
-            if not (value.isdecimal() and len(value) < 16 and int(value) > 0):
-                raise ParameterError(f"{names[name]} must be a whole number from 1 on, got {value[:40]!r}")
-        return cls(**{name: int(value) for name, value in given.items()})
-
-
-class Counted(NamedTuple):
-    """What a node has sent in this minute."""
-
-    messages: int = 0
-    requests: int = 0
-
-
-@final
-class Doorkeeper:
-    """Knows what is allowed, and how much of it was used."""
-
-    def __init__(self, limits: DoorLimits) -> None:
-        self.limits = limits
-        self._sent = 0
-        self._minute, self._counts = 0.0, dict[int, Counted]()
-
-    @property
-    def objects(self) -> int:
-        """How many objects a reply may list."""
-        if self.limits.objects is not None:
-            return self.limits.objects
-        return 2 * self._sent + RECORDS if self._sent else UNKNOWN
-
-    def largest(self, path: str) -> int:
-        """Return how many bytes the body of a node's request may have."""
-        if path == PUSH_MESSAGES:
-            return ENVELOPE + ENTRY * self.objects
-        return self.limits.object_bytes if path == PUSH_OBJECT else ENVELOPE
-
-    def learn(self, sent: PushAppMessagesRequest) -> None:
-        """Take note of how many objects the messages of a server app have."""
-        for tree in sent.message_object_trees:
-            self._sent = max(self._sent, sum(1 for _ in _walk(tree)))
-
-    def count(self, node_id: int, *, message: bool) -> None:
-        """Count a request of a node; `RefusalError` if there are too many."""
-        now = time.monotonic()
-        if now - self._minute >= MINUTE:
-            self._minute = now
-            self._counts.clear()
-        before = self._counts.get(node_id, Counted())
-        counted = Counted(before.messages + message, before.requests + 1)
-        self._counts[node_id] = counted
-        if counted.messages > self.limits.messages or counted.requests > self.limits.requests:
-            raise RefusalError(TOO_OFTEN, "too many requests within a minute")
-
-    def check_reply(self, request: PushMessagesRequest) -> None:
-        """Refuse what is no reply of the node that sent it, which Flower has authenticated, to the server."""
-        if len(request.messages_list) != 1 or len(request.message_object_trees) != 1:
-            number = len(request.messages_list), len(request.message_object_trees)
-            raise RefusalError(NOT_A_REPLY, f"one message and its objects are allowed, got {number}")
-        _check_addresses(request.messages_list[0], request.node.node_id)
-        if request.message_object_trees[0].object_id != request.messages_list[0].metadata.message_id:
-            raise RefusalError(NOT_A_REPLY, "the objects are those of another message")
-        self._check_objects(request.message_object_trees[0])
-
-    def _check_objects(self, tree: ObjectTree) -> None:
-        children: dict[str, list[str]] = {}
-        for number, (node, depth) in enumerate(_walk(tree), start=1):
-            if number > self.objects:
-                raise RefusalError(TOO_LARGE, f"a reply may list {self.objects} objects, got more")
-            if depth > DEEPEST:
-                raise RefusalError(NOT_A_REPLY, f"objects may be nested in {DEEPEST} levels, got more")
-            listed = [child.object_id for child in node.children]
-            if not is_valid_sha256_hash(node.object_id):
-                raise RefusalError(NOT_A_REPLY, f"the id of an object must be a SHA-256, got {node.object_id[:80]!r}")
-            if len(set(listed)) != len(listed) or children.setdefault(node.object_id, listed) != listed:
-                raise RefusalError(NOT_A_REPLY, f"the object {node.object_id[:16]} has the same part twice")
-
-
-def _check_addresses(message: Message, node_id: int) -> None:
-    said = message.metadata
-    if said.src_node_id != node_id:
-        raise RefusalError(NOT_A_REPLY, f"the message says that node {said.src_node_id} sent it")
-    if said.dst_node_id != SUPERLINK_NODE_ID:
-        raise RefusalError(NOT_A_REPLY, f"the message is for node {said.dst_node_id}; nodes write to the server only")
-    if not said.reply_to_message_id:
-        raise RefusalError(NOT_A_REPLY, "the message is no reply")
 
 
 def _check_known(state: LinkState, request: object) -> None:
@@ -210,15 +87,6 @@ def _is_of_server(state: LinkState, message_id: str) -> bool:
     return isinstance(state, InMemoryLinkState) and message_id in state.message_ins_store
 
 
-def _walk(tree: ObjectTree) -> Iterator[tuple[ObjectTree, int]]:
-    """Yield every object of a tree and its level, from 1."""
-    left = [(tree, 1)]
-    while left:
-        node, depth = left.pop()
-        yield node, depth
-        left += [(child, depth + 1) for child in node.children]
-
-
 @final
 class SizeDoor:
     """The outermost layer: reads the body of a node's request, so far as it is allowed to be, and hands it on whole."""
@@ -228,21 +96,40 @@ class SizeDoor:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request in, or answer it."""
-        path = scope.get("path", "")
-        if scope["type"] != "http" or not path.startswith(FLEET):
+        if scope["type"] != "http" or not scope.get("path", "").startswith(FLEET):
             await self._app(scope, receive, send)
             return
-        most = self._keeper.largest(path)
-        length = Headers(scope=scope).get("content-length", "")
-        announced = int(length) if length.isdecimal() and len(length) < 20 else 0
-        body = None if announced > DRAINED else await _read(receive, 0 if announced > most else most)
-        if body is not None:
-            await self._app(scope, _once(body, receive), send)
+        try:
+            async with asyncio.timeout(self._keeper.limits.seconds):
+                body = await self._read(scope, receive)
+        except TimeoutError:
+            error = RefusalError(TOO_SLOW, f"a request may take {self._keeper.limits.seconds} s, took longer")
+        except RefusalError as refusal:
+            error = refusal
+        else:
+            if body is not None:
+                await self._app(scope, once(body, receive), send)
             return
         # The headers are signed by the node's key, whatever the body says of itself.
-        node = await asyncio.to_thread(_signer, Request(scope))
-        error = RefusalError(TOO_LARGE, f"a request to {harmless(path)} may have {most} bytes, got more")
-        await _refuse(error, node, scope, receive, send)
+        node = await asyncio.to_thread(_signer, scope)
+        await _refuse(error, node or _stranger(scope), scope, receive, send)
+
+    async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
+        """Return the body of a request; None if it was broken off."""
+        most = self._keeper.largest(scope["path"])
+        length = Headers(scope=scope).get("content-length", "")
+        announced = int(length) if length.isdecimal() and len(length) < 20 else 0
+        too_large = RefusalError(TOO_LARGE, f"a request to {harmless(scope['path'])} may have {most} bytes, got more")
+        if announced > DRAINED:
+            raise too_large
+        body = Body(receive, 0 if announced > most else most)
+        try:
+            if not await body.has_come(ENVELOPE):
+                with self._keeper.upload(await asyncio.to_thread(_signer, scope)):
+                    await body.has_come(most)
+        except TooLargeError:
+            raise too_large from None
+        return body.content
 
 
 @final
@@ -282,50 +169,30 @@ class ReplyDoor:
         return learn
 
 
-async def _read(receive: Receive, most: int) -> bytes | None:
-    """Return the body of a request; None if it has more bytes than allowed, of which `DRAINED` are thrown away."""
-    body, thrown, more = bytearray(), 0, True
-    while more and thrown <= DRAINED:
-        event = await receive()
-        piece = event.get("body", b"")
-        more = event["type"] == "http.request" and event.get("more_body", False)
-        if thrown or len(body) + len(piece) > most:
-            thrown += len(piece)
-            body.clear()
-        else:
-            body += piece
-    return None if thrown else bytes(body)
-
-
-def _once(body: bytes, receive: Receive) -> Receive:
-    """Return what hands over a body that was read, and then what else comes."""
-    events: list[Event] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def replay() -> Event:
-        return events.pop() if events else await receive()
-
-    return replay
-
-
-def _signer(request: Request) -> str:
-    """Return the id of the node whose key has signed the headers of a request, or what else is known of the sender."""
-    unknown = f"unknown (from {request.client.host if request.client else 'nowhere'})"
+def _signer(scope: Scope) -> str | None:
+    """Return the id of the node whose key has signed the headers of a request; None if no registered one has."""
+    request = Request(scope)
     try:
         key = b64decode(request.headers[FLEET_HTTP_PUBLIC_KEY_HEADER], validate=True)
         signature = b64decode(request.headers[FLEET_HTTP_SIGNATURE_HEADER], validate=True)
         stamp = request.headers[TIMESTAMP_HEADER].encode("ascii")
         if not verify_signature(bytes_to_public_key(key), stamp, signature):
-            return unknown
+            return None
     except (KeyError, ValueError, TypeError, UnicodeError, binascii.Error):
-        return unknown
+        return None
     node_id = request.app.state.linkstate_factory.state().get_node_id_by_public_key(key)
-    return unknown if node_id is None else str(node_id)
+    return None if node_id is None else str(node_id)
+
+
+def _stranger(scope: Scope) -> str:
+    client = Request(scope).client
+    return f"unknown (from {client.host if client else 'nowhere'})"
 
 
 async def _refuse(error: RefusalError, node: str, scope: Scope, receive: Receive, send: Send) -> None:
     log(WARNING, "[Door] refused %s of node %s: %s", harmless(scope["path"]), node, error)
-    headers = {"connection": "close"} if error.status == TOO_LARGE else None
-    answer = JSONResponse({"detail": str(error)}, error.status, headers=headers)
+    # What is refused may not have been read to its end.
+    answer = JSONResponse({"detail": str(error)}, error.status, headers={"connection": "close"})
     await answer(scope, receive, send)
 
 

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 
 from steadfed.metrics import ATTACK_SUCCESS
 from steadfed.reports.panels import Column, Section, Unit, Value, tabulate
-from steadfed.sweeps._ranking import SUBJECT, mean_of
+from steadfed.sweeps._ranking import mean_of
 from steadfed.sweeps.runs._ranking import Case, in_words
 from steadfed.sweeps.runs._results import Result
 
 _LAST = "mean of the last five evaluations"
 
 
-def backdoors(cases: Sequence[Case], keys: frozenset[str]) -> Section | None:
+def backdoors(cases: Sequence[Case], keys: frozenset[str], subject: str) -> Section | None:
     """Return the attack success rates by rule, attack and setting, the worst first; None if no attack has a goal."""
     chosen = [case for case in cases if _rates(case.trials)]
     if not chosen:
@@ -34,7 +34,7 @@ def backdoors(cases: Sequence[Case], keys: frozenset[str]) -> Section | None:
         title="Attack success rate",
         caption="Which share of the points of an adversary's goal, such as those of other classes with a trigger on "
         "them, is taken for its target; means over seeds. Lower is better, and says nothing without the accuracy.",
-        flag=lambda case: case.rule == SUBJECT,
+        flag=lambda case: case.rule == subject,
         shown=30,
     )
     return Section(key="backdoors", title="Backdoors", panels=(table,))

@@ -14,9 +14,9 @@ from steadfed._linalg.threads import one_torch_thread
 from steadfed.aggregators import RULES, Need, Rage
 from steadfed.aggregators._rage.guard import most_byzantine
 from steadfed.attacks import ATTACKS, Honest
-from steadfed.data import Dataset, TorchDataset
-from steadfed.models import ImportedModel
+from steadfed.data import Dataset
 from steadfed.partitions import heterogeneity
+from steadfed.runs._code import code_named
 from steadfed.simulation import RunConfig
 from steadfed.simulation._cohorts import UniformCohorts
 from steadfed.simulation._setting import Setting, dtype_of
@@ -67,7 +67,7 @@ def check(config: RunConfig, *, dataset: Dataset | None = None, jobs: int = 1) -
 
 def outline(config: RunConfig) -> CheckReport:
     """Say what a configuration means by itself, and which code it names; nothing is loaded, built or executed."""
-    named = [f"{key} {path}" for key, path in _code_named(config)]
+    named = [f"{key} {path}" for key, path in code_named(config)]
     facts = [
         ("data", f"{config.data!r}, not loaded"),
         ("partition", repr(config.partition)),
@@ -77,19 +77,6 @@ def outline(config: RunConfig) -> CheckReport:
         ("adversary", ATTACKS.name(config.attack)),
     ]
     return CheckReport(facts, list(_few_sites_warnings(config)))
-
-
-def _code_named(config: RunConfig) -> Iterator[tuple[str, str]]:
-    """Yield the import paths of a configuration, and where they stand."""
-    if isinstance(config.data, TorchDataset):
-        yield "data.factory", config.data.factory
-    if isinstance(config.model, ImportedModel):
-        yield "model.factory", config.model.factory
-        if ":" in config.model.criterion:
-            yield "model.criterion", config.model.criterion
-    yield from (("metrics", name) for name in config.metrics if ":" in name)
-    if ":" in (config.evaluation.client_metric or ""):
-        yield "evaluation.client_metric", str(config.evaluation.client_metric)
 
 
 @dataclass(frozen=True)

@@ -46,9 +46,13 @@ class RunWriter:
         """
         if self.config.measures(before.round):
             self.folder.save_snapshot(self.to_snapshot(before))
+        due = after.round % self.config.checkpoint_every == 0 or after.round == self.config.rounds
+        checkpoint = self.to_checkpoint(after) if due else None
+        if checkpoint is not None and self.signer is not None:
+            record = record.model_copy(update={"state_after": checkpoint.digest})
         record = self.folder.append(record, self.signer)
-        if after.round % self.config.checkpoint_every == 0 or after.round == self.config.rounds:
-            self.folder.save_checkpoint(self.to_checkpoint(after))
+        if checkpoint is not None:
+            self.folder.save_checkpoint(checkpoint)
         return record
 
     def finish(self, state: ServerState, model: Mapping[str, Tensor], *, deployed: bool = False) -> None:

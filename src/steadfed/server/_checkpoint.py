@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +47,7 @@ class Checkpoint:
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Small plain values: what JSON can hold and gives back unchanged (numbers, strings, lists, string keys)."""
     origin: Origin | None = None
-    """What it belongs to, which the folder of the run sets; None in those of old versions."""
+    """What it belongs to, which the folder of the run says when it is written; None in those of old versions."""
 
     def __post_init__(self) -> None:
         """Refuse what would not come back as it was."""
@@ -56,8 +57,25 @@ class Checkpoint:
             if not isinstance(name, str) or not _survives_json(value):
                 raise ParameterError(f"facts must be plain JSON values under string keys, got {name!r}: {value!r}")
 
+    @cached_property
+    def content(self) -> bytes:
+        """The tensors as they are written."""
+        from steadfed.server._tensors import to_bytes
 
-def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
+        return to_bytes(self.tensors)
+
+    @property
+    def digest(self) -> str:
+        """What the state is called in a signed line, see `state_digest`."""
+        return state_digest(sha256(self.content), self.facts)
+
+
+def state_digest(tensors_sha256: str, facts: Mapping[str, Any]) -> str:
+    """Return the SHA-256 by which a line names the state after it: over that of the tensors, and the facts as JSON."""
+    return sha256(json.dumps([tensors_sha256, dict(facts)], sort_keys=True).encode())
+
+
+def write_checkpoint(folder: Path, checkpoint: Checkpoint, origin: Origin | None = None) -> None:
     """Write a checkpoint, then drop all but it and the one before it.
 
     The JSON holds the hash of the tensors and comes last: without it, or with one that does not fit, there is no
@@ -66,23 +84,20 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
     Raises:
         OSError: it could not be written; the earlier ones are still there.
     """
-    from steadfed.server._tensors import to_bytes
-
     check_own_folder(folder)
-    content = to_bytes(checkpoint.tensors)
-    replace_file(_path(folder, checkpoint.round, "safetensors"), content)
-    replace_file(_path(folder, checkpoint.round, "json"), _rendered(checkpoint, sha256(content)))
+    replace_file(_path(folder, checkpoint.round, "safetensors"), checkpoint.content)
+    rendered = _rendered(checkpoint, origin or checkpoint.origin)
+    replace_file(_path(folder, checkpoint.round, "json"), rendered)
     earlier = [each for each in numbers(folder) if each < checkpoint.round]
     _keep_only(folder, {checkpoint.round, *earlier[1 - _KEPT :]})
 
 
-def _rendered(checkpoint: Checkpoint, tensors_sha256: str) -> bytes:
+def _rendered(checkpoint: Checkpoint, origin: Origin | None) -> bytes:
     """Return the JSON of a checkpoint; it ends with its own hash, so that no letter of it changes unnoticed."""
-    origin = checkpoint.origin
     facts: dict[str, Any] = {
         "format": _WITHOUT_ORIGIN if origin is None else _FORMAT,
         "round": checkpoint.round,
-        "sha256": tensors_sha256,
+        "sha256": sha256(checkpoint.content),
         **({} if origin is None else asdict(origin)),
         "facts": dict(checkpoint.facts),
     }

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
@@ -200,7 +200,7 @@ class RunFolder:
         """
         with self._reporting(f"write the checkpoint after {checkpoint.round} rounds"):
             origin = Origin(head=self._head(), config=self.config_hash())
-            checkpoints.write_checkpoint(self._checkpoints, replace(checkpoint, origin=origin))
+            checkpoints.write_checkpoint(self._checkpoints, checkpoint, origin)
 
     def latest_checkpoint(self) -> Checkpoint | None:
         """Return the newest state that is whole and was written after the rounds that are written down; None without.

@@ -31,7 +31,7 @@ def content_of(path: Path, most: int = LARGEST) -> bytes:
 
 def tensors_of(path: Path) -> bytes:
     """Return the bytes of a file of tensors, see `content_of`; its size is bounded by the memory of this machine."""
-    return content_of(path, _memory() // _PART_OF_MEMORY)
+    return content_of(path, memory_of_machine() // _PART_OF_MEMORY)
 
 
 def text_of(path: Path) -> str:
@@ -46,7 +46,7 @@ def text_of(path: Path) -> str:
         raise CorruptRunError(f"{path} is not UTF-8: {error}") from None
 
 
-def _memory() -> int:
+def memory_of_machine() -> int:
     """Return the bytes of this machine's memory; where the system does not say, what most have."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

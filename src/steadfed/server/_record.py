@@ -180,7 +180,10 @@ class RoundRecord(ValueObject):
     unusable: tuple[Client, ...] = ()
     """Those whose rows held NaN, Inf or numbers whose squares overflow."""
     kept: tuple[Client, ...] = ()
-    """Those with any weight."""
+    """Those with any weight; of a rule that gives none, those whose rows it saw."""
+    attributed: bool = True
+    """Whether the rule said whose updates its result rests on. If not, the round has no weights and no scores, and
+    judges nobody."""
     coordinates: RoundCoordinates | None = None
     """Which coordinates of their updates the clients sent; None for all."""
     drops: tuple[DroppedReply, ...] = ()
@@ -198,6 +201,9 @@ class RoundRecord(ValueObject):
     from its configuration."""
     model_after: Digest | None = None
     """What it became; the same in a round that was skipped."""
+    state_after: Digest | None = None
+    """The state that is written after the line, momentum and memory of the rule included, as `Checkpoint.digest` names
+    it. Only a run that is signed writes it, as the signature is of the line."""
     num_byzantine: MaybeCount = None
     """How many of the rows were assumed Byzantine."""
     sigma0: Figure = None
@@ -249,10 +255,15 @@ class RoundRecord(ValueObject):
     configuration may differ in."""
 
     @property
+    def judges(self) -> bool:
+        """Whether the round tells whose updates were used: it was not skipped, and the rule gave weights."""
+        return self.attributed and not self.skipped
+
+    @property
     def removed(self) -> tuple[Client, ...]:
-        """Those whose updates arrived and got no weight; nobody in a round that was skipped."""
+        """Those whose updates arrived and got no weight; nobody in a round that judges nobody."""
         kept = set(self.kept)
-        return () if self.skipped else tuple(client for client in self.received if client not in kept)
+        return () if not self.judges else tuple(client for client in self.received if client not in kept)
 
     def by_client(self, values: Sequence[Value]) -> dict[Client, Value]:
         """Return `weights` or `scores` by client; nothing if there is not one for every row."""

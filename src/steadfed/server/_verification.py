@@ -260,10 +260,8 @@ class _Look:
             elif not self._chain.protected:
                 yield Proof.UNPROVED, f"the state after {number} rounds is whole; it is of an old version"
             else:
-                yield (
-                    Proof.PROVED,
-                    f"the state after {number} rounds is whole by its own hash, and names line {number}",
-                )
+                named = self.records[number - 1].state_after
+                yield _state(number, named, checkpoints.state_digest(facts["sha256"], facts["facts"]))
 
     def _snapshots(self) -> Iterator[tuple[Proof, str]]:
         config, kept = self._folder.config_hash(), self._folder.snapshots()
@@ -337,6 +335,14 @@ _SELF_MADE = (
     "that lies in the folder: since then nobody without it has changed them, but whoever could replace the folder as a "
     "whole could have made the key, too. Give the server's own with --key"
 )
+
+
+def _state(number: int, named: str | None, found: str) -> tuple[Proof, str]:
+    """Return what is proved of a state that is whole, if a line names it or not."""
+    if named not in {None, found}:
+        return Proof.BROKEN, f"the state after {number} rounds is not the one that line {number} names"
+    words = f"the state after {number} rounds is whole by its own hash, and names line {number}"
+    return Proof.PROVED, f"{words}, which names it" if named else words
 
 
 def _agree(one: Any, other: Any) -> bool:

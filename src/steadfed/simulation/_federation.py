@@ -12,6 +12,7 @@ from torch import Tensor
 
 from steadfed._core.arrays import Indices
 from steadfed._core.coordinates import seed_of_round
+from steadfed._core.own_code import loaded
 from steadfed._core.rng import stream, stream_keys, stream_words
 from steadfed._linalg.columns import DenseColumns
 from steadfed._linalg.threads import one_torch_thread
@@ -71,6 +72,7 @@ class Federation:
             dataset: the data, if they are not to be loaded from `config.data`.
             jobs: how many worker processes take the clients' steps; the result does not depend on it.
         """
+        config = loaded(config)
         self.config = config
         with one_torch_thread():
             self.setting = Setting.of(config, dataset if dataset is not None else config.data.load())

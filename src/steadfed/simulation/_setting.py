@@ -11,8 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from steadfed._core.own_code import loaded
 from steadfed._core.rng import stream
-from steadfed.aggregators import Need
+from steadfed.aggregators import ImportedRule, Need
+from steadfed.attacks import ImportedAttack
 from steadfed.attacks._poisoning import Poisoning, data_attack_of
 from steadfed.data import Dataset
 from steadfed.errors import ParameterError
@@ -52,7 +54,11 @@ class Setting:
 
     @classmethod
     def of(cls, config: RunConfig, dataset: Dataset) -> Setting:
-        """Deal the points out, build the model and choose the engine; refuse what would fail in some round."""
+        """Deal the points out, build the model and choose the engine; refuse what would fail in some round.
+
+        Code that the configuration names is executed, and its rule and attack are the objects that this code makes.
+        """
+        config = loaded(config)
         check_device(config)
         check_schedule(config)
         config.step_schedule.check(config.rounds)
@@ -65,6 +71,7 @@ class Setting:
         config.byzantine.among(np.empty(0, dtype=np.int64), 0, num_clients, config.seed)  # names clients that exist
         task = _task(config, dataset, shares, adversarial_of(config, poisoning, num_clients, shares.num_clients))
         check_memories(config.compression, task.layout.dim, config.rule, config.attack)
+        try_own_code(config, config.compression.number(task.layout.dim))
         engine, choice = choose(config.engine, task)
         held = np.sort(shares.order[: shares.offsets[num_clients]])
         tested = take_evenly(np.arange(len(dataset.test_labels)), config.evaluation.test_points)
@@ -154,6 +161,16 @@ def check_attack(config: RunConfig, dataset: Dataset) -> Poisoning | None:
         )
     poison = data_attack_of(config.attack)
     return None if poison is None else poison.poisoning(dataset)
+
+
+def try_own_code(config: RunConfig, dim: int) -> None:
+    """Raise `ParameterError` if a function of the user's own fails on rows of the size that a run will have."""
+    for rule in config.rule.chain():
+        if isinstance(rule, ImportedRule):
+            rule.try_on(config.cohort_size, dim)
+    for attack in config.attack.chain():
+        if isinstance(attack, ImportedAttack):
+            attack.try_on(dim, config.granted())
 
 
 def check_device(config: RunConfig) -> None:

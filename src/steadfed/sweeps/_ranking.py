@@ -96,6 +96,25 @@ def estimate(values: Sequence[float], measure: Measure = ACCURACY) -> Estimate:
     return Estimate(mean=mean, half_width=width, number=number, measure=measure)
 
 
+def paired_difference(
+    ours: Mapping[Label, float], theirs: Mapping[Label, float], measure: Measure = ACCURACY
+) -> Estimate | None:
+    """Return how much more one has than another, seed by seed, on the seeds that both have; None if there are none.
+
+    What all seeds share, such as easy data, cancels, so the interval is narrower than those of the two.
+
+    >>> paired_difference({0: 0.5, 1: 0.9}, {0: 0.4, 1: 0.8, 2: 0.7})
+    Estimate(mean=0.1, half_width=0.0, number=2)
+    """
+    differences = [round(ours[seed] - theirs[seed], 12) for seed in ours if seed in theirs]
+    return estimate(differences, measure) if differences else None
+
+
+def is_tie(difference: Estimate) -> bool:
+    """Tell whether a difference may be chance: its interval holds 0, or it has none, as one seed tells nothing."""
+    return difference.half_width is None or abs(difference.mean) <= difference.half_width
+
+
 def mean_of(values: Iterable[float | None]) -> float | None:
     """Return the mean of the values that there are; None if there is none."""
     there = [value for value in values if value is not None]
@@ -165,8 +184,7 @@ class Duel(Generic[TrialT]):
     @property
     def verdict(self) -> DuelVerdict:
         """Whether the difference is more than the seeds explain; what one seed shows may be chance."""
-        width = self.difference.half_width
-        if width is None or abs(self.difference.mean) <= width:
+        if is_tie(self.difference):
             return DuelVerdict.WITHIN_NOISE
         return DuelVerdict.BEST if self.difference.rank > 0 else DuelVerdict.BEATEN
 
@@ -255,7 +273,8 @@ def duels(trials: Iterable[TrialT], subject: str = SUBJECT) -> list[Duel[TrialT]
 def _duel(own: WorstCase[TrialT], other: WorstCase[TrialT]) -> Duel[TrialT]:
     ours, theirs, measure = own.case.by_seed, other.case.by_seed, own.value.measure
     common = [seed for seed in ours if seed in theirs]
-    if not common:
+    paired = paired_difference(ours, theirs, measure)
+    if paired is None:
         apart = own.value.mean - other.value.mean
         difference = Estimate(mean=apart, half_width=None, number=1, measure=measure)
         return Duel(setting=own.setting, own=own, other=other, difference=difference)
@@ -263,5 +282,5 @@ def _duel(own: WorstCase[TrialT], other: WorstCase[TrialT]) -> Duel[TrialT]:
         setting=own.setting,
         own=replace(own, value=estimate([ours[seed] for seed in common], measure)),
         other=replace(other, value=estimate([theirs[seed] for seed in common], measure)),
-        difference=estimate([ours[seed] - theirs[seed] for seed in common], measure),
+        difference=paired,
     )

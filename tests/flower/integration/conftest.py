@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +13,9 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+from benchmarks.soak.namespace import alone
 from numpy.typing import NDArray
+from tests.cli.commands import run
 from tests.flower.integration.stage import PLAYS, STAGES
 from tests.shared import locked, session_folder
 
@@ -43,6 +43,11 @@ class Played:
 
     def records(self) -> list[RoundRecord]:
         return list(self.run.records())
+
+    def people(self) -> list[str]:
+        """Return what the audit says of people, the worst first."""
+        people, _, _ = run("audit", str(self.run.path)).partition("\n\n")
+        return people.splitlines()
 
     def model(self, after: int) -> dict[str, NDArray[Any]]:
         """Return the model after so many rounds."""
@@ -111,7 +116,7 @@ def begin(stage: str, config: pytest.Config) -> Path:
 
 def _spawn(stage: str, folder: Path, owner: int) -> None:
     """Start the process that plays, in a network of its own where that is possible."""
-    prefix, created = _alone(), psutil.Process(owner).create_time()
+    prefix, created = alone(), psutil.Process(owner).create_time()
     words = [*prefix, sys.executable, str(HERE / "stage.py"), str(folder), str(owner), str(created), stage]
     words.append("alone" if prefix else "among others")
     places = (str(ROOT), os.environ.get("PYTHONPATH", ""))
@@ -122,15 +127,6 @@ def _spawn(stage: str, folder: Path, owner: int) -> None:
         pid = os.posix_spawn(words[0], words, environment, file_actions=copies, setsid=True)
     os.close(log)
     (folder / "process.json").write_text(json.dumps([pid, psutil.Process(pid).create_time()]), encoding="utf-8")
-
-
-def _alone() -> list[str]:
-    """Return how to start a process without any network but loopback; nothing where that is not possible."""
-    command = shutil.which("unshare")
-    for option in ("-n", "-rn"):
-        if command and subprocess.run([command, option, "true"], capture_output=True, check=False).returncode == 0:  # noqa: S603
-            return [command, option]
-    return []
 
 
 def _is_played(folder: Path) -> bool:

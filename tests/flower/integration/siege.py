@@ -24,6 +24,10 @@ SIEGES: dict[str, dict[str, Any]] = {
     "large-object": {"drill": "large-object"},
     "orders-to-neighbours": {"drill": "orders-to-neighbours"},
     "foreseen": {"drill": "preregistered-id", "foreseeable": True, "timeout": STAYING},
+    "interrupted": {"drill": "interrupted-reply"},
+    "withheld": {"drill": "withheld-reply", "timeout": STAYING},
+    "trickled": {"drill": "trickled-reply", "timeout": STAYING},
+    "late": {"drill": "late-reply", "timeout": STAYING},
 }
 """What is played at the door, and the settings of the run."""
 PROXIED: dict[str, dict[str, Any]] = {

@@ -6,12 +6,10 @@ session) is gone, this process ends, and the guardians of the federations end th
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
 import socket
-import struct
 import sys
 import threading
 import time
@@ -21,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from benchmarks.soak.namespace import loopback_up
 from tests.flower.integration import drills, siege
 from tests.flower.integration.app.drilled.numbers import LIAR
 from tests.flower.integration.proxy import behind_nginx
@@ -238,6 +237,40 @@ def stalled(federation: LocalDeployment, folder: Path) -> Facts:
     return play.whole()
 
 
+def doubled(federation: LocalDeployment, folder: Path) -> Facts:
+    """Submit a run a second time, into the same folder, while the first goes on."""
+    play = Play(federation, folder, "doubled", rounds=3, wait_in=1)
+    first = play.begun()
+    play.wait_for_mark(1, 0)
+    for _ in range(MOST_AGAIN + 1):
+        second = play.submit()
+        status = second.wait(PATIENCE)
+        if TOO_SLOW not in status.details:
+            break
+    (play.folder / "go").touch()
+    return {**play.follow(first), "second": status.status, "said": status.details + second.output()[-4000:]}
+
+
+def sybils(federation: LocalDeployment, folder: Path) -> Facts:
+    """Let three liars join in mid-run under new keys, which are registered; the server's list of nodes stays."""
+    roster = shutil.copy(federation.folder.roster, folder / "nodes.json")
+    play = Play(federation, folder, "sybils", rounds=3, wait_in=1, nodes=str(roster))
+    run = play.begun()
+    play.wait_for_mark(1, 0)
+    joined = [federation.add_node({"in-sybils": "sign-flip"}) for _ in range(3)]
+    for node in joined:
+        node.start()
+    for node in joined:
+        node.restart(PATIENCE)
+    online = len(federation.online())
+    (play.folder / "go").touch()
+    facts = play.follow(run)
+    for node in joined:
+        node.stop()
+    marks = [path.name for path in play.folder.glob("train-*") if int(path.name.rpartition("-")[2]) > LIAR]
+    return {**facts, "online": online, "asked": marks}
+
+
 def _not_begun() -> Facts:
     raise RuntimeError("the federation was not brought up; see stage.log")
 
@@ -246,6 +279,8 @@ FAULTS: Mapping[str, Callable[[LocalDeployment, Path], Facts]] = {
     "disturbed": disturbed,
     "losses": losses,
     "stalled": stalled,
+    "doubled": doubled,
+    "sybils": sybils,  # the last, for it leaves nodes behind
 }
 PLAYS: Mapping[str, tuple[str, ...]] = {
     "quiet": (*("drills-0", "digits", "evaluated", "calm", "sign-flip", "scaling", "nan", "strangers"),),
@@ -269,13 +304,6 @@ STAGES: Mapping[str, tuple[str, ...]] = {
     "slow": ("full",),
 }
 """Which federations are played at the same time."""
-
-
-def loopback_up() -> None:
-    """Switch on loopback, which is off in a new network namespace."""
-    up_and_running = 0x1 | 0x40
-    with socket.socket() as any_socket:
-        fcntl.ioctl(any_socket, 0x8914, struct.pack("16sh", b"lo", up_and_running))  # SIOCSIFFLAGS
 
 
 def end_with(owner: int, created: float) -> None:

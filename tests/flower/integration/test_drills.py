@@ -89,19 +89,41 @@ def test_no_malformed_reply_stops_the_run_or_changes_the_model(
     play = played(name)
     check_play(play, lies)
     assert play.report()["peak"] < MOST_MEMORY
+    malformed = sum(lie in FAULTS for lie in lies)
+    assert play.people()[0].startswith(f"node {LIAR}: malformed in {malformed} of {len(lies)} rounds")
+
+
+def test_the_model_after_malformed_replies_alone_is_that_of_the_honest_nodes_alone(
+    played: Callable[[str], Played],
+) -> None:
+    """Not of each round only: what honest nodes make of each other's models, from the first round on."""
+    model = initial()
+    first_harmless = next(place for place, lie in enumerate(USUAL) if lie not in FAULTS)
+    for _ in range(first_harmless):
+        mean = replies(model, [node for node in range(4) if node != LIAR]).mean(axis=0)
+        sizes = np.cumsum([model[name].size for name in PARAMETERS])[:-1]
+        new = zip(PARAMETERS, np.split(mean, sizes), strict=True)
+        model |= {name: values.reshape(model[name].shape).astype(np.float32) for name, values in new}
+    assert first_harmless
+    found = played("drills-0").model(first_harmless)
+    np.testing.assert_allclose(flat(found), flat(model), rtol=0.0, atol=first_harmless * TOLERANCE)
 
 
 @pytest.mark.parametrize(("name", "lie", "liar"), [("sign-flip", "sign-flip", 3), ("scaling", "scaling", 1)])
 def test_a_node_that_lies_with_numbers_in_every_round_is_removed(
     name: str, lie: str, liar: int, played: Callable[[str], Played]
 ) -> None:
-    for record in check_play(played(name), [lie] * 2, liar):
+    play = played(name)
+    for record in check_play(play, [lie] * 2, liar):
         assert record.removed == (liar,)
+    assert play.people()[0].startswith(f"node {liar}: removed in 2 of 2 rounds, its update lay ")
 
 
 def test_a_node_that_sends_nan_in_every_round_changes_nothing(played: Callable[[str], Played]) -> None:
-    for record in check_play(played("nan"), ["all-nan"] * 2, 2):
+    play = played("nan")
+    for record in check_play(play, ["all-nan"] * 2, 2):
         assert record.removed == (2,)
+    assert play.people()[0].startswith("node 2: malformed in 2 of 2 rounds")
 
 
 def test_one_lie_of_every_kind_is_told_in_the_usual_tests() -> None:

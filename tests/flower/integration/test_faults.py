@@ -31,13 +31,34 @@ def check_mean(record: RoundRecord, before: Arrays, after: Arrays) -> None:
 def test_a_run_whose_superlink_and_server_app_were_killed_ends_like_one_that_was_left_alone(
     played: Callable[[str], Played],
 ) -> None:
-    calm, disturbed = played("calm"), played("disturbed")
-    assert calm.facts["status"] == "finished:completed", calm.facts
-    assert disturbed.facts["status"] == "finished:completed", disturbed.facts
+    disturbed = played("disturbed")
+    check_left_alone(disturbed, played("calm"))
     assert disturbed.facts["records"] == [1, 2]
-    assert timeless(disturbed.records()) == timeless(calm.records())
+
+
+def check_left_alone(play: Played, calm: Played) -> None:
+    """The run is complete, and all it wrote is what it would have written if nothing had happened."""
+    for each in (calm, play):
+        assert each.facts["status"] == "finished:completed", each.facts
+    assert timeless(play.records()) == timeless(calm.records())
     model = "model.safetensors"
-    assert (disturbed.run.path / model).read_bytes() == (calm.run.path / model).read_bytes()
+    assert (play.run.path / model).read_bytes() == (calm.run.path / model).read_bytes()
+
+
+def test_a_second_server_app_in_the_folder_of_a_run_ends_at_once_and_harms_nothing(
+    played: Callable[[str], Played],
+) -> None:
+    doubled = played("doubled")
+    check_left_alone(doubled, played("calm"))
+    assert doubled.facts["second"] == "finished:failed"
+    assert "is working in" in doubled.facts["said"]
+
+
+def test_liars_that_join_in_mid_run_under_new_keys_are_not_asked(played: Callable[[str], Played]) -> None:
+    sybils = played("sybils")
+    check_left_alone(sybils, played("calm"))
+    assert sybils.facts["online"] == 7
+    assert sybils.facts["asked"] == []
 
 
 def test_rounds_go_on_without_a_node_that_was_killed_and_with_it_when_it_is_back(

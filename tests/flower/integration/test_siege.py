@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from tests.flower.integration.app.drilled.numbers import LIAR
 from tests.flower.integration.conftest import Played
+from tests.flower.integration.honest import honest_only
 from tests.flower.integration.siege import ROUNDS, SIEGES
+from tests.flower.integration.test_drills import TOLERANCE, flat
 from tests.flower.integration.test_faults import check_mean
 
 pytestmark = pytest.mark.federation
 
 
 def check_rounds(play: Played) -> None:
-    """The run is complete, and every round is that of the honest nodes."""
+    """The run is complete, its rounds and its last model are those of honest nodes, and the audit says who it was."""
     assert play.facts["status"] == "finished:completed", play.facts
     records = play.records()
     assert len(records) == ROUNDS
@@ -24,6 +27,9 @@ def check_rounds(play: Played) -> None:
         assert set(record.received) == {0, 1, 2}
         assert record.absent == (LIAR,)
         check_mean(record, before, after)
+    np.testing.assert_allclose(flat(models[-1]), flat(honest_only(ROUNDS)), rtol=0.0, atol=TOLERANCE)
+    silent = f"node {LIAR}: silent in {ROUNDS} of {ROUNDS} rounds"
+    assert [line for line in play.people() if line.startswith(silent)], play.people()
 
 
 @pytest.mark.parametrize("name", SIEGES)

@@ -93,10 +93,10 @@ class FleetApi:
 LIAR, NEIGHBOURS, RUN = 9, (7, 8), 1
 
 
-@pytest.fixture
-def api(tmp_path: Path, node: HostileNode, monkeypatch: pytest.MonkeyPatch) -> FleetApi:
-    """Return what was taken from a node that has played "orders-to-neighbours"."""
-    found = FleetApi()
+def asked(
+    found: FleetApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transport: httpx.BaseTransport | None = None
+) -> tuple[HostileNode, ObjectTree]:
+    """Return a hostile node that this SuperLink has asked, and of what objects its message consists."""
     identify()
     arrays = ArrayRecord({"weight": Array(np.zeros((2, 2), np.float32))})
     config = ConfigRecord({"round": 3, "local-steps": 4, "lr": 0.5, "steadfed-order": "signed by the server"})
@@ -104,9 +104,18 @@ def api(tmp_path: Path, node: HostileNode, monkeypatch: pytest.MonkeyPatch) -> F
     objects = {object_id: each.deflate() for object_id, each in get_all_nested_objects(sent).items()}
     monkeypatch.setattr(HostileNode, "pull", lambda _node, _message, object_id: objects[object_id])
     hostile = HostileNode("superlink", key=tmp_path / "key", root_certificates=None, neighbours=NEIGHBOURS)
-    hostile._client._client = httpx.Client(transport=httpx.MockTransport(found.answer))  # noqa: SLF001
+    way = transport or httpx.MockTransport(found.answer)
+    hostile._client._client = httpx.Client(transport=way)  # noqa: SLF001
     hostile.node.node_id = LIAR
-    DRILLS["orders-to-neighbours"](hostile, ASKED, get_object_tree(sent))
+    return hostile, get_object_tree(sent)
+
+
+@pytest.fixture
+def api(tmp_path: Path, node: HostileNode, monkeypatch: pytest.MonkeyPatch) -> FleetApi:
+    """Return what was taken from a node that has played "orders-to-neighbours"."""
+    found = FleetApi()
+    hostile, tree = asked(found, tmp_path, monkeypatch)
+    DRILLS["orders-to-neighbours"](hostile, ASKED, tree)
     return found
 
 

@@ -87,6 +87,14 @@ def test_a_changed_grid_plays_only_what_is_new(whole: Path, tmp_path: Path) -> N
     assert len(played(tmp_path / "copy", more).played) == 2  # mean: without attack it is the oracle, which is there
 
 
+def test_what_is_done_stays_done_where_only_the_results_were_kept(whole: Path, tmp_path: Path) -> None:
+    shutil.copy(whole / "results.parquet", tmp_path)
+    more = SMALL.replace("seed = [0, 1]", "seed = [0, 1, 2]")
+    assert len(played(tmp_path, more).played) == 8
+    kept = [result for result in read_results(tmp_path / "results.parquet") if result.seed != 2]
+    assert kept == read_results(whole / "results.parquet")
+
+
 def test_limits_are_kept_and_the_rest_is_waiting(tmp_path: Path) -> None:
     assert len(played(tmp_path, limit=3).played) == 3
     states = [result.state for result in read_results(tmp_path / "results.parquet")]

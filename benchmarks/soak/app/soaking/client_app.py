@@ -8,6 +8,8 @@ from benchmarks.soak.numbers import trained
 from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
+from steadfed.flower._acceptance import signed_orders_only  # without torch, which honest nodes need not wait for
+
 STALL = 60.0
 """Seconds that a stalling node sleeps: longer than the server waits, shorter than the test."""
 
@@ -19,7 +21,7 @@ def drill(message: Message, context: Context, call_next: Any) -> Message:
     if node != int(settings["num-nodes"]) - 1:
         reply: Message = call_next(message, context)
         return reply
-    from benchmarks.soak.schedule import drill_of  # imports torch, which honest nodes need not wait for
+    from benchmarks.soak.schedule import drill_of  # imports torch
 
     from steadfed.flower.redteam import byzantine
 
@@ -28,7 +30,7 @@ def drill(message: Message, context: Context, call_next: Any) -> Message:
     return byzantine(name, **parameters)(message, context, call_next)
 
 
-app = ClientApp(mods=[drill])
+app = ClientApp(mods=[signed_orders_only, drill])
 
 
 @app.train()

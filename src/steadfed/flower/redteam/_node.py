@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import Self, cast, final
+from typing import Any, Self, cast, final
 
 import httpx
+import numpy as np
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
-from flwr.app import ArrayRecord, ConfigRecord, Error, Message as FlowerMessage, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message as FlowerMessage, MetricRecord, RecordDict
 from flwr.app.message import remove_content_from_message
 from flwr.app.metadata import Metadata as FlowerMetadata
 from flwr.common.constant import SUPERLINK_NODE_ID, ErrorCode
@@ -53,15 +55,19 @@ from flwr.supercore.protobuf.client import ProtobufClientInterceptor
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
+from numpy.typing import NDArray
 
 from steadfed._core.lookup import find
 from steadfed.errors import ParameterError
 from steadfed.flower._orders import ORDER
+from steadfed.flower.redteam._uploads import Line, interrupted_reply, late_reply, trickled_reply, withheld_reply
 
 MANY = 5000
 """Objects that "many-objects" lists: 341 kB, which kept a SuperLink busy for half a minute."""
 LARGE = 64 * 2**20
 """Bytes of the one object of "large-object"; Flower's own nodes send 5 MiB at most."""
+POISON = 1000.0
+"""How much larger the numbers of poisoned replies are."""
 STEPS = 100_000
 """Local steps that forged orders ask for."""
 AGE, DAY = 3600.0, 86_400.0
@@ -92,9 +98,12 @@ class HostileNode:
         if not isinstance(private, ec.EllipticCurvePrivateKey):
             raise ParameterError(f"the key of a node lies on a curve, got {type(private).__name__}")
         public = private.public_key()
+        self.line = Line()
+        """How its requests arrive."""
         interceptors: list[ProtobufClientInterceptor] = [
             RuntimeVersionHttpInterceptor(component_name="SuperNode"),
             NodeAuthHttpInterceptor(private, public),
+            self.line,
         ]
         insecure = root_certificates is None
         self._client = FleetHttpClient.from_server_address(superlink, insecure, root_certificates, interceptors)
@@ -110,13 +119,17 @@ class HostileNode:
     def __enter__(self) -> Self:
         """Be let in."""
         request = ActivateNodeRequest(public_key=self._key, heartbeat_interval=INTERVAL)
-        self.node = Node(node_id=self._client.ActivateNode(request).node_id)
+        try:
+            self.node = Node(node_id=self._client.ActivateNode(request).node_id)
+        except httpx.HTTPError:
+            self._client.close()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Go."""
-        self._client.DeactivateNode(DeactivateNodeRequest(node_id=self.node.node_id))
-        self._client.close()
+        """Go; a SuperLink that is away notices by itself."""
+        with suppress(httpx.HTTPError), closing(self._client):
+            self._client.DeactivateNode(DeactivateNodeRequest(node_id=self.node.node_id))
 
     def play(self, name: str, *, rounds: int, patience: float = 600.0) -> list[int]:
         """Answer so many messages by a drill, and return the statuses that the SuperLink answered with."""
@@ -141,19 +154,44 @@ class HostileNode:
 
     def report_failure(self, message: Message) -> None:
         """Answer a message as a node does whose client app has failed, so that nobody waits for it any longer."""
-        asked = message_from_proto(message)
+        asked, failure = self._asked_of(message), Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, "a drill is over")
+        self.leave(self._named(FlowerMessage(failure, reply_to=asked)))
+
+    def poisoned_reply(self, message: Message, tree: ObjectTree) -> FlowerMessage:
+        """Return an answer whose numbers are far from what was sent."""
+        told = cast("FlowerMessage", inflate_object_from_contents(tree.object_id, self.contents(message, tree))).content
+        asked = self._asked_of(message)
+        arrays = {
+            key: ArrayRecord({name: Array(_poisoned(array.numpy())) for name, array in record.items()})
+            for key, record in told.items()
+            if isinstance(record, ArrayRecord)
+        }
+        content = RecordDict({**arrays, "metrics": MetricRecord({"num-examples": 1})})
+        return self._named(FlowerMessage(content, reply_to=asked))
+
+    def _asked_of(self, message: Message) -> FlowerMessage:
+        """Return a message as a client app is given it, in whose process its reply is made."""
+        asked: FlowerMessage = message_from_proto(message)
         TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = asked.metadata.run_id, self.node.node_id, 0
-        reply = FlowerMessage(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, "a drill is over"), reply_to=asked)
+        return asked
+
+    @staticmethod
+    def _named(reply: FlowerMessage) -> FlowerMessage:
         reply.metadata.__dict__["_message_id"] = reply.object_id
-        self.leave(reply)
+        return reply
 
     def leave(self, message: FlowerMessage) -> None:
         """Send a message and all that it consists of, whoever it says that it is from, and for."""
+        told, session, contents = self.announce(message)
+        for content in contents:
+            self.push(told, session, content)
+
+    def announce(self, message: FlowerMessage) -> tuple[Message, str, list[bytes]]:
+        """Announce a message; return it, the upload's name, and the objects that the SuperLink does not have yet."""
         told = message_to_proto(remove_content_from_message(message) if message.has_content() else message)
         answered = self._announce(told, get_object_tree(message))
         objects = get_all_nested_objects(message)
-        for object_id in answered.objects_to_push:
-            self.push(told, answered.session_id, objects[object_id].deflate())
+        return told, answered.session_id, [objects[each].deflate() for each in answered.objects_to_push]
 
     def answer(self, message: Message, tree: ObjectTree) -> PushMessagesResponse:
         """Announce an answer to a message that consists of these objects."""
@@ -276,6 +314,10 @@ def forged_order(told: RecordDict, message: Message, neighbour: int) -> FlowerMe
     return order
 
 
+def _poisoned(values: NDArray[Any]) -> NDArray[Any]:
+    return np.asarray(POISON * (1 + values)).astype(values.dtype)
+
+
 def _id(words: str, message: Message) -> str:
     """Return an id that no object has."""
     return get_object_id(f"{words} {message.metadata.message_id}".encode())
@@ -283,10 +325,14 @@ def _id(words: str, message: Message) -> str:
 
 DRILLS: Mapping[str, Callable[[HostileNode, Message, ObjectTree], None]] = MappingProxyType(
     {
+        "interrupted-reply": interrupted_reply,
         "large-object": large_object,
+        "late-reply": late_reply,
         "many-objects": many_objects,
         "orders-to-neighbours": orders_to_neighbours,
         "preregistered-id": preregistered_id,
+        "trickled-reply": trickled_reply,
+        "withheld-reply": withheld_reply,
     }
 )
 """What a hostile node can play, by name."""

@@ -29,8 +29,10 @@ _LARGEST = 1e300
 _DASHES = {Style.LINE: "solid", Style.DASHED: "dash", Style.DOTTED: "dot", Style.POINTS: "solid"}
 _HEIGHT, _NAMED = 310, 12
 """Of curves and bars, in pixels: the height, and what the name of a curve adds."""
-_ROW, _ABOVE, _BELOW, _SLANTED, _LOWEST, _HIGHEST = 18, 52, 50, 110, 200, 900
+_ROW, _ABOVE, _BELOW, _SLANTED, _LOWEST, _HIGHEST = 18, 52, 50, 110, 200, 640
 """Of heat maps, in pixels: a row, the scale above the rows, names below that are upright, or not; lowest, highest."""
+_SQUARE = 34
+"""Pixels of a row whose cells are squares."""
 _DECADES = 8
 """Powers of ten that an axis names at most."""
 _FORMATS = {
@@ -51,7 +53,9 @@ def panel_json(panel: Panel) -> dict[str, Any]:
     >>> panel_json(Text(key="verdict", title="Verdict", paragraphs=("It learned.",)))["paragraphs"]
     ['It learned.']
     """
-    head = {"key": panel.key, "title": harmless(panel.title), "caption": prose(panel.caption)}
+    note = f"{panel.note}." if panel.note else ""
+    said = prose(f"{note} {panel.caption}".strip())
+    head = {"key": panel.key, "title": harmless(panel.title), "caption": said, "fold": harmless(panel.fold)}
     return {**head, **_body(panel)}
 
 
@@ -72,7 +76,15 @@ def _(panel: Code) -> dict[str, Any]:
 
 @_body.register
 def _(panel: Table) -> dict[str, Any]:
-    columns = [{"title": harmless(c.title), "unit": c.unit.value, "hint": harmless(c.hint)} for c in panel.columns]
+    columns = [
+        {
+            "title": harmless(column.title),
+            "unit": column.unit.value,
+            "hint": harmless(column.hint),
+            **{name: True for name in ("minor", "half_width") if getattr(column, name)},
+        }
+        for column in panel.columns
+    ]
     return {
         "kind": "table",
         "columns": columns,
@@ -85,6 +97,7 @@ def _(panel: Table) -> dict[str, Any]:
 @_body.register
 def _(panel: Lines) -> dict[str, Any]:
     drawn, kind = [_curve(series, panel) for series in panel.series], "points" if panel.places else "lines"
+    areas = [trace for series in panel.series for trace in _area(series, panel)]
     if not any(value is not None for trace in drawn for value in trace["y"]):
         return {"kind": kind, "empty": EMPTY}
     counted = panel.x_unit is Unit.NUMBER and not panel.places
@@ -114,7 +127,7 @@ def _(panel: Lines) -> dict[str, Any]:
     return {
         "kind": kind,
         "height": _HEIGHT + _NAMED * min(len(drawn), 12) + slanted,
-        "figure": {"data": drawn, "layout": layout},
+        "figure": {"data": [*areas, *drawn], "layout": layout},
     }
 
 
@@ -142,13 +155,18 @@ def _(panel: HeatMap) -> dict[str, Any]:
         "yaxis": {"type": "category", "title": {"text": label(panel.row_title)}, "showgrid": False},
         "margin": {"t": _ABOVE, "b": _BELOW},
     }
+    if panel.written:  # squares, to the left
+        layout["yaxis"] |= {"scaleanchor": "x", "scaleratio": 1, "constrain": "domain"}
+        below |= {"constrain": "domain", "constraintoward": "left"}
     orders = panel.orders or {"": tuple(range(len(rows)))}
+    row = _SQUARE if panel.written else _ROW
     return {
         "kind": "heat-map",
-        "height": max(_LOWEST, min(_HIGHEST, frame + _ROW * len(rows))),
+        "height": max(_LOWEST, min(_HIGHEST, frame + row * len(rows))),
         "figure": {"data": [trace], "layout": layout},
         "good_is_high": panel.good_is_high,
         "written": panel.written,
+        "strong": [list(place) for place in panel.strong],
         "value": {"title": label(panel.value_title), "unit": panel.unit.value},
         "orders": [
             {"name": harmless(name), "rows": [rows[place] for place in places]} for name, places in orders.items()
@@ -231,8 +249,26 @@ def _curve(series: Series, panel: Lines) -> dict[str, Any]:
         "meta": {"colour": series.colour},
         "hovertemplate": f"{said}<extra></extra>",
         **({"text": [label(panel.places[round(x)]) for x in series.x]} if panel.places else {}),
-        **({"error_y": _bars_of(series)} if series.bands else {}),
+        **({"error_y": _bars_of(series)} if series.bands and series.style is Style.POINTS else {}),
     }
+
+
+def _area(series: Series, panel: Lines) -> list[dict[str, Any]]:
+    """Return the band about a curve: its lower end, and its upper end with what lies between them filled."""
+    if not series.bands or series.style is Style.POINTS:
+        return []
+    ends = [[None if band is None else band[end] for band in series.bands] for end in (0, 1)]
+    common = {
+        "type": "scatter",
+        "mode": "lines",
+        "x": [float(value) for value in series.x],
+        "line": {"width": 0},
+        "hoverinfo": "skip",
+        "showlegend": False,
+        "meta": {"colour": series.colour, "area": True},
+    }
+    low, high = (with_gaps(end, log_y=panel.log_y) for end in ends)
+    return [{**common, "y": low}, {**common, "y": high, "fill": "tonexty"}]
 
 
 def _bars_of(series: Series) -> dict[str, Any]:

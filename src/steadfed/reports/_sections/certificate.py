@@ -9,7 +9,8 @@ import numpy as np
 
 from steadfed._core.wording import percent, plural
 from steadfed.reports._sections.learning import attack_marks, curve, positive_only
-from steadfed.reports._sections.phrases import per_run, run_names, setting_words
+from steadfed.reports._sections.phrases import per_run, setting_words
+from steadfed.reports._sections.seeds import Points, group_curve, seed_groups, seeds_note
 from steadfed.reports._thinning import REPORT, Numbers, PanelLimits, Places
 from steadfed.reports.panels import Lines, Panel, Section, Style, Text
 from steadfed.server._history import RunHistory
@@ -143,15 +144,23 @@ def _unbounded_text(history: RunHistory) -> str:
 def _errors(histories: Sequence[RunHistory], limits: PanelLimits) -> Lines:
     """Return the true errors of all runs."""
     curves = (
-        curve(run, real_errors(history), limits, colour=place)
-        for place, (history, run) in enumerate(zip(histories, run_names(histories), strict=True))
+        group_curve(group.name, group, _error_points, limits, colour=place)
+        for place, group in enumerate(seed_groups(histories))
     )
     return Lines(
         key="errors",
         title="True error of the updates",
-        caption="Only simulations know it; lower is better. Mere rounding is not drawn. Logarithmic scale.",
+        caption="Only simulations know it; lower is better, as long as models are alike: an error is one at its run's "
+        "own model, and where that has collapsed, updates and their errors are small. Mere rounding is not drawn. "
+        "Logarithmic scale.",
         series=tuple(chain.from_iterable(curves)),
         y_title="distance to the honest mean",
         log_y=True,
         marks=attack_marks(histories),
+        note=seeds_note(histories),
     )
+
+
+def _error_points(history: RunHistory) -> Points:
+    rounds = np.arange(history.rounds_played, dtype=np.int64)
+    return rounds, rounds, real_errors(history)

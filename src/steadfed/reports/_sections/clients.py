@@ -37,10 +37,17 @@ _FEW = 3
 """A share of a few rounds says little: the client with most false positives was judged at least so often."""
 
 
-def clients(histories: Sequence[RunHistory], limits: PanelLimits = REPORT) -> Section:
-    """Return for every run its false positives, its heat maps, and its table of suspicion."""
+def clients(
+    histories: Sequence[RunHistory], limits: PanelLimits = REPORT, *, notify: Callable[[str], None] = lambda _: None
+) -> Section:
+    """Return for every run its false positives, its heat maps, and its table of suspicion; `notify` is told of whom."""
     few = replace(limits, cells=max(1, limits.cells // max(1, len(histories))))
-    panels = per_run(histories, lambda history: _panels(history, few))
+
+    def panels_of(history: RunHistory) -> Iterator[Panel]:
+        notify(f"who was removed in {history.name}")
+        return _panels(history, few)
+
+    panels = per_run(histories, panels_of)
     if not panels:
         panels = [Text(key="no-clients", title="Nobody yet", paragraphs=("No client has been asked yet.",))]
     return Section(

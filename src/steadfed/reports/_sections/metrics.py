@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from steadfed._core.wording import number, percent
+from steadfed._core.wording import harmless, number, percent
 from steadfed.metrics import Metric, column_of, known_metric
 from steadfed.reports._sections.learning import attack_marks, curve
 from steadfed.reports._sections.phrases import run_names
@@ -16,14 +16,16 @@ from steadfed.server._history import RunHistory
 
 _HIDDEN = 0.1
 """An accuracy this much above the balanced one hides that classes are recognised unequally."""
+_LONGEST = 40
+"""Letters of a name that somebody chose."""
 _MOST = 12
 """Metrics that have a panel of their own."""
 
 
 def title_of(name: str) -> str:
-    """Return what people call a metric, one of somebody's own by its name."""
+    """Return what people call a metric, one of somebody's own by its name, in which no letter acts."""
     known = known_metric(name)
-    return name.replace("_", " ") if known is None else known.title
+    return harmless(name, limit=_LONGEST).replace("_", " ") if known is None else known.title
 
 
 def is_share(name: str) -> bool:
@@ -67,7 +69,7 @@ def _metric_panels(
     if len(together) > 1:
         yield _of_one_run(histories[0], together, limits, marks)
         names = [name for name in names if name not in together]
-    for name in names[:_MOST]:
+    for place_of, name in enumerate(names[:_MOST], 1):
         known, column = known_metric(name), column_of(name)
         series: list[Series] = []
         for place, (history, run) in enumerate(zip(histories, run_names(histories), strict=True)):
@@ -76,7 +78,7 @@ def _metric_panels(
                 series += curve(run, history[column][looks], limits, colour=place, x=looks)
         if series:
             yield Lines(
-                key=f"metric-{slug(name)}",
+                key=f"own-metric-{place_of}" if known is None else f"metric-{slug(name)}",
                 title=f"{capital(title_of(name))} over the rounds",
                 caption=_caption(known),
                 series=tuple(series),
@@ -141,8 +143,8 @@ def metric_headlines(history: RunHistory) -> Iterator[Headline]:
 
 
 def last_values(history: RunHistory) -> dict[str, float | None]:
-    """Return every metric that was asked for with its last value."""
-    return {name: _last(history, name) for name in history.rounds.asked_metrics}
+    """Return the metrics that were asked for, as far as there is room for them, with their last values."""
+    return {name: _last(history, name) for name in history.rounds.asked_metrics[:_MOST]}
 
 
 def _last(history: RunHistory, name: str) -> float | None:

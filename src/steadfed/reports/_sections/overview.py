@@ -79,6 +79,8 @@ def _results(history: RunHistory) -> Iterator[tuple[str, str]]:
 
 def _verdicts(history: RunHistory) -> Iterator[tuple[str, str]]:
     tally, rounds = history.tally, history.rounds
+    if rounds.unattributed:
+        yield "judged", "nobody: the rule does not say whose updates its result rests on"
     if tally.byzantine:
         kept = percent(tally.byzantine_kept_rate)
         weight = f"they made up {percent(tally.byzantine_weight)} of the updates' weight"

@@ -57,10 +57,14 @@ def _limits(found: Verification) -> Iterator[str]:
         "This proves that the server wrote it, not that it is true; nor that no rounds followed which somebody cut off "
         "together with all that was written after them, unless the run is complete or you know a later hash."
     )
-    if {finding.what for finding in found.findings} & {"checkpoints", "snapshots"}:
+    there = {finding.what for finding in found.findings}
+    unnamed = any(record.state_after is None for record in found.records)
+    kept = ["states in checkpoints"] if "checkpoints" in there and unnamed else []
+    kept += ["models kept on the way"] if "snapshots" in there else []
+    if kept:
         yield (
-            "States and models kept on the way are not signed: nothing but their own hashes vouches for them, which "
-            "whoever may write in the folder can make anew. The final model is the one that the last line names."
+            f"Not signed are {' and '.join(kept)}: nothing but their own hashes vouches for them, which whoever may "
+            f"write in the folder can make anew. The final model is the one that the last line names."
         )
 
 
@@ -94,6 +98,7 @@ def hashes_panel(record: RoundRecord) -> Table:
             for client, digest in zip_longest(record.received, record.reply_digests)
         ),
         ("model after the round", record.model_after or NOTHING),
+        ("state after the round", record.state_after or NOTHING),
     ]
     told = [(harmless(what, limit=_NAMES), value) for what, value in facts]
     return facts_table("hashes", f"Round {record.round}: SHA-256 of what was sent", told)

@@ -165,6 +165,11 @@ class Rounds:
         return found | {name: column_of(name) for name in self.asked_metrics}
 
     @property
+    def unattributed(self) -> int:
+        """In how many rounds the rule did not say whose updates its result rests on."""
+        return int((self["attributed"] == 0.0).sum())
+
+    @property
     def skips(self) -> list[tuple[int, str]]:
         """Rounds that changed nothing, and why."""
         rounds = np.flatnonzero(self["skipped"]).tolist()
@@ -242,7 +247,7 @@ class Rounds:
             "round": [len(self)] * len(fates),
             "fate": list(fates.values()),
             "received": arrived,
-            "judged": [False] * len(fates) if record.skipped else arrived,
+            "judged": arrived if record.judges else [False] * len(fates),
             "byzantine": [client in known for client in fates],
             "weight": [weights.get(client, math.nan) for client in fates],
             "score": [scores.get(client, math.nan) for client in fates],
@@ -256,6 +261,7 @@ def _figures_of(record: RoundRecord) -> dict[str, float]:
     found = {name: getattr(record, name) for name in NUMBERS}
     for table in TABLES:
         found |= {f"{table}.{name}": value for name, value in (getattr(record, table) or {}).items()}
+    found |= {f"{TABLE}.{name}": math.nan for name, value in record.test_metrics.items() if value is None}
     if record.client_scores is not None:
         found |= {f"{CLIENT_SCORES}.{name}": value for name, value in record.client_scores.figures().items()}
     known = [score for score in record.scores if score is not None]

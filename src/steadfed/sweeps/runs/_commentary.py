@@ -13,7 +13,6 @@ from steadfed.sweeps._measure import ACCURACY
 from steadfed.sweeps._ranking import (
     NO_ATTACK,
     ORACLE,
-    SUBJECT,
     Duel,
     DuelVerdict,
     Label,
@@ -22,16 +21,17 @@ from steadfed.sweeps._ranking import (
     worst_cases,
 )
 from steadfed.sweeps.runs._figures import Figures
-from steadfed.sweeps.runs._ranking import ComparisonRank, duels, in_words, ranking, varied_keys
+from steadfed.sweeps.runs._ranking import ComparisonRank, duels, in_words, leaders, ranking, subject_of, varied_keys
 from steadfed.sweeps.runs._results import CellState, Result
 
 _SHOWN = 0.0005
 """The smallest share that is more than 0.0 %."""
 
 
-def commentary(results: Iterable[Result], subject: str = SUBJECT) -> list[str]:
-    """Return what a critical reader would say, a sentence or two each."""
+def commentary(results: Iterable[Result], about: str | None = None) -> list[str]:
+    """Return what a critical reader would say of one rule among the others, a sentence or two each."""
     rows = list(results)
+    subject = subject_of(rows, about)
     ranked = [each for each in ranking(rows) if each.rule != ORACLE and each.score is not None]
     sentences = [*_completeness(rows), *_ranking(rows, ranked, subject)]
     sentences += _accuracy_beside(rows, ranked)
@@ -61,10 +61,14 @@ def _ranking(rows: Sequence[Result], ranked: Sequence[ComparisonRank], subject: 
     best = ranked[0]
     whole = best.num_settings == best.num_wanted
     where = "all settings" if whole else f"the {best.num_settings} of {best.num_wanted} settings that it has whole,"
-    by = "" if best.score.measure == ACCURACY else f" by {best.score.measure.title}"
+    first = leaders(ranked)
+    by = "" if rows[0].measure == ACCURACY else f" by {rows[0].measure.title}"
     text = f"Over {where} {best.rule} has the best worst case{by}, {best.score} on average."
+    if len(first) > 1:
+        equals = ", ".join(f"{each.rule} ({each.score})" for each in first)
+        text = f"Over {where} nobody leads{by}: seed by seed, {equals} differ by no more than chance explains."
     own = next((each for each in ranked if each.rule == subject), None)
-    if own is None or own is best:
+    if own is None or own in first:
         return [text]
     place = ranked.index(own) + 1
     return [f"{text} {subject} is number {place} of {len(ranked)} with {own.score}{_lacking(own)}."]

@@ -18,6 +18,7 @@ from typing import final
 from steadfed._core.durable import sole_holder
 from steadfed.errors import CorruptRunError
 from steadfed.runs import config_to_toml
+from steadfed.runs._code import code_digests
 from steadfed.server._folder import RunFolder
 from steadfed.sweeps._pool import Failure, Pool
 from steadfed.sweeps._store import make_folder, sole_writer, write_file
@@ -73,11 +74,13 @@ class Comparison:
     _failures: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Work out the cells, and look which of them are done."""
+        """Work out the cells, and look which are done: by their folders, or by the results where a folder is gone."""
         self.plan = CellPlanner(self.grid)
         self.cells = self.plan.cells()
+        noted = {each.key: each.figures for each in self._earlier_results()}
         for key in self.runs:
-            figures = self._figures_in(self._folder(key))
+            folder = self._folder(key)
+            figures = self._figures_in(folder) if folder.exists() else noted.get(key)
             if figures is not None:
                 self._figures[key] = figures
 
@@ -178,22 +181,26 @@ class Comparison:
 
     def _earlier_failures(self) -> dict[str, str]:
         """Return why cells failed the last time, as long as they have not been played again."""
-        try:
-            earlier = read_results(self.path / RESULTS)
-        except CorruptRunError:
-            return {}
         known = self.runs
         return {
             each.key: each.reason or ""
-            for each in earlier
+            for each in self._earlier_results()
             if each.state is CellState.FAILED and each.key in known and each.key not in self._figures
         }
+
+    def _earlier_results(self) -> list[Result]:
+        """Return what the results said the last time; nothing if there are none."""
+        try:
+            return read_results(self.path / RESULTS)
+        except CorruptRunError:
+            return []
 
     def _task(self, cell: ComparisonCell) -> CellTask:
         return CellTask(
             key=cell.key,
             config=config_to_toml(cell.config),
             data_sha256=self.plan.dataset(cell.config.data).checksum,
+            code=str(code_digests(cell.config)),
             folder=str(self._folder(cell.key)),
         )
 

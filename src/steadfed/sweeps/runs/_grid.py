@@ -13,7 +13,7 @@ from steadfed._core.parsing import parse_toml
 from steadfed.errors import ParameterError, SteadfedError
 from steadfed.metrics import METRICS
 from steadfed.sweeps._ranking import Label
-from steadfed.sweeps.runs._choices import SEED, SETTING, Choice
+from steadfed.sweeps.runs._choices import RULE, SEED, SETTING, Choice
 from steadfed.sweeps.runs._published_figures import PublishedFigure, published_figures
 from steadfed.sweeps.runs._settings import (
     BASE,
@@ -27,7 +27,7 @@ from steadfed.sweeps.runs._settings import (
     grid_settings,
 )
 
-_KEYS = ("title", "note", "metric", BOUND, "reference", BASE, GRID, SETTINGS, "published")
+_KEYS = ("title", "note", "subject", "metric", BOUND, "reference", BASE, GRID, SETTINGS, "published")
 _ENDING = ".toml"
 
 
@@ -47,6 +47,8 @@ class ComparisonGrid:
     """The settings by name; one without a name if the file names none."""
     title: str = "Comparison"
     note: str = ""
+    subject: str | None = None
+    """The rule, by its label, that reports speak of; one's own, RAGE or the first if the file names none."""
     reference: bool = True
     """Whether the mean of the honest updates, which no rule can know, is shown beside the rules."""
     published: tuple[PublishedFigure, ...] = ()
@@ -62,6 +64,18 @@ class ComparisonGrid:
     def setting_of(self, point: Mapping[str, Choice]) -> GridSetting:
         """Return the setting that a point belongs to."""
         return self.settings[str(point[SETTING].label) if SETTING in point else UNNAMED]
+
+
+def _subject(name: object, settings: Mapping[str, GridSetting]) -> str | None:
+    """Return the label of a rule of the grid."""
+    if name is None:
+        return None
+    points = (point for title, setting in settings.items() for point in setting.points(title))
+    labels = list(dict.fromkeys(str(point[RULE].label) for point in points if RULE in point))
+    if name not in labels:
+        told = nearest(str(name), labels)
+        raise ParameterError(f"subject should be a rule of the grid, got {name!r}{told}; they are {', '.join(labels)}")
+    return str(name)
 
 
 def _seed(point: Mapping[str, Choice]) -> Label | None:
@@ -106,9 +120,11 @@ def parse_grid(text: str) -> ComparisonGrid:
     for key in document:
         if key not in _KEYS:
             raise ParameterError(f"no key {key!r} in a grid{nearest(key, _KEYS)}; known: {', '.join(_KEYS)}")
+    settings = grid_settings(document)
     return ComparisonGrid(
         text=text,
-        settings=grid_settings(document),
+        settings=settings,
+        subject=_subject(document.get("subject"), settings),
         title=checked("title", document.get("title", "Comparison"), str, "a text").strip(),
         note=checked("note", document.get("note", ""), str, "a text").strip(),
         reference=checked("reference", document.get("reference", True), bool, "true or false"),

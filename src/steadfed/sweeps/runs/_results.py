@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, final
 
-from steadfed.errors import CorruptRunError, RunError
+from steadfed.errors import CorruptRunError
 from steadfed.runs import config_to_toml
 from steadfed.sweeps._measure import ACCURACY, Measure
 from steadfed.sweeps._ranking import Label, TrialSetting
@@ -19,8 +19,7 @@ from steadfed.sweeps._store import with_present_names, write_file
 from steadfed.sweeps.runs._cells import ComparisonCell
 from steadfed.sweeps.runs._choices import ATTACK, RULE, SEED
 from steadfed.sweeps.runs._figures import Figures
-
-INSTALL = "pip install 'steadfed[compare]'"
+from steadfed.sweeps.runs._parquet import require_polars, rows_of
 
 
 class CellState(StrEnum):
@@ -85,7 +84,7 @@ def result_before_play(cell: ComparisonCell) -> Result:
         state=CellState.WAITING if cell.refused is None else CellState.REFUSED,
         reason=cell.refused,
         figures=None,
-        assumed=cell.config.rule.assumed_byzantine(cell.config.cohort_size),
+        assumed=cell.assumed,
         num_byzantine=cell.num_byzantine,
         key=cell.key,
         config=config_to_toml(cell.config),
@@ -109,19 +108,6 @@ _FIGURES = tuple(field.name for field in fields(Figures) if field.name not in _M
 _METRIC, _CURVE, _LOOKS = "metric.", "metric_curve.", "metric_rounds"
 _RANKED_BY = "ranked_by"
 """Columns of the metrics that runs have beside accuracy: one for each, and one for its curve."""
-
-
-def require_polars() -> Any:
-    """Return the library that reads and writes Parquet.
-
-    Raises:
-        RunError: it is not installed; the message says how to install it.
-    """
-    try:
-        import polars as pl
-    except ImportError:
-        raise RunError(f"polars is not installed, and a comparison needs it: {INSTALL}") from None
-    return pl
 
 
 def write_results(path: Path, results: Iterable[Result]) -> None:
@@ -182,18 +168,21 @@ def read_results(path: Path) -> list[Result]:
     Raises:
         CorruptRunError: it is not there, or not what a comparison writes.
     """
-    pl = require_polars()
-    try:
-        rows = pl.read_parquet(path).to_dicts()
-        return [_result(with_present_names(row)) for row in rows]
-    except FileNotFoundError:
+    if not path.exists():
         raise CorruptRunError(
             f"there is no comparison in {str(path.parent)!r}: {path.name} is missing; `steadfed compare` makes one"
-        ) from None
-    except (OSError, KeyError, ValueError, TypeError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        )
+    try:
+        return results_of(rows_of(path))
+    except (CorruptRunError, KeyError, ValueError, TypeError) as error:
         raise CorruptRunError(
             f"{path} is not what a comparison writes: {error}; run the same comparison again to have it written anew"
         ) from None
+
+
+def results_of(rows: Iterable[Mapping[str, Any]]) -> list[Result]:
+    """Return what rows of a file say; KeyError, ValueError or TypeError if they say no such thing."""
+    return [_result(with_present_names(row)) for row in rows]
 
 
 def _result(row: Mapping[str, Any]) -> Result:
@@ -205,6 +194,14 @@ def _result(row: Mapping[str, Any]) -> Result:
     measure = row.get(_RANKED_BY)
     keys = (key for key in row if key in rest and not key.startswith((_METRIC, _CURVE)))
     settings = {key: row[key] for key in keys if row[key] is not None}
+    missing = [key for key in (RULE, ATTACK, SEED) if key not in settings]
+    odd = [key for key, value in settings.items() if not isinstance(value, (str, int, float))]
+    if missing or odd:
+        raise ValueError(f"a row has no {missing[0]!r}" if missing else f"{odd[0]!r} is no label of a setting")
+    kinds = {**dict.fromkeys(("state", "key", "config"), str), **dict.fromkeys(("assumed", "num_byzantine"), int)}
+    for name, kind in kinds.items():
+        if not isinstance(own[name], kind):
+            raise TypeError(f"{name!r} must be {kind.__name__}, got {str(own[name])[:40]!r}")
     finished = row["state"] == CellState.FINISHED
     return Result(
         settings=settings,

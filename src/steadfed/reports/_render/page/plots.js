@@ -2,6 +2,7 @@
 
    window.steadfed, besides what numbers.js has
      plot                draws and updates a panel that is a plot
+     resized()           draw again what has other room than it had
      repaint()           draw all plots again, after the colours have changed
      plotsOnPaper(yes)   draw all plots as wide as paper, at once; or as wide as the screen again
      plotly()            a promise of Plotly being there
@@ -14,6 +15,7 @@
   const steadfed = window.steadfed;
   const { make, css, written, significant } = steadfed;
   const NARROW = 520; // pixels of a plot on a phone
+  const HIDDEN = 700; // of a plot that is folded away, until it is seen
   const PAPER = 660; // pixels of a plot on paper, A4 or letter, with the usual margins
   const LETTER = 6.6; // pixels of a letter on an axis
   const BESIDE = 70; // pixels beside the names of rows: the title, the marks, the margins
@@ -67,13 +69,13 @@
   }
 
   function room({ panel, plot }) {
-    const width = paper ? PAPER : plot.clientWidth;
+    const width = paper ? PAPER : plot.clientWidth || HIDDEN;
     const fits = (number) => columnWidth(panel, width) >= LETTER * number + 8;
     const [{ x, z }] = panel.figure.data;
     const narrow = width < NARROW;
     const steep = narrow && panel.figure.layout.xaxis.dtick === 1 && !fits(besideEachOther(x));
     const numbers = Boolean(panel.written) && fits(longest(z.flat().map((value) => inCell(value, panel))));
-    return { width: paper ? PAPER : undefined, height: panel.height + (steep ? STEEP : 0), narrow, numbers };
+    return { width: paper ? PAPER : plot.clientWidth ? undefined : HIDDEN, height: panel.height + (steep ? STEEP : 0), narrow, numbers };
   }
 
   /* ---- numbers in cells ---- */
@@ -99,13 +101,14 @@
   function numbersInCells(trace, panel, ends) { // as a trace of texts, since those of a heat map have one colour
     const cells = trace.z.flatMap((row, r) => row.map((z, c) => ({ x: trace.x[c], y: trace.y[r], z })));
     const known = cells.filter((cell) => cell.z !== null);
+    const strong = new Set((panel.strong || []).map(([row, column]) => `${trace.y[row]}|${trace.x[column]}`));
     const ink = known.map((cell) => inkOn((cell.z - trace.zmin) / (trace.zmax - trace.zmin), ends));
     return {
       ...{ type: "scatter", mode: "text", hoverinfo: "skip", showlegend: false },
       x: known.map((cell) => cell.x),
       y: known.map((cell) => cell.y),
       text: known.map((cell) => inCell(cell.z, panel)),
-      textfont: { size: 11, color: ink },
+      textfont: { size: 11, color: ink, weight: known.map((cell) => (strong.has(`${cell.y}|${cell.x}`) ? 700 : 400)) },
     };
   }
 
@@ -124,7 +127,8 @@
   function heatMap(trace, panel, space) {
     const ends = [css("--bad"), css("--middle"), css("--fine")];
     if (!panel.good_is_high) ends.reverse();
-    const bar = { ...trace.colorbar, ...COLOUR_BAR, y: 1 - panel.figure.layout.margin.t / space.height };
+    const place = panel.written ? { x: 0, xanchor: "left" } : {}; // squares stand to the left
+    const bar = { ...trace.colorbar, ...COLOUR_BAR, ...place, y: 1 - panel.figure.layout.margin.t / space.height };
     const value = (number) => `${panel.value.title}: ${written(number, panel.value.unit)}`; // a gap is no zero
     const said = (row, column) => [value(trace.z[row][column]), panel.texts[panel.said[row][column]]];
     const text = trace.z.map((cells, row) => cells.map((_, column) => said(row, column).filter(Boolean).join("<br>")));
@@ -135,6 +139,7 @@
   function painted(trace, panel, space) {
     if (trace.type === "heatmap") return heatMap(trace, panel, space);
     const colour = css(`--series-${trace.meta.colour % 10}`);
+    if (trace.meta.area) return [{ ...trace, line: { ...trace.line, color: colour }, fillcolor: `${colour}33` }];
     const marker = { ...trace.marker, color: colour };
     return [trace.type === "bar" ? { ...trace, marker } : { ...trace, marker, line: { ...trace.line, color: colour } }];
   }
@@ -154,7 +159,8 @@
     Object.assign(layout.yaxis, { categoryorder: "array", categoryarray: rows, autorange: "reversed" });
     layout.yaxis.uirevision = `${panel.key} ${name}`;
     layout.shapes = flags(panel, rows);
-    const above = { xref: "paper", yref: "paper", x: 1, y: 1, xanchor: "right", yanchor: "bottom", yshift: 34, showarrow: false };
+    const side = panel.written ? { x: 0, xanchor: "left" } : { x: 1, xanchor: "right" };
+    const above = { xref: "paper", yref: "paper", y: 1, ...side, yanchor: "bottom", yshift: 34, showarrow: false };
     layout.annotations = [{ ...above, text: panel.value.title, font: { size: 12, color: css("--quiet") } }];
   }
 
@@ -262,6 +268,7 @@
     width = window.innerWidth;
   });
 
+  steadfed.resized = resized;
   steadfed.repaint = () => drawnNow().forEach(react);
   steadfed.plotsOnPaper = function (yes) {
     paper = yes;
