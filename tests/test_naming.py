@@ -154,7 +154,7 @@ def test_an_object_without_a_name_says_how_to_give_it_one(shapes: Registry[Shape
 
 def test_a_class_of_ones_own_is_not_taken_for_another_that_is_called_alike() -> None:
     namesake = type("Mean", (Rage,), {"__module__": __name__})
-    with pytest.raises(UnknownNameError, match="the rule Mean has no name, did you mean 'mean'"):
+    with pytest.raises(ParameterError, match=f"at {__name__}:Mean there is another object"):
         RULES.name(namesake(num_byzantine=1))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from pydantic.fields import FieldInfo
 
@@ -55,7 +55,7 @@ class Registry(Mapping[str, type[Named]], Generic[Named]):
         self._separator = separator
         self._classes: dict[str, type[Named]] = {}
         self._not_offered: set[str] = set()
-        self._imported: type[Any] | None = None
+        self._imported: type[Imported] | None = None
 
     def register(self, name: str, *, offered: bool = True) -> Callable[[Class], Class]:
         """Return a decorator that gives a class its name.
@@ -77,6 +77,8 @@ class Registry(Mapping[str, type[Named]], Generic[Named]):
 
     def imports(self, cls: Class) -> Class:
         """Decorate the class of objects that name code of the user's own: a name with a colon is its import path."""
+        if not issubclass(cls, Imported):
+            raise ParameterError(f"{cls.__name__} cannot name code: it is not derived from Imported")
         self._imported = cls
         return cls
 
@@ -94,7 +96,7 @@ class Registry(Mapping[str, type[Named]], Generic[Named]):
     def __getitem__(self, name: str) -> type[Named]:
         """Return the class called `name`, or that of an import path; an `UnknownNameError` names the nearest one."""
         if self._imported is not None and ":" in name:
-            return self._imported
+            return cast("type[Named]", self._imported)
         module, dot, attribute = name.rpartition(".")
         if self._imported is not None and dot and name not in self._classes:
             own = f"one of your own is written 'module:name', did you mean '{module}:{attribute}'?"
@@ -121,7 +123,8 @@ class Registry(Mapping[str, type[Named]], Generic[Named]):
         cls = self[outer]
         if self._imported is not None and cls is self._imported:
             inside = {self.kind: self.build(inner, **parameters)} if plus else parameters
-            return cls.at(outer, **{key: self._built(value) for key, value in inside.items()})
+            built = {key: self._built(value) for key, value in inside.items()}
+            return cast("Named", self._imported.at(outer, **built))
         if not plus:
             self._check_inside(name, cls, parameters)
             return cls(**{key: self._built(value) for key, value in parameters.items()})

@@ -38,6 +38,7 @@ from steadfed.server._history import (
 )
 from steadfed.server._record import (
     ClientScores as ClientScores,
+    Deviation as Deviation,
     DroppedReply as DroppedReply,
     RoundRecord as RoundRecord,
 )

@@ -84,7 +84,7 @@ class DroppedReply(ValueObject):
 
     client: Client
     fault: str
-    """What was wrong with it, as a word: see `steadfed.flower._faults.Fault`."""
+    """What was wrong with it, as a word: see `steadfed.states.Fault`."""
     detail: str = ""
     """The same as a sentence."""
 
@@ -92,6 +92,14 @@ class DroppedReply(ValueObject):
     def why(self) -> str:
         """Both together."""
         return f"{self.fault}: {self.detail}" if self.detail else self.fault
+
+
+class Deviation(ValueObject):
+    """In which layers of the model an update that was removed deviates from the one that was made."""
+
+    client: Client
+    layers: Mapping[str, float]
+    """The layers with the largest shares of ‖g − ĝ‖², the largest first; those left out have what is missing to 1."""
 
 
 class RoundCoordinates(ValueObject):
@@ -188,6 +196,8 @@ class RoundRecord(ValueObject):
     """Which coordinates of their updates the clients sent; None for all."""
     drops: tuple[DroppedReply, ...] = ()
     """Why those that are absent or unusable are, and replies nobody asked for; only a deployment knows."""
+    deviations: tuple[Deviation, ...] = ()
+    """In which layers the updates deviate that were removed; a simulation and old versions do not say."""
     stop: str | None = None
     """Why the rule stopped, as a word."""
     reason: str | None = None

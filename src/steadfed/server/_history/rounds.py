@@ -91,6 +91,10 @@ class Rounds:
         """Places of the clients that were Byzantine in some round."""
         self.faults: Counter[tuple[int, str]] = Counter()
         """What was wrong with replies and updates: by place of the client and fault, how often."""
+        self.deviations: dict[int, Counter[str]] = {}
+        """In which layers of the model removed updates deviated: by place of the client, each layer's shares summed."""
+        self.deviated: Counter[int] = Counter()
+        """Over how many updates these are sums."""
         self.metrics: dict[str, float | None] = {}
         """What clients said of themselves in the last round in which they did."""
         self.client_scores: ClientScores | None = None
@@ -121,6 +125,9 @@ class Rounds:
         for drop, place in zip(record.drops, self._places(drop.client for drop in record.drops), strict=True):
             self.drop_reasons[len(self), place] = drop.why
             self.faults[place, drop.fault] += 1
+        for each, place in zip(record.deviations, self._places(each.client for each in record.deviations), strict=True):
+            self.deviations.setdefault(place, Counter()).update(each.layers)
+            self.deviated[place] += 1
         self.round_reasons.append(record.reason or "")
         if (silence := silence_of(record)) is not None:
             self.silences.append(silence)
@@ -216,7 +223,18 @@ class Rounds:
     @cached_property
     def clients(self) -> list[ClientSummary]:
         """How the rule treated each client: numbers first, in order, then names."""
-        return client_table(self.entries, self.places, self.faults)
+        return client_table(self.entries, self.places, self.faults, self.mean_deviations)
+
+    @property
+    def mean_deviations(self) -> dict[int, dict[str, float]]:
+        """By place of a client whose updates were removed each layer's mean share of the deviation, the largest first.
+
+        A layer that a record leaves out counts as 0 there.
+        """
+        return {
+            place: {name: total / self.deviated[place] for name, total in sums.most_common()}
+            for place, sums in self.deviations.items()
+        }
 
     def _values(self, name: str) -> NDArray[np.float64]:
         found = np.full(len(self), np.nan)

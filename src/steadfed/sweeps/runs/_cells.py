@@ -64,6 +64,8 @@ class ComparisonCell:
     """B, how many of all clients are Byzantine."""
     assumed: int
     """f, how many Byzantine updates the rule assumes."""
+    code: str
+    """The source of the user's own rule and attack, hashed: see `code_digests`."""
     refused: str | None = None
     """Why the rule would not aggregate so few updates."""
 
@@ -140,6 +142,7 @@ class CellPlanner:
             config=config,
             key=_key(config, dataset.checksum, sketched=self._is_sketched(played, dataset)),
             num_byzantine=num_byzantine,
+            code=str(code_digests(config)),
             assumed=played.rule.assumed_byzantine(played.cohort_size),
             refused=_refusal(played) or self._forgetting(played, dataset),
         )

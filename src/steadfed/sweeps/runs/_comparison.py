@@ -18,7 +18,6 @@ from typing import final
 from steadfed._core.durable import sole_holder
 from steadfed.errors import CorruptRunError
 from steadfed.runs import config_to_toml
-from steadfed.runs._code import code_digests
 from steadfed.server._folder import RunFolder
 from steadfed.sweeps._pool import Failure, Pool
 from steadfed.sweeps._store import make_folder, sole_writer, write_file
@@ -200,7 +199,7 @@ class Comparison:
             key=cell.key,
             config=config_to_toml(cell.config),
             data_sha256=self.plan.dataset(cell.config.data).checksum,
-            code=str(code_digests(cell.config)),
+            code=cell.code,
             folder=str(self._folder(cell.key)),
         )
 
