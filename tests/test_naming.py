@@ -22,6 +22,7 @@ from steadfed._linalg.columns import Columns
 from steadfed.aggregators import RULES, Aggregation, Mean, MinorityAggregator, Rage, ServerView
 from steadfed.attacks import ATTACKS, AdversaryView, Attack, Forged, Honest, Knowledge
 from steadfed.errors import ParameterError, UnknownNameError
+from steadfed.metrics import METRICS
 from steadfed.runs import config_from_toml, config_to_toml, template
 from steadfed.simulation import RunConfig
 from steadfed.simulation._tables import NAMED
@@ -96,7 +97,8 @@ def test_whatever_is_named_in_a_file_is_imported_by_its_package() -> None:
             r'^@([A-Z]+)\.register\("([^"]+)"', path.read_text(encoding="utf-8"), re.MULTILINE
         )
     ]
-    assert sorted(name for _, name in written) == sorted(name for registry in NAMED.values() for name in registry)
+    registries = [*NAMED.values(), METRICS]
+    assert sorted(name for _, name in written) == sorted(name for registry in registries for name in registry)
 
 
 class Shape(ValueObject):

@@ -42,15 +42,17 @@ class Registry(Mapping[str, type[Named]], Generic[Named]):
     Registry('shape': circle, turned)
     """
 
-    def __init__(self, kind: str, base: type[Named]) -> None:
+    def __init__(self, kind: str, base: type[Named], *, separator: str = "-") -> None:
         """Begin with no class.
 
         Args:
             kind: what the objects are called in messages, and the field of a wrapper that holds the object inside.
             base: what every class of the kind is derived from.
+            separator: what joins the words of a name.
         """
         self.kind = kind
         self.base = base
+        self._separator = separator
         self._classes: dict[str, type[Named]] = {}
         self._not_offered: set[str] = set()
         self._imported: type[Imported] | None = None
@@ -83,8 +85,9 @@ class Registry(Mapping[str, type[Named]], Generic[Named]):
     def _add(self, name: str, cls: type[ValueObject]) -> None:
         if not issubclass(cls, self.base):
             raise ParameterError(f"{cls.__name__} cannot be a {self.kind}: it is not derived from {self.base.__name__}")
-        if not re.fullmatch("[a-z0-9]+(-[a-z0-9]+)*", name):
-            raise ParameterError(f"a name has lower-case letters, digits and single hyphens, got {name!r}")
+        if not re.fullmatch(f"[a-z0-9]+({self._separator}[a-z0-9]+)*", name):
+            between = "hyphens" if self._separator == "-" else "underscores"
+            raise ParameterError(f"a name has lower-case letters, digits and single {between}, got {name!r}")
         known = self._classes.get(name, cls)
         if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):  # else it is defined anew
             raise ParameterError(f"the {self.kind} {name!r} is {known.__qualname__} already{_place(known)}")
