@@ -16,6 +16,7 @@ from typing import Any
 
 from steadfed._core.wording import harmless, prose
 from steadfed.reports._render.axis_names import LONGEST_NAME, axis_names, category_axis, needs_slant
+from steadfed.reports._render.formulas import formulas
 from steadfed.reports._render.labels import hover, label
 from steadfed.reports.panels import Bars, Code, HeatMap, Lines, Panel, Series, Style, Table, Text, Unit, Value
 
@@ -68,7 +69,10 @@ def _body(panel: Panel) -> dict[str, Any]:
 
 @_body.register
 def _(panel: Text) -> dict[str, Any]:
-    return {"kind": "text", "tone": panel.tone.value, "paragraphs": [prose(each) for each in panel.paragraphs]}
+    words = {"kind": "text", "tone": panel.tone.value, "paragraphs": [prose(each) for each in panel.paragraphs]}
+    if not panel.formula:
+        return words
+    return {**words, "formula": {"name": panel.formula, "text": formulas()[panel.formula].text}}
 
 
 @_body.register
