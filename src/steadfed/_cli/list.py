@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from steadfed.aggregators import Aggregator
     from steadfed.attacks import Attack
     from steadfed.data import DataSource
+    from steadfed.metrics import Metric
 
 KINDS: Mapping[str, str] = MappingProxyType(
     {
@@ -29,6 +30,7 @@ KINDS: Mapping[str, str] = MappingProxyType(
         "attacks": "steadfed.attacks:ATTACKS",
         "datasets": "steadfed.data:DATASETS",
         "models": "steadfed.models:MODELS",
+        "metrics": "steadfed.metrics:METRICS",
         "partitions": "steadfed.partitions:PARTITIONS",
         "cohorts": "steadfed.simulation._cohorts:COHORTS",
         "compressions": "steadfed.simulation._compression:COMPRESSIONS",
@@ -112,12 +114,18 @@ def _dataset_facts(source: type[DataSource]) -> str:
     return f"{source.citation}\nfound in {' and '.join(dict.fromkeys(map(str, found)))}"
 
 
+def _metric_facts(metric: type[Metric]) -> str:
+    """Return for what a metric is, and which direction is better."""
+    of = f"of {' and '.join(sorted(metric.tasks))}" + (" with two classes" if metric.two_classes else "")
+    return f"{metric.title}: {metric.meaning}; {of}; {'higher' if metric.higher_is_better else 'lower'} is better"
+
+
 def _citation(cls: type[Any]) -> str:
     return str(getattr(cls, "citation", ""))
 
 
 _FACTS: Mapping[str, Callable[[type[Any]], str]] = MappingProxyType(
-    {"rules": _rule_facts, "attacks": _attack_facts, "datasets": _dataset_facts}
+    {"rules": _rule_facts, "attacks": _attack_facts, "datasets": _dataset_facts, "metrics": _metric_facts}
 )
 """What is told of each, where that is more than its origin."""
 OF_THIS_MACHINE = {"datasets"}

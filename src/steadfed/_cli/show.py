@@ -137,6 +137,7 @@ def _as_dict(history: RunHistory) -> dict[str, Any]:
         "faults": rounds.fault_counts,
         "skips": [{"round": number, "reason": reason} for number, reason in rounds.skips],
         "metrics": rounds.metrics,
+        "client_scores": None if rounds.client_scores is None else rounds.client_scores.model_dump(),
         "clients": [client.as_dict() for client in rounds.clients],
         "config": {key: value for key, value in history.raw.items() if key != PROVENANCE},
     }

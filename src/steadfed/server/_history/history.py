@@ -48,7 +48,7 @@ from steadfed.server._history.scores import ScoreMeaning, meaning_of
 from steadfed.server._history.summary import summary_of
 from steadfed.server._history.tally import Tally
 from steadfed.server._reading import LARGEST
-from steadfed.server._record import Client
+from steadfed.server._record import Client, ClientScores
 from steadfed.server._results import HEAD
 
 if TYPE_CHECKING:
@@ -201,6 +201,11 @@ class RunHistory:
     def conduct(self) -> list[Conduct]:
         """What can be said of clients, the worst first; those whose updates were always kept are left out."""
         return conduct_of(self.rounds)
+
+    @property
+    def client_scores(self) -> ClientScores | None:
+        """How good the model was for single clients when that was looked at last; None unless it was asked for."""
+        return self.rounds.client_scores
 
     @property
     def score_meaning(self) -> ScoreMeaning:
