@@ -56,7 +56,7 @@ def test_without_matplotlib_there_is_the_table_alone(history: RunHistory, monkey
 
 
 def words_in(figure: Figure) -> set[str]:
-    return {found.get_text() for found in figure.findobj(Text)}  # type: ignore[attr-defined]
+    return {found.get_text() for found in figure.findobj(Text)}
 
 
 def test_plots_are_those_of_the_report_by_name(history: RunHistory) -> None:
