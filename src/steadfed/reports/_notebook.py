@@ -59,8 +59,8 @@ def _drawn(panels: Sequence[Panel]) -> Figure:
     from steadfed.reports._render.figure_style import FigureStyle
 
     style = FigureStyle(width=_WIDTH * len(panels), font_size=_LETTERS)
-    settings: Any = {**mpl.rcParamsDefault, **style.settings()}
-    with mpl.rc_context(settings):
+    look: Any = style.settings()
+    with mpl.rc_context({**mpl.rcParamsDefault, **look}):
         return figure_of(panels, style)
 
 
