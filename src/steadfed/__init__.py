@@ -33,6 +33,7 @@ __all__ = [
     "Flame",
     "FoolsGold",
     "GeometricMedian",
+    "ImportedRule",
     "Krum",
     "LooselyBoundedAggregator",
     "Mean",

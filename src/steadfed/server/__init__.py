@@ -37,6 +37,7 @@ from steadfed.server._history import (
     tally_of as tally_of,
 )
 from steadfed.server._record import (
+    ClientScores as ClientScores,
     Deviation as Deviation,
     DroppedReply as DroppedReply,
     RoundRecord as RoundRecord,
