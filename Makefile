@@ -9,7 +9,7 @@ export FLWR_DISABLE_UPDATE_CHECK := 1
 export RAY_USAGE_STATS_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo federation test test-portable test-federation test-browser test-slow fuzz soak mutants check format docs bench-filter bench-rules bench-agreement bench-memmap bench-gauntlet bench-simulator bench-training \
+.PHONY: help demo federation test test-portable test-federation test-browser test-slow fuzz soak mutants check format docs dist bench-filter bench-rules bench-agreement bench-memmap bench-gauntlet bench-simulator bench-training \
 	bench-convex bench-flower bench-compare theory clean
 
 help:  ## list the verbs
@@ -69,6 +69,10 @@ docs: $(VENV)/installed-dev  ## write the generated pages, then build the docume
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir build/site
 	@echo "the site is build/site/index.html"
 
+dist: $(VENV)/installed-dev  ## build/dist: source distribution, and a wheel of it; HOME_URL=https://… is where links lead
+	rm -rf build/dist
+	STEADFED_HOME=$(HOME_URL) $(BIN)/python -m build --quiet --outdir build/dist
+
 bench-filter: $(VENV)/installed-bench  ## time and memory of the filter against its peers
 	$(BIN)/python -m benchmarks.filter
 	$(BIN)/python -m benchmarks.passes
@@ -99,12 +103,14 @@ bench-flower: $(VENV)/installed-bench  ## what one bad client does to Flower's s
 	$(BIN)/python -m benchmarks.flower deployed
 	$(BIN)/python -m benchmarks.flower cost
 
-bench-compare: $(VENV)/installed  ## the grids quick (4 min), few-sites (25 min), reach (10 min) and, for an hour, bucketing (three need STEADFED_DATA): results and pages
+bench-compare: $(VENV)/installed  ## the grids quick (4 min), few-sites (25 min), reach (10 min), bucketing with a small network (30 min) and, for an hour beyond what is in results, bucketing itself (four need STEADFED_DATA): results and pages
 	$(BIN)/steadfed compare quick --out build/compare-quick
 	$(BIN)/steadfed compare benchmarks/few-sites.toml --out build/few-sites
 	$(BIN)/steadfed compare benchmarks/reach.toml --out build/reach
+	$(BIN)/steadfed compare benchmarks/bucketing.toml --out build/bucketing-small
+	mkdir -p build/compare-bucketing && cp -n benchmarks/results/compare-bucketing/results.parquet build/compare-bucketing || true
 	$(BIN)/steadfed compare bucketing --minutes 60 --out build/compare-bucketing
-	for name in compare-quick few-sites reach compare-bucketing; do \
+	for name in compare-quick few-sites reach bucketing-small compare-bucketing; do \
 		mkdir -p benchmarks/results/$$name && cp build/$$name/results.parquet build/$$name/grid.toml benchmarks/results/$$name && \
 		$(BIN)/steadfed report build/$$name --out benchmarks/results/$$name/report.html; done
 	$(BIN)/python -m benchmarks.few_sites

@@ -17,6 +17,7 @@
         ├── CohortTooSmallError              fewer rows than the rule needs for the assumed number of Byzantine clients
         ├── NoUsableRowError                 every row has NaN, Inf or values whose square overflows
         ├── TooManySubsetsError              the rule is exact for few rows only, and these are too many
+        ├── OwnCodeError                     a rule or an attack of the user's own failed, or returned what is no update
         ├── MissingKnowledgeError            the rule or attack needs to know something it was not told
         └── ReplyError                       a client's reply is not a model; never leaves the round, which records it
 
@@ -38,6 +39,7 @@ __all__ = [
     "MissingKnowledgeError",
     "NoUsableRowError",
     "OrderError",
+    "OwnCodeError",
     "ParameterError",
     "ReplyError",
     "RunError",
@@ -123,6 +125,10 @@ class NoUsableRowError(InputError):
 
 class TooManySubsetsError(InputError):
     """A rule that searches subsets exactly would have to look at too many of them."""
+
+
+class OwnCodeError(InputError):
+    """A rule or an attack of the user's own failed on these updates, or returned what is no update."""
 
 
 class MissingKnowledgeError(InputError):

@@ -326,6 +326,19 @@ def test_evidence_of_anchor_and_guard_is_plain_json() -> None:
     assert again.error_bound() == found.certificate.error_bound()  # type: ignore[union-attr]
 
 
+def test_nobody_earns_trust_by_good_rounds_or_loses_it_through_others() -> None:
+    rows, bad = cohort("staircase", 3)
+    names = [f"client {number}" for number in range(len(rows))]
+    rule = Rage(num_byzantine=bad)
+    fresh = rule(rows, ServerView(clients=names))
+    assert fresh.memory == {}
+    ruined = {name: torch.from_numpy(-1e6 * row) for name, row in zip(names, rows, strict=True)}
+    later = rule(rows, ServerView(round=99, clients=names[::-1], memory=ruined))
+    assert later.memory == {}
+    assert torch.equal(torch.as_tensor(later.weights), torch.as_tensor(fresh.weights))
+    assert np.array_equal(np.asarray(later.update), np.asarray(fresh.update))
+
+
 def test_rows_that_agree_have_no_displacement() -> None:
     found = Rage(num_byzantine=2)(torch.full((10, 3), 4.0))
     assert found.stop is Stop.ROWS_AGREE

@@ -382,3 +382,15 @@ def test_claims_are_those_of_the_definitions() -> None:
     assert Claim.SCALING in FlTrust().claims()
     assert Claim.HULL in FoolsGold().claims()
     assert Claim.IDEMPOTENCE in SignGuard().claims() & Flame().claims()
+
+
+def test_who_copies_an_honest_client_of_foolsgold_has_it_left_out() -> None:
+    honest = torch.eye(4, dtype=torch.float64) + 0.1
+    view, names = ServerView(), ["victim", "b", "c", "d", "copy"]
+    for number in range(5):
+        view = replace(view, round=number, clients=names)
+        found = FoolsGold()(torch.vstack([honest, honest[:1]]), view)
+        view = replace(view, memory=found.memory)
+    alone = FoolsGold()(honest, ServerView(clients=names[:4])).weights
+    assert alone[0] == pytest.approx(0.25)
+    assert found.weights[0] == found.weights[4] == 0.0  # framed: its memory is a weapon, as its docstring says

@@ -6,6 +6,7 @@ import sys
 from contextvars import copy_context
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.cli.commands import SMALL, run as steadfed
 from tests.rewriting import with_config
@@ -25,6 +26,11 @@ FOREIGN = """
 data = { name = "torch-dataset", factory = "foreign_code:data" }
 model = { name = "import", factory = "foreign_code:network", criterion = "foreign_code:loss" }
 """
+OWN = {
+    'rule = { name = "rage", num_byzantine = 3 }': 'rule = { import = "foreign_code:rule", num_byzantine = 3 }',
+    'attack = { name = "scaling", factor = 50.0 }': 'attack = { import = "foreign_code:attack", factor = 50.0 }',
+}
+"""A rule and an attack of somebody else, in place of those of a small run."""
 CODE = """
 from pathlib import Path
 (Path(__file__).parent / "mark").touch()
@@ -39,6 +45,8 @@ READING = [
     ("export", "RUN", "--to", "tensorboard", "--out", "events"),
     ("list", "models"),
     ("list", "datasets", "torch-dataset"),
+    ("verify", "RUN"),
+    ("init", "begun.toml", "--rule", "foreign_code:rule", "--attack", "foreign_code:attack"),
     ("report", "RUN", "--no-code"),
     ("report", "RUN", "--no-code", "--format", "csv"),
     ("report", "RUN", "--no-code", "--no-guarantee", "--out", "page.html"),
@@ -60,7 +68,7 @@ EXECUTING = [
 @pytest.fixture
 def mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Stand in a folder with the run and the module of somebody else; return the file that its code makes."""
-    text = config_to_toml(config_from_toml(SMALL.replace('model = { name = "softmax-regression" }', FOREIGN)))
+    text = config_to_toml(config_from_toml(_foreign_text()))
     (tmp_path / "config.toml").write_text(text)
     rest = "\n".join(line for line in SMALL.splitlines() if not line.startswith(("model", "rule", "attack", "byz")))
     (tmp_path / "grid.toml").write_text(f'[grid]\nrule = ["mean"]\n[base]\n{rest}{FOREIGN}')
@@ -72,12 +80,19 @@ def mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "mark"
 
 
-def _foreign_run(path: Path) -> None:
+def _foreign_text(*, own: bool = True) -> str:
+    text = SMALL.replace('model = { name = "softmax-regression" }', FOREIGN)
+    for ours, theirs in OWN.items() if own else ():
+        text = text.replace(ours, theirs)
+    return text
+
+
+def _foreign_run(path: Path, *, own: bool = True) -> None:
     """Play a run but for its end, and let its configuration name code: neither a seal nor a chain is a signature."""
     data = from_tensors([[float(place), 1.0] for place in range(48)], [place % 2 for place in range(48)])
     for _ in Run.start(config_from_toml(SMALL), path, dataset=data).play():
         pass
-    config = config_from_toml(SMALL.replace('model = { name = "softmax-regression" }', FOREIGN))
+    config = config_from_toml(_foreign_text(own=own))
     sealed = seal_config(config, {"data_sha256": data.checksum, "steadfed": "1", "torch": "2"})
     with_config(path, sealed)
     (path / "summary.json").unlink()
@@ -95,7 +110,7 @@ def test_commands_that_read_execute_nothing(command: tuple[str, ...], mark: Path
     assert "foreign_code" not in sys.modules
 
 
-@pytest.mark.parametrize("command", READING[:6] + READING[8:], ids=" ".join)
+@pytest.mark.parametrize("command", READING[:6] + READING[10:], ids=" ".join)
 def test_they_read_all_the_same(command: tuple[str, ...], mark: Path) -> None:
     places = {"RUN": "run", "CONFIG": "config.toml"}
     assert steadfed(*(places.get(each, each) for each in command))
@@ -105,6 +120,33 @@ def test_they_read_all_the_same(command: tuple[str, ...], mark: Path) -> None:
 @pytest.mark.parametrize("command", EXECUTING, ids=" ".join)
 def test_the_others_execute_it_and_their_help_says_so(command: tuple[str, ...], mark: Path) -> None:
     assert "code" in steadfed(command[0], "--help").lower()
+    _invoke(command)
+    assert mark.exists()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("aggregate", "updates.npy", "--rule", "foreign_code:rule"),
+        ("aggregate", "updates.npy", "--config", "rule.toml"),
+        ("gauntlet", "--rules", "foreign_code:rule", "--attacks", "none"),
+        ("gauntlet", "--rules", "mean", "--attacks", "foreign_code:attack"),
+        ("check", "own.toml"),
+        ("run", "own.toml"),
+        ("compare", "own-grid.toml", "--dry-run"),
+        ("plan", "own.toml"),
+    ],
+    ids=" ".join,
+)
+def test_a_rule_and_an_attack_are_executed_by_what_plays_them(command: tuple[str, ...], mark: Path) -> None:
+    np.save("updates.npy", np.ones((7, 3)))
+    Path("rule.toml").write_text('[rule]\nimport = "foreign_code:rule"\n')
+    text = SMALL
+    for ours, theirs in OWN.items():
+        text = text.replace(ours, theirs)
+    Path("own.toml").write_text(text)
+    Path("own-grid.toml").write_text('[grid]\nrule = ["foreign_code:rule"]\n[base]\nrounds = 1\n')
+    assert "execute" in steadfed(command[0], "--help").lower()
     _invoke(command)
     assert mark.exists()
 
@@ -119,7 +161,7 @@ def test_the_live_page_executes_nothing(mark: Path, tmp_path: Path) -> None:
 def test_without_code_a_check_says_which_code_a_run_would_execute(mark: Path) -> None:
     said = " ".join(steadfed("check", "config.toml", "--no-code").replace("│", " ").split())
     assert "data.factory foreign_code:data, model.factory foreign_code:network" in said
-    assert "model.criterion foreign_code:loss" in said
+    assert "model.criterion foreign_code:loss, rule.import foreign_code:rule, attack.import" in said
     assert not mark.exists()
     (mark.parent / "config.toml").write_text(config_to_toml(RunConfig()))
     assert "none of its author's" in steadfed("check", "config.toml", "--no-code")
@@ -129,6 +171,9 @@ def test_without_code_a_run_is_judged_by_its_records(mark: Path) -> None:
     said = steadfed("certify", "run", "--no-code")
     assert "judged by the records alone, as asked" in " ".join(said.split())
     page = Path(steadfed("report", "run", "--no-code").strip()).read_text(encoding="utf-8")
+    assert "nothing is proved about foreign_code:rule" in page
+    _foreign_run(mark.parent / "filtered", own=False)
+    page = Path(steadfed("report", "filtered", "--no-code").strip()).read_text(encoding="utf-8")
     assert "No data were loaded, so that no code of the configuration was executed" in page
     assert "judged by the records alone, as asked" in page.replace("Judged", "judged")
     assert not mark.exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import webbrowser
@@ -13,6 +14,7 @@ import pytest
 from tests.cli.commands import refused, run
 from tests.reports.made import folder, four
 
+from steadfed.errors import ParameterError
 from steadfed.reports import _report as report
 
 
@@ -49,12 +51,35 @@ def test_the_page_goes_where_one_says(runs: Path) -> None:
     assert run("report", str(runs), "--no-guarantee", "--out", "there/page.html").split() == ["there/page.html"]
 
 
-@pytest.mark.parametrize(("kind", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("csv", b"")])
+@pytest.mark.parametrize(("kind", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF"), ("csv", b"")])
 def test_pictures_and_tables_are_files_in_a_folder(runs: Path, kind: str, start: bytes) -> None:
     found = [Path(line) for line in run("report", str(runs / "one"), "--no-guarantee", "--format", kind).splitlines()]
     assert found
     assert {path.parent for path in found} == {runs / "one" / f"report-{kind}"}
     assert all(path.suffix == f".{kind}" and path.read_bytes().startswith(start) for path in found)
+
+
+def test_figures_and_tables_of_a_paper_have_the_looks_that_were_chosen(runs: Path) -> None:
+    chosen = ("--format", "pdf", "--width", "double", "--font-size", "9", "--style", "dark", "--out", "figures")
+    run("report", str(runs), "--no-guarantee", *chosen)
+    found = re.search(rb"/MediaBox \[ ?0 0 ([0-9.]+)", Path("figures/accuracy.pdf").read_bytes())
+    assert found is not None
+    assert float(found.group(1)) == pytest.approx(178 * 72 / 25.4, abs=0.01)
+    run("report", str(runs), "--no-guarantee", "--format", "latex", "--width", "double")
+    assert "\\begin{table*}" in (runs / "report-latex" / "runs.tex").read_text(encoding="ascii")
+
+
+def test_python_writes_what_the_command_writes(runs: Path) -> None:
+    run("report", str(runs / "one"), "--no-guarantee", "--format", "svg", "--width", "60", "--out", "by-command")
+    place = report.report(runs / "one", guarantee=False, format="svg", width=60, out="by-python")
+    assert place == Path("by-python")
+    files = {path.name: path.read_bytes() for path in place.iterdir()}
+    assert files
+    assert files == {path.name: path.read_bytes() for path in Path("by-command").iterdir()}
+    with pytest.raises(ParameterError, match="no format 'pfd', did you mean 'pdf'"):
+        report.report(runs / "one", format="pfd")
+    with pytest.raises(ParameterError, match="width is for pdf, svg, png, latex, got 'single' for html"):
+        report.report(runs / "one", width="single")
 
 
 def test_tables_hold_every_round(tmp_path: Path) -> None:
@@ -88,6 +113,12 @@ def test_a_browser_is_shown_the_page(runs: Path, monkeypatch: pytest.MonkeyPatch
         (("both", "--open", "--format", "csv"), "--open shows the page, got --format csv"),
         (("both", "compared"), "a comparison has a report of its own; give 'compared' alone"),
         (("compared",), "results.parquet"),
+        (("both", "--width", "single"), "--width is for pdf, svg, png, latex, got 'single' for html; leave it out"),
+        (("both", "--format", "csv", "--font-size", "9"), "--font-size is for pdf, svg, png, latex, got 9.0 for csv"),
+        (("both", "--format", "latex", "--style", "dark"), "--style is for pdf, svg, png, got 'dark' for latex"),
+        (("both", "--format", "latex", "--width", "90"), "--width is single or double, got '90'"),
+        (("both", "--format", "pdf", "--width", "3"), "or from 40 to 400 millimetres, got '3'"),
+        (("both", "--format", "pdf", "--style", "drak"), "should be 'light' or 'dark', got 'drak'"),
     ],
 )
 def test_what_cannot_be_reported_is_an_error_that_says_why(

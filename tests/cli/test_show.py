@@ -213,6 +213,20 @@ def test_a_run_says_that_only_some_coordinates_are_sent(tmp_path: Path) -> None:
     assert "coordinates" not in run("show", str(tmp_path / "all"))
 
 
+def test_a_round_says_what_a_rule_measured_that_stops_by_displacement() -> None:
+    anchor = {"spread": 0.25, "weight_removed": 8.0, "displacement": 1720.0, "attributable": 2.0, "share": 0.5}
+    guard = {"reason": "f = 4 explains the updates", "alarmed": False}
+    bare = RoundRecord(round=0, step=1, lr=0.1, cohort=("a",), received=("a",))
+    said = round_table(bare.model_copy(update={"anchor": anchor, "guard": guard})).caption
+    assert said == (
+        "safest updates: variance λ_a = 0.25 in any direction after a weight of 8 was taken; the plain mean lies t "
+        "= 1720 √(λ_a f/n) from theirs, 2 of it by f updates; cut to 50.0 %; guard: f = 4 explains the updates"
+    )
+    old = bare.model_copy(update={"anchor": {"spread": 0.25}, "guard": {"reason": "no", "alarmed": True}})
+    assert round_table(old).caption == "safest updates: variance λ_a = 0.25 in any direction"
+    assert round_table(bare).caption == ""
+
+
 def test_a_skipped_round_has_a_word_for_everybody() -> None:
     drops = (
         DroppedReply(client="a", fault="shape"),

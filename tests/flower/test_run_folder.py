@@ -13,14 +13,16 @@ import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, Message, MetricRecord
 from flwr.serverapp.strategy import Result
+from tests import own_code
 from tests.flower.federations import LR, NODES, assert_the_same_model, either, flower_array, honest, model, obliging
 from tests.flower.grids import Clock, Reply, ScriptedGrid
 from tests.rewriting import change
 from tests.same_results import timeless
+from torch import Tensor
 
 from steadfed._core.signatures import SigningKey
 from steadfed.aggregators import Aggregator, CenteredClipping, FoolsGold, Mean, Rage
-from steadfed.errors import CorruptRunError, RunError
+from steadfed.errors import CorruptRunError, ParameterError, RunError
 from steadfed.flower._npy import model_digest
 from steadfed.flower._strategies import RageStrategy, RobustStrategy
 from steadfed.flower.client import reply_digest
@@ -55,7 +57,7 @@ def played(
     folder: Path | None,
     clock: Clock,
     *,
-    rule: Aggregator = RULES["rage"],
+    rule: Any = RULES["rage"],
     train: Callable[[int, Message], Reply] = honest,
     evaluate: Callable[[int, ArrayRecord], MetricRecord | None] = evaluated,
     start: ArrayRecord | None = None,
@@ -111,6 +113,39 @@ def test_a_run_killed_anywhere_ends_with_the_same_bytes(rule: str, tmp_path: Pat
     assert timeless(again) == timeless(records)
     assert timeless(list(RunFolder.open(folder).records())) == timeless(records)
     assert (folder / "config.toml").read_bytes() == (whole / "config.toml").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "own", [own_code.median, own_code.First(num_byzantine=1), f"{own_code.HERE}:heaviest"], ids=str
+)
+def test_a_rule_of_ones_own_goes_on_as_any_other(own: Any, tmp_path: Path, clock: Clock) -> None:
+    whole, folder = tmp_path / "whole", tmp_path / "killed"
+    _, records, _ = played(whole, clock, rule=own)
+    with pytest.raises(Killed):
+        played(folder, clock, rule=own, evaluate=killed_in_evaluation(2))
+    _, again, _ = played(folder, clock, rule=own)
+    assert timeless(again) == timeless(records)
+    assert (folder / "config.toml").read_bytes() == (whole / "config.toml").read_bytes()
+    assert f'import = "{own_code.HERE}:' in (folder / "config.toml").read_text(encoding="utf-8")
+    assert {record.attributed for record in records} == {own is not own_code.median}
+    with pytest.raises(RunError, match="another configuration: rule was"):
+        played(folder, clock, rule=f"{own_code.HERE}:trimmed")
+
+
+def test_a_rule_that_has_no_import_path_needs_a_strategy_without_a_folder(tmp_path: Path, clock: Clock) -> None:
+    def own(updates: Tensor) -> Tensor:
+        return updates.median(0).values
+
+    _, records, _ = played(None, clock, rule=own)
+    assert len(records) == ROUNDS
+    with pytest.raises(ParameterError, match="the rule cannot be named by import"):
+        played(tmp_path / "run", clock, rule=own)
+
+
+def test_a_rule_that_fails_on_what_clients_send_ends_no_run(clock: Clock) -> None:
+    _, records, _ = played(None, clock, rule=own_code.failing)
+    assert [record.skipped for record in records] == [True] * ROUNDS
+    assert "ZeroDivisionError" in str(records[0].reason)
 
 
 @pytest.mark.parametrize("steps", [(3, 1, 4), {"name": "uniform", "highest": 9}], ids=repr)

@@ -24,6 +24,7 @@ from steadfed.partitions import (
     ShardsPartition,
     Shares,
     SimilarityPartition,
+    SortedPartition,
     UnequalPartition,
     heterogeneity,
 )
@@ -42,6 +43,8 @@ VARIANTS: list[Partition] = [
     ExtremePartition(num_clients=37),
     ExtremePartition(num_clients=3),
     ExtremePartition(num_clients=1000),
+    SortedPartition(num_clients=37),
+    SortedPartition(num_clients=1000, gamma=0.3),
     DirichletPartition(num_clients=37),
     DirichletPartition(num_clients=37, alpha=1e-9),
     DirichletPartition(num_clients=37, alpha=1e-9, equal_sizes=False),
@@ -266,6 +269,25 @@ def test_guests_hold_points_of_all_classes_beside_the_others() -> None:
     assert all(len(np.unique(shares.points(client))) == 100 for client in range(20, 25))
 
 
-def test_more_guests_than_clients_are_refused() -> None:
+@pytest.mark.parametrize("kind", [ExtremePartition, SortedPartition])
+def test_more_guests_than_clients_are_refused(kind: type[ExtremePartition | SortedPartition]) -> None:
     with pytest.raises(ParameterError, match="guests must be fewer than the 5 clients, got 5"):
-        ExtremePartition(num_clients=5, guests=5)
+        kind(num_clients=5, guests=5)
+
+
+def test_sorted_clients_hold_equal_stretches_of_the_sorted_points() -> None:
+    dataset = labelled(1000, 10, skew=0.5)
+    shares = SortedPartition(num_clients=20).split(dataset, seed=2)
+    labels = dataset.labels.numpy()
+    held = sorted(sorted(labels[shares.points(client)].tolist()) for client in range(20))
+    assert (shares.sizes == 50).all()
+    assert [label for stretch in held for label in stretch] == sorted(labels.tolist())
+
+
+def test_a_share_of_what_sorted_clients_hold_is_random() -> None:
+    dataset = labelled(2000, 10)
+    alone = SimilarityPartition(num_clients=10, gamma=0.5).split(dataset, seed=3)
+    shares = SortedPartition(num_clients=12, guests=2, gamma=0.5).split(dataset, seed=3)
+    assert all(np.array_equal(shares.points(client), alone.points(client)) for client in range(10))
+    assert (shares.sizes == 200).all()
+    assert ((class_shares(dataset, shares)[10:] > 0).sum(axis=1) == 10).all()

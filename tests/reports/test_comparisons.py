@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.sweeps.runs.grids import BASE, result
 
-from steadfed.errors import CorruptRunError
+from steadfed.errors import CorruptRunError, ParameterError
 from steadfed.reports._comparison_tables import ranking_table
 from steadfed.reports._comparisons import comparison_report
 from steadfed.reports.panels import HeatMap, Lines, Panel, Report, Table, Text
+from steadfed.sweeps.runs._grid import parse_grid
 from steadfed.sweeps.runs._ranking import ranking
 from steadfed.sweeps.runs._results import CellState, Result, write_results
 
@@ -115,11 +117,11 @@ def test_maps_show_the_seeds_that_the_ranking_rests_on(tmp_path: Path) -> None:
     some = [result(rule, "alie", 0.5 + 0.1 * seed, seed=seed) for rule in ("rage", "krum") for seed in (0, 1)]
     some[-1] = result("krum", "alie", None, seed=1, state=CellState.WAITING)
     found = panels(written(tmp_path, some))
-    by_attack, worst = found["attacks-1"], found["worst-rage"]
+    by_attack, worst = found["attacks-1"], found["worst-cases-of-rules"]
     assert isinstance(by_attack, HeatMap)
-    assert isinstance(worst, HeatMap)
+    assert isinstance(worst, Lines)
     assert by_attack.values == ((0.5,), (0.5,))
-    assert worst.values == ((0.5,),)
+    assert worst.series[0].y == (0.5, 0.5)
 
 
 @pytest.mark.parametrize("state", [CellState.FAILED, CellState.REFUSED, CellState.WAITING])
@@ -203,3 +205,91 @@ def test_named_settings_have_one_map_and_settings_without_names_no_section_of_th
     assert "overview" in named
     assert "worst-rage" not in named
     assert not {"duels", "standings", "worst-by-setting"} & panels(written(tmp_path, rows())).keys()
+
+
+def close_rows(seeds: tuple[int, ...] = (0, 1, 2), kind: str = "iid") -> list[Result]:
+    """Return two rules that differ by chance, seed by seed, and one that is worse beyond it, in one setting."""
+    chance = (0.01, -0.01, 0.002)
+    return [
+        result(
+            rule,
+            attack,
+            value + 0.1 * seed + (chance[seed] if rule == "median" else 0.0),
+            seed=seed,
+            heterogeneity=kind,
+        )
+        for rule, value in (("median", 0.6), ("rage", 0.6), ("krum", 0.3))
+        for attack in ("none", "alie")
+        for seed in seeds
+    ]
+
+
+def test_a_tie_is_called_a_tie(tmp_path: Path) -> None:
+    report = written(tmp_path, close_rows())
+    best = report.headlines[0]
+    assert (best.title, best.value) == ("best worst case: a tie", "median, rage")
+    assert "3 seeds" in best.note
+    ranked = panels(report)["ranking"]
+    assert isinstance(ranked, Table)
+    place = [column.title for column in ranked.columns].index("against the best")
+    assert [row[place] for row in ranked.rows] == ["tie", "tie", "−30.1 ± 2.5"]
+    words = panels(report)["reading"]
+    assert isinstance(words, Text)
+    assert "nobody leads" in " ".join(words.paragraphs)
+
+
+def test_seeds_that_are_easy_for_both_do_not_hide_a_difference(tmp_path: Path) -> None:
+    report = written(tmp_path, [row for row in close_rows() if row.rule != "median"])
+    assert (report.headlines[0].title, report.headlines[0].value) == ("best worst case", "rage")
+
+
+def test_one_seed_names_a_winner_only_with_a_warning(tmp_path: Path) -> None:
+    best = written(tmp_path, close_rows(seeds=(0,))).headlines[0]
+    assert best.title == "best worst case"
+    assert "one seed" in best.note
+
+
+def test_bold_are_the_best_of_an_attack_and_what_cannot_be_told_from_it(tmp_path: Path) -> None:
+    attacks = panels(written(tmp_path, close_rows()))["attacks-1"]
+    assert isinstance(attacks, HeatMap)
+    assert {attacks.rows[row] for row, _ in attacks.strong} == {"median", "rage"}
+    assert len(attacks.strong) == 4
+    assert attacks.widths[0][0] == pytest.approx(attacks.widths[0][1] or 0.0)
+
+
+def test_one_setting_is_named_and_has_no_map_of_one_cell(tmp_path: Path) -> None:
+    report = written(tmp_path, close_rows(kind="dirichlet alpha=0.1"))
+    found = panels(report)
+    attacks = found["attacks-1"]
+    assert isinstance(attacks, HeatMap)
+    assert attacks.title == "Every attack: byzantine fraction 0.2, dirichlet alpha=0.1"
+    assert not any(isinstance(panel, HeatMap) and len(panel.rows) * len(panel.columns) < 4 for panel in found.values())
+    assert "the one setting" not in repr(report)
+
+
+def test_curves_are_means_with_bands_and_the_number_of_seeds(tmp_path: Path) -> None:
+    curves = panels(written(tmp_path, close_rows()))["curves-1"]
+    assert isinstance(curves, Lines)
+    assert "3 seeds" in curves.note
+    krum = next(series for series in curves.series if series.name == "krum")
+    assert krum.y[1] == pytest.approx(0.4)
+    assert krum.bands[1] == pytest.approx((0.3, 0.5))
+
+
+def test_a_report_is_about_the_rule_that_the_grid_names_or_ones_own(tmp_path: Path) -> None:
+    grid = f"""subject = "median"\n{BASE}\n[grid]\nrule = ["rage", "median", "krum"]\nattack = ["none", "alie"]"""
+    assert any(each.title == "median beaten in" for each in written(tmp_path, close_rows(), grid).headlines)
+    own = replace(close_rows()[-1], config='[rule]\nimport = "mine:Rule"')
+    report = written(tmp_path, [*close_rows()[:-1], own], grid="[broken")
+    assert not any(each.title == "krum beaten in" for each in report.headlines), "another cell tells it first"
+    rows = [replace(row, config='[rule]\nimport = "mine:Rule"') if row.rule == "krum" else row for row in close_rows()]
+    report = written(tmp_path, rows, grid="[broken")
+    assert [each.title for each in report.headlines[1:3]] == ["krum", "krum beaten in"]
+    flagged = panels(report)["ranking"]
+    assert isinstance(flagged, Table)
+    assert [flagged.rows[place][0] for place in flagged.flagged] == ["krum"]
+
+
+def test_a_rule_that_is_not_in_the_grid_is_no_subject() -> None:
+    with pytest.raises(ParameterError, match=r"subject should be a rule of the grid, got 'medain'.*median"):
+        parse_grid(f"""subject = "medain"\n{BASE}\n[grid]\nrule = ["rage", "median"]""")

@@ -179,7 +179,7 @@ def test_pictures_are_the_same_bytes_each_time(tmp_path: Path) -> None:
 
 def test_a_picture_of_another_kind_is_refused(tmp_path: Path) -> None:
     folder(tmp_path / "run")
-    with pytest.raises(ParameterError, match="png or svg, got 'gif'"):
+    with pytest.raises(ParameterError, match="pdf or svg or png, got 'gif'"):
         write_pictures(report_of([RunHistory(tmp_path / "run")], guarantee=False), tmp_path, kind="gif")  # type: ignore[arg-type]
 
 

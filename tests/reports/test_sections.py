@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,7 +14,7 @@ from tests.reports.made import folder, four
 from steadfed.aggregators import Mean, Rage
 from steadfed.attacks import SignFlip, Sleeper
 from steadfed.reports._sections.certificate import broken_rounds, certificate
-from steadfed.reports._sections.clients import chosen_clients, clients
+from steadfed.reports._sections.clients import chosen_clients, clients, suspicion_table
 from steadfed.reports._sections.configuration import configuration
 from steadfed.reports._sections.filtering import filtering
 from steadfed.reports._sections.guarantee import guarantee
@@ -232,10 +233,27 @@ def test_the_certificate_stands_above_the_error(history: RunHistory, tmp_path: P
 
 def test_differences_between_runs_come_first(history: RunHistory, tmp_path: Path) -> None:
     folder(tmp_path / "other", [four(0)], seed=7)
-    table = panel_of(configuration([history, RunHistory(tmp_path / "other")]), "configuration", Table)
-    assert [table.rows[place][0] for place in table.flagged] == ["seed"]
-    assert table.rows[0] == ("seed", "0", "7")
-    assert panel_of(configuration([history, history]), "configuration", Table).flagged == ()
+    section = configuration([history, RunHistory(tmp_path / "other")])
+    assert panel_of(section, "configuration", Table).rows == (("seed", "0", "7"),)
+    shared = panel_of(section, "configuration-shared", Table)
+    assert ("rounds", "4") in shared.rows
+    assert not {"seed"} & {row[0] for row in shared.rows}
+    assert "do not differ" in words(configuration([history, history]))
+
+
+def test_many_runs_stand_one_below_the_other(history: RunHistory, tmp_path: Path) -> None:
+    runs = [history]
+    for seed in range(1, 7):
+        folder(tmp_path / f"run-{seed}", [four(0)], seed=seed)
+        runs.append(RunHistory(tmp_path / f"run-{seed}"))
+    table = panel_of(configuration(runs), "configuration", Table)
+    assert [column.title for column in table.columns] == ["run", "seed"]
+    assert [row[1] for row in table.rows] == [str(seed) for seed in range(7)]
+
+
+def test_of_a_checksum_its_beginning_is_shown(history: RunHistory) -> None:
+    values = {row[0]: row[1] for row in panel_of(configuration([history]), "configuration", Table).rows}
+    assert values["provenance.data_sha256"] == "000000000000…"
 
 
 def test_times_are_stacked_by_part(history: RunHistory) -> None:
@@ -407,6 +425,19 @@ def test_a_run_that_is_no_success_says_so_first_and_names_who_was_missing(deploy
         "It is no success: in 1 of 5 rounds more clients were silent than are assumed"
     )
     assert any(str(fact).startswith("no success: in 1 of 5 rounds") for _, fact in overview(deployed).rows)
+
+
+def test_tables_of_clients_say_in_which_layer_removed_updates_deviate_where_it_is_known(deployed: RunHistory) -> None:
+    (table,) = [panel for panel in clients([deployed]).panels if panel.key == "suspicion"]
+    assert isinstance(table, Table)
+    assert "deviates in" not in [column.title for column in table.columns]
+    lines = [
+        replace(line, layers={"head\x1b.weight": 0.93, "body": 0.07} if line.against else {})
+        for line in deployed.clients
+    ]
+    told = suspicion_table(deployed, lines)
+    place = [column.title for column in told.columns].index("deviates in")
+    assert {row[place] for row in told.rows} == {"head\\x1b.weight (93 %)", None}
 
 
 def test_names_keep_their_capitals(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_a_run_that_was_not_begun_can_be_drawn(tmp_path: Path) -> None:
 
 
 def test_other_files_and_places_are_refused(certification: Certification, tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match=r"written as \.svg or \.png, got '.*plot\.pdf'"):
-        draw(certification, tmp_path / "plot.pdf")
+    with pytest.raises(ParameterError, match=r"written as \.pdf or \.svg or \.png, got '.*plot\.gif'"):
+        draw(certification, tmp_path / "plot.gif")
     with pytest.raises(ParameterError, match="cannot write the plot"):
         draw(certification, tmp_path / "nowhere" / "plot.svg")

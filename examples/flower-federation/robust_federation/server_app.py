@@ -9,7 +9,6 @@ from torch.nn import functional
 
 from robust_federation import task
 from steadfed.aggregators import RULES
-from steadfed.extend import find
 from steadfed.flower import RageStrategy, ResilientStrategy, RobustStrategy
 
 app = ServerApp()
@@ -58,5 +57,5 @@ def strategy(context: Context) -> ResilientStrategy:
     if settings["rule"] == "rage":
         return RageStrategy(num_malicious_nodes=malicious, **common)
     name = str(settings["rule"])
-    bounded = "num_byzantine" in find("rule", name.partition("+")[0], RULES).model_fields or "+" in name
+    bounded = "num_byzantine" in RULES[name.partition("+")[0]].model_fields or "+" in name
     return RobustStrategy(RULES.build(name, **({"num_byzantine": malicious} if bounded else {})), **common)

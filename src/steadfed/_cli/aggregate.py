@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 def aggregate(
     file: Annotated[Path, typer.Argument(help="A .npy file with a K x d matrix: one row per client.")],
-    rule: Annotated[str, typer.Option(help="The rule; `steadfed list rules` names them all.")] = "rage",
+    rule: Annotated[
+        str,
+        typer.Option(help="The rule; `steadfed list rules` names them all. One of your own: module:function."),
+    ] = "rage",
     byzantine_fraction: Annotated[
         float | None, typer.Option(help="Assumed share of Byzantine clients (rage and krum need this or the number).")
     ] = None,
@@ -39,6 +42,9 @@ def aggregate(
     as_json: Annotated[bool, typer.Option("--json", help="Print the evidence as JSON.")] = False,
 ) -> None:
     """Aggregate a matrix of updates on disk, which may be larger than memory, and show the evidence.
+
+    Executes the code that --rule or CONFIG names by an import path, and nothing else. A function is given a copy of the
+    matrix in memory.
 
     Exit code 0, or 1 if the data contradict what is assumed (assumption violated), or 2 if nothing could be aggregated.
     """
@@ -122,8 +128,9 @@ def _facts(result: Aggregation, out: Path | None) -> Iterator[tuple[str, str]]:
     yield "clients", f"{len(result.kept)}, of which {result.num_byzantine} assumed Byzantine at the most"
     yield "stopped because", str(result.stop)
     yield "unusable updates", _listed((~result.usable).nonzero().flatten().tolist())
-    yield "removed clients", _listed(result.removed)
-    yield "half their weight lost", _listed([i for i in result.distrusted if bool(result.kept[i])])
+    if result.attributed:
+        yield "removed clients", _listed(result.removed)
+        yield "half their weight lost", _listed([i for i in result.distrusted if bool(result.kept[i])])
     if result.spread is not None:
         yield "spread of the kept updates", f"{result.spread:.6g} (largest variance in any direction)"
     if result.certificate is not None:

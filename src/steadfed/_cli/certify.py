@@ -27,7 +27,7 @@ NUMBERS = {"num_byzantine": "byzantine"}
 def certify(
     path: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run, complete or interrupted.")],
     plot: Annotated[
-        Path | None, typer.Option(help="Where to write the plot, .svg or .png; RUN/certificate.svg if left out.")
+        Path | None, typer.Option(help="Where to write the plot, .pdf, .svg or .png; RUN/certificate.svg if left out.")
     ] = None,
     clients: Annotated[
         int | None,

@@ -20,9 +20,9 @@ def check(
 ) -> None:
     """Show what a configuration resolves to, the memory it will need, and what it cannot guarantee. Runs nothing.
 
-    Loads the data and builds the model: code that CONFIG names for them (import, torch-dataset) is executed, data that
-    it names are downloaded. With --no-code neither happens; then the report says which code that would be, and what the
-    configuration says by itself.
+    Loads the data, builds the model and tries a rule and an attack of your own on random numbers: code that CONFIG
+    names for them (import, torch-dataset) is executed, data that it names are downloaded. With --no-code neither
+    happens; then the report says which code that would be, and what the configuration says by itself.
 
     Exit code 0, or 2 if the configuration cannot run.
     """

@@ -43,8 +43,9 @@ def compare(
     that was interrupted goes on from where it was; one that fails is noted and tried again the next time. The results
     are in OUT/results.parquet; `steadfed report OUT` makes a page of them.
 
-    Loads data and builds models, with --show and --dry-run as well: code that GRID names for them (import,
-    torch-dataset) is executed, data that it names are downloaded.
+    Loads data and builds models, with --show and --dry-run as well: code that GRID names for them, or as a rule or an
+    attack (import, torch-dataset), is executed, data that it names are downloaded. A rule of your own whose source was
+    changed is another rule, whose cells are played anew.
 
     Exit code 0, or 2 if the grid cannot be compared, or 1 if cells failed, or 130 if it was stopped by Ctrl-C.
     """

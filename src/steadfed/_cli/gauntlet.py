@@ -27,7 +27,7 @@ def gauntlet(
     populations: Annotated[
         str | None,
         typer.Option(
-            help="Of iso,power,clusters,heavy,rare, or idle,converged; file:PATH.npy for recorded honest updates."
+            help="Likewise: iso, power, clusters, heavy, rare; idle, converged; file:PATH.npy for recorded updates."
         ),
     ] = None,
     cohort_sizes: Annotated[str | None, typer.Option(help="Numbers of clients K, separated by commas.")] = None,
@@ -49,7 +49,8 @@ def gauntlet(
     standard deviation of honest updates in any direction, ε the share of Byzantine clients.
 
     `steadfed list rules` and `steadfed list attacks` name them all; rage-known, rage-exact and rage-lazy know the
-    true σ₀.
+    true σ₀. One of your own is named by its import path, as in nnm+my_rules:median: its code is executed, and results
+    of other code are not taken.
     """
     from steadfed.sweeps.matrices import read_records, run
 

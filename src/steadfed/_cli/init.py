@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from steadfed._cli import snapshot
 from steadfed.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ ASSUMED = 0.3
 GUARDED = 0.2
 """The same for RAGE, whose guard notices cohorts with more."""
 
+USUAL = {"data": "digits", "model": "mlp", "partition": "dirichlet", "rule": "rage", "attack": "alie"}
+"""The parts to start from."""
 TRUSTED = 100
 """Points that the server keeps for itself where the rule needs some."""
 
@@ -30,18 +33,25 @@ def init(
     data: Annotated[str, typer.Option(help="The data set; `steadfed list datasets` names them all.")] = "digits",
     model: Annotated[str, typer.Option(help="The model; `steadfed list models`.")] = "mlp",
     partition: Annotated[str, typer.Option(help="Who holds which points; `steadfed list partitions`.")] = "dirichlet",
-    rule: Annotated[str, typer.Option(help="How the server aggregates; `steadfed list rules`.")] = "rage",
-    attack: Annotated[str, typer.Option(help="What a fifth of the clients do; `steadfed list attacks`.")] = "alie",
+    rule: Annotated[
+        str, typer.Option(help="How the server aggregates; `steadfed list rules`, or module:name.")
+    ] = "rage",
+    attack: Annotated[
+        str, typer.Option(help="What a fifth of the clients do; `steadfed list attacks`, or module:name.")
+    ] = "alie",
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it exists.")] = False,
 ) -> None:
     """Write a configuration to start from, with a comment before every key.
 
     Digits dealt out to 100 clients by Dirichlet 0.5, 40 of them in a round, 5 local steps, a fifth of the clients
-    Byzantine with "a little is enough", and RAGE; the options change what is trained, by whom and how.
+    Byzantine with "a little is enough", and RAGE; the options change what is trained, by whom and how. A rule or an
+    attack of your own is named by its import path, such as my_rules:median for the function `median` in my_rules.py;
+    nothing of it is executed here.
     """
     if file.exists() and not force:
         raise ParameterError(f"{str(file)!r} exists; choose another name, or overwrite it with --force")
-    text = starting_text(data=data, model=model, partition=partition, rule=rule, attack=attack)
+    wanted = {"data": data, "model": model, "partition": partition, "rule": rule, "attack": attack}
+    text = snapshot.known()["start"] if wanted == USUAL else starting_text(**wanted)
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
@@ -57,7 +67,7 @@ def init(
 
 
 def starting_text(**names: str) -> str:
-    """Return a configuration to start from, with these parts in place of the demonstration's."""
+    """Return a configuration to start from, with these parts in place of the demonstration's. Loads torch."""
     from steadfed.runs import template
 
     return template(_starting_config(names))
@@ -91,7 +101,7 @@ def _build_part(key: str, name: str) -> Any:
     names = NAMED[key]
     *around, innermost = [names[part] for part in name.split("+")]
     missing = [field for field, each in innermost.model_fields.items() if each.is_required()]
-    if missing and not around:
+    if missing and not around and ":" not in name:
         wanted = " ".join(f"--set {key}.{field}=…" for field in missing)
         advice = f"leave --{key} out, then `steadfed run FILE --set {key}={name} {wanted}`"
         raise ParameterError(f"{name} needs {', '.join(missing)}: {advice}")

@@ -97,8 +97,8 @@ def plan(
     """Show what the theorems guarantee for a run: conditions, step size, floor, probability; and what that means.
 
     Loads the data and measures or computes the constants of the problem, each shown with where it comes from. Options
-    replace numbers of CONFIG. Code that CONFIG names for its data or model (import, torch-dataset) is executed, data
-    that it names are downloaded. Without CONFIG nothing is loaded, and the options must give the numbers.
+    replace numbers of CONFIG. Code that CONFIG names (import, torch-dataset) is executed, data that it names are
+    downloaded. Without CONFIG nothing is loaded, and the options must give the numbers.
 
     Exit code 0, also if no theorem applies, which is said; 2 if a number is missing or out of range.
     """

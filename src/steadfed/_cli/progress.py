@@ -111,6 +111,8 @@ def verdict(record: RoundRecord) -> str:
     tally = Tally.of(record)
     if tally.skipped:
         return "skipped"
+    if not record.attributed:
+        return "nobody judged"
     caught = f" ({tally.byzantine_removed}/{tally.byzantine} Byzantine)" if tally.byzantine else ""
     return f"removed {tally.removed}{caught}"
 

@@ -1,4 +1,4 @@
-"""`steadfed report`: what happened, as a page that one rather looks at than reads; or as pictures and tables."""
+"""`steadfed report`: what happened, as a page that one rather looks at than reads; or as figures and tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rich.console import Console
 from steadfed._cli.run import NoCode
 from steadfed._core.wording import harmless
 from steadfed.errors import ParameterError
-from steadfed.reports._report import Format, check_installed, gather, usual_place, write
+from steadfed.reports._report import Format, check_installed, gather, look_of, usual_place, write
 
 SILENCE = 10.0
 """Seconds after which a line says what is being done, where there is no terminal."""
@@ -33,16 +33,33 @@ def report(
         Path | None,
         typer.Option(
             metavar="FILE|DIR",
-            help="The page, or the folder of pictures or tables; in the folder of the run if left out, in the current "
+            help="The page, or the folder of figures or tables; in the folder of the run if left out, in the current "
             "one if several are given.",
         ),
     ] = None,
     format_: Annotated[
         Format,
         typer.Option(
-            "--format", help="html: one page. png, svg: a picture of every plot. csv: all the numbers of each."
+            "--format",
+            help="html: one page. pdf, svg, png: a figure of every plot. latex: every table and map of numbers, with "
+            "booktabs. csv: all the numbers of each.",
         ),
     ] = Format.HTML,
+    width: Annotated[
+        str | None,
+        typer.Option(
+            metavar="single|double|MM",
+            help="Of figures: a column of a paper (85 mm), both (178 mm), or from 40 to 400 mm. Of LaTeX's tables: a "
+            "column, or table* over both with all columns and intervals. Single if left out.",
+        ),
+    ] = None,
+    font_size: Annotated[
+        float | None,
+        typer.Option(metavar="PT", help="Of the letters of figures and tables, from 4 to 24; 8 if left out."),
+    ] = None,
+    style: Annotated[
+        str | None, typer.Option(metavar="light|dark", help="Of figures: on white, or on a dark slide.")
+    ] = None,
     guarantee: Annotated[
         bool,
         typer.Option(
@@ -67,11 +84,12 @@ def report(
     """
     if open_ and format_ is not Format.HTML:
         raise ParameterError(f"--open shows the page, got --format {format_.value}; leave one of them out")
+    look = look_of(format_, width=width, font_size=font_size, style=style, dashes="--")
     check_installed(format_)
     place = out if out is not None else usual_place(paths, format_)
     with _status() as notify:
         found = gather(paths, guarantee=guarantee, code=not no_code, whole=format_ is Format.CSV, notify=notify)
-        written = write(found, format_, place)
+        written = write(found, format_, place, look)
     for path in written:
         typer.echo(path)
     if open_:

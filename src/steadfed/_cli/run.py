@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from steadfed._cli.folders import default_jobs, require_run, reserve_folder
+from steadfed._cli.folders import default_jobs, require_run
 from steadfed._cli.outcome import exit_unless_success
 from steadfed._cli.progress import RunProgress, progress_display
 from steadfed._cli.run_loop import follow
 from steadfed._core.wording import plural
+from steadfed.server._places import reserve_folder
 
 if TYPE_CHECKING:
     from steadfed.runs import Run
@@ -25,8 +26,8 @@ Settings = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Change the configuration: lr=0.05, rule.byzantine_fraction=0.3, rule=median (a table begun anew); "
-        "repeatable.",
+        help="Change the configuration: lr=0.05, rule.byzantine_fraction=0.3, rule=median or rule=my_rules:mine (a "
+        "table begun anew); repeatable.",
     ),
 ]
 Jobs = Annotated[
@@ -63,7 +64,7 @@ def run(
     Progress goes to stderr: a bar in a terminal, lines elsewhere. Ctrl-C stops after the round in progress, Ctrl-C
     once more at once; nothing is lost either way, and `steadfed resume` continues to the same results.
 
-    Executes code that the configuration names for its data or model (import, torch-dataset), and downloads data.
+    Executes code that the configuration names (import, torch-dataset): data, model, rule, attack; downloads data.
 
     Exit code 0, or 2 if the run cannot go on, or 3 if it is complete and every round of it was skipped, or 130 (143) if
     it was stopped by Ctrl-C (SIGTERM). Clients that a configuration makes silent are no failure of a simulation.
@@ -82,7 +83,8 @@ def resume(
     """Continue a run that was stopped or killed; it ends with the same results as if it had not been.
 
     Relative paths and import paths in its configuration start at the current folder, as they did for `steadfed run`.
-    Executes code that the configuration names for its data or model, as `steadfed run` does.
+    Executes code that the configuration names, as `steadfed run` does. The source of a rule or an attack of your own
+    must be what the run was started with.
 
     Exit codes are those of `steadfed run`; a run that is complete is shown.
     """

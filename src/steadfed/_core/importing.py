@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from steadfed._core.lookup import nearest
+from steadfed._core.values import shown
 from steadfed.errors import ParameterError
 
 CURRENT_FOLDER_STAYS: ContextVar[bool] = ContextVar("CURRENT_FOLDER_STAYS", default=False)
@@ -38,9 +39,8 @@ def import_object(path: str, what: str) -> Any:
     Raises:
         ParameterError: the path is no path, the module is missing or fails to load, or it lacks the attribute.
     """
-    module_name, colon, attribute = path.partition(":")
-    if not colon or not all(part.isidentifier() for part in [*module_name.split("."), *attribute.split(".")]):
-        raise ParameterError(f"the import path of {what} is written 'package.module:attribute', got {path!r}")
+    check_path(path, what)
+    module_name, _, attribute = path.partition(":")
     failure = f"cannot import {what} {path!r}"
     value, owner = _module(module_name, failure), module_name
     for part in attribute.split("."):
@@ -49,6 +49,45 @@ def import_object(path: str, what: str) -> Any:
         except AttributeError:
             raise ParameterError(f"{failure}: {owner} has no {part!r}{nearest(part, dir(value))}") from None
     return value
+
+
+def path_of(value: Any, what: str) -> str:
+    """Return the import path at which a function or a class is found again, by any process and at any time.
+
+    >>> from math import floor
+    >>> path_of(floor, "a function")
+    'math:floor'
+    >>> path_of(lambda: 0, "a function")
+    Traceback (most recent call last):
+        ...
+    steadfed.errors.ParameterError: a function cannot be named by import: it is a lambda; define it with a name ...
+
+    Raises:
+        ParameterError: there is none; the message says why, and what to do.
+    """
+    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    failure = f"{what} cannot be named by import:"
+    advice = "define it with a name at the top of a module, such as my_code.py, and import it from there"
+    if not isinstance(module, str) or not isinstance(name, str):
+        raise ParameterError(
+            f"{failure} {shown(value)} is neither a function nor a class; name what makes it, 'module:name', and give "
+            f"its arguments beside that"
+        )
+    if module == "__main__":
+        raise ParameterError(f"{failure} {name!r} is defined in the program that runs, or in a notebook; {advice}")
+    if "<" in name:
+        where = "a lambda" if name.endswith("<lambda>") else f"defined inside {name.partition('.<locals>')[0]!r}"
+        raise ParameterError(f"{failure} it is {where}; {advice}")
+    if import_object(f"{module}:{name}", what) is not value:
+        raise ParameterError(f"{failure} at {module}:{name} there is another object by now; {advice}")
+    return f"{module}:{name}"
+
+
+def check_path(path: str, what: str) -> None:
+    """Raise `ParameterError` unless a text is written as an import path is."""
+    module_name, colon, attribute = path.partition(":")
+    if not colon or not all(part.isidentifier() for part in [*module_name.split("."), *attribute.split(".")]):
+        raise ParameterError(f"the import path of {what} is written 'package.module:attribute', got {path!r}")
 
 
 def _module(name: str, failure: str) -> Any:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from pydantic.fields import FieldInfo
 
+from steadfed._core.importing import check_path, path_of
 from steadfed._core.lookup import find, nearest
+from steadfed._core.own_code import IMPORT, Imported
 from steadfed._core.values import ValueObject
 from steadfed.errors import ParameterError, UnknownNameError
 
@@ -40,17 +42,20 @@ class Registry(Mapping[str, type[Named]], Generic[Named]):
     Registry('shape': circle, turned)
     """
 
-    def __init__(self, kind: str, base: type[Named]) -> None:
+    def __init__(self, kind: str, base: type[Named], *, separator: str = "-") -> None:
         """Begin with no class.
 
         Args:
             kind: what the objects are called in messages, and the field of a wrapper that holds the object inside.
             base: what every class of the kind is derived from.
+            separator: what joins the words of a name.
         """
         self.kind = kind
         self.base = base
+        self._separator = separator
         self._classes: dict[str, type[Named]] = {}
         self._not_offered: set[str] = set()
+        self._imported: type[Imported] | None = None
 
     def register(self, name: str, *, offered: bool = True) -> Callable[[Class], Class]:
         """Return a decorator that gives a class its name.
@@ -70,18 +75,32 @@ class Registry(Mapping[str, type[Named]], Generic[Named]):
 
         return registered
 
+    def imports(self, cls: Class) -> Class:
+        """Decorate the class of objects that name code of the user's own: a name with a colon is its import path."""
+        if not issubclass(cls, Imported):
+            raise ParameterError(f"{cls.__name__} cannot name code: it is not derived from Imported")
+        self._imported = cls
+        return cls
+
     def _add(self, name: str, cls: type[ValueObject]) -> None:
         if not issubclass(cls, self.base):
             raise ParameterError(f"{cls.__name__} cannot be a {self.kind}: it is not derived from {self.base.__name__}")
-        if not re.fullmatch("[a-z0-9]+(-[a-z0-9]+)*", name):
-            raise ParameterError(f"a name has lower-case letters, digits and single hyphens, got {name!r}")
+        if not re.fullmatch(f"[a-z0-9]+({self._separator}[a-z0-9]+)*", name):
+            between = "hyphens" if self._separator == "-" else "underscores"
+            raise ParameterError(f"a name has lower-case letters, digits and single {between}, got {name!r}")
         known = self._classes.get(name, cls)
         if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):  # else it is defined anew
             raise ParameterError(f"the {self.kind} {name!r} is {known.__qualname__} already{_place(known)}")
         self._classes = dict(sorted({**self._classes, name: cls}.items()))
 
     def __getitem__(self, name: str) -> type[Named]:
-        """Return the class called `name`; an `UnknownNameError` names the nearest one."""
+        """Return the class called `name`, or that of an import path; an `UnknownNameError` names the nearest one."""
+        if self._imported is not None and ":" in name:
+            return cast("type[Named]", self._imported)
+        module, dot, attribute = name.rpartition(".")
+        if self._imported is not None and dot and name not in self._classes:
+            own = f"one of your own is written 'module:name', did you mean '{module}:{attribute}'?"
+            raise UnknownNameError(f"unknown {self.kind} {name!r}: {own}")
         return find(self.kind, name, self._classes)
 
     def __iter__(self) -> Iterator[str]:
@@ -102,6 +121,10 @@ class Registry(Mapping[str, type[Named]], Generic[Named]):
         """Return the object called `name`; of "wrapper+inner" the inner one gets the parameters, the wrapper none."""
         outer, plus, inner = name.partition("+")
         cls = self[outer]
+        if self._imported is not None and cls is self._imported:
+            inside = {self.kind: self.build(inner, **parameters)} if plus else parameters
+            built = {key: self._built(value) for key, value in inside.items()}
+            return cast("Named", self._imported.at(outer, **built))
         if not plus:
             self._check_inside(name, cls, parameters)
             return cls(**{key: self._built(value) for key, value in parameters.items()})
@@ -127,31 +150,40 @@ class Registry(Mapping[str, type[Named]], Generic[Named]):
 
     def name(self, value: Named) -> str:
         """Return the name under which the class of the object is registered, with those of the objects inside it."""
-        inner = getattr(value, self.kind) if self._wraps(type(value)) else None
+        inner = value.arguments.get(self.kind) if isinstance(value, Imported) else None
+        inner = getattr(value, self.kind) if self._wraps(type(value)) else inner
         return self._own_name(value) + (f"+{self.name(inner)}" if inner is not None else "")
 
     def to_table(self, value: Named, *, complete: bool = False) -> dict[str, Any]:
         """Return the name and the parameters, named objects inside as tables.
 
-        Left out are parameters that are at their defaults or, in a complete table, only those that are None.
+        What is of the user's own has no name and is written as `import`, with its path. Left out are parameters that
+        are at their defaults or, in a complete table, only those that are None.
         """
-        fields = type(value).model_fields
-        given = {key: each for key, each in value if (each is not None if complete else each != fields[key].default)}
+        fields = {name: field.default for name, field in type(value).model_fields.items()}
+        given = {key: each for key, each in value if (each is not None if complete else each != fields.get(key))}
         plain = {
             key: self.to_table(each, complete=complete) if isinstance(each, self.base) else each
             for key, each in given.items()
         }
-        return {"name": self._own_name(value), **plain}
+        if isinstance(value, Imported):
+            value.check_written()
+            del plain["import_path"]
+        name = self._own_name(value)
+        return {IMPORT if ":" in name else "name": name, **plain}
 
     def from_table(self, table: Mapping[str, Any]) -> Named:
         """Return the object that a table with a name and parameters describes."""
-        name = table.get("name")
+        key = name_key(table) if self._imported is not None else "name"
+        name = table.get(key)
         if not isinstance(name, str):
             article = "an" if self.kind[0] in "aeiou" else "a"
             raise ParameterError(
                 f"expected a table with the name of {article} {self.kind}, got the keys {sorted(table)}"
             )
-        return self.build(name, **{key: value for key, value in table.items() if key != "name"})
+        if key == IMPORT:
+            check_path(name, f"the {self.kind}")
+        return self.build(name, **{key: value for key, value in table.items() if key not in {"name", IMPORT}})
 
     def _check_inside(self, name: str, cls: type[Named], parameters: Mapping[str, Any]) -> None:
         """Say how an object inside is written, if a wrapper has none or has its bare name."""
@@ -163,9 +195,13 @@ class Registry(Mapping[str, type[Named]], Generic[Named]):
             )
 
     def _own_name(self, value: Named) -> str:
+        if isinstance(value, Imported):
+            return value.import_path
         for name, cls in self.items():
             if cls is type(value):
                 return name
+        if self._imported is not None:
+            return path_of(type(value), f"the {self.kind}")
         unnamed = type(value).__name__
         raise UnknownNameError(
             f"the {self.kind} {unnamed} has no name{nearest(unnamed, self)}; give it one where it is defined: "
@@ -177,6 +213,17 @@ class Registry(Mapping[str, type[Named]], Generic[Named]):
 
     def _built(self, value: Any) -> Any:
         return self.from_table(value) if isinstance(value, Mapping) else value
+
+
+def name_key(table: Mapping[str, Any]) -> str:
+    """Return the key under which a table says what it describes: `name`, or `import` for what is of the user's own.
+
+    >>> name_key({"name": "krum"}), name_key({"import": "my_rules:CentralRows"})
+    ('name', 'import')
+    """
+    if IMPORT in table and "name" in table:
+        raise ParameterError(f"give one of name and {IMPORT}, got {table['name']!r} and {table[IMPORT]!r}")
+    return IMPORT if IMPORT in table else "name"
 
 
 def _place(cls: type[ValueObject]) -> str:

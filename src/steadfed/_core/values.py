@@ -82,7 +82,8 @@ class ValueObject(BaseModel):
     def __repr_args__(self) -> Any:
         """Show only what differs from the defaults, so that the repr is the code a person would write."""
         fields = type(self).model_fields
-        return [(name, value) for name, value in super().__repr_args__() if fields[str(name)].default != value]
+        given = super().__repr_args__()
+        return [(name, value) for name, value in given if name not in fields or fields[str(name)].default != value]
 
     def __str__(self) -> str:
         """Return the code that builds the object."""

@@ -79,7 +79,7 @@ class ShardedColumns(Columns):
         return self._from_first(self._carried(decided))
 
     def _from_first(self, carried: Tensor) -> Vector:
-        dist.broadcast(carried, group=self.group, group_src=0)
+        dist.broadcast(carried, src=dist.get_global_rank(self.group or dist.group.WORLD, 0), group=self.group)
         return np.asarray(carried.cpu().numpy())
 
     def _carried(self, array: Vector) -> Tensor:

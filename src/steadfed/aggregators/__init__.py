@@ -18,6 +18,7 @@ from steadfed.aggregators._coordinatewise.rsa import Rsa as Rsa
 from steadfed.aggregators._coordinatewise.slsgd import Slsgd as Slsgd
 from steadfed.aggregators._coordinatewise.trimmed_mean import TrimmedMean as TrimmedMean
 from steadfed.aggregators._evidence import Aggregation as Aggregation, Stop as Stop
+from steadfed.aggregators._imported import ImportedRule as ImportedRule
 from steadfed.aggregators._mean import Mean as Mean
 from steadfed.aggregators._rage.certificate import Certificate as Certificate
 from steadfed.aggregators._rage.rule import Rage as Rage

@@ -21,6 +21,8 @@ class Stop(Enum):
     COORDINATES = "every coordinate was decided by itself; a client may have a share in some of them only"
     SELECTED = "the most central of the updates that the rule saw was selected"
     SUBSET = "a part of the updates that the rule saw was averaged"
+    NOT_SAID = "the rule is of the user's own and does not say whose updates its result rests on"
+    OWN_WEIGHTS = "the rule is of the user's own and gave the updates these weights"
     NOBODY_TRUSTED = "no client is trusted, so the update is the server's own"
     CONVERGED = "the iteration converged"
     NOT_CONVERGED = "the iteration reached its limit before it converged"
@@ -110,6 +112,9 @@ class Aggregation:
     """The sketch that the rule saw the rows through, or tried to; None if it made none."""
     memory: Memory = field(default_factory=dict)
     """What the rule asks to be given back in the next round's view; empty for rules that remember nothing."""
+    attributed: bool = True
+    """Whether the rule says whose updates its result rests on. If not, as with a plain function of the user's own,
+    equal weights stand in for what is not known, scores say nothing, and nobody was judged."""
 
     @property
     def assumption_violated(self) -> bool:
@@ -127,12 +132,13 @@ class Aggregation:
         return [int(i) for i in (self.weights < 0.5 * self.weights.max()).nonzero().flatten()]
 
     def evidence(self) -> dict[str, Any]:
-        """Return everything but the update as plain numbers, lists and strings, ready for JSON."""
+        """Return everything but the update as plain values, ready for JSON; None for what is not known."""
+        scores = [score if score < float("inf") else None for score in self.scores.tolist()]
         return {
-            "weights": self.weights.tolist(),
-            "kept": self.kept.tolist(),
+            "weights": self.weights.tolist() if self.attributed else None,
+            "kept": self.kept.tolist() if self.attributed else None,
             "usable": self.usable.tolist(),
-            "scores": [score if score < float("inf") else None for score in self.scores.tolist()],
+            "scores": scores if self.attributed else None,
             "stop": self.stop.name.lower(),
             "reason": str(self.stop),
             "assumption_violated": self.assumption_violated,

@@ -25,6 +25,7 @@ from steadfed.attacks._geometry import (
 )
 from steadfed.attacks._guard import BelowGuard as BelowGuard
 from steadfed.attacks._hidra import Hidra as Hidra
+from steadfed.attacks._imported import ImportedAttack as ImportedAttack
 from steadfed.attacks._labels import (
     ClassFlip as ClassFlip,
     DataAttack as DataAttack,

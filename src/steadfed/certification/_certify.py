@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, final
 
 from steadfed._core.arrays import Vector
+from steadfed._core.own_code import loaded
 from steadfed._core.ranges import check_positive
 from steadfed._linalg.threads import one_torch_thread
 from steadfed.aggregators import Rage
@@ -53,6 +54,8 @@ TWIN = "a deployment: data and model are those of its twin, taken at its word; w
 RECORDS_ALONE = "judged by the records alone: F, L, μ, σ² and κ² are properties of points that only the clients have"
 
 AS_ASKED = "judged by the records alone, as asked: F, L, μ, σ² and κ² are not known without the data and the model"
+
+WITHOUT_CODE = "judged by the records alone, as the code of the run's rule or attack cannot be had"
 
 
 @final
@@ -182,6 +185,8 @@ def certify(
         sigma0: the σ₀ to ask certificates about; what the rule was given or found, if left out.
         dataset: the data, if they are not to be loaded from the configuration.
 
+    A run whose rule or attack is of the user's own is judged by its records, too, where that code is not there.
+
     Raises:
         ParameterError: a number is out of its range, or some constants are given and others missing.
         CorruptRunError: the folder holds no run that can be read.
@@ -195,10 +200,22 @@ def certify(
     config = config_of(folder)
     if not config.data.here and dataset is None:
         return certify_records(path, request=request, sigma0=sigma0)
+    if (missing := _missing_code(config)) is not None:
+        found = certify_records(path, request=request, sigma0=sigma0)
+        return replace(found, notes=tuple(f"{WITHOUT_CODE}: {missing}" if n == AS_ASKED else n for n in found.notes))
     run = Run.open(path, dataset=dataset)
     budget = _budget(run.federation.setting, clients, points)
     basis = _measure(run, request, budget, curvatures, seen=not is_deployment(folder))
     return _certification(folder, config, basis, sigma0)
+
+
+def _missing_code(config: RunConfig) -> str | None:
+    """Return why the rule or the attack of a run cannot be had here; None if both can, as they are steadfed's."""
+    try:
+        loaded(config)
+    except ParameterError as error:
+        return str(error)
+    return None
 
 
 def certify_records(

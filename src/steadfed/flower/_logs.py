@@ -9,7 +9,7 @@ from typing import Any
 from flwr.supercore import log
 
 from steadfed._core.wording import harmless
-from steadfed.aggregators import RULES, Aggregator
+from steadfed.aggregators import RULES, Aggregator, ImportedRule
 from steadfed.flower._client_config import ClientConfig
 from steadfed.server._history import Tally, meaning_of, round_words, silence_of, weak_ratio
 from steadfed.server._record import RoundRecord
@@ -34,6 +34,8 @@ def log_round(record: RoundRecord, rule: Aggregator) -> None:
     """Log what became of the replies: how many, whose, and whether those who replied were enough."""
     tally = Tally.of(record, deployed=True)
     counts = f"{tally.kept} kept, {tally.removed} removed, {tally.absent} absent"
+    if not record.attributed:
+        counts = f"{len(record.kept)} used, {tally.absent} absent"
     log(INFO, "aggregate_train: %s of %s asked", counts, tally.asked)
     for phrase in round_words(record, meaning_of(rule_table(rule))):
         log(INFO, "\t> %s", phrase)
@@ -57,5 +59,6 @@ def rule_table(rule: Aggregator) -> dict[str, Any]:
     names = {each: name for name, each in RULES.items()}
     table: dict[str, Any] = {}
     for each in reversed([*rule.chain()]):
-        table = {"name": names.get(type(each), type(each).__name__), **({"rule": table} if table else {})}
+        own = each.import_path if isinstance(each, ImportedRule) else type(each).__name__
+        table = {"name": names.get(type(each), own), **({"rule": table} if table else {})}
     return table

@@ -17,10 +17,11 @@ from steadfed import __version__
 from steadfed._core.signatures import SigningKey
 from steadfed.data._remote import RemoteData
 from steadfed.errors import CorruptRunError, RunError
-from steadfed.flower._layout import ModelLayout
 from steadfed.flower._npy import model_digest
+from steadfed.flower._records import record_of
 from steadfed.models._layout import Layout
 from steadfed.runs import config_of
+from steadfed.runs._code import code_changed, code_digests
 from steadfed.runs._deployments import COORDINATES_SEED, OWN_STEPS, coordinates_seed, has_own_steps
 from steadfed.runs._files import provenance, seal_config
 from steadfed.runs._writer import RunWriter
@@ -30,7 +31,8 @@ from steadfed.server._record import RoundRecord
 from steadfed.server._signatures import SERVER_KEY, check_signed
 from steadfed.server._snapshots import Snapshot
 from steadfed.server._state import ServerState
-from steadfed.simulation import RunConfig
+from steadfed.simulation import RunConfig, config_table
+from steadfed.states._layout import ModelLayout
 
 _FREE = ("partition", "cohort_size", "evaluation")
 """What may be different when a run goes on: how many nodes there are is not the server's choice."""
@@ -68,6 +70,8 @@ def open_run_folder(
     folder = RunFolder.open(path)
     found = config_of(folder)
     changed = _changed(found, config)
+    then = provenance(folder.config_text())
+    changed += [f"the source of {path} is not what it was" for path in code_changed(then, code_digests(found))]
     if str(seed := coordinates_seed(folder)) != str(seed_of_coordinates):
         changed.append(f"{COORDINATES_SEED} was {seed}, is {seed_of_coordinates}")
     _refuse(changed, folder)
@@ -122,7 +126,7 @@ def resume_run(writer: RunWriter, initial: ServerState, layout: ModelLayout) -> 
             f"the server app starts with; a run continues only with the model it was started with"
         )
     records = list(writer.folder.records())
-    named, found = records[-1].model_after, model_digest(layout.arrays_of(state))
+    named, found = records[-1].model_after, model_digest(record_of(layout.arrays_of(state)))
     if named not in {None, found}:
         raise CorruptRunError(
             f"the checkpoint after {checkpoint.round} rounds in {str(writer.folder.path)!r} holds the model "
@@ -152,7 +156,7 @@ def _snapshots(config: RunConfig, layout: ModelLayout) -> Callable[[ServerState]
     def to_snapshot(state: ServerState) -> Snapshot:
         dtype = state.model.dtype
         own = module().to(dtype)
-        own.load_state_dict(layout.arrays_of(state).to_torch_state_dict())
+        own.load_state_dict(record_of(layout.arrays_of(state)).to_torch_state_dict())
         places = Layout.of(own)
         model, buffers = places.parameters_of(own, dtype), places.buffers_of(own, dtype)
         return Snapshot(round=state.round, model=model, buffers=buffers)
@@ -170,15 +174,17 @@ def _provenance(config: RunConfig, *, own_steps: bool, seed: int | None) -> dict
         "torch": torch.__version__,
         DEPLOYED: flwr.__version__,
         "data_sha256": "remote" if remote else config.data.load().checksum,
+        **code_digests(config),
     }
 
 
 def _changed(found: RunConfig, config: RunConfig) -> list[str]:
-    """Return where a configuration is another than that of the folder."""
+    """Return where a configuration is another than that of the folder, as both are written down."""
+    then, now = config_table(found), config_table(config)
     return [
         f"{name} was {getattr(found, name)!r}, is {getattr(config, name)!r}"
         for name in RunConfig.model_fields
-        if name not in _FREE and getattr(found, name) != getattr(config, name)
+        if name not in _FREE and then.get(name) != now.get(name)
     ]
 
 

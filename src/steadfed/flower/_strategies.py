@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import final
+from typing import cast, final
 
+from steadfed._core.own_code import loaded
 from steadfed.aggregators import Aggregator, Rage
+from steadfed.aggregators._imported import as_rule
 from steadfed.errors import ParameterError
 from steadfed.flower._strategy import ResilientStrategy
 
@@ -13,19 +16,28 @@ from steadfed.flower._strategy import ResilientStrategy
 @final
 @dataclass(kw_only=True, eq=False)
 class RobustStrategy(ResilientStrategy):
-    """A Flower strategy around any rule of steadfed.
+    """A Flower strategy around any rule of steadfed, or of the user's own.
 
     >>> from steadfed.aggregators import Krum
     >>> RobustStrategy(Krum(num_byzantine=2), num_train_nodes=10).the_rule()
     Krum(num_byzantine=2)
+    >>> RobustStrategy(lambda updates: updates.median(0).values).the_rule()([[1.0], [2.0], [9.0]]).update
+    tensor([2.])
     """
 
-    rule: Aggregator = field(kw_only=False)
-    """How replies are aggregated."""
+    rule: Aggregator | Callable[..., object] | str = field(kw_only=False)
+    """How replies are aggregated: a rule, its name, or a function of the updates, as at an import path. With a
+    `run_folder` the function must have one."""
+
+    def __post_init__(self) -> None:
+        """Load the rule, and refuse what cannot be."""
+        named = as_rule(self.rule, written=self.run_folder is not None)
+        self.rule = loaded(named) if isinstance(named, Aggregator) else named
+        super().__post_init__()
 
     def the_rule(self) -> Aggregator:
         """Return the rule."""
-        return self.rule
+        return cast("Aggregator", self.rule)
 
 
 @final

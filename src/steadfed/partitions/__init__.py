@@ -5,6 +5,7 @@ from steadfed.partitions._by_label import (
     ExtremePartition as ExtremePartition,
     ShardsPartition as ShardsPartition,
     SimilarityPartition as SimilarityPartition,
+    SortedPartition as SortedPartition,
 )
 from steadfed.partitions._dirichlet import DirichletPartition as DirichletPartition
 from steadfed.partitions._heterogeneity import Heterogeneity as Heterogeneity, heterogeneity as heterogeneity

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
+from steadfed.reports._comparison_tables import unit_of
 from steadfed.reports.panels import Column, Lines, Section, Series, Style, Table, Unit, Value, tabulate
+from steadfed.sweeps._measure import ACCURACY
 from steadfed.sweeps._ranking import ORACLE, SUBJECT, Duel, DuelVerdict, TrialSetting
-from steadfed.sweeps.runs._ranking import Case, Standing, duels, in_words, name_of, standings, varied_keys
+from steadfed.sweeps.runs._ranking import Case, Standing, duels, in_words, name_of, standings, subject_of, varied_keys
 from steadfed.sweeps.runs._results import Result
 
-_PERCENT = Unit.PERCENT
 _ABREAST = 0.75
 """The share of a place that the rules in it take up, side by side."""
 _FROM, _TO = "the smallest over seeds", "the largest over seeds"
-_DIFFERENCE = f"{SUBJECT}'s worst case minus the other's, seed by seed"
+_DIFFERENCE = "'s worst case minus the other's, seed by seed"
 _OTHER = "the best of those that beat it beyond the noise, or the best there is"
 _INTRO = (
     "The worst case is the mean over seeds under the attack that hurts a rule most there; bands are from the smallest "
@@ -21,61 +23,67 @@ _INTRO = (
 )
 
 
-def worst_case_per_setting(results: Sequence[Result], rules: Sequence[str]) -> Section | None:
+def worst_case_per_setting(results: Sequence[Result], rules: Sequence[str], subject: str = SUBJECT) -> Section | None:
     """Return how rules do in each setting that has a name, as pictures and tables; None if none has one."""
     found = [each for each in standings(results) if name_of(each.setting) is not None]
     if not found:
         return None
     keys = varied_keys(results)
     ordered = _by_setting(found, rules)
+    picture = partial(_picture, found=ordered, rules=rules, keys=keys, subject=subject)
     return Section(
         key="settings",
         title="Worst case per setting",
         intro=_INTRO,
         panels=(
-            duel_table(results),
-            _picture("worst-by-setting", "Worst case over attacks", ordered, rules, keys, lambda each: each.worst.case),
-            _picture("unattacked-by-setting", "Without attack", ordered, rules, keys, lambda each: each.without_attack),
-            _standings_table(ordered, keys),
+            duel_table(results, subject),
+            picture("worst-by-setting", "Worst case over attacks", case_of=lambda each: each.worst.case),
+            picture("unattacked-by-setting", "Without attack", case_of=lambda each: each.without_attack),
+            _standings_table(ordered, keys, subject, _unit(results)),
         ),
     )
 
 
-def duel_table(results: Sequence[Result]) -> Table:
+def duel_table(results: Sequence[Result], chosen: str | None = None) -> Table:
     """Return one rule beside the strongest other one, setting by setting; where it is beaten is marked."""
-    keys = varied_keys(results)
+    keys, subject = varied_keys(results), subject_of(results, chosen)
+    unit = _unit(results)
     unattacked = {(each.setting, each.rule): each.without_attack for each in standings(results)}
     oracles = {each.setting: each.worst.value.mean for each in standings(results) if each.rule == ORACLE}
     columns: dict[Column, Callable[[Duel[Result]], Value]] = {
         Column("setting"): lambda each: in_words(each.setting, keys),
-        Column(SUBJECT, _PERCENT, "its worst case"): lambda each: each.own.value.mean,
+        Column(subject, unit, "its worst case"): lambda each: each.own.value.mean,
         Column("best other", hint=_OTHER): lambda each: each.other.rule,
-        Column("its worst", _PERCENT): lambda each: each.other.value.mean,
-        Column("difference", _PERCENT, _DIFFERENCE): lambda each: each.difference.mean,
-        Column("verdict", hint=f"on {SUBJECT}"): lambda each: each.verdict.value,
-        Column("unattacked", _PERCENT): lambda each: _mean(unattacked.get((each.setting, each.own.rule))),
-        Column("its unattacked", _PERCENT): lambda each: _mean(unattacked.get((each.setting, each.other.rule))),
-        Column("oracle", _PERCENT, "the mean of the honest", minor=True): lambda each: oracles.get(each.setting),
+        Column("its worst", unit): lambda each: each.other.value.mean,
+        Column("difference", unit, f"{subject}{_DIFFERENCE}"): lambda each: each.difference.mean,
+        Column("verdict", hint=f"on {subject}"): lambda each: each.verdict.value,
+        Column("unattacked", unit): lambda each: _mean(unattacked.get((each.setting, each.own.rule))),
+        Column("its unattacked", unit): lambda each: _mean(unattacked.get((each.setting, each.other.rule))),
+        Column("oracle", unit, "the mean of the honest", minor=True): lambda each: oracles.get(each.setting),
     }
     return tabulate(
-        duels(results),
+        duels(results, subject),
         columns,
         key="duels",
-        title=f"{SUBJECT} and the strongest other rule",
+        title=f"{subject} and the strongest other rule",
         caption="On the seeds that both have. Within the noise: the difference is smaller than its 95 % interval.",
         flag=lambda each: each.verdict is DuelVerdict.BEATEN,
     )
 
 
-def _standings_table(found: Sequence[Standing], keys: frozenset[str]) -> Table:
+def _unit(results: Sequence[Result]) -> Unit:
+    return unit_of(results[0].measure if results else ACCURACY)
+
+
+def _standings_table(found: Sequence[Standing], keys: frozenset[str], subject: str, unit: Unit) -> Table:
     columns: dict[Column, Callable[[Standing], Value]] = {
         Column("setting"): lambda each: in_words(each.setting, keys),
         Column("rule"): lambda each: each.rule,
-        Column("worst case", _PERCENT): lambda each: each.worst.value.mean,
-        Column("from", _PERCENT, _FROM): lambda each: _end(each.worst.case, 0),
-        Column("to", _PERCENT, _TO): lambda each: _end(each.worst.case, 1),
+        Column("worst case", unit): lambda each: each.worst.value.mean,
+        Column("from", unit, _FROM): lambda each: _end(each.worst.case, 0),
+        Column("to", unit, _TO): lambda each: _end(each.worst.case, 1),
         Column("under"): lambda each: each.worst.case.attack + ("" if each.worst.complete else ", others are lacking"),
-        Column("without attack", _PERCENT): lambda each: _mean(each.without_attack),
+        Column("without attack", unit): lambda each: _mean(each.without_attack),
         Column("seeds", Unit.NUMBER): lambda each: each.worst.value.number,
     }
     return tabulate(
@@ -84,7 +92,7 @@ def _standings_table(found: Sequence[Standing], keys: frozenset[str]) -> Table:
         key="standings",
         title="Every rule in every setting",
         caption="The oracle is the mean of the honest updates, which no rule can know.",
-        flag=lambda each: each.rule == SUBJECT,
+        flag=lambda each: each.rule == subject,
         shown=30,
     )
 
@@ -92,27 +100,39 @@ def _standings_table(found: Sequence[Standing], keys: frozenset[str]) -> Table:
 def _picture(
     key: str,
     title: str,
+    *,
     found: Sequence[Standing],
     rules: Sequence[str],
     keys: frozenset[str],
+    subject: str,
     case_of: Callable[[Standing], Case | None],
 ) -> Lines:
     """Return a point with its band for every rule in every setting, the rules of a setting side by side."""
     settings = list(dict.fromkeys(each.setting for each in found))
     by_rule = {rule: {each.setting: case_of(each) for each in found if each.rule == rule} for rule in rules}
+    measure = found[0].worst.value.measure if found else ACCURACY
     return Lines(
         key=key,
         title=title,
-        series=tuple(_points(rule, place, len(rules), settings, by_rule[rule]) for place, rule in enumerate(rules)),
+        series=tuple(
+            _points(rule, place, len(rules), settings, by_rule[rule], strong=rule == subject)
+            for place, rule in enumerate(rules)
+        ),
         x_title="setting",
-        y_title="test accuracy",
-        unit=_PERCENT,
+        y_title=f"test {measure.title}",
+        unit=unit_of(measure),
         places=tuple(in_words(setting, keys) for setting in settings),
     )
 
 
 def _points(
-    rule: str, place: int, number: int, settings: Sequence[TrialSetting], cases: dict[TrialSetting, Case | None]
+    rule: str,
+    place: int,
+    number: int,
+    settings: Sequence[TrialSetting],
+    cases: dict[TrialSetting, Case | None],
+    *,
+    strong: bool,
 ) -> Series:
     beside = _ABREAST * ((place + 0.5) / number - 0.5)
     there = [(at + beside, cases[setting]) for at, setting in enumerate(settings) if cases.get(setting) is not None]
@@ -123,7 +143,7 @@ def _points(
         bands=tuple(None if case is None else case.span for _, case in there),
         colour=place,
         style=Style.POINTS,
-        strong=rule == SUBJECT,
+        strong=strong,
     )
 
 

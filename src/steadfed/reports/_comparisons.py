@@ -9,40 +9,33 @@ from functools import cached_property
 from pathlib import Path
 from typing import final
 
-import numpy as np
-
 from steadfed import __version__
 from steadfed._core.wording import plural
 from steadfed.errors import SteadfedError
+from steadfed.reports._comparison_cards import headlines
+from steadfed.reports._comparison_curves import case_curves
 from steadfed.reports._comparison_settings import worst_case_per_setting
 from steadfed.reports._comparison_tables import (
+    capitalised,
     configuration,
     critical_reading,
     failures,
     filtering,
     published,
+    ranking_picture,
     ranking_table,
+    unit_of,
 )
-from steadfed.reports.panels import (
-    Headline,
-    HeatMap,
-    Lines,
-    Panel,
-    Report,
-    Section,
-    Series,
-    Style,
-    Tone,
-    Unit,
-)
+from steadfed.reports.panels import HeatMap, Panel, Report, Section
+from steadfed.sweeps._measure import ACCURACY, Measure
 from steadfed.sweeps._ranking import (
     NO_ATTACK,
     ORACLE,
-    SUBJECT,
-    DuelVerdict,
     TrialSetting,
     cases,
+    is_tie,
     on_common_seeds,
+    paired_difference,
     worst_cases,
 )
 from steadfed.sweeps.runs._choices import FRACTION, SETTING
@@ -52,19 +45,19 @@ from steadfed.sweeps.runs._ranking import (
     Case,
     ComparisonRank,
     WorstCase,
-    duels,
     has_byzantine,
     has_figures,
     in_words,
     ranking,
+    subject_of,
     varied_keys,
 )
 from steadfed.sweeps.runs._results import CellState, Result, read_results
 
 _Axis = tuple[str, list[str]]
 """What stands along an axis of a map, and the names there."""
-_Cell = tuple[float | None, str]
-"""An accuracy, and what to say of it."""
+_Cell = tuple[float | None, str, Case | None]
+"""A value, what to say of it, and where it comes from."""
 MOST_MAPS = 12
 """How many settings have a map of rules and attacks."""
 MOST_WRITTEN = 150
@@ -103,14 +96,15 @@ class _Comparison:
         title = self.grid.title if self.grid is not None else self.path.name
         done = sum(row.state is CellState.FINISHED for row in self.results)
         note = "" if self.grid is None else self.grid.note
+        reading = critical_reading(self.results, note, self.subject)
         sections = [
-            Section(key="verdict", title="What to make of it", panels=(critical_reading(self.results, note),)),
-            Section(key="ranking", title="Ranking", panels=(ranking_table(self.ranking),)),
-            worst_case_per_setting(self.results, self.rules),
+            Section(key="verdict", title="What to make of it", panels=(reading,)),
+            Section(key="ranking", title="Ranking", panels=tuple(self._ranking())),
+            worst_case_per_setting(self.results, self.rules, self.subject),
             self._worst(),
             self._attacks(),
             self._curves(),
-            filtering(self.cases, self.keys),
+            filtering(self.cases, self.keys, self.subject),
             published(self.grid, cases(self.results), self.keys),
             failures(self.results, self.keys),
             configuration(self.path, self.results, self.grid),
@@ -119,9 +113,14 @@ class _Comparison:
             title=title,
             subtitle=f"{done:,} of {len(self.results):,} points of the grid, {len(self.rules)} rules",
             sections=tuple(section for section in sections if section is not None),
-            headlines=tuple(self._headlines()),
+            headlines=tuple(headlines(self.results, self.ranking, self.subject)),
             made_with={"steadfed": __version__},
         )
+
+    @property
+    def measure(self) -> Measure:
+        """What rules are ranked by."""
+        return self.results[0].measure if self.results else ACCURACY
 
     @cached_property
     def rules(self) -> list[str]:
@@ -131,6 +130,16 @@ class _Comparison:
     @cached_property
     def ranking(self) -> list[ComparisonRank]:
         return ranking(self.results)
+
+    def _ranking(self) -> Iterator[Panel]:
+        yield ranking_table(self.ranking, self.subject)
+        if any(each.score is not None for each in self.ranking):
+            yield ranking_picture(self.ranking)
+
+    @cached_property
+    def subject(self) -> str:
+        """The rule that headlines and tables speak of."""
+        return subject_of(self.results, None if self.grid is None else self.grid.subject)
 
     @cached_property
     def keys(self) -> frozenset[str]:
@@ -146,29 +155,11 @@ class _Comparison:
     def settings(self) -> list[TrialSetting]:
         return list(dict.fromkeys(case.setting for case in self.cases))
 
-    def _headlines(self) -> Iterator[Headline]:
-        ranked = [each for each in self.ranking if each.rule != ORACLE and each.score is not None]
-        if ranked:
-            yield Headline(title="best worst case", value=ranked[0].rule, note=str(ranked[0].score), tone=Tone.GOOD)
-        for place, each in enumerate(ranked, 1):
-            if each.rule == SUBJECT and place > 1:
-                yield Headline(title=SUBJECT, value=f"number {place} of {len(ranked)}", note=str(each.score))
-        fought = duels(self.results)
-        if fought:
-            counts = {verdict: sum(each.verdict is verdict for each in fought) for verdict in DuelVerdict}
-            value = f"{counts[DuelVerdict.BEATEN]} of {len(fought)} settings"
-            note = f"best in {counts[DuelVerdict.BEST]}, within noise in {counts[DuelVerdict.WITHIN_NOISE]}"
-            tone = Tone.WARNING if counts[DuelVerdict.BEATEN] else Tone.PLAIN
-            yield Headline(title=f"{SUBJECT} beaten in", value=value, note=note, tone=tone)
-        oracle = next((each for each in self.ranking if each.rule == ORACLE and each.score is not None), None)
-        if oracle is not None:
-            yield Headline(title="mean of the honest", value=str(oracle.score), note="what no rule can know")
-        failed = sum(row.state is CellState.FAILED for row in self.results)
-        if failed:
-            yield Headline(title="failed", value=f"{failed:,} cells", tone=Tone.WARNING)
+    def _worst(self) -> Section | None:
+        """Return all rules in all settings, then a map per rule as ByzFL draws them; one setting needs none of these.
 
-    def _worst(self) -> Section:
-        """Return all rules in all settings, then a map per rule as ByzFL draws them."""
+        A map of one row or one column would say what the map of all settings says.
+        """
         found = {(each.rule, each.setting): each for each in worst_cases(self.results)}
         fractions = sorted({dict(setting).get(FRACTION, 0.0) for setting in self.settings}, key=float)
         rows = list(dict.fromkeys(_without(setting, FRACTION) for setting in self.settings))
@@ -176,9 +167,10 @@ class _Comparison:
         if 1 < len(self.settings) <= MOST_COLUMNS:
             cells = [[_worst_cell(found.get((rule, setting))) for rule in self.rules] for setting in self.settings]
             settings = [_short_setting(setting, self.keys) for setting in self.settings]
-            maps.append(_worst_map("overview", "All settings, all rules", settings, ("rule", self.rules), cells))
-        if maps and SETTING in self.keys:  # each has a share of its own, and all are in the map above
-            return _worst_section(maps)
+            maps.append(self._worst_map("overview", "Worst case over attacks", settings, ("rule", self.rules), cells))
+        flat = maps and (len(rows) == 1 or len(fractions) == 1)
+        if len(self.settings) == 1 or flat or SETTING in self.keys:
+            return _worst_section(maps) if maps else None
         settings = [in_words(row, self.keys) for row in rows]
         across = [_fraction_text(fraction) for fraction in fractions]
         for rule in self.rules:
@@ -186,8 +178,13 @@ class _Comparison:
                 [_worst_cell(found.get((rule, _sort_keys((*row, (FRACTION, fraction)))))) for fraction in fractions]
                 for row in rows
             ]
-            maps.append(_worst_map(f"worst-{_slug(rule)}", rule, settings, ("Byzantine clients", across), cells))
+            title = f"{rule}: worst case over attacks"
+            maps.append(self._worst_map(f"worst-{_slug(rule)}", title, settings, ("Byzantine clients", across), cells))
         return _worst_section(maps)
+
+    def _worst_map(self, key: str, title: str, settings: list[str], across: _Axis, cells: list[list[_Cell]]) -> HeatMap:
+        written = len(settings) * len(across[1]) <= MOST_WRITTEN
+        return _value_map(self.measure, key, title, ("setting", settings), across, cells, written=written)
 
     def _attacks(self) -> Section:
         maps = [self._map(number, setting) for number, setting in enumerate(self._contested[:MOST_MAPS])]
@@ -207,9 +204,9 @@ class _Comparison:
         attacks = list(dict.fromkeys(attack for rule, attack in here if rule != ORACLE))
         rules = [rule for rule in self.rules if any(key[0] == rule for key in here)]
         cells = [[_case_cell(_case_of(here, rule, attack)) for attack in attacks] for rule in rules]
-        title, written = in_words(setting, self.keys), len(attacks) <= 12
+        title, written = f"Every attack: {in_words(setting, self.keys)}", len(attacks) <= MOST_COLUMNS
         down, across = ("rule", rules), ("attack", attacks)
-        return _accuracy_map(f"attacks-{number + 1}", title, down, across, cells, written=written)
+        return _value_map(self.measure, f"attacks-{number + 1}", title, down, across, cells, written=written)
 
     def _curves(self) -> Section:
         contested = {setting: place for place, setting in enumerate(self._contested)}
@@ -224,29 +221,16 @@ class _Comparison:
         panels = [self._lines(number, *pair) for number, pair in enumerate(pairs[:MOST_CURVES])]
         return Section(
             key="curves",
-            title="Accuracy over rounds",
+            title=f"{capitalised(self.measure)} over rounds",
             panels=tuple(panels),
             intro=_limit_note("pairs of a setting and an attack", len(panels), len(pairs)),
         )
 
     def _lines(self, number: int, setting: TrialSetting, attack: str) -> Panel:
         here = {(case.rule, case.attack): case for case in self.cases if case.setting == setting}
-        series = []
-        for place, rule in enumerate(self.rules):
-            case = _case_of(here, rule, attack)
-            if case is not None and (curve := _curve(case)):
-                x, y = curve
-                style = Style.DOTTED if rule == ORACLE else Style.LINE
-                series.append(Series(name=rule, x=x, y=y, colour=place, style=style))
-        return Lines(
-            key=f"curves-{number + 1}",
-            title=f"{attack}: {in_words(setting, self.keys)}",
-            caption="Mean over seeds.",
-            series=tuple(series),
-            x_title="rounds",
-            y_title="test accuracy",
-            unit=Unit.PERCENT,
-        )
+        cases_here = {rule: _case_of(here, rule, attack) for rule in self.rules}
+        title = f"{attack}: {in_words(setting, self.keys)}"
+        return case_curves(f"curves-{number + 1}", title, cases_here, self.rules, oracle=ORACLE)
 
 
 def _worst_section(maps: Sequence[Panel]) -> Section:
@@ -266,24 +250,16 @@ def _case_of(here: Mapping[tuple[str, str], Case], rule: str, attack: str) -> Ca
 
 
 def _case_cell(case: Case | None) -> _Cell:
-    """Return the accuracy of a case, and what to say of it."""
+    """Return the value of a case, and what to say of it."""
     if case is None or case.value is None:
-        return None, "not in the grid" if case is None else "no result"
-    return case.value.mean, f"{case.value}, {plural(len(case.by_seed), 'seed')}"
+        return None, "not in the grid" if case is None else "no result", None
+    return case.value.mean, f"{case.value}, {plural(len(case.by_seed), 'seed')}", case
 
 
 def _worst_cell(worst: WorstCase | None) -> _Cell:
-    return (worst.value.mean, f"{worst.value}, under {worst.case.attack}") if worst else (None, "no result")
-
-
-def _curve(case: Case) -> tuple[tuple[float, ...], tuple[float | None, ...]] | None:
-    """Return the mean curve of the seeds that have the same evaluations as the first."""
-    figures = [result.figures for result in case.trials if result.figures is not None and result.figures.curve]
-    if not figures:
-        return None
-    rounds = figures[0].curve_rounds
-    alike = [each.curve for each in figures if each.curve_rounds == rounds]
-    return tuple(map(float, rounds)), tuple(float(value) for value in np.mean(alike, axis=0))
+    if worst is None:
+        return None, "no result", None
+    return worst.value.mean, f"{worst.value}, under {worst.case.attack}", worst.case
 
 
 def _without(setting: TrialSetting, key: str) -> TrialSetting:
@@ -302,29 +278,55 @@ def _limit_note(what: str, shown: int, total: int) -> str:
     return f"The first {shown} of {total} {what}; all are in results.parquet." if shown < total else ""
 
 
-def _worst_map(key: str, title: str, settings: list[str], across: _Axis, cells: list[list[_Cell]]) -> HeatMap:
-    written = len(settings) * len(across[1]) <= MOST_WRITTEN
-    return _accuracy_map(key, title, ("setting", settings), across, cells, written=written)
-
-
-def _accuracy_map(
-    key: str, title: str, down: _Axis, across: _Axis, cells: list[list[_Cell]], *, written: bool
+def _value_map(
+    measure: Measure, key: str, title: str, down: _Axis, across: _Axis, cells: list[list[_Cell]], *, written: bool
 ) -> HeatMap:
+    every = [case for line in cells for _, _, case in line if case is not None]
+    counts = sorted({len(case.by_seed) for case in every if case.rule != ORACLE} or {1})
+    seeds = plural(counts[0], "seed") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds"
+    best = "; bold: the best, and what cannot be told from it" if "rule" in {down[0], across[0]} else ""
     return HeatMap(
         key=key,
         title=title,
+        note=f"Test {measure.title}{' in percent' if measure.is_share else ''}, mean over {seeds}{best}",
         rows=tuple(down[1]),
         columns=tuple(across[1]),
-        values=tuple(tuple(value for value, _ in line) for line in cells),
-        hover=tuple(tuple(text for _, text in line) for line in cells),
+        values=tuple(tuple(value for value, _, _ in line) for line in cells),
+        hover=tuple(tuple(text for _, text, _ in line) for line in cells),
+        widths=tuple(tuple(_half_width(case) for _, _, case in line) for line in cells),
+        strong=tuple(_best_of(cells, by_row=across[0] == "rule")) if best else (),
         row_title=down[0],
         column_title=across[0],
-        value_title="accuracy",
-        unit=Unit.PERCENT,
-        low=0.0,
-        high=1.0,
+        value_title=measure.title,
+        unit=unit_of(measure),
+        low=0.0 if measure.is_share else None,
+        high=1.0 if measure.is_share else None,
+        good_is_high=measure.higher_is_better,
         written=written,
     )
+
+
+def _half_width(case: Case | None) -> float | None:
+    return None if case is None or case.value is None else case.value.half_width
+
+
+def _best_of(cells: list[list[_Cell]], *, by_row: bool) -> Iterator[tuple[int, int]]:
+    """Yield the places of the best rule of every row or column, and of those that seed by seed differ as by chance."""
+    placed = [((row, column), case) for row, line in enumerate(cells) for column, (_, _, case) in enumerate(line)]
+    along = 0 if by_row else 1
+    for number in sorted({place[along] for place, _ in placed}):
+        here = [(place, case) for place, case in placed if place[along] == number and case and case.rule != ORACLE]
+        known = [(place, case, case.value.rank) for place, case in here if case.value is not None]
+        if known:
+            best = max(known, key=lambda each: each[2])[1]
+            yield from (place for place, case, _ in known if _equals(best, case))
+
+
+def _equals(best: Case, other: Case) -> bool:
+    difference = paired_difference(best.by_seed, other.by_seed)
+    if difference is None or other is best:
+        return other is best
+    return difference.mean == 0.0 or (difference.half_width is not None and is_tie(difference))
 
 
 def _short_setting(setting: TrialSetting, keys: frozenset[str]) -> str:

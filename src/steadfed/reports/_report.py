@@ -1,22 +1,24 @@
 """Reports of runs and comparisons as files: what `steadfed report` does, for programs.
 
-folders ──► gather ──► Report ──► write: one page, pictures, or tables
+folders ──► gather ──► Report ──► write: one page, figures and tables of a paper, or numbers
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+from steadfed._core.lookup import nearest
 from steadfed.errors import CorruptRunError, ParameterError, RunError
 from steadfed.reports._render.html import missing_package, write_page
 
 if TYPE_CHECKING:
+    from steadfed.reports._render.figure_style import FigureStyle
     from steadfed.reports.panels import Report
     from steadfed.server._history import RunHistory
 
@@ -30,42 +32,105 @@ class Format(StrEnum):
     """What a report is written as."""
 
     HTML = "html"
-    PNG = "png"
+    PDF = "pdf"
     SVG = "svg"
+    PNG = "png"
+    LATEX = "latex"
     CSV = "csv"
 
 
-_NEEDED = {
-    Format.HTML: (("jinja2", "plotly"), "report"),
-    Format.PNG: (("matplotlib",), "plot"),
-    Format.SVG: (("matplotlib",), "plot"),
+PICTURES: Mapping[Format, Literal["pdf", "svg", "png"]] = {
+    Format.PDF: "pdf",
+    Format.SVG: "svg",
+    Format.PNG: "png",
 }
+"""What is drawn as figures for a paper."""
+_NEEDED = {Format.HTML: (("jinja2", "plotly"), "report"), **dict.fromkeys(PICTURES, (("matplotlib",), "plot"))}
 """The packages that write a format, and the extra that brings them."""
+_LOOKS = {**dict.fromkeys(PICTURES, ("width", "font_size", "style")), Format.LATEX: ("width", "font_size")}
+"""What may be chosen of the looks of a format; nothing for the others."""
 
 
 def report(
     *paths: str | os.PathLike[str],
     out: str | os.PathLike[str] | None = None,
+    format: str = Format.HTML,  # noqa: A002  as the option is called
+    width: str | float | None = None,
+    font_size: float | None = None,
+    style: str | None = None,
     guarantee: bool = True,
     code: bool = True,
 ) -> Path:
-    """Write the page of a run, of several side by side, or of a comparison, and return where it is.
+    """Write the report of a run, of several side by side, or of a comparison, and return where it is.
 
     Args:
         paths: folders of runs, folders that hold such folders, or the folder of one comparison.
-        out: the page; report.html in the folder if left out, in the current one if several are given.
+        out: the page, or the folder of what is several files; in the folder of the run if left out, in the current one
+            if several are given.
+        format: html for one page; pdf, svg or png for a figure of every plot; latex for every table and map of numbers;
+            csv for all the numbers.
+        width: of figures and tables: single (85 mm, if left out), double (178 mm), or of figures so many millimetres.
+        font_size: of the letters of figures and tables, in points; 8 if left out.
+        style: of figures: light or dark.
         guarantee: whether to say which theorems apply and what they guarantee, which takes some seconds a run.
         code: whether data may be loaded and models built, which executes code that a configuration names for them.
 
+    Returns:
+        The page, or the folder that holds the files.
+
     Raises:
         CorruptRunError: there is no run in one of the folders.
-        ParameterError: no folder is given, or a comparison is not alone.
+        ParameterError: no folder is given, a comparison is not alone, or the looks are none that the format has.
         RunError: the page cannot be written, or the extra is not installed; the message says how to get it.
     """
     folders = [Path(path) for path in paths]
-    check_installed(Format.HTML)
-    place = Path(out) if out is not None else usual_place(folders, Format.HTML)
-    return write(gather(folders, guarantee=guarantee, code=code), Format.HTML, place)[0]
+    kind = _format_named(format)
+    look = look_of(kind, width=width, font_size=font_size, style=style)
+    check_installed(kind)
+    place = Path(out) if out is not None else usual_place(folders, kind)
+    found = gather(folders, guarantee=guarantee, code=code, whole=kind is Format.CSV)
+    written = write(found, kind, place, look)
+    return written[0] if kind is Format.HTML else place
+
+
+def _format_named(name: str) -> Format:
+    known = [each.value for each in Format]
+    if name not in known:
+        raise ParameterError(f"no format {name!r}{nearest(name, known)}; known: {', '.join(known)}")
+    return Format(name)
+
+
+def look_of(
+    kind: Format, *, width: str | float | None, font_size: float | None, style: str | None, dashes: str = ""
+) -> FigureStyle | None:
+    """Return how the figures or tables of a format look; None if it is neither.
+
+    Args:
+        kind: the format.
+        width: as it was given, or None.
+        font_size: as it was given, or None.
+        style: as it was given, or None.
+        dashes: what stands before the names of what was given, as on a command line.
+
+    Raises:
+        ParameterError: the format has no such look, or the value is none of those that are allowed.
+    """
+    given = {"width": width, "font_size": font_size, "style": style}
+    given = {name: value for name, value in given.items() if value is not None}
+    allowed = _LOOKS.get(kind, ())
+    for name, value in given.items():
+        if name not in allowed:
+            option = dashes + (name.replace("_", "-") if dashes else name)
+            having = ", ".join(each.value for each in Format if name in _LOOKS.get(each, ()))
+            raise ParameterError(f"{option} is for {having}, got {value!r} for {kind.value}; leave it out")
+    if not allowed:
+        return None
+    from steadfed.reports._render.figure_style import FigureStyle
+
+    look = FigureStyle(**given)
+    if kind is Format.LATEX and not isinstance(look.width, str):
+        raise ParameterError(f"a table is as wide as its cells: {dashes}width is single or double, got {width!r}")
+    return look
 
 
 def gather(
@@ -119,7 +184,7 @@ def usual_place(paths: Sequence[Path], kind: Format) -> Path:
     return place
 
 
-def write(found: Report, kind: Format, place: Path) -> list[Path]:
+def write(found: Report, kind: Format, place: Path, look: FigureStyle | None = None) -> list[Path]:
     """Write a report, and return the files: one page, or a picture or table for every panel."""
     if kind is Format.HTML:
         path = place / PAGE if place.is_dir() else place
@@ -129,9 +194,13 @@ def write(found: Report, kind: Format, place: Path) -> list[Path]:
         from steadfed.reports._render.csv import write_tables
 
         return write_tables(found, place)
+    if kind is Format.LATEX:
+        from steadfed.reports._render.latex import write_latex
+
+        return write_latex(found, place, style=look)
     from steadfed.reports._render.image import write_pictures
 
-    return write_pictures(found, place, kind="png" if kind is Format.PNG else "svg")
+    return write_pictures(found, place, kind=PICTURES[kind], style=look)
 
 
 def check_installed(kind: Format) -> None:

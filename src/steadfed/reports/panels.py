@@ -1,6 +1,7 @@
 """Panels: what there is to see, before anybody decides how to draw it.
 
-    histories ──► sections of panels ──► render: html (a page, the live page), terminal, image (PNG, SVG), csv
+    histories ──► sections of panels ──► render: html (a page, the live page), terminal, image (PDF, SVG, PNG),
+                                                 latex, csv
 
 A panel holds plain numbers and plain text. Text may come from clients: whoever draws a panel escapes it.
 """
@@ -84,7 +85,8 @@ class Series:
     """The place of its colour in the palette; series that belong together share one."""
     style: Style = Style.LINE
     bands: tuple[tuple[float, float] | None, ...] = ()
-    """From where to where each y may be, such as the smallest and the largest of what it is the mean of."""
+    """From where to where each y may be, such as the smallest and the largest of what it is the mean of: drawn as an
+    area about a line, and as a bar through a point."""
     strong: bool = False
     """Whether its points stand out, as what the others are compared with."""
 
@@ -107,6 +109,10 @@ class Panel(ABC):
     title: str
     caption: str = ""
     """How to read it, in a sentence or two."""
+    note: str = ""
+    """What must stand in a picture itself, whose caption is somebody else's: of how many seeds it is the mean."""
+    fold: str = ""
+    """What a page folds it away under, with the panels beside it that have the same; nothing if it is always open."""
 
 
 @final
@@ -150,7 +156,11 @@ class HeatMap(Panel):
     orders: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Ways to sort the rows: name to places, top first. The first one is shown first; without any, as they come."""
     written: bool = False
-    """Whether values are written into the cells; for few cells only."""
+    """Whether values are written into the cells, which are squares then; for few cells only."""
+    widths: tuple[tuple[float | None, ...], ...] = ()
+    """Half of the interval of each value, as far as there is one."""
+    strong: tuple[tuple[int, int], ...] = ()
+    """Places, row and column, of the values that stand out: the best of a column, and what cannot be told from it."""
 
 
 @final
@@ -178,6 +188,8 @@ class Column:
     """What it means, in a few words."""
     minor: bool = field(default=False, kw_only=True)
     """Whether it is left out where there is no room for all columns, as on a narrow terminal."""
+    half_width: bool = field(default=False, kw_only=True)
+    """Whether it holds half of the interval of the column before it: value ± half, where the two are written as one."""
 
 
 @final
@@ -229,6 +241,8 @@ class Text(Panel):
 
     paragraphs: tuple[str, ...]
     tone: Tone = Tone.PLAIN
+    formula: str = ""
+    """The name of a formula above the words, of those in _render/page/formulas.json."""
 
 
 @final

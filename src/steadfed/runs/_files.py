@@ -6,12 +6,13 @@ import os
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from textwrap import wrap
+from types import MappingProxyType
 from typing import Any
 
 import tomli_w
 
 from steadfed._core.digests import sha256
-from steadfed._core.naming import Registry
+from steadfed._core.naming import Registry, name_key
 from steadfed._core.parsing import parse_toml
 from steadfed._core.values import ValueObject
 from steadfed.errors import ParameterError
@@ -19,6 +20,8 @@ from steadfed.server._history.files import PROVENANCE
 from steadfed.simulation import RunConfig, config_from_table, config_table
 from steadfed.simulation._tables import NAMED, OPTIONS
 
+_EXAMPLES: Mapping[str, str] = MappingProxyType({"task": '"classification"', "metrics": '["usual"]'})
+"""Keys that a template shows as comments, with an example, unless they are set."""
 _WIDTH = 116
 """Letters of a line of comment in a template."""
 
@@ -95,7 +98,7 @@ _ONE_OF = {
 
 
 def set_key(table: dict[str, Any], key: str, value: Any) -> None:
-    """Put a value in its place; "rule=krum" begins the table [rule] anew with this name."""
+    """Put a value in its place; "rule=krum" begins the table [rule] anew with this name, or import path."""
     *path, last = key.split(".")
     if not path and last in NAMED and isinstance(value, str):
         table[last] = {"name": value}
@@ -118,6 +121,9 @@ def template(config: RunConfig) -> str:
     for key, value in table.items():
         if not isinstance(value, dict):
             lines += [*_comment(fields[key].description), tomli_w.dumps({key: value}).strip(), ""]
+    for key, example in _EXAMPLES.items():
+        if key not in table:
+            lines += [*_comment(fields[key].description), f"# {key} = {example}", ""]
     for key in table.keys() - NAMED.keys() - OPTIONS.keys():
         if isinstance(table[key], dict):  # a schedule of local steps that is neither a number nor a list
             lines += [*_comment(fields[key].description), tomli_w.dumps({key: table[key]}).strip(), ""]
@@ -133,10 +139,13 @@ def _section(path: str, names: Registry[Any], value: ValueObject) -> list[str]:
     """Return the table of a named object with its parameters, and after it those of named objects inside."""
     table = names.to_table(value, complete=True)
     inside = {key: each for key, each in value if isinstance(table.get(key), Mapping)}
-    plain = {key: each for key, each in table.items() if key not in inside and key != "name"}
-    lines = [f"[{path}]", _toml_line("name", table["name"]), *_entries(type(value), plain, leave_out=inside), ""]
+    called = name_key(table)
+    plain = {key: each for key, each in table.items() if key not in inside and key != called}
+    entries = _entries(type(value), plain, leave_out={*inside, "import_path"})
+    lines = [f"[{path}]", _toml_line(called, table[called]), *entries, ""]
     for key, each in inside.items():
-        lines += [*_comment(type(value).model_fields[key].description), *_section(f"{path}.{key}", names, each)]
+        field = type(value).model_fields.get(key)
+        lines += [*_comment(field.description if field else None), *_section(f"{path}.{key}", names, each)]
     return lines
 
 
@@ -147,7 +156,7 @@ def _entries(cls: type[ValueObject], table: Mapping[str, Any], leave_out: Collec
         if name not in leave_out:
             written = _toml_line(name, table[name]) if name in table else f"# {name} = ..."
             lines += [*_comment(field.description or name.replace("_", " ")), written]
-    return lines
+    return [*lines, *(_toml_line(name, each) for name, each in table.items() if name not in cls.model_fields)]
 
 
 def _toml_line(key: str, value: Any) -> str:

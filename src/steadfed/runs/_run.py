@@ -14,6 +14,7 @@ from steadfed import __version__
 from steadfed._core.digests import sha256
 from steadfed.data import Dataset, GivenData
 from steadfed.errors import CorruptRunError, ParameterError, RunError, UnknownNameError
+from steadfed.runs._code import code_changed, code_digests
 from steadfed.runs._deployments import check_simulated
 from steadfed.runs._files import config_from_toml, provenance, seal_config
 from steadfed.runs._writer import RunWriter
@@ -61,7 +62,7 @@ class Run:
             config = config.model_copy(update={"data": GivenData(title=dataset.name, checksum=dataset.checksum)})
         federation = Federation(config, dataset=dataset, jobs=jobs)
         config = config.model_copy(update={"engine": federation.setting.engine.name})
-        text = seal_config(config, made_with(federation.setting.dataset))
+        text = seal_config(config, made_with(federation.setting.dataset, config))
         return cls(config, RunFolder.create(path, text), federation)
 
     @classmethod
@@ -70,12 +71,13 @@ class Run:
 
         Raises:
             CorruptRunError: the folder does not hold a run that can be read.
-            RunError: the data are not those the run was started with, or it is a deployment, which its server app
-                continues.
+            RunError: the data, or the source of a rule or an attack of the user's own, are not those the run was
+                started with, or it is a deployment, which its server app continues.
         """
         folder = RunFolder.open(path)
-        config_of(folder)  # reading is the check
+        config = config_of(folder)  # reading is the check
         check_simulated(folder)
+        _check_code(provenance(folder.config_text()), config, folder)
         return cls.open(path, dataset=dataset, jobs=jobs)
 
     @classmethod
@@ -90,7 +92,7 @@ class Run:
         folder = RunFolder.open(path)
         config, text = config_of(folder), folder.config_text()
         dataset = dataset if dataset is not None else config.data.load()
-        notes = _compare_provenance(provenance(text), made_with(dataset), folder)
+        notes = _compare_provenance(provenance(text), made_with(dataset, config), folder)
         return cls(config, folder, Federation(config, dataset=dataset, jobs=jobs), notes)
 
     def play(self) -> Generator[RoundRecord, None, None]:
@@ -162,9 +164,24 @@ def _check_model(checkpoint: Checkpoint, dim: int, folder: RunFolder) -> None:
         )
 
 
-def made_with(dataset: Dataset) -> dict[str, str]:
-    """Return what a result depends on besides the configuration."""
-    return {"steadfed": __version__, "torch": torch.__version__, "data_sha256": dataset.checksum}
+def made_with(dataset: Dataset, config: RunConfig) -> dict[str, str]:
+    """Return what a result depends on besides the configuration; code that it names for rule and attack is loaded."""
+    return {
+        "steadfed": __version__,
+        "torch": torch.__version__,
+        "data_sha256": dataset.checksum,
+        **code_digests(config),
+    }
+
+
+def _check_code(then: dict[str, str], config: RunConfig, folder: RunFolder) -> None:
+    """Raise `RunError` if the source of a rule or an attack of the user's own changed, as its data must not either."""
+    if changed := code_changed(then, code_digests(config)):
+        raise RunError(
+            f"the source of {', '.join(changed)} is not what the run in {str(folder.path)!r} was started with, and its "
+            f"rounds would be of two kinds; restore the source, or start another run with what it says now: "
+            f"`steadfed run {folder.path / 'config.toml'}`"
+        )
 
 
 def _compare_provenance(then: dict[str, str], now: dict[str, str], folder: RunFolder) -> list[str]:
@@ -176,4 +193,5 @@ def _compare_provenance(then: dict[str, str], now: dict[str, str], folder: RunFo
             f"a run continues only on the data it was started with"
         )
     changed = [name for name in ("steadfed", "torch") if name in then and then[name] != now[name]]
-    return [f"started with {name} {then[name]}, continued with {now[name]}: bits may differ" for name in changed]
+    notes = [f"started with {name} {then[name]}, continued with {now[name]}: bits may differ" for name in changed]
+    return [*notes, *(f"the source of {path} is not what the run was played with" for path in code_changed(then, now))]

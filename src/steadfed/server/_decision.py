@@ -110,8 +110,11 @@ def decision_fields(outcome: Aggregation | Skipped, clients: Sequence[Client]) -
             "num_byzantine": outcome.assumed,
             "assumption_violated": outcome.assumption_violated,
         }
+    unknown = set() if outcome.attributed else {"weights", "scores"}
+    known = RoundRecord.model_fields.keys() - unknown
     return {
-        **{name: value for name, value in outcome.evidence().items() if name in RoundRecord.model_fields},
+        **{name: value for name, value in outcome.evidence().items() if name in known},
+        "attributed": outcome.attributed,
         "unusable": tuple(compress(clients, (~outcome.usable).tolist())),
         "kept": tuple(compress(clients, outcome.kept.tolist())),
         "update_norm": float(torch.linalg.vector_norm(outcome.update)),

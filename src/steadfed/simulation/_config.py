@@ -9,8 +9,11 @@ from pydantic import BeforeValidator, Field, InstanceOf, model_validator
 
 from steadfed._core.values import ValueObject, real_number, whole_number
 from steadfed.aggregators import Aggregator, Rage
+from steadfed.aggregators._imported import as_rule
 from steadfed.attacks import Attack, FractionMembers, Honest, Knowledge, Membership
+from steadfed.attacks._imported import as_attack
 from steadfed.data import DataSource, Digits
+from steadfed.metrics import Task, checked_metrics
 from steadfed.models import Architecture, MultilayerPerceptron
 from steadfed.partitions import DirichletPartition, Partition
 from steadfed.simulation._cohorts import Cohorts, UniformCohorts
@@ -52,6 +55,10 @@ class Evaluation(ValueObject):
     """On at most so many of the clients' points, evenly spread; "all" for every one."""
     test_points: Annotated[int, Field(ge=0), BeforeValidator(whole_number)] | Literal["all"] = "all"
     """On at most so many of the test points."""
+    client_scores: Number | Literal["all"] | None = None
+    """For how many clients, evenly spread, it is looked at besides how good the model is for each of them."""
+    client_metric: str | None = None
+    """By which metric; if not given, accuracy or, of numbers, mae."""
     measured_rounds: Annotated[int, Field(ge=0), BeforeValidator(whole_number)] = 10
     """In so many rounds, evenly spread and the first among them, what the theorems speak of is measured, and the model
     the round starts from is kept, for `steadfed certify`; 0 for none."""
@@ -85,12 +92,13 @@ class RunConfig(ValueObject):
     """Who holds which of them."""
     model: InstanceOf[Architecture] = MultilayerPerceptron(hidden=(64,))
     """What is trained."""
-    rule: InstanceOf[Aggregator] = Rage(byzantine_fraction=0.25)
-    """How the server aggregates; it knows the assumed bound, never who is Byzantine."""
+    rule: Annotated[InstanceOf[Aggregator], BeforeValidator(as_rule)] = Rage(byzantine_fraction=0.25)
+    """How the server aggregates; it knows the assumed bound, never who is Byzantine. One of your own has no name: give
+    import = "module:function" (or class) in its place, and its arguments beside it; in Python the function itself."""
     byzantine: InstanceOf[Membership] = FractionMembers(fraction=0.0)
     """Who is Byzantine."""
-    attack: InstanceOf[Attack] = Honest()
-    """What the Byzantine clients do."""
+    attack: Annotated[InstanceOf[Attack], BeforeValidator(as_attack)] = Honest()
+    """What the Byzantine clients do. One of your own: import = "module:function" in place of the name."""
     adversary_knows: tuple[Literal["own", "honest", "rule"], ...] = ("own", "honest", "rule")
     """What the adversary may look at: its own clients' honest updates, those of the others, the server's rule."""
     cohorts: InstanceOf[Cohorts] = UniformCohorts()
@@ -102,6 +110,12 @@ class RunConfig(ValueObject):
     client: ClientOptions = ClientOptions()
     server: ServerOptions = ServerOptions()
     evaluation: Evaluation = Evaluation()
+    task: Task | None = None
+    """What the model is for, which metrics depend on: "classification" or "regression"; if not given, what the outputs
+    of the model and the labels of the data say."""
+    metrics: Annotated[tuple[str, ...], BeforeValidator(checked_metrics)] = ()
+    """What is looked at beside accuracy and loss on the test points, such as ["balanced_accuracy", "auroc"], ["r2"], or
+    "our.metrics:function" for one's own; "usual" stands for what suits the task."""
     dtype: Literal["float32", "float64"] = "float32"
     """Of the model, the data and the updates."""
     device: str = "cpu"

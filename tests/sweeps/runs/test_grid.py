@@ -32,6 +32,7 @@ def grid(text: str) -> str:
         (grid("heterogeneity = [{ alpha = 0.1 }]"), ["takes names and tables with a name", "{'alpha': 0.1}"]),
         (grid('partition = "iid"\nheterogeneity = "iid"'), ["grid.heterogeneity and grid.partition decide the same"]),
         (grid('attack = { label = "none", name = "nan" }'), ["label 'none' of attack", "choose another word"]),
+        ('metric = "auc"\n' + grid("seed = 0"), ["unknown metric 'auc'", "did you mean 'auroc'"]),
         (grid("seed = [-1]"), ["grid.seed = -1", "greater than or equal to 0"]),
         ("[base]\nlr = -1\n[grid]\nrule = 'rage'", ["[base] is no configuration", "lr", "-1"]),
         (
@@ -93,8 +94,20 @@ def test_a_label_is_what_a_choice_is_called_and_no_parameter() -> None:
 def test_published_figures_of_the_bucketing_grid_belong_to_points_of_it() -> None:
     grid = read_grid("bucketing")
     settings = [{key: choice.label for key, choice in point.items()} for point in grid.points()]
-    assert len(grid.published) == 60
+    assert len(grid.published) == 80
     assert all(sum(figure.belongs_to(each) for each in settings) == 3 for figure in grid.published)
+
+
+def test_the_paper_grid_has_the_default_and_the_mode_before_with_and_without_momentum_and_attacks_made_for_them() -> (
+    None
+):
+    points = list(read_grid("paper").points())
+    rules = [
+        {point["rule"].label for point in points if ("client.momentum" in point) is momentum}
+        for momentum in (False, True)
+    ]
+    assert rules[0] == rules[1] > {"rage", "rage-spread", "rfa", "centered-clipping", "nnm+trimmed-mean"}
+    assert {point["attack"].label for point in points} > {"symmetric-pairs", "anchor-poisoning", "below-guard"}
 
 
 def test_a_setting_says_only_what_is_not_so_for_all() -> None:

@@ -32,7 +32,8 @@ class FoolsGold(LooselyBoundedAggregator):
         α_i ← α_i / max α ;   α_i ← κ (ln(α_i / (1 − α_i)) + ½), cut to [0, 1] ;   update = Σ α_i g_i / Σ α_i .
 
     Against Sybils, many clients of one mind, however many: unless told a bound, it assumes one honest client. There is
-    no guarantee: a Byzantine client unlike all others keeps its weight, and honest clients that agree lose theirs.
+    no guarantee: a Byzantine client unlike all others keeps its weight, and honest clients that agree lose theirs: who
+    copies an honest client has it left out.
 
     It remembers s_i under the client's name (`ServerView.clients`), those of absent clients too: hand
     `Aggregation.memory` back in the next round's view. An unusable row adds nothing; a sum too large to be squared

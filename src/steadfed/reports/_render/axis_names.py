@@ -30,14 +30,14 @@ def axis_names(texts: Iterable[str], flagged: Iterable[int] = ()) -> list[str]:
     return found
 
 
-def shorten_names(texts: Sequence[str]) -> list[str]:
+def shorten_names(texts: Sequence[str], longest: int = LONGEST_NAME) -> list[str]:
     """Return texts cut in their middles, as their ends often tell them apart; less if they would look the same.
 
     >>> shorten_names(["dirichlet alpha=1.0", "dirichlet alpha=0.1"])
     ['dirichle…alpha=1.0', 'dirichle…alpha=0.1']
     """
     whole = [harmless(text, limit=400) for text in texts]
-    for limit in (LONGEST_NAME, 2 * LONGEST_NAME):
+    for limit in (longest, 2 * longest):
         half = limit // 2
         cut = [text if len(text) <= limit else f"{text[: half - 1]}…{text[-half:]}" for text in whole]
         if len(set(cut)) == len(set(whole)):

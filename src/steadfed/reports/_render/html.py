@@ -17,15 +17,18 @@ import gzip
 import hashlib
 import importlib.util
 import json
+from collections.abc import Sequence
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from steadfed._core.durable import replace_file
 from steadfed._core.wording import harmless, prose
 from steadfed.errors import RunError
+from steadfed.reports._render.formulas import formulas
 from steadfed.reports._render.plotly import panel_json
-from steadfed.reports.panels import Report
+from steadfed.reports.panels import Panel, Report
 
 TEMPLATES, PLOTS = "jinja2", "plotly"
 """The packages of the extra."""
@@ -33,7 +36,7 @@ FOLDER = Path(__file__).with_name("page")
 """Where report.html.j2, report.css and the scripts are."""
 DRAWING = ("numbers.js", "plots.js", "report.js")
 """The scripts that draw panels, in the order in which they run."""
-_FRAME = ("key", "kind", "title", "caption", "height")
+_FRAME = ("key", "kind", "title", "caption", "height", "fold")
 """What the page knows of a plot before it is drawn."""
 _ESCAPES = str.maketrans({letter: f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"})
 
@@ -64,19 +67,32 @@ def render(report: Report) -> str:
     except ImportError:
         raise missing_package(TEMPLATES) from None
     environment = Environment(loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined)
-    environment.filters |= {"shown": harmless, "prose": prose}
+    environment.filters |= {"shown": harmless, "prose": prose, "folded": folded}
     panels = [panel_json(panel) for section in report.sections for panel in section.panels]
     drawn = {panel["key"]: _split(panel) for panel in panels if "figure" in panel}
+    named = dict.fromkeys(panel["formula"]["name"] for panel in panels if "formula" in panel)
     scripts = [asset(name) for name in (*DRAWING, "page.js")]
     return environment.get_template("report.html.j2").render(
         report=report,
         policy=_policy(*(script.encode() for script in scripts), *([plotly_script()] if drawn else [])),
         style=asset("report.css"),
         panels=embed(panels),
+        formulas={name: formulas()[name].mathml for name in named},
         plots=_pack(json.dumps(drawn, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()),
         plotly=_pack_plotly() if drawn else "",
         scripts=scripts,
     )
+
+
+def folded(panels: Sequence[Panel]) -> list[tuple[str, list[Panel]]]:
+    """Return panels side by side that are folded away under one name, or are open, together.
+
+    >>> from steadfed.reports.panels import Text
+    >>> texts = [Text(key=name, title="", paragraphs=(), fold=fold) for name, fold in zip("abcd", ["", "x", "x", ""])]
+    >>> [(fold, [panel.key for panel in each]) for fold, each in folded(texts)]
+    [('', ['a']), ('x', ['b', 'c']), ('', ['d'])]
+    """
+    return [(fold, [*each]) for fold, each in groupby(panels, key=lambda panel: panel.fold)]
 
 
 def asset(name: str) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 
 from steadfed._core.wording import harmless, prose
 from steadfed.reports._render.axis_names import LONGEST_NAME, axis_names, category_axis, needs_slant
+from steadfed.reports._render.formulas import formulas
 from steadfed.reports._render.labels import hover, label
 from steadfed.reports.panels import Bars, Code, HeatMap, Lines, Panel, Series, Style, Table, Text, Unit, Value
 
@@ -29,8 +30,12 @@ _LARGEST = 1e300
 _DASHES = {Style.LINE: "solid", Style.DASHED: "dash", Style.DOTTED: "dot", Style.POINTS: "solid"}
 _HEIGHT, _NAMED = 310, 12
 """Of curves and bars, in pixels: the height, and what the name of a curve adds."""
-_ROW, _ABOVE, _BELOW, _SLANTED, _LOWEST, _HIGHEST = 18, 52, 50, 110, 200, 900
+_ROW, _ABOVE, _BELOW, _SLANTED, _LOWEST, _HIGHEST = 18, 52, 50, 110, 200, 640
 """Of heat maps, in pixels: a row, the scale above the rows, names below that are upright, or not; lowest, highest."""
+_SQUARE = 34
+"""Pixels of a row whose cells are squares."""
+_UPRIGHT = 4
+"""Letters that have room below such a cell."""
 _DECADES = 8
 """Powers of ten that an axis names at most."""
 _FORMATS = {
@@ -51,7 +56,9 @@ def panel_json(panel: Panel) -> dict[str, Any]:
     >>> panel_json(Text(key="verdict", title="Verdict", paragraphs=("It learned.",)))["paragraphs"]
     ['It learned.']
     """
-    head = {"key": panel.key, "title": harmless(panel.title), "caption": prose(panel.caption)}
+    note = f"{panel.note}." if panel.note else ""
+    said = prose(f"{note} {panel.caption}".strip())
+    head = {"key": panel.key, "title": harmless(panel.title), "caption": said, "fold": harmless(panel.fold)}
     return {**head, **_body(panel)}
 
 
@@ -62,7 +69,10 @@ def _body(panel: Panel) -> dict[str, Any]:
 
 @_body.register
 def _(panel: Text) -> dict[str, Any]:
-    return {"kind": "text", "tone": panel.tone.value, "paragraphs": [prose(each) for each in panel.paragraphs]}
+    words = {"kind": "text", "tone": panel.tone.value, "paragraphs": [prose(each) for each in panel.paragraphs]}
+    if not panel.formula:
+        return words
+    return {**words, "formula": {"name": panel.formula, "text": formulas()[panel.formula].text}}
 
 
 @_body.register
@@ -72,7 +82,15 @@ def _(panel: Code) -> dict[str, Any]:
 
 @_body.register
 def _(panel: Table) -> dict[str, Any]:
-    columns = [{"title": harmless(c.title), "unit": c.unit.value, "hint": harmless(c.hint)} for c in panel.columns]
+    columns = [
+        {
+            "title": harmless(column.title),
+            "unit": column.unit.value,
+            "hint": harmless(column.hint),
+            **{name: True for name in ("minor", "half_width") if getattr(column, name)},
+        }
+        for column in panel.columns
+    ]
     return {
         "kind": "table",
         "columns": columns,
@@ -85,6 +103,7 @@ def _(panel: Table) -> dict[str, Any]:
 @_body.register
 def _(panel: Lines) -> dict[str, Any]:
     drawn, kind = [_curve(series, panel) for series in panel.series], "points" if panel.places else "lines"
+    areas = [trace for series in panel.series for trace in _area(series, panel)]
     if not any(value is not None for trace in drawn for value in trace["y"]):
         return {"kind": kind, "empty": EMPTY}
     counted = panel.x_unit is Unit.NUMBER and not panel.places
@@ -114,7 +133,7 @@ def _(panel: Lines) -> dict[str, Any]:
     return {
         "kind": kind,
         "height": _HEIGHT + _NAMED * min(len(drawn), 12) + slanted,
-        "figure": {"data": drawn, "layout": layout},
+        "figure": {"data": [*areas, *drawn], "layout": layout},
     }
 
 
@@ -136,19 +155,22 @@ def _(panel: HeatMap) -> dict[str, Any]:
         **_ends(panel, values),
     }
     below = category_axis(panel.column_title, columns)
-    frame = _ABOVE + (_SLANTED if needs_slant(columns) else _BELOW)
+    crowded = panel.written and any(len(name) > _UPRIGHT for name in panel.columns)
+    frame = _ABOVE + (_SLANTED if crowded or needs_slant(columns) else _BELOW)
     layout = {
         "xaxis": below,
         "yaxis": {"type": "category", "title": {"text": label(panel.row_title)}, "showgrid": False},
         "margin": {"t": _ABOVE, "b": _BELOW},
     }
     orders = panel.orders or {"": tuple(range(len(rows)))}
+    row = _SQUARE if panel.written else _ROW
     return {
         "kind": "heat-map",
-        "height": max(_LOWEST, min(_HIGHEST, frame + _ROW * len(rows))),
+        "height": max(_LOWEST, min(_HIGHEST, frame + row * len(rows))),
         "figure": {"data": [trace], "layout": layout},
         "good_is_high": panel.good_is_high,
         "written": panel.written,
+        "strong": [list(place) for place in panel.strong],
         "value": {"title": label(panel.value_title), "unit": panel.unit.value},
         "orders": [
             {"name": harmless(name), "rows": [rows[place] for place in places]} for name, places in orders.items()
@@ -231,8 +253,26 @@ def _curve(series: Series, panel: Lines) -> dict[str, Any]:
         "meta": {"colour": series.colour},
         "hovertemplate": f"{said}<extra></extra>",
         **({"text": [label(panel.places[round(x)]) for x in series.x]} if panel.places else {}),
-        **({"error_y": _bars_of(series)} if series.bands else {}),
+        **({"error_y": _bars_of(series)} if series.bands and series.style is Style.POINTS else {}),
     }
+
+
+def _area(series: Series, panel: Lines) -> list[dict[str, Any]]:
+    """Return the band about a curve: its lower end, and its upper end with what lies between them filled."""
+    if not series.bands or series.style is Style.POINTS:
+        return []
+    ends = [[None if band is None else band[end] for band in series.bands] for end in (0, 1)]
+    common = {
+        "type": "scatter",
+        "mode": "lines",
+        "x": [float(value) for value in series.x],
+        "line": {"width": 0},
+        "hoverinfo": "skip",
+        "showlegend": False,
+        "meta": {"colour": series.colour, "area": True},
+    }
+    low, high = (with_gaps(end, log_y=panel.log_y) for end in ends)
+    return [{**common, "y": low}, {**common, "y": high, "fill": "tonexty"}]
 
 
 def _bars_of(series: Series) -> dict[str, Any]:

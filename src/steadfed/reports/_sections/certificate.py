@@ -9,12 +9,20 @@ import numpy as np
 
 from steadfed._core.wording import percent, plural
 from steadfed.reports._sections.learning import attack_marks, curve, positive_only
-from steadfed.reports._sections.phrases import per_run, run_names, setting_words
+from steadfed.reports._sections.phrases import per_run, setting_words
+from steadfed.reports._sections.seeds import Points, group_curve, seed_groups, seeds_note
 from steadfed.reports._thinning import REPORT, Numbers, PanelLimits, Places
 from steadfed.reports.panels import Lines, Panel, Section, Style, Text
 from steadfed.server._history import RunHistory
 
 _ANYWAY = "certificate.unconditional_bound"
+_LETTERS = (
+    "g_S is the mean of the honest updates S, σ₀ their spread: the largest standard deviation in any direction. λ is "
+    "the largest variance of the kept updates, as measured; n updates could be used, f of them are assumed to be "
+    "Byzantine, D is the weight that was removed, and U bounds, step by step, how much of it was honest. Where a "
+    "displacement was cut, the smaller of this and of a bound by way of the safest updates is taken; with a sketch U "
+    "is D, and λ is bounded by a second key. Proofs: docs/theory/filter.md, sections 5.3, 7 and 8."
+)
 _ROUNDING = 1e-5
 """Errors below this part of the updates' size are rounding, of rounds without Byzantine updates."""
 
@@ -23,6 +31,10 @@ def certificate(histories: Sequence[RunHistory], limits: PanelLimits = REPORT) -
     """Return for every run with certificates what they prove; and the true errors of all runs in one plot."""
     alone = len(histories) == 1
     panels = per_run(histories, lambda history: _bounds(history, limits, alone=alone))
+    if any(np.isfinite(positive_only(history["certificate.error_bound"])).any() for history in histories):
+        panels.append(
+            Text(key="certificate-formula", title="What the bound is", paragraphs=(_LETTERS,), formula="certificate")
+        )
     if not alone and (errors := _errors(histories, limits)).series:
         panels.append(errors)
     if not panels:
@@ -143,15 +155,23 @@ def _unbounded_text(history: RunHistory) -> str:
 def _errors(histories: Sequence[RunHistory], limits: PanelLimits) -> Lines:
     """Return the true errors of all runs."""
     curves = (
-        curve(run, real_errors(history), limits, colour=place)
-        for place, (history, run) in enumerate(zip(histories, run_names(histories), strict=True))
+        group_curve(group.name, group, _error_points, limits, colour=place)
+        for place, group in enumerate(seed_groups(histories))
     )
     return Lines(
         key="errors",
         title="True error of the updates",
-        caption="Only simulations know it; lower is better. Mere rounding is not drawn. Logarithmic scale.",
+        caption="Only simulations know it; lower is better, as long as models are alike: an error is one at its run's "
+        "own model, and where that has collapsed, updates and their errors are small. Mere rounding is not drawn. "
+        "Logarithmic scale.",
         series=tuple(chain.from_iterable(curves)),
         y_title="distance to the honest mean",
         log_y=True,
         marks=attack_marks(histories),
+        note=seeds_note(histories),
     )
+
+
+def _error_points(history: RunHistory) -> Points:
+    rounds = np.arange(history.rounds_played, dtype=np.int64)
+    return rounds, rounds, real_errors(history)

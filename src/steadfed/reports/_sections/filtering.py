@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
 from steadfed.reports._sections.learning import attack_marks, curve, positive_only
-from steadfed.reports._sections.phrases import per_run, run_names, setting_words
+from steadfed.reports._sections.phrases import per_run, setting_words
+from steadfed.reports._sections.seeds import Points, group_curve, seed_groups, seeds_note
 from steadfed.reports._thinning import REPORT, Numbers, PanelLimits
 from steadfed.reports.panels import Lines, Panel, Section, Series, Style, Text, Unit
 from steadfed.server._history import RunHistory
@@ -24,7 +26,11 @@ def filtering(histories: Sequence[RunHistory], limits: PanelLimits = REPORT) -> 
     alone = len(histories) == 1
     panels += per_run(histories, lambda history: _spread(history, limits, alone=alone))
     if not panels:
-        panels = [Text(key="no-filter", title="Nothing to draw", paragraphs=("No updates have been judged yet.",))]
+        unsaid = any(history.rounds.unattributed for history in histories)
+        why = (
+            "The rule does not say whose updates its result rests on." if unsaid else "No updates have been judged yet."
+        )
+        panels = [Text(key="no-filter", title="Nothing to draw", paragraphs=(why,))]
     return Section(
         key="filtering",
         title="How well were clients told apart?",
@@ -58,13 +64,12 @@ def moving_share(part: Numbers, whole: Numbers, window: int) -> Numbers:
 def _precision(histories: Sequence[RunHistory], limits: PanelLimits, width: int) -> Lines:
     """Return precision and recall of the runs that know who was Byzantine, and had somebody who was."""
     series: list[Series] = []
-    for place, (history, run) in enumerate(zip(histories, run_names(histories), strict=True)):
-        if history.tally.byzantine:
-            before, caught = "" if len(histories) == 1 else f"{run}: ", history["byzantine_removed"]
-            precision = moving_share(caught, history["removed"], width)
-            recall = moving_share(caught, history["byzantine"], width)
-            series += curve(f"{before}precision", precision, limits, colour=place)
-            series += curve(f"{before}recall", recall, limits, colour=place, style=Style.DASHED)
+    for place, group in enumerate(seed_groups(histories)):
+        if all(history.tally.byzantine for history in group.histories):
+            before = "" if len(histories) == 1 else f"{group.name}: "
+            for name, of, style in (("precision", "removed", Style.LINE), ("recall", "byzantine", Style.DASHED)):
+                read = partial(_share, part="byzantine_removed", whole=of, width=width)
+                series += group_curve(f"{before}{name}", group, read, limits, colour=place, style=style)
     return Lines(
         key="precision-recall",
         title="Precision and recall of the removals",
@@ -74,17 +79,20 @@ def _precision(histories: Sequence[RunHistory], limits: PanelLimits, width: int)
         y_title="share",
         unit=Unit.PERCENT,
         marks=attack_marks(histories),
+        note=seeds_note(histories),
     )
 
 
 def _false_positives(histories: Sequence[RunHistory], limits: PanelLimits, width: int) -> Lines:
     """Return which share of the honest updates was removed; of all, where nobody knows who is honest."""
     series: list[Series] = []
-    for place, (history, run) in enumerate(zip(histories, run_names(histories), strict=True)):
-        removed, judged = ("removed", "judged") if history.deployed else ("honest_removed", "honest")
-        whose = "all updates" if history.deployed else "honest updates"
-        name = whose if len(histories) == 1 else f"{run}: {whose}"
-        series += curve(name, moving_share(history[removed], history[judged], width), limits, colour=place)
+    for place, group in enumerate(seed_groups(histories)):
+        deployed = group.histories[0].deployed
+        removed, judged = ("removed", "judged") if deployed else ("honest_removed", "honest")
+        whose = "all updates" if deployed else "honest updates"
+        name = whose if len(histories) == 1 else f"{group.name}: {whose}"
+        read = partial(_share, part=removed, whole=judged, width=width)
+        series += group_curve(name, group, read, limits, colour=place)
     blind = any(history.deployed for history in histories)
     said = (
         "Which share of the updates got no weight; who is honest is not known in a deployment."
@@ -99,7 +107,13 @@ def _false_positives(histories: Sequence[RunHistory], limits: PanelLimits, width
         y_title="share removed",
         unit=Unit.PERCENT,
         marks=attack_marks(histories),
+        note=seeds_note(histories),
     )
+
+
+def _share(history: RunHistory, *, part: str, whole: str, width: int) -> Points:
+    rounds = np.arange(history.rounds_played, dtype=np.int64)
+    return rounds, rounds, moving_share(history[part], history[whole], width)
 
 
 def _window_text(width: int) -> str:

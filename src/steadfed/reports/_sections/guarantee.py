@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from steadfed.errors import SteadfedError
 from steadfed.reports._sections.phrases import per_run, setting_words
-from steadfed.reports._sections.theory import bound_panel, verdict_table
+from steadfed.reports._sections.theory import bound_panel, theorem_panel, verdict_table
 from steadfed.reports._settings import config_of
 from steadfed.reports._thinning import REPORT, PanelLimits
 from steadfed.reports.panels import Panel, Section, Text, Tone
@@ -19,16 +19,23 @@ _MOST = 3
 """Runs that are certified in one report."""
 
 
-def guarantee(histories: Sequence[RunHistory], limits: PanelLimits = REPORT, *, code: bool = True) -> Section:
+def guarantee(
+    histories: Sequence[RunHistory],
+    limits: PanelLimits = REPORT,
+    *,
+    code: bool = True,
+    notify: Callable[[str], None] = lambda _: None,
+) -> Section:
     """Return for every run that a theorem may speak of its verdicts and bounds; for others, why not.
 
-    Without `code` they are judged by their records alone.
+    Without `code` they are judged by their records alone. `notify` is told which run is looked at.
     """
     certifiable = [history for history in histories if _refusal(history) is None]
 
     def panels_of(history: RunHistory) -> Iterable[Panel]:
         why_not = _refusal(history)
         if why_not is None and history in certifiable[:_MOST]:
+            notify(f"what is guaranteed of {history.name}")
             return _certify(history, limits, code=code)
         other = f"Only the first {_MOST} runs are certified here; “steadfed certify {history.path}” does this one."
         return [Text(key="guarantee", title="Guarantee", paragraphs=(why_not or other,))]
@@ -69,6 +76,8 @@ def _certify(history: RunHistory, limits: PanelLimits, *, code: bool) -> Iterato
         return
     if found.models is not None:
         yield bound_panel(found, limits)
+    if found.applicable:
+        yield theorem_panel(found)
     if found.contradicted:
         why = "Something that is proved was measured not to be so, although all conditions held."
         yield Text(key="contradiction", title="A bound was exceeded", paragraphs=(why,), tone=Tone.WARNING)

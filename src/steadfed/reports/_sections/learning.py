@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
 from steadfed.reports._sections.phrases import figures, floats, run_names
+from steadfed.reports._sections.seeds import Points, group_curve, seed_groups, seeds_note
 from steadfed.reports._settings import attack_start
 from steadfed.reports._thinning import REPORT, Numbers, PanelLimits, Places, kept_places
 from steadfed.reports.panels import Lines, Mark, Panel, Section, Series, Style, Text, Unit
@@ -15,6 +17,8 @@ from steadfed.server._history import RunHistory
 _LOGARITHMIC = 30.0
 """A loss that changes by more than this factor is drawn on a logarithmic scale."""
 _MOST_METRICS = 6
+_BOTH = 5
+"""So many runs, or groups of them, are shown on test and on training points; of more, test points are enough to see."""
 
 
 def learning(histories: Sequence[RunHistory], limits: PanelLimits = REPORT) -> Section:
@@ -77,12 +81,20 @@ def _evaluation_curves(histories: Sequence[RunHistory], figure: str, limits: Pan
     """Return a figure on test and on training points in the rounds that were evaluated; gaps where it is not finite."""
     kinds = {"test": ("test points", Style.LINE), "train": ("training points", Style.DOTTED)}
     series: list[Series] = []
-    for place, (history, run) in enumerate(zip(histories, run_names(histories), strict=True)):
-        rounds = history.rounds.evaluated
+    groups = seed_groups(histories)
+    if len(groups) > _BOTH and any(np.isfinite(history[f"test_{figure}"]).any() for history in histories):
+        del kinds["train"]
+    for place, group in enumerate(groups):
         for points, (words, style) in kinds.items():
-            name, values = words if len(histories) == 1 else f"{run}: {words}", history[f"{points}_{figure}"]
-            series += curve(name, values[rounds], limits, colour=place, style=style, x=rounds)
+            name = words if len(histories) == 1 else f"{group.name}: {words}"
+            read = partial(_evaluated, column=f"{points}_{figure}")
+            series += group_curve(name, group, read, limits, colour=place, style=style)
     return tuple(series)
+
+
+def _evaluated(history: RunHistory, column: str) -> Points:
+    rounds = history.rounds.evaluated
+    return rounds, rounds, history[column][rounds]
 
 
 def _accuracies(histories: Sequence[RunHistory], limits: PanelLimits) -> Lines:
@@ -94,6 +106,7 @@ def _accuracies(histories: Sequence[RunHistory], limits: PanelLimits) -> Lines:
         y_title="accuracy",
         unit=Unit.PERCENT,
         marks=attack_marks(histories),
+        note=seeds_note(histories),
     )
 
 
@@ -112,6 +125,7 @@ def _losses(histories: Sequence[RunHistory], limits: PanelLimits) -> Lines:
         y_title="loss",
         log_y=steep,
         marks=attack_marks(histories),
+        note=seeds_note(histories),
     )
 
 
@@ -122,11 +136,9 @@ def _costs(histories: Sequence[RunHistory], limits: PanelLimits) -> Lines:
     accurate = column.endswith("accuracy")
     points = "test points" if column.startswith("test") else "training points"
     series: list[Series] = []
-    for place, (history, run) in enumerate(zip(histories, run_names(histories), strict=True)):
-        rounds, sent = history.rounds.evaluated, sent_so_far(history)
-        if sent is not None:
-            name = points if len(histories) == 1 else run
-            series += curve(name, history[column][rounds], limits, colour=place, x=sent[rounds])
+    for place, group in enumerate(seed_groups(histories)):
+        name = points if len(histories) == 1 else group.name
+        series += group_curve(name, group, partial(_against_bytes, column=column), limits, colour=place)
     return Lines(
         key="communication",
         title=f"{'Accuracy' if accurate else 'Loss'} against communication",
@@ -137,7 +149,13 @@ def _costs(histories: Sequence[RunHistory], limits: PanelLimits) -> Lines:
         y_title="accuracy" if accurate else "loss",
         unit=Unit.PERCENT if accurate else Unit.NUMBER,
         x_unit=Unit.BYTES,
+        note=seeds_note(histories),
     )
+
+
+def _against_bytes(history: RunHistory, column: str) -> Points | None:
+    rounds, sent = history.rounds.evaluated, sent_so_far(history)
+    return None if sent is None else (rounds, sent[rounds], history[column][rounds])
 
 
 def sent_so_far(history: RunHistory) -> Numbers | None:

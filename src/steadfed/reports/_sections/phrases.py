@@ -19,6 +19,8 @@ from steadfed.simulation._step_schedules import read_local_steps, step_schedule
 
 _LETTERS = 40
 """How many letters of a client's name are shown."""
+_APART = 5
+"""Runs besides the first that are folded away one by one."""
 
 
 def client_names(clients: Sequence[Client]) -> list[str]:
@@ -37,6 +39,11 @@ def client_names(clients: Sequence[Client]) -> list[str]:
     return names
 
 
+def most_telling_first(histories: Sequence[RunHistory]) -> list[RunHistory]:
+    """Return the runs in which something was removed before those in which nothing was, and those before the unread."""
+    return sorted(histories, key=lambda history: (not history.raw, not history.tally.removed))
+
+
 def run_names(histories: Sequence[RunHistory]) -> list[str]:
     """Return a name for every run: that of its folder, or as much of the path as tells them apart."""
     names = [history.name for history in histories]
@@ -51,11 +58,14 @@ def run_names(histories: Sequence[RunHistory]) -> list[str]:
 
 
 def per_run(histories: Sequence[RunHistory], panels_of: Callable[[RunHistory], Iterable[Panel]]) -> list[Panel]:
-    """Return the panels of every run; of several, each panel is named after its run."""
+    """Return the panels of every run; of several, each panel is named after its run, and only the first is open."""
     if len(histories) == 1:
         return [*panels_of(histories[0])]
+    others = run_names(histories)[1:]
+    together = f"The same of {len(others)} other runs"
+    folds = {place: f"The same of {run}" if len(others) <= _APART else together for place, run in enumerate(others, 2)}
     return [
-        replace(panel, key=f"{panel.key}-{place}", title=f"{run}: {panel.title}")
+        replace(panel, key=f"{panel.key}-{place}", title=f"{run}: {panel.title}", fold=folds.get(place, ""))
         for place, (history, run) in enumerate(zip(histories, run_names(histories), strict=True), 1)
         for panel in panels_of(history)
     ]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from steadfed._core.wording import number, percent, plural
 from steadfed.reports._sections.certificate import real_errors
+from steadfed.reports._sections.metrics import hidden_by_accuracy, metric_headlines
 from steadfed.reports._sections.phrases import run_names, sent_words, setting_words, short_words
+from steadfed.reports._sections.seeds import RunGroup, seed_groups
 from steadfed.reports._settings import attack_start, problems_of
 from steadfed.reports.panels import Column, Headline, Panel, Section, Table, Text, Tone, Unit, Value
 from steadfed.server._history import RunHistory, RunState, Tally
@@ -21,6 +24,8 @@ _LEARNED = 0.1
 _MANY = 0.1
 """A share of honest updates removed from which a warning is due."""
 _MOST_PROBLEMS = 8
+_MOST_LINES = 8
+"""Runs of a table with many that are shown at first."""
 _MOST_NAMED = 5
 """Clients that a sentence names."""
 
@@ -35,8 +40,9 @@ def verdict(histories: Sequence[RunHistory]) -> Section:
 def run_by_run(histories: Sequence[RunHistory]) -> Section:
     """Return the answers of several runs in words."""
     named = enumerate(zip(histories, run_names(histories), strict=True), 1)
-    panels = tuple(_words(history, f"verdict-{place}", run) for place, (history, run) in named)
-    return Section(key="run-by-run", title="Run by run", panels=panels)
+    panels = [_words(history, f"verdict-{place}", run) for place, (history, run) in named]
+    folded = [replace(panel, fold=f"{plural(len(panels) - 1, 'other run')}, in words") for panel in panels[1:]]
+    return Section(key="run-by-run", title="Run by run", panels=(*panels[:1], *folded))
 
 
 def _words(history: RunHistory, key: str, title: str) -> Text:
@@ -48,7 +54,10 @@ def headlines(histories: Sequence[RunHistory]) -> tuple[Headline, ...]:
     """Return the numbers to see first."""
     if len(histories) == 1:
         return tuple(_of_one(histories[0]))
-    return tuple(_result(history, name) for history, name in zip(histories, run_names(histories), strict=True))
+    return tuple(
+        _result(group.histories[0], group.name) if len(group.histories) == 1 else _group_result(group)
+        for group in seed_groups(histories)
+    )
 
 
 def sentences(history: RunHistory, tally: Tally) -> Iterator[str]:
@@ -60,6 +69,8 @@ def sentences(history: RunHistory, tally: Tally) -> Iterator[str]:
         return
     yield from (f"It is no success: {reason}." for reason in history.outcome.reasons)
     yield _learning(history)
+    if (hidden := hidden_by_accuracy(history)) is not None:
+        yield hidden
     yield _attackers(history)
     yield from _removals(history, tally)
     if tally.skipped:
@@ -150,8 +161,11 @@ def _attackers(history: RunHistory) -> str:
 
 def _removals(history: RunHistory, tally: Tally) -> Iterator[str]:
     rule = setting_words(history, "rule")
+    if unsaid := history.rounds.unattributed:
+        where = "" if unsaid == history.rounds_played else f" in {plural(unsaid, 'round')}"
+        yield f"The rule {rule} does not say whose updates its result rests on{where}, so whom it removed is not known."
     if not tally.judged:
-        yield "No update was judged."
+        yield from [] if unsaid else ["No update was judged."]
         yield from _suspects(history) if history.deployed else ()
         return
     if tally.byzantine is None:
@@ -201,7 +215,7 @@ def raised_bounds(history: RunHistory) -> int:
 def _tone(history: RunHistory, tally: Tally) -> Tone:
     found = history.rounds.last_and_best("test_accuracy")
     lost = found is not None and found[1] - found[0] > _FORGOT
-    if not history.outcome.success:
+    if not history.outcome.success or hidden_by_accuracy(history) is not None:
         return Tone.WARNING
     if history.state is RunState.DAMAGED or lost or tally.assumption_violated > raised_bounds(history) or tally.skipped:
         return Tone.WARNING
@@ -218,6 +232,7 @@ def _of_one(history: RunHistory) -> Iterator[Headline]:
         note = f"{why}; missing: {missing}" if outcome.culprits else why
         yield Headline(title="Outcome", value="no success", note=note, tone=Tone.WARNING)
     yield _result(history, f"Test accuracy {_so_far(history)}")
+    yield from metric_headlines(history)
     yield Headline(
         title="Rounds",
         value=f"{history.rounds_played:,}",
@@ -254,13 +269,27 @@ def _result(history: RunHistory, title: str) -> Headline:
         last, best, when = found
         lost = best - last > _FORGOT
         note = f"best {percent(best)} in round {when}"
-        return Headline(title=title, value=percent(last), note=note, tone=Tone.WARNING if lost else Tone.GOOD)
+        fine = Tone.GOOD if hidden_by_accuracy(history) is None else Tone.PLAIN
+        return Headline(title=title, value=percent(last), note=note, tone=Tone.WARNING if lost else fine)
     loss = _last_loss(history)
     if loss is not None:
         return Headline(title=title.replace("Test accuracy", "Loss"), value=number(loss), note="loss")
     return Headline(
         title=title, value="–", note="no finite result", tone=Tone.WARNING if history.rounds_played else Tone.PLAIN
     )
+
+
+def _group_result(group: RunGroup) -> Headline:
+    """Return what runs reached that differ in their seeds alone."""
+    found = [history.rounds.last_and_best("test_accuracy") for history in group.histories]
+    known = [each for each in found if each is not None]
+    if len(known) < len(found):
+        return _result(group.histories[0], group.name)
+    last = [each[0] for each in known]
+    lost = any(best - end > _FORGOT for end, best, _ in known)
+    note = f"from {percent(min(last))} to {percent(max(last))}"
+    tone = Tone.WARNING if lost else Tone.GOOD
+    return Headline(title=group.name, value=percent(sum(last) / len(last)), note=note, tone=tone)
 
 
 def _last_loss(history: RunHistory) -> float | None:
@@ -289,7 +318,7 @@ def side_by_side(histories: Sequence[RunHistory]) -> Table:
             Column(title="attack", hint="unknown in a deployment"),
             Column(title="state", minor=True),
             Column(title="rounds", unit=Unit.NUMBER, hint="that were run"),
-            Column(title="planned", unit=Unit.NUMBER, hint="rounds of the configuration"),
+            Column(title="planned", unit=Unit.NUMBER, hint="rounds of the configuration", minor=True),
             Column(title="loss", unit=Unit.NUMBER, hint="on test points, or training points, when last evaluated"),
             Column(title="test accuracy", unit=Unit.PERCENT, hint="when last evaluated"),
             Column(title="best", unit=Unit.PERCENT, hint="test accuracy of any round", minor=True),
@@ -297,6 +326,7 @@ def side_by_side(histories: Sequence[RunHistory]) -> Table:
             Column(title="honest removed", unit=Unit.PERCENT, hint="share of the honest updates that got none"),
         ),
         rows=tuple(map(_line, histories, run_names(histories), rules, attacks)),
+        shown=_MOST_LINES if len(histories) > 2 * _MOST_LINES else 0,
     )
 
 

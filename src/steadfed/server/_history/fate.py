@@ -12,7 +12,7 @@ class Fate(int, Enum):
     """What became of a client in a round, from nothing special to worst."""
 
     KEPT = 0
-    """Its update got weight."""
+    """Its update got weight, or went into a rule that does not say whose updates it used."""
     UNASKED = 1
     """Nobody had asked for its reply, and its sender may be somebody else: it is held against nobody."""
     SKIPPED = 2

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from steadfed._core.durable import LONGEST_LINE, open_regular, own_file
+from steadfed._core.own_code import IMPORT
 from steadfed._core.parsing import parse_toml
 from steadfed.errors import CorruptRunError, ParameterError
 from steadfed.server._reading import text_of
@@ -109,8 +110,8 @@ def in_words(value: Any) -> str:
     """
     if not isinstance(value, Mapping):
         return str(value)
-    listed = ", ".join(f"{key}={in_words(each)}" for key, each in value.items() if key != "name")
-    name = str(value.get("name", "?"))
+    listed = ", ".join(f"{key}={in_words(each)}" for key, each in value.items() if key not in {"name", IMPORT})
+    name = str(value.get("name", value.get(IMPORT, "?")))
     return f"{name}({listed})" if listed else name
 
 

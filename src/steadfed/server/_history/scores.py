@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
+from steadfed._core.own_code import IMPORT
+
 _MANY = 1e6
 """Beyond this a number is written with a power of ten."""
 
@@ -87,7 +89,7 @@ def meaning_of(rule: Any) -> ScoreMeaning:
     """
     name, wrapped = "its rule", False
     while isinstance(rule, Mapping):
-        name = str(rule.get("name", name))
+        name = str(rule.get("name", rule.get(IMPORT, name)))
         wrapped = wrapped or "rule" in rule
         rule = rule.get("rule")
     own = ScoreMeaning(sentence=f"its score was {{}}, as {_plain(name)} measures suspicion", unit="score {}")

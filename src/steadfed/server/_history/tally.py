@@ -17,10 +17,11 @@ _HALF = 0.5
 class Tally:
     """How the rule of a run told updates apart: of one round, or of several, which add up.
 
-    A round that was skipped judges nobody. *Judged* are the updates that were received in rounds that aggregated, and
-    *removed* those of them that got weight 0, for whatever reason: malformed replies and updates without usable numbers
-    among them, which are also counted as such. Absent, malformed, unusable and unasked replies are counted in every
-    round, a client once per round. Whatever needs to know who was Byzantine is None in a deployment: nobody knows.
+    A round that was skipped, or whose rule does not say whose updates it used, judges nobody. *Judged* are the updates
+    that were received in the other rounds, and *removed* those of them that got weight 0, for whatever reason:
+    malformed replies and updates without usable numbers among them, which are also counted as such. Absent, malformed,
+    unusable and unasked replies are counted in every round, a client once per round. Whatever needs to know who was
+    Byzantine is None in a deployment: nobody knows.
 
     >>> lists = {"cohort": (1, 2, 3, 4), "received": (1, 2, 3), "byzantine": (3, 4), "kept": (1, 2)}
     >>> one = Tally.of(RoundRecord(round=0, step=1, lr=0.1, weights=(0.5, 0.5, 0.0), **lists))
@@ -50,7 +51,7 @@ class Tally:
     """Updates known not to be honest, in rounds that aggregated and in others: Byzantine ones of a simulation,
     malformed and unusable ones of anybody. It is what the assumed number is held against."""
     judged: int = 0
-    """Updates received in rounds that aggregated."""
+    """Updates received in rounds that judge."""
     removed: int = 0
     """Those of them that got weight 0."""
     byzantine: int | None = 0
@@ -70,7 +71,7 @@ class Tally:
         found, asked, known = fates_of(record), set(record.cohort), set(() if deployed else record.byzantine)
         fates = list(found.values())
         faulty = {client for client, fate in found.items() if fate in {Fate.UNUSABLE, Fate.MALFORMED}}
-        judged, removed = () if record.skipped else record.received, record.removed
+        judged, removed = record.received if record.judges else (), record.removed
         counts = cls(
             rounds=1,
             skipped=int(record.skipped),

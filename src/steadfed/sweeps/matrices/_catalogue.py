@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
+from steadfed._core.digests import sha256
+from steadfed._core.importing import import_object
 from steadfed._core.lookup import find, nearest
+from steadfed._core.naming import name_key
+from steadfed._core.own_code import loaded
+from steadfed._core.source import source_digest
 from steadfed._core.values import ValueObject
-from steadfed.aggregators import RULES, Aggregator
+from steadfed.aggregators import RULES, Aggregator, ImportedRule
 from steadfed.aggregators._rage.constants import KAPPA
 from steadfed.attacks import (
     ATTACKS,
@@ -20,15 +27,18 @@ from steadfed.attacks import (
     DataAttack,
     Decoys,
     HillClimb,
+    ImportedAttack,
     InnerProductManipulation,
     MinMax,
     MinSum,
     Optimal,
     Spread,
 )
-from steadfed.errors import UnknownNameError
+from steadfed.errors import ParameterError, UnknownNameError
 from steadfed.sweeps.matrices._populations import SERVER_KNOWS
 
+_TRIED_ROWS, _TRIED_COLUMNS = 11, 6
+"""Of the matrix that functions of the user's own are tried on."""
 LEFT_OUT: Mapping[str, str] = MappingProxyType(
     {
         "rsa": "its update is a sum of signs, whose length says nothing of that of the updates",
@@ -138,7 +148,7 @@ def with_bound(rule: Mapping[str, Any], num_byzantine: int) -> dict[str, Any]:
     inside = rule.get("rule")
     if isinstance(inside, Mapping):
         return {**rule, "rule": with_bound(inside, num_byzantine)}
-    cls = find("rule", str(rule.get("name")).rpartition("+")[2], RULES)
+    cls = RULES[str(rule.get(name_key(rule))).rpartition("+")[2]]
     bounds = {"num_byzantine", "byzantine_fraction"}
     if "num_byzantine" not in cls.model_fields or bounds & rule.keys():
         return dict(rule)
@@ -158,21 +168,61 @@ def rule_for(label: str, num_byzantine: int, sigma0: float) -> Aggregator:
 
 
 def attack_for(label: str) -> Attack:
-    """Return the attack with this label, or the registered one of this name with its own parameters."""
+    """Return the attack with this label, or the one of this name or import path with its own parameters."""
     return ATTACK_VARIANTS[label] if label in ATTACK_VARIANTS else ATTACKS.build(label)
 
 
 def check_labels(rules: tuple[str, ...], attacks: tuple[str, ...]) -> None:
-    """Raise an error of the tree for a label that means nothing here, or cannot be built from its name alone."""
+    """Raise an error of the tree for a label that means nothing here, or cannot be built from its name alone.
+
+    Code of the user's own is loaded and tried for that.
+    """
     for label in rules:
-        if label not in RULE_VARIANTS:
-            for part in label.split("+"):
-                find("rule", part, {**RULES, **RULE_VARIANTS})
-        rule_for(label, 1, 1.0)
+        _check_rule(label)
     known = {*ATTACK_VARIANTS, *(name for name, kind in ATTACKS.items() if not issubclass(kind, DataAttack))}
     for label in attacks:
-        if label not in ATTACK_VARIANTS and not known.issuperset(label.split("+")):
-            raise UnknownNameError(
-                f"unknown attack {label!r} on a matrix{nearest(label, known)}; known: {', '.join(sorted(known))}"
-            )
-        attack_for(label)
+        _check_attack(label, known)
+
+
+def _check_rule(label: str) -> None:
+    if label not in RULE_VARIANTS:
+        for part in label.split("+"):
+            if not _is_own(part):
+                find("rule", part, {**RULES, **RULE_VARIANTS})
+    for rule in loaded(rule_for(label, 1, 1.0)).chain():
+        if isinstance(rule, ImportedRule):
+            rule.try_on(_TRIED_ROWS, _TRIED_COLUMNS)
+
+
+def _check_attack(label: str, known: set[str]) -> None:
+    named = {part for part in label.split("+") if not _is_own(part)}
+    if label not in ATTACK_VARIANTS and not known.issuperset(named):
+        raise UnknownNameError(
+            f"unknown attack {label!r} on a matrix{nearest(label, known)}; known: {', '.join(sorted(known))}"
+        )
+    for attack in loaded(attack_for(label)).chain():
+        if isinstance(attack, DataAttack):
+            raise ParameterError(f"the attack {label!r} changes data, and a matrix has none")
+        if isinstance(attack, ImportedAttack):
+            attack.try_on(_TRIED_COLUMNS)
+
+
+def _is_own(name: str) -> bool:
+    """Tell an import path from a name."""
+    return ":" in name
+
+
+def code_of(rule: str, attack: str) -> str | None:
+    """Return a hash of the user's own code that a rule and an attack are, by their labels; None if neither is.
+
+    It is loaded for that.
+    """
+    paths = [part for part in (*rule.split("+"), *attack.split("+")) if _is_own(part)]
+    digests = {path: digest_of(path) for path in paths}
+    return sha256(json.dumps(digests, sort_keys=True).encode()) if digests else None
+
+
+@lru_cache(maxsize=100)
+def digest_of(path: str) -> str | None:
+    """Return the hash of the source at an import path."""
+    return source_digest(import_object(path, "the code"), path)

@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from steadfed.errors import ParameterError
+from steadfed.sweeps._measure import Measure
 from steadfed.sweeps._ranking import TrialSetting
 from steadfed.sweeps._store import Row, key_of, read_rows
 from steadfed.sweeps.matrices._grid import GauntletMatrix
@@ -38,18 +39,28 @@ class GauntletRecord:
     """Why the rule would not aggregate these rows."""
     seconds: float | None = None
     """Time of the aggregation; the only field that differs from run to run."""
+    code: str | None = None
+    """A hash of the user's own code that the rule and the attack are; None if neither is: see `code_of`."""
 
     @property
     def key(self) -> str:
         """The identity of the matrix and the rule."""
-        return record_key(
-            self.rule, GauntletMatrix(**{field.name: getattr(self, field.name) for field in fields(GauntletMatrix)})
-        )
+        return record_key(self.rule, self.matrix, self.code)
+
+    @property
+    def matrix(self) -> GauntletMatrix:
+        """What the rule was tried on."""
+        return GauntletMatrix(**{field.name: getattr(self, field.name) for field in fields(GauntletMatrix)})
 
     @property
     def setting(self) -> TrialSetting:
         """K, d, f and the model of honest rows."""
         return tuple((key, getattr(self, key)) for key in ("cohort_size", "dim", "num_byzantine", "model"))
+
+    @property
+    def measure(self) -> Measure:
+        """What the value means."""
+        return Measure(name="error", title="error, negative", is_share=False)
 
     @property
     def value(self) -> float | None:
@@ -67,19 +78,21 @@ class GauntletRecord:
         return {key: value for key, value in asdict(self).items() if value is not None}
 
 
-def record_key(rule: str, matrix: GauntletMatrix) -> str:
-    """Return the identity of a rule's record on a matrix."""
-    return key_of(rule, asdict(matrix))
+def record_key(rule: str, matrix: GauntletMatrix, code: str | None) -> str:
+    """Return the identity of a rule's record on a matrix; with the user's own code, if there is some."""
+    return key_of(rule, asdict(matrix), *([] if code is None else [code]))
 
 
 def read_records(path: Path) -> list[GauntletRecord]:
     """Return the records of a file, each matrix and rule once; a last line that was torn by a crash is left out.
 
+    Of a rule or an attack of the user's own that was changed in between, the last results are taken.
+
     Raises:
         ParameterError: the file cannot be read, or holds something else.
     """
     records = [_record(row, f"{path}:{number}") for number, row in enumerate(read_rows(path), 1)]
-    return list({record.key: record for record in records}.values())
+    return list({record_key(record.rule, record.matrix, None): record for record in records}.values())
 
 
 def _record(row: Row, where: str) -> GauntletRecord:

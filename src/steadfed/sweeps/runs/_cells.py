@@ -8,14 +8,17 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, final
 
+from steadfed._core.own_code import loaded
 from steadfed._linalg.sketch import is_cheaper
 from steadfed.aggregators import Aggregator, Mean
 from steadfed.aggregators._registry import RULES
 from steadfed.attacks import ATTACKS, FixedMembers, FractionMembers, Honest, Membership, Silence
 from steadfed.data import DATASETS, Dataset, DataSource
 from steadfed.errors import CohortTooSmallError, ParameterError, SteadfedError
+from steadfed.metrics import TABLE, USUAL, Metric, OverClients, checked_metrics, column_of, is_usual, known_metric
 from steadfed.partitions import PARTITIONS
 from steadfed.runs import config_to_toml
+from steadfed.runs._code import code_digests
 from steadfed.simulation import NoCompression, RunConfig, config_from_table
 from steadfed.simulation._compression import check_memories
 from steadfed.simulation._setting import check_trust, deal_out
@@ -43,6 +46,8 @@ from steadfed.theory.sampling import tolerated_for
 FORMAT = 1
 """Changed when the same configuration would give other results."""
 _EVALUATIONS, _CHECKPOINTS = 20, 5
+_CLIENTS = 100
+"""How many clients are scored where a grid is ranked by them and does not say."""
 
 
 @final
@@ -57,6 +62,10 @@ class ComparisonCell:
     """The name of the run: a hash of its configuration and of the data."""
     num_byzantine: int
     """B, how many of all clients are Byzantine."""
+    assumed: int
+    """f, how many Byzantine updates the rule assumes."""
+    code: str
+    """The source of the user's own rule and attack, hashed: see `code_digests`."""
     refused: str | None = None
     """Why the rule would not aggregate so few updates."""
 
@@ -113,6 +122,7 @@ class CellPlanner:
 
     def _cell(self, point: Mapping[str, Choice], table: Table, label: str | None = None) -> ComparisonCell:
         rule = table.get(RULE, {"name": "rage"})
+        table = _with_metric(table, self.grid.metric)
         config = config_from_table(_with_defaults({**table, RULE: with_bound(rule, 0)}))
         dataset = self.dataset(config.data)
         num_clients = self._num_clients(config, dataset)
@@ -125,13 +135,16 @@ class CellPlanner:
         bound = _bound(num_clients, num_byzantine, config.cohort_size, probability)
         config = config.model_copy(update={"rule": RULES.from_table(with_bound(rule, bound))})
         config = _canonical(config, num_byzantine, num_clients)
-        check_trust(config)
+        played = loaded(config)
+        check_trust(played)
         return ComparisonCell(
             settings=_settings(point, config, num_byzantine / num_clients, num_clients, label),
             config=config,
-            key=_key(config, dataset.checksum, sketched=self._is_sketched(config, dataset)),
+            key=_key(config, dataset.checksum, sketched=self._is_sketched(played, dataset)),
             num_byzantine=num_byzantine,
-            refused=_refusal(config) or self._forgetting(config, dataset),
+            code=str(code_digests(config)),
+            assumed=played.rule.assumed_byzantine(played.cohort_size),
+            refused=_refusal(played) or self._forgetting(played, dataset),
         )
 
     def dataset(self, source: DataSource) -> Dataset:
@@ -192,13 +205,15 @@ def _bound(num_clients: int, num_byzantine: int, cohort_size: int, probability: 
 def _key(config: RunConfig, data_checksum: str, *, sketched: bool) -> str:
     """Return the identity of a run; how often the state is saved decides nothing, so it is left out.
 
-    So is how inner products are found, unless it was chosen or matters: cells of old, without such a choice, stay.
+    So is how inner products are found, unless it was chosen or matters: cells of old, without such a choice, stay. A
+    rule or an attack of the user's own is the source at its import path, so that results of other code are not taken.
     """
     text = config_to_toml(config.model_copy(update={"checkpoint_every": 1}))
     if not sketched:
         usual = {f'gram = "{type(rule).model_fields["gram"].default}"' for rule in _with_gram(config.rule)}
         text = "".join(line for line in text.splitlines(keepends=True) if line.strip() not in usual)
-    return key_of(FORMAT, text, data_checksum)
+    code = code_digests(config)
+    return key_of(FORMAT, text, data_checksum, *([code] if code else []))
 
 
 def _with_gram(rule: Aggregator) -> Iterator[Aggregator]:
@@ -216,6 +231,18 @@ def _canonical(config: RunConfig, num_byzantine: int, num_clients: int) -> RunCo
     elif isinstance(config.byzantine, FixedMembers):
         changes |= {"byzantine": FixedMembers(clients=tuple(sorted(config.byzantine.clients)))}
     return config.model_copy(update=changes)
+
+
+def _with_metric(table: Table, metric: str | None) -> Table:
+    """Return the table with the metric that the grid is ranked by among those that its runs look at."""
+    if metric is None:
+        return table
+    if issubclass(known_metric(metric) or Metric, OverClients):
+        return {**table, "evaluation": {"client_scores": _CLIENTS, **table.get("evaluation", {})}}
+    asked = checked_metrics(table.get("metrics", []))
+    if column_of(metric) != f"{TABLE}.{metric}" or metric in asked or (USUAL in asked and is_usual(metric)):
+        return table
+    return {**table, "metrics": [*asked, metric]}
 
 
 def _with_defaults(table: Table) -> Table:

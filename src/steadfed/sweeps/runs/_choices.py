@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from steadfed._core.lookup import find
+from steadfed._core.naming import name_key
 from steadfed._core.ranges import check_between
 from steadfed.attacks import ATTACKS
 from steadfed.errors import ParameterError
@@ -84,7 +85,7 @@ def _named_table(key: str, value: Any) -> Table:
     """Return the table of a named object; attacks may have the labels of the gauntlet."""
     if isinstance(value, str):
         return dict(ATTACKS.to_table(attack_for(value))) if key == ATTACK else {"name": value}
-    if not isinstance(value, Mapping) or not isinstance(value.get("name"), str):
+    if not isinstance(value, Mapping) or not isinstance(value.get(name_key(value)), str):
         raise ParameterError(f'{key!r} takes names and tables with a name, such as {{ name = "…" }}; got {value!r}')
     return copy.deepcopy(dict(value))
 
@@ -95,9 +96,10 @@ def label_of(table: Mapping[str, Any]) -> str:
     >>> label_of({"name": "dirichlet", "alpha": 0.1, "num_clients": 50})
     'dirichlet alpha=0.1'
     """
-    words = [str(table["name"])]
+    called = name_key(table)
+    words = [str(table[called])]
     for key, value in table.items():
-        if key not in {"name", _PLACED}:
+        if key not in {called, _PLACED}:
             words.append(f"{key}=({label_of(value)})" if isinstance(value, Mapping) else f"{key}={_short(value)}")
     return " ".join(words)
 

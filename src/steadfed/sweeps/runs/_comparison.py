@@ -18,11 +18,13 @@ from typing import final
 from steadfed._core.durable import sole_holder
 from steadfed.errors import CorruptRunError
 from steadfed.runs import config_to_toml
+from steadfed.server._folder import RunFolder
 from steadfed.sweeps._pool import Failure, Pool
 from steadfed.sweeps._store import make_folder, sole_writer, write_file
 from steadfed.sweeps.runs._cells import CellPlanner, ComparisonCell
-from steadfed.sweeps.runs._figures import Figures, read_figures
+from steadfed.sweeps.runs._figures import Figures, figures_of, read_figures
 from steadfed.sweeps.runs._grid import ComparisonGrid
+from steadfed.sweeps.runs._ranked_by import ranked_by
 from steadfed.sweeps.runs._results import CellState, Result, outcome_of, read_results, result_before_play, write_results
 from steadfed.sweeps.runs._task import CellTask, keep_files, play_cell, play_elsewhere, tidy
 
@@ -71,13 +73,25 @@ class Comparison:
     _failures: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Work out the cells, and look which of them are done."""
+        """Work out the cells, and look which are done: by their folders, or by the results where a folder is gone."""
         self.plan = CellPlanner(self.grid)
         self.cells = self.plan.cells()
+        noted = {each.key: each.figures for each in self._earlier_results()}
         for key in self.runs:
-            figures = read_figures(self._folder(key))
+            folder = self._folder(key)
+            figures = self._figures_in(folder) if folder.exists() else noted.get(key)
             if figures is not None:
                 self._figures[key] = figures
+
+    def _figures_in(self, folder: Path) -> Figures | None:
+        """Return the figures of a cell; those of an older version, which knew accuracies alone, made anew if wanted."""
+        figures = read_figures(folder)
+        if figures is None or self.grid.metric is None or figures.metric_rounds:
+            return figures
+        try:
+            return figures_of(RunFolder.open(folder).records())
+        except CorruptRunError:
+            return figures
 
     @cached_property
     def runs(self) -> dict[str, ComparisonCell]:
@@ -89,8 +103,9 @@ class Comparison:
         return runs
 
     def results(self) -> list[Result]:
-        """Return what is known of every point of the grid."""
-        return [outcome_of(each, self._figures.get(each.key), self._failures.get(each.key)) for each in self._unplayed]
+        """Return what is known of every point of the grid, ranked by its metric."""
+        known = (outcome_of(each, self._figures.get(each.key), self._failures.get(each.key)) for each in self._unplayed)
+        return ranked_by(known, self.grid.metric)
 
     @cached_property
     def _unplayed(self) -> list[Result]:
@@ -165,22 +180,26 @@ class Comparison:
 
     def _earlier_failures(self) -> dict[str, str]:
         """Return why cells failed the last time, as long as they have not been played again."""
-        try:
-            earlier = read_results(self.path / RESULTS)
-        except CorruptRunError:
-            return {}
         known = self.runs
         return {
             each.key: each.reason or ""
-            for each in earlier
+            for each in self._earlier_results()
             if each.state is CellState.FAILED and each.key in known and each.key not in self._figures
         }
+
+    def _earlier_results(self) -> list[Result]:
+        """Return what the results said the last time; nothing if there are none."""
+        try:
+            return read_results(self.path / RESULTS)
+        except CorruptRunError:
+            return []
 
     def _task(self, cell: ComparisonCell) -> CellTask:
         return CellTask(
             key=cell.key,
             config=config_to_toml(cell.config),
             data_sha256=self.plan.dataset(cell.config.data).checksum,
+            code=cell.code,
             folder=str(self._folder(cell.key)),
         )
 

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
-from steadfed._core.lookup import nearest
+from steadfed._core.lookup import find, nearest
 from steadfed._core.parsing import parse_toml
 from steadfed.errors import ParameterError, SteadfedError
+from steadfed.metrics import METRICS
 from steadfed.sweeps._ranking import Label
-from steadfed.sweeps.runs._choices import SEED, SETTING, Choice
+from steadfed.sweeps.runs._choices import RULE, SEED, SETTING, Choice
 from steadfed.sweeps.runs._published_figures import PublishedFigure, published_figures
 from steadfed.sweeps.runs._settings import (
     BASE,
@@ -26,7 +27,7 @@ from steadfed.sweeps.runs._settings import (
     grid_settings,
 )
 
-_KEYS = ("title", "note", BOUND, "reference", BASE, GRID, SETTINGS, "published")
+_KEYS = ("title", "note", "subject", "metric", BOUND, "reference", BASE, GRID, SETTINGS, "published")
 _ENDING = ".toml"
 
 
@@ -46,9 +47,13 @@ class ComparisonGrid:
     """The settings by name; one without a name if the file names none."""
     title: str = "Comparison"
     note: str = ""
+    subject: str | None = None
+    """The rule, by its label, that reports speak of; one's own, RAGE or the first if the file names none."""
     reference: bool = True
     """Whether the mean of the honest updates, which no rule can know, is shown beside the rules."""
     published: tuple[PublishedFigure, ...] = ()
+    metric: str | None = None
+    """What rules are ranked by; if None, accuracy, or what runs without classes have."""
 
     def points(self) -> Iterator[dict[str, Choice]]:
         """Yield every combination, all of the first seed first, so that an unfinished comparison is a whole picture."""
@@ -59,6 +64,18 @@ class ComparisonGrid:
     def setting_of(self, point: Mapping[str, Choice]) -> GridSetting:
         """Return the setting that a point belongs to."""
         return self.settings[str(point[SETTING].label) if SETTING in point else UNNAMED]
+
+
+def _subject(name: object, settings: Mapping[str, GridSetting]) -> str | None:
+    """Return the label of a rule of the grid."""
+    if name is None:
+        return None
+    points = (point for title, setting in settings.items() for point in setting.points(title))
+    labels = list(dict.fromkeys(str(point[RULE].label) for point in points if RULE in point))
+    if name not in labels:
+        told = nearest(str(name), labels)
+        raise ParameterError(f"subject should be a rule of the grid, got {name!r}{told}; they are {', '.join(labels)}")
+    return str(name)
 
 
 def _seed(point: Mapping[str, Choice]) -> Label | None:
@@ -103,11 +120,24 @@ def parse_grid(text: str) -> ComparisonGrid:
     for key in document:
         if key not in _KEYS:
             raise ParameterError(f"no key {key!r} in a grid{nearest(key, _KEYS)}; known: {', '.join(_KEYS)}")
+    settings = grid_settings(document)
     return ComparisonGrid(
         text=text,
-        settings=grid_settings(document),
+        settings=settings,
+        subject=_subject(document.get("subject"), settings),
         title=checked("title", document.get("title", "Comparison"), str, "a text").strip(),
         note=checked("note", document.get("note", ""), str, "a text").strip(),
         reference=checked("reference", document.get("reference", True), bool, "true or false"),
         published=published_figures(document.get("published", [])),
+        metric=_metric(document),
     )
+
+
+def _metric(document: Mapping[str, Any]) -> str | None:
+    """Return the metric that a grid names; an unknown one is refused with the nearest."""
+    if "metric" not in document:
+        return None
+    name = checked("metric", document["metric"], str, "the name of a metric")
+    if ":" not in name:
+        find("metric", name, METRICS)
+    return name

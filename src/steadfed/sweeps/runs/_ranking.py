@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
 
+from steadfed._core.parsing import parse_toml
+from steadfed.errors import SteadfedError
 from steadfed.sweeps import _ranking as sweep
 from steadfed.sweeps._ranking import NO_ATTACK, ORACLE, Estimate, Label, TrialSetting, estimate, mean_of
 from steadfed.sweeps.runs._choices import FRACTION, SETTING
@@ -28,10 +31,14 @@ class ComparisonRank:
     """Mean over settings of the worst case over attacks; the interval is over seeds. None without a result."""
     lowest: WorstCase | None
     without_attack: float | None
-    """Mean accuracy where nobody attacks."""
+    """Mean of what is ranked by where nobody attacks."""
     precision: float | None
     recall: float | None
     honest_removed: float | None
+    most_removed: float | None
+    """The largest share of its honest updates that a client lost, the mean over cells."""
+    worst_client: float | None
+    """The score of the client for whom the model is worst, the mean over cells; None if clients were not scored."""
     seconds: float | None
     """Mean time of a cell."""
     num_settings: int
@@ -39,6 +46,8 @@ class ComparisonRank:
     num_wanted: int
     refused: int
     """Cells that the rule refused."""
+    by_seed: Mapping[Label, float]
+    """The score of every seed that there is in all settings."""
 
     @property
     def coverage(self) -> str:
@@ -112,7 +121,9 @@ def in_words(setting: TrialSetting, keys: Iterable[str] | None = None) -> str:
     """
     shown = [(key, value) for key, value in setting if keys is None or key in keys]
     shown.sort(key=lambda pair: pair[0] != SETTING)
-    return ", ".join(_short(key, value) for key, value in shown) or "the one setting"
+    if not shown and keys is not None:
+        return in_words(setting)  # there is but one, whose keys do not differ
+    return ", ".join(_short(key, value) for key, value in shown) or "as configured"
 
 
 def _short(key: str, value: Label) -> str:
@@ -142,22 +153,26 @@ def ranking(results: Iterable[Result]) -> list[ComparisonRank]:
         )
         for rule in rules
     ]
-    return sorted(found, key=lambda each: (-each.num_settings, -(each.score.mean if each.score else -1.0)))
+    return sorted(found, key=lambda each: (-each.num_settings, -(each.score.rank if each.score else -math.inf)))
 
 
 def _rank_rule(
     rule: str, rows: Sequence[Result], worst: Sequence[WorstCase], wanted: set[TrialSetting]
 ) -> ComparisonRank:
     complete = [each for each in worst if each.complete]
+    by_seed = _scores(complete)
     hostile = [row for row in rows if row.attack != NO_ATTACK]
     return ComparisonRank(
         rule=rule,
-        score=_score(complete),
-        lowest=min(worst, key=lambda each: each.value.mean, default=None),
-        without_attack=mean_figure((row for row in rows if row.attack == NO_ATTACK), "accuracy"),
+        score=_score(complete, by_seed),
+        by_seed=by_seed,
+        lowest=min(worst, key=lambda each: each.value.rank, default=None),
+        without_attack=mean_of(row.value for row in rows if row.attack == NO_ATTACK),
         precision=mean_figure(hostile, "precision"),
         recall=mean_figure(hostile, "recall"),
         honest_removed=None if rule == ORACLE else mean_figure(rows, "honest_removed"),
+        most_removed=None if rule == ORACLE else mean_figure(rows, "most_removed"),
+        worst_client=mean_of(row.figures.of("client_worst") for row in rows if row.figures is not None),
         seconds=mean_figure(rows, "seconds"),
         num_settings=len(complete),
         num_wanted=len(wanted),
@@ -165,15 +180,65 @@ def _rank_rule(
     )
 
 
-def _score(worst: Sequence[WorstCase]) -> Estimate | None:
+def _scores(worst: Sequence[WorstCase]) -> dict[Label, float]:
+    """Return the mean over settings of the worst cases, for every seed that is there everywhere."""
+    by_seed = [each.case.by_seed for each in worst]
+    common = sorted(set.intersection(*map(set, by_seed)) if by_seed else (), key=str)
+    return {seed: float(np.mean([each[seed] for each in by_seed])) for seed in common}
+
+
+def _score(worst: Sequence[WorstCase], by_seed: Mapping[Label, float]) -> Estimate | None:
     """Return the mean over settings of the worst cases; the interval is over seeds that are there everywhere."""
     if not worst:
         return None
-    mean = float(np.mean([each.value.mean for each in worst]))
-    by_seed = [each.case.by_seed for each in worst]
-    common = sorted(set.intersection(*(set(each) for each in by_seed)), key=str)
-    over_seeds = estimate([float(np.mean([each[seed] for each in by_seed])) for seed in common] or [mean])
-    return Estimate(mean=mean, half_width=over_seeds.half_width, number=over_seeds.number)
+    mean, measure = float(np.mean([each.value.mean for each in worst])), worst[0].value.measure
+    over_seeds = estimate([*by_seed.values()] or [mean])
+    return Estimate(mean=mean, half_width=over_seeds.half_width, number=over_seeds.number, measure=measure)
+
+
+def leaders(ranked: Sequence[ComparisonRank]) -> list[ComparisonRank]:
+    """Return the best rule and those that cannot be told from it over as many settings; the oracle is none of them."""
+    rules = [each for each in ranked if each.rule != ORACLE and each.score is not None]
+    return [each for each in rules if each is rules[0] or ties(rules[0], each)]
+
+
+def ties(best: ComparisonRank, other: ComparisonRank) -> bool:
+    """Tell whether two rules cannot be told apart: the interval of their differences, seed by seed, holds 0.
+
+    One seed has no interval: rules tie if they are equal there.
+    """
+    difference = sweep.paired_difference(best.by_seed, other.by_seed)
+    if difference is None or best.num_settings != other.num_settings:
+        return False
+    return difference.mean == 0.0 or (difference.half_width is not None and sweep.is_tie(difference))
+
+
+def subject_of(results: Iterable[Result], chosen: str | None = None) -> str:
+    """Return the rule that a comparison is about: the one that the grid names, or one's own, or RAGE, or the first.
+
+    >>> subject_of([])
+    'rage'
+    """
+    configs: dict[str, str] = {}
+    for row in results:
+        if row.rule != ORACLE:
+            configs.setdefault(row.rule, row.config)
+    own = (rule for rule, config in configs.items() if _is_own(config))
+    known = chosen if chosen in configs else next(own, sweep.SUBJECT)
+    return known if known in configs else next(iter(configs), sweep.SUBJECT)
+
+
+def _is_own(config: str) -> bool:
+    """Tell whether the rule of a configuration, or one that it wraps, is imported from code of one's own."""
+    try:
+        table = parse_toml(config).get("rule")
+    except SteadfedError:
+        return False
+    while isinstance(table, Mapping):
+        if "import" in table:
+            return True
+        table = table.get("rule")
+    return False
 
 
 def has_figures(case: Case) -> bool:
@@ -182,6 +247,6 @@ def has_figures(case: Case) -> bool:
 
 
 def mean_figure(results: Iterable[Result], figure: str) -> float | None:
-    """Return the mean of accuracy, precision, recall, honest_removed or seconds; None if none has it."""
+    """Return the mean of precision, recall, honest_removed or seconds; None if none has it."""
     values: list[Any] = [getattr(row.figures, figure) for row in results if row.figures is not None]
     return mean_of(values)

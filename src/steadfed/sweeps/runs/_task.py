@@ -13,8 +13,9 @@ from typing import final
 from steadfed._core.durable import replace_file
 from steadfed._linalg.threads import one_torch_thread
 from steadfed.data import Dataset, DataSource
-from steadfed.errors import CorruptRunError, DataError, SteadfedError
+from steadfed.errors import CorruptRunError, DataError, RunError, SteadfedError
 from steadfed.runs import Run, config_from_toml
+from steadfed.runs._code import code_digests
 from steadfed.runs._files import seal_config
 from steadfed.runs._run import made_with
 from steadfed.server._folder import RunFolder
@@ -35,6 +36,8 @@ class CellTask:
     config: str
     """The configuration as TOML."""
     data_sha256: str
+    code: str
+    """The source of the user's own rule and attack, hashed: see `code_digests`."""
     folder: str
     """Where the run lives on the machine of the driver."""
 
@@ -76,6 +79,11 @@ def _play(task: CellTask, folder: Path) -> Figures:
             f"the data have the SHA-256 {dataset.checksum[:12]}… here and {task.data_sha256[:12]}… where the "
             f"comparison was started; all machines need the same files"
         )
+    if str(found := code_digests(config)) != task.code:
+        raise RunError(
+            f"the source of {', '.join(each.removeprefix('code of ') for each in found)} here is not that where the "
+            f"comparison was started; all machines need the same files, and none may change while it runs"
+        )
     run = _open(folder, config, dataset)
     deque(run.play(), maxlen=0)
     figures = figures_of(run.folder.records())
@@ -96,7 +104,7 @@ def _open(folder: Path, config: RunConfig, dataset: Dataset) -> Run:
             return Run.resume(folder, dataset=dataset)
         except CorruptRunError:
             shutil.rmtree(folder)
-    RunFolder.create(folder, seal_config(config, made_with(dataset)))
+    RunFolder.create(folder, seal_config(config, made_with(dataset, config)))
     return Run.resume(folder, dataset=dataset)
 
 

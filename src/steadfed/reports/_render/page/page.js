@@ -105,6 +105,29 @@
     else window.addEventListener("load", begin);
   }
 
+  function folds() { // what is opened has its width now; a print has everything, and leaves it as it was
+    const all = [...document.querySelectorAll("details.fold")];
+    all.forEach((each) => each.addEventListener("toggle", () => each.open && steadfed.unfolded()));
+    let closed = [];
+    window.addEventListener("beforeprint", () => {
+      closed = all.filter((each) => !each.open);
+      closed.forEach((each) => (each.open = true));
+    });
+    window.addEventListener("afterprint", () => closed.forEach((each) => (each.open = false)));
+    const shown = () => { // an address may lead into what is folded
+      const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+      const fold = target && target.closest("details.fold");
+      if (fold) fold.open = true;
+    };
+    window.addEventListener("hashchange", shown);
+    shown();
+  }
+
+  steadfed.unfolded = function () {
+    steadfed.resized();
+    steadfed.refit();
+  };
+
   function printing() {
     let before = null;
     window.addEventListener("beforeprint", () => {
@@ -126,6 +149,7 @@
 
   themes();
   contents();
+  folds();
   idly(lazily(JSON.parse(document.getElementById("steadfed-report").textContent)));
   printing();
 })();

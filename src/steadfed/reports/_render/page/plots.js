@@ -2,6 +2,7 @@
 
    window.steadfed, besides what numbers.js has
      plot                draws and updates a panel that is a plot
+     resized()           draw again what has other room than it had
      repaint()           draw all plots again, after the colours have changed
      plotsOnPaper(yes)   draw all plots as wide as paper, at once; or as wide as the screen again
      plotly()            a promise of Plotly being there
@@ -14,6 +15,7 @@
   const steadfed = window.steadfed;
   const { make, css, written, significant } = steadfed;
   const NARROW = 520; // pixels of a plot on a phone
+  const HIDDEN = 700; // of a plot that is folded away, until it is seen
   const PAPER = 660; // pixels of a plot on paper, A4 or letter, with the usual margins
   const LETTER = 6.6; // pixels of a letter on an axis
   const BESIDE = 70; // pixels beside the names of rows: the title, the marks, the margins
@@ -67,13 +69,13 @@
   }
 
   function room({ panel, plot }) {
-    const width = paper ? PAPER : plot.clientWidth;
+    const width = paper ? PAPER : plot.clientWidth || HIDDEN;
     const fits = (number) => columnWidth(panel, width) >= LETTER * number + 8;
     const [{ x, z }] = panel.figure.data;
     const narrow = width < NARROW;
     const steep = narrow && panel.figure.layout.xaxis.dtick === 1 && !fits(besideEachOther(x));
     const numbers = Boolean(panel.written) && fits(longest(z.flat().map((value) => inCell(value, panel))));
-    return { width: paper ? PAPER : undefined, height: panel.height + (steep ? STEEP : 0), narrow, numbers };
+    return { width: paper ? PAPER : plot.clientWidth ? undefined : HIDDEN, height: panel.height + (steep ? STEEP : 0), narrow, numbers };
   }
 
   /* ---- numbers in cells ---- */
@@ -99,13 +101,14 @@
   function numbersInCells(trace, panel, ends) { // as a trace of texts, since those of a heat map have one colour
     const cells = trace.z.flatMap((row, r) => row.map((z, c) => ({ x: trace.x[c], y: trace.y[r], z })));
     const known = cells.filter((cell) => cell.z !== null);
+    const strong = new Set((panel.strong || []).map(([row, column]) => `${trace.y[row]}|${trace.x[column]}`));
     const ink = known.map((cell) => inkOn((cell.z - trace.zmin) / (trace.zmax - trace.zmin), ends));
     return {
       ...{ type: "scatter", mode: "text", hoverinfo: "skip", showlegend: false },
       x: known.map((cell) => cell.x),
       y: known.map((cell) => cell.y),
       text: known.map((cell) => inCell(cell.z, panel)),
-      textfont: { size: 11, color: ink },
+      textfont: { size: 11, color: ink, weight: known.map((cell) => (strong.has(`${cell.y}|${cell.x}`) ? 700 : 400)) },
     };
   }
 
@@ -124,7 +127,8 @@
   function heatMap(trace, panel, space) {
     const ends = [css("--bad"), css("--middle"), css("--fine")];
     if (!panel.good_is_high) ends.reverse();
-    const bar = { ...trace.colorbar, ...COLOUR_BAR, y: 1 - panel.figure.layout.margin.t / space.height };
+    const place = panel.written && !space.narrow ? { x: 0, xanchor: "left" } : {}; // squares stand to the left
+    const bar = { ...trace.colorbar, ...COLOUR_BAR, ...place, y: 1 - panel.figure.layout.margin.t / space.height };
     const value = (number) => `${panel.value.title}: ${written(number, panel.value.unit)}`; // a gap is no zero
     const said = (row, column) => [value(trace.z[row][column]), panel.texts[panel.said[row][column]]];
     const text = trace.z.map((cells, row) => cells.map((_, column) => said(row, column).filter(Boolean).join("<br>")));
@@ -135,6 +139,7 @@
   function painted(trace, panel, space) {
     if (trace.type === "heatmap") return heatMap(trace, panel, space);
     const colour = css(`--series-${trace.meta.colour % 10}`);
+    if (trace.meta.area) return [{ ...trace, line: { ...trace.line, color: colour }, fillcolor: `${colour}33` }];
     const marker = { ...trace.marker, color: colour };
     return [trace.type === "bar" ? { ...trace, marker } : { ...trace, marker, line: { ...trace.line, color: colour } }];
   }
@@ -145,7 +150,7 @@
     return rows.flatMap((name, row) => (marked.has(name) ? [{ ...place, y0: row - 0.45, y1: row + 0.45 }] : []));
   }
 
-  function mapped(layout, panel, order) { // what a heat map has besides: rows in an order, flags, the name of its scale
+  function mapped(layout, panel, order, space) { // what a heat map has besides: rows in an order, flags, the name of its scale
     const { rows, name } = panel.orders[order];
     const ticks = { ticks: "outside", ticklen: 12, tickcolor: "rgba(0,0,0,0)" }; // room for the flags
     const whole = (number) => ({ minallowed: -0.5, maxallowed: number - 0.5 }); // texts would add a margin
@@ -154,7 +159,8 @@
     Object.assign(layout.yaxis, { categoryorder: "array", categoryarray: rows, autorange: "reversed" });
     layout.yaxis.uirevision = `${panel.key} ${name}`;
     layout.shapes = flags(panel, rows);
-    const above = { xref: "paper", yref: "paper", x: 1, y: 1, xanchor: "right", yanchor: "bottom", yshift: 34, showarrow: false };
+    const side = panel.written && !space.narrow ? { x: 0, xanchor: "left" } : { x: 1, xanchor: "right" };
+    const above = { xref: "paper", yref: "paper", y: 1, ...side, yanchor: "bottom", yshift: 34, showarrow: false };
     layout.annotations = [{ ...above, text: panel.value.title, font: { size: 12, color: css("--quiet") } }];
   }
 
@@ -189,7 +195,7 @@
       annotations: (given.annotations || []).map((each) => ({ ...each, font: { size: 11, color: quiet } })),
       uirevision: panel.key,
     };
-    if (panel.kind === "heat-map") mapped(layout, panel, order);
+    if (panel.kind === "heat-map") mapped(layout, panel, order, space);
     if (space.narrow && panel.kind !== "lines") narrowed(layout, panel);
     return { data: panel.figure.data.flatMap((trace) => painted(trace, panel, space)), layout };
   }
@@ -204,7 +210,19 @@
     const picture = { filename: state.panel.key, scale: 2 };
     state.space = JSON.stringify(space);
     state.plot.style.minHeight = `${space.height}px`;
-    return window.Plotly.react(state.plot, data, layout, { ...CONFIG, toImageButtonOptions: picture });
+    const drawn = window.Plotly.react(state.plot, data, layout, { ...CONFIG, toImageButtonOptions: picture });
+    return state.panel.written ? drawn.then(() => square(state, 4)) : drawn;
+  }
+
+  function square(state, tries) { // cells as wide as high; names that turn for it change the margins, so look again
+    const { xaxis, yaxis, _size: room } = state.plot._fullLayout;
+    const [{ x, y }] = state.panel.figure.data;
+    const side = Math.min((yaxis._length / (yaxis.domain[1] - yaxis.domain[0])) / y.length, room.w / x.length);
+    const [across, down] = [(side * x.length) / room.w, (side * y.length) / room.h];
+    const off = Math.abs(across - xaxis.domain[1]) * room.w + Math.abs(1 - down - yaxis.domain[0]) * room.h;
+    if (off < 1 || !tries) return null;
+    const domains = { "xaxis.domain": [0, Math.min(1, across)], "yaxis.domain": [Math.max(0, 1 - down), 1] };
+    return window.Plotly.relayout(state.plot, domains).then(() => square(state, tries - 1));
   }
 
   function sortMenu(state) {
@@ -262,6 +280,7 @@
     width = window.innerWidth;
   });
 
+  steadfed.resized = resized;
   steadfed.repaint = () => drawnNow().forEach(react);
   steadfed.plotsOnPaper = function (yes) {
     paper = yes;

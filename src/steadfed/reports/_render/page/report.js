@@ -5,6 +5,7 @@
      updatePanel(element, panel)    the same panel with newer figures: zoom, order, search and sorting stay
      drawHeadlines(element, list)   the cards on top
      isPlot(panel)                  whether Plotly draws it
+     refit()                        tables as wide as there is room now
      onPaper(yes)                   plots and tables as paper needs them, at once; or as the screen does
 
    Text is set as text, never as markup. */
@@ -17,6 +18,7 @@
   const SHORT = 16; // letters of a cell that stay in one line
   const LONG = 60; // letters of a cell that would make its row tall on a phone
   const UNBROKEN = /\S{30}/; // a word that is broken on paper
+  const NARROW = window.matchMedia("(max-width: 40rem)");
   const PRINTED = 120; // tables up to so many rows are printed as a whole
   const states = new WeakMap();
   const tables = new Set();
@@ -48,6 +50,23 @@
     return { places: places.slice(0, most), left: places.length - most };
   }
 
+  function fits(state) { // leave out what matters least, the last first, until the others need no scrolling
+    const scrolled = state.whole.parentElement;
+    const minor = state.panel.columns.map((each, place) => (each.minor ? place : -1)).filter((place) => place >= 0);
+    state.hidden.clear();
+    if (paper || state.every || NARROW.matches || !scrolled.clientWidth) return;
+    for (fillTable(state); minor.length && scrolled.scrollWidth > scrolled.clientWidth; fillTable(state)) {
+      state.hidden.add(minor.pop());
+    }
+  }
+
+  function refit(state) {
+    fits(state);
+    fillTable(state);
+    state.columns.hidden = !state.hidden.size && !state.every;
+    state.columns.textContent = state.every ? "Fewer columns" : `All columns (${state.hidden.size} more)`;
+  }
+
   const numeric = (state, place) => state.panel.columns[place].unit !== "text";
 
   const kindOf = (text) => (text.length <= SHORT ? "short" : UNBROKEN.test(text) ? "unbroken" : null);
@@ -57,13 +76,17 @@
   function fillTable(state) {
     const { places, left } = chosenRows(state);
     const marked = new Set(state.panel.flagged);
-    const cell = (value, column) => {
-      const text = written(value, state.panel.columns[column].unit);
+    const { columns } = state.panel;
+    const cell = (row, column) => {
+      const half = columns[column + 1]?.half_width ? row[column + 1] : null;
+      const alone = written(row[column], columns[column].unit);
+      const text = half === null ? alone : `${alone.replace(/ %$/, "")} ± ${written(half, columns[column].unit)}`;
       const kind = numeric(state, column) ? "number" : kindOf(text);
-      return make("td", { class: kind, "data-label": state.panel.columns[column].title }, make("span", {}, text));
+      return make("td", { class: kind, "data-label": columns[column].title }, make("span", {}, text));
     };
+    const seen = columns.map((_, column) => column).filter((column) => !columns[column].half_width && !state.hidden.has(column));
     const row = (place) =>
-      make("tr", { class: marked.has(place) ? "flagged" : null }, ...state.panel.rows[place].map(cell));
+      make("tr", { class: marked.has(place) ? "flagged" : null }, ...seen.map((column) => cell(state.panel.rows[place], column)));
     state.rows.replaceChildren(...places.map(row));
     if (!places.length) {
       const why = state.search ? "No row has this." : "There are no rows.";
@@ -77,6 +100,7 @@
     state.headings.forEach((heading, place) => {
       const way = state.direction > 0 ? "ascending" : "descending";
       heading.setAttribute("aria-sort", place === state.sorted ? way : "none");
+      heading.hidden = !seen.includes(place);
     });
   }
 
@@ -104,7 +128,7 @@
 
   const table = {
     async draw(state) {
-      Object.assign(state, { sorted: null, direction: 1, search: "", all: false });
+      Object.assign(state, { sorted: null, direction: 1, search: "", all: false, every: false, hidden: new Set() });
       table.build(state);
     },
     build(state) {
@@ -116,12 +140,18 @@
         state.all = !state.all;
         fillTable(state);
       });
+      state.columns = make("button", { type: "button", class: "more", hidden: true });
+      state.columns.addEventListener("click", () => {
+        state.every = !state.every;
+        refit(state);
+      });
       state.whole = make("table", {}, make("thead", {}, make("tr", {}, ...state.headings)), state.rows);
       const region = { class: "scrolled", tabindex: 0, role: "region", "aria-label": state.panel.title };
       const scrolled = make("div", region, state.whole);
-      state.body.replaceChildren(...[searchField(state), scrolled, state.count, state.more].filter(Boolean));
+      state.body.replaceChildren(...[searchField(state), scrolled, state.count, state.more, state.columns].filter(Boolean));
       tables.add(state);
       fillTable(state);
+      refit(state);
     },
     async update(state, before) {
       const shape = (panel) => JSON.stringify([panel.columns, panel.title, panel.rows.length > SEARCHED]);
@@ -132,10 +162,16 @@
 
   /* ---- texts and code ---- */
 
+  function typeset(formula) {
+    const ready = document.getElementById(`formula-${formula.name}`); // MathML that came with the page, if it did
+    return make("div", { class: "formula" }, ready ? ready.content.cloneNode(true) : formula.text);
+  }
+
   const text = {
     async draw(state) {
-      state.element.classList.add(`tone-${state.panel.tone}`);
-      state.body.replaceChildren(...state.panel.paragraphs.map((each) => make("p", {}, each)));
+      const { formula, paragraphs, tone } = state.panel;
+      state.element.classList.add(`tone-${tone}`);
+      state.body.replaceChildren(...(formula ? [typeset(formula)] : []), ...paragraphs.map((each) => make("p", {}, each)));
     },
     async update(state, before) {
       state.element.classList.remove(`tone-${before.tone}`);
@@ -192,6 +228,7 @@
     }
   }
 
+  steadfed.refit = () => tables.forEach((state) => state.whole.isConnected && refit(state)); // there is other room
   steadfed.isPlot = (panel) => KINDS[panel.kind] === plot;
   steadfed.frame = frame;
 
@@ -225,7 +262,7 @@
     paper = yes;
     steadfed.plotsOnPaper(yes);
     for (const state of tables) {
-      if (state.whole.isConnected) fillTable(state);
+      if (state.whole.isConnected) refit(state);
       else tables.delete(state);
     }
   };
