@@ -2,21 +2,30 @@
 
 Links keep the form that works in the repository, such as ../benchmarks/README.md; here they are turned towards the
 copies. A folder is its README. Markdown becomes a page, anything else is copied as it is.
+Formulas of docstrings become TeX, notebooks pages.
 """  # noqa: INP001  mkdocs loads it by its path
 
 from __future__ import annotations
 
 import os
 import re
+import sys
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from mkdocs.structure.files import File, Files
 
+sys.path.append(str(Path(__file__).parent))
+import notebooks
+from typesetting import formulas
+
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"(?<=\]\()(?!\w+:)([^)#\s]+)")
 ALWAYS = ("ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "benchmarks/README.md")
 SHELF = "repository"
+NOTEBOOK = ".ipynb"
+FROM_DOCSTRINGS = ("rules.md", "attacks.md")
+"""Pages whose formulas are in Unicode, as in the docstrings that they are made of."""
 
 
 def on_config(config: Any) -> Any:
@@ -28,9 +37,12 @@ def on_config(config: Any) -> Any:
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the files that are always there, and those that some page links to."""
+    for file in [file for file in files if file.src_uri.endswith(NOTEBOOK)]:
+        page = file.src_uri.removesuffix(NOTEBOOK) + ".md"
+        files.append(File.generated(config, page, content=notebooks.markdown(Path(str(file.abs_src_path)))))
     waiting = [ROOT / name for name in ALWAYS]
     for file in files.documentation_pages():
-        waiting += _linked(Path(str(file.abs_src_path)))
+        waiting += _linked(Path(str(file.abs_src_path))) if file.abs_src_path else []
     added: set[Path] = set()
     while waiting:
         path = _file(waiting.pop())
@@ -57,8 +69,11 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
             return found[1]
         inside = (ROOT / "docs") in target.parents
         name = target.relative_to(ROOT / "docs") if inside else Path(SHELF) / target.relative_to(ROOT)
+        name = name.with_suffix(".md") if name.suffix == NOTEBOOK else name
         return Path(os.path.relpath(name, place.parent)).as_posix()
 
+    if page.file.src_uri in FROM_DOCSTRINGS:
+        markdown = formulas.page(markdown)
     return LINK.sub(turned, markdown).replace("```console\n", "```bash\n")  # of console, only prompts have colours
 
 

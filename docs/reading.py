@@ -1,12 +1,17 @@
-"""An extension of griffe: examples (`>>>`) are code, annotations have no validators, `import x as x` is public."""  # noqa: INP001
+"""An extension of griffe: examples are code, formulas TeX; annotations: no validators; `import x as x` is public."""  # noqa: INP001
 
 from __future__ import annotations
 
 import ast
 import re
+import sys
+from pathlib import Path
 from typing import Any
 
 import griffe
+
+sys.path.append(str(Path(__file__).parent))
+from typesetting.formulas import page
 
 EXAMPLE = re.compile(r"^(?P<indent> *)>>> .*(?:\n(?! *\n).+)*", re.MULTILINE)
 
@@ -18,9 +23,9 @@ class Reading(griffe.Extension):
     """Make docstrings and annotations fit to be read on a page."""
 
     def on_object(self, *, obj: griffe.Object, **kwargs: Any) -> None:  # noqa: ARG002  griffe asks for this signature
-        """Put a fence around every example."""
+        """Put a fence around every example, and typeset formulas."""
         if obj.docstring is not None:
-            obj.docstring.value = EXAMPLE.sub(_fenced, obj.docstring.value)
+            obj.docstring.value = page(EXAMPLE.sub(_fenced, obj.docstring.value))
 
     def on_attribute(self, *, attr: griffe.Attribute, **kwargs: Any) -> None:  # noqa: ARG002
         """Leave out what only turns a number into a number."""

@@ -117,7 +117,7 @@ def negative(updates: Tensor) -> tuple[Tensor, Tensor]:
 
 def numpys(updates: Tensor) -> Any:
     """What fails on tensors only."""
-    return np.mean(updates, axis=0)  # type: ignore[call-overload]
+    return np.mean(updates, axis=0)
 
 
 def wants_more(updates: Tensor, radius: float) -> Tensor:

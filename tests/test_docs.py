@@ -172,16 +172,19 @@ def test_readme_shows_the_two_commands_first() -> None:
 
 
 def test_readme_stays_short() -> None:
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 250
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 160
 
 
-def test_readme_and_the_site_show_one_comparison_with_other_libraries() -> None:
-    tables = [
-        re.findall(r"^\| \| steadfed .*?\n\n", (ROOT / name).read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+def test_the_comparison_of_the_readme_is_a_part_of_that_of_the_site() -> None:
+    short, whole = (
+        re.search(r"^\| \| steadfed .*?\n\n", (ROOT / name).read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
         for name in ("README.md", "docs/peers.md")
-    ]
-    assert len(tables[0]) == 1
-    assert tables[0] == tables[1]
+    )
+    assert short is not None
+    assert whole is not None
+    rows, every = short[0].strip().splitlines(), whole[0].strip().splitlines()
+    assert rows == [row for row in every if row in rows]
+    assert len(rows) < len(every)
 
 
 def test_the_faq_speaks_of_every_error() -> None:

@@ -22,6 +22,7 @@ from steadfed._linalg.columns import Columns
 from steadfed.aggregators import RULES, Aggregation, Mean, MinorityAggregator, Rage, ServerView
 from steadfed.attacks import ATTACKS, AdversaryView, Attack, Forged, Honest, Knowledge
 from steadfed.errors import ParameterError, UnknownNameError
+from steadfed.metrics import METRICS
 from steadfed.runs import config_from_toml, config_to_toml, template
 from steadfed.simulation import RunConfig
 from steadfed.simulation._tables import NAMED
@@ -96,7 +97,8 @@ def test_whatever_is_named_in_a_file_is_imported_by_its_package() -> None:
             r'^@([A-Z]+)\.register\("([^"]+)"', path.read_text(encoding="utf-8"), re.MULTILINE
         )
     ]
-    assert sorted(name for _, name in written) == sorted(name for registry in NAMED.values() for name in registry)
+    registries = [*NAMED.values(), METRICS]
+    assert sorted(name for _, name in written) == sorted(name for registry in registries for name in registry)
 
 
 class Shape(ValueObject):
@@ -152,7 +154,7 @@ def test_an_object_without_a_name_says_how_to_give_it_one(shapes: Registry[Shape
 
 def test_a_class_of_ones_own_is_not_taken_for_another_that_is_called_alike() -> None:
     namesake = type("Mean", (Rage,), {"__module__": __name__})
-    with pytest.raises(UnknownNameError, match="the rule Mean has no name, did you mean 'mean'"):
+    with pytest.raises(ParameterError, match=f"at {__name__}:Mean there is another object"):
         RULES.name(namesake(num_byzantine=1))
 
 

@@ -21,8 +21,8 @@ from benchmarks.flower.strategies import RAGE, outcome_of
 from benchmarks.flower.tables import append, plain_row
 from benchmarks.flower.verdicts import Model, Outcome, Reference, judged
 from steadfed.flower import RageStrategy
-from steadfed.flower._layout import ModelLayout
 from steadfed.flower._loop import largest_reply
+from steadfed.flower._records import layout_of
 from steadfed.flower._replies.stream import Unreadable, replies_to
 
 NODES, MALICIOUS = 4, 1
@@ -84,7 +84,7 @@ class Rounds:
 
         Its verdict is written down before Flower reads them, which may be the end of this process.
         """
-        limit = largest_reply(ModelLayout.of(self._sent))
+        limit = largest_reply(layout_of(self._sent))
         own = _tried(asked.strategy, replies_to(Sent(self._grid), asked.messages, timeout=TIMEOUT, limit=limit))
         if asked.reply != HONEST:
             self._write(asked, {RAGE: [own]})

@@ -18,8 +18,8 @@ from benchmarks.flower.loopback import Loopback
 from benchmarks.flower.verdicts import Outcome
 from steadfed._linalg.threads import one_torch_thread
 from steadfed.flower import GuardedStrategy, RageStrategy, ResilientStrategy
-from steadfed.flower._layout import ModelLayout
 from steadfed.flower._loop import largest_reply
+from steadfed.flower._records import layout_of
 from steadfed.flower._replies.stream import Unreadable, replies_to
 
 Make: TypeAlias = Callable[[], Strategy]
@@ -72,7 +72,7 @@ def incoming(
     """Return the replies as they reach the strategy in its own loop."""
     if not receives(strategy):
         return grid.send_and_receive(messages)
-    return replies_to(grid, messages, timeout=0.0, limit=largest_reply(ModelLayout.of(sent)))
+    return replies_to(grid, messages, timeout=0.0, limit=largest_reply(layout_of(sent)))
 
 
 def outcome_of(arrays: ArrayRecord | None, metrics: MetricRecord | None) -> Outcome:

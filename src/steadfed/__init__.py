@@ -33,6 +33,7 @@ __all__ = [
     "Flame",
     "FoolsGold",
     "GeometricMedian",
+    "ImportedRule",
     "Krum",
     "LooselyBoundedAggregator",
     "Mean",
@@ -60,6 +61,7 @@ __all__ = [
     "Updates",
     "Wrapper",
     "Zeno",
+    "aggregate_state_dicts",
     "errors",
     "open_run",
     "report",
@@ -73,12 +75,14 @@ if _typing.TYPE_CHECKING:
     from steadfed.runs._play import resume, run
     from steadfed.server import RunHistory, open_run
     from steadfed.simulation import RunConfig
+    from steadfed.states import aggregate_state_dicts
 else:
     _OTHERS = {
         "reports": ("report",),
         "runs._play": ("resume", "run"),
         "server": ("RunHistory", "open_run"),
         "simulation": ("RunConfig",),
+        "states": ("aggregate_state_dicts",),
     }
     _ELSEWHERE = {"errors"}.union(*_OTHERS.values())
     _RULES = tuple(name for name in __all__ if name not in _ELSEWHERE)

@@ -79,7 +79,6 @@ def test_a_class_of_rules_is_the_rule_itself() -> None:
     assert own(ROWS).update.tolist() == Median()(ROWS).update.tolist()
     assert own(ROWS).attributed
     assert loaded(rule("an_object")) == Median(num_byzantine=2)
-    assert loaded(rule("Nearest")) == rule("Nearest").load()
 
 
 def test_a_wrapper_takes_one_inside() -> None:

@@ -93,7 +93,7 @@ def test_every_table_of_a_configuration_is_listed(
 ) -> None:
     listed = [import_object(path, "a registry") for path in KINDS.values()]
     assert all(any(each is registry for each in listed) for registry in NAMED.values())
-    assert len(listed) == len(NAMED) + 1  # and schedules of local steps, for which a number may stand
+    assert len(listed) == len(NAMED) + 2  # and schedules of local steps, for which a number may stand; and metrics
     for kind in KINDS:
         assert "known: " in refused(capsys, monkeypatch, "list", kind, "no-such")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from steadfed.data import LogisticPoints, QuadraticPoints
+from steadfed.data import Diabetes, LinearPoints, LogisticPoints, QuadraticPoints
 from steadfed.errors import ParameterError
 
 
@@ -66,3 +66,32 @@ def test_test_points_may_be_none() -> None:
 def test_impossible_sizes_are_refused(parameters: dict[str, float], complaint: str) -> None:
     with pytest.raises(ParameterError, match=complaint):
         QuadraticPoints(**parameters)
+
+
+def test_a_rare_class_is_as_rare_as_asked_for() -> None:
+    data = LogisticPoints(num_points=2_000, num_test_points=1_000, positive_rate=0.03, label_noise=0.0).load()
+    assert (int(data.labels.sum()), int(data.test_labels.sum())) == (60, 30)
+
+
+def test_linear_labels_are_a_planted_direction_and_some_of_them_are_far_off() -> None:
+    data = LinearPoints(num_points=500, noise=1.0, label_noise=0.01).load()
+    fit, *_ = np.linalg.lstsq(data.features.numpy(), data.labels.numpy(), rcond=None)
+    assert float(np.linalg.norm(fit)) == pytest.approx(1.0, abs=0.01)
+    wild = LinearPoints(num_points=500, noise=1.0, label_noise=0.01, outlier_rate=0.1).load()
+    far = (wild.labels - data.labels).abs() > 1.0
+    assert 20 < int(far.sum()) < 80
+    assert torch.equal(wild.test_labels, data.test_labels)
+
+
+def test_owners_of_test_points_are_those_of_training_points() -> None:
+    data = LinearPoints(num_points=40, num_test_points=20, num_groups=4).load()
+    assert data.test_groups is not None
+    assert np.bincount(data.test_groups).tolist() == [5, 5, 5, 5]
+
+
+def test_diabetes_is_standardised_by_the_patients_to_train_on() -> None:
+    data = Diabetes().load()
+    assert (len(data.labels), len(data.test_labels), data.num_classes) == (354, 88, None)
+    assert float(data.labels.mean()) == pytest.approx(0.0, abs=1e-6)
+    assert float(data.labels.std(correction=0)) == pytest.approx(1.0, abs=1e-6)
+    assert torch.allclose(data.features.mean(dim=0), torch.zeros(10), atol=1e-6)

@@ -17,7 +17,7 @@ from torch import Tensor
 from steadfed._core.rng import stream
 from steadfed.flower import _nodes as node_module
 from steadfed.flower._coordinates import arrays_asked_for
-from steadfed.flower._layout import ModelLayout
+from steadfed.flower._records import RecordNumbers, layout_of, record_of
 from steadfed.flower._replies.stream import Unreadable
 from steadfed.flower._strategy import ResilientStrategy
 from steadfed.flower.redteam import MALFORMED
@@ -74,13 +74,13 @@ def honest_content(node: int, message: Message) -> RecordDict:
     """Return the content an honest node replies with: x − η u, buffers near the others', true metrics."""
     config = config_in(message)
     sent = arrays_in(message.content)
-    layout = ModelLayout.of(sent)
+    layout = layout_of(sent)
     round = int(cast("int", config.get("round", 0)))
     update = update_of(node, round, layout.dim).to(layout.dtype)
     lr = float(cast("float", config.get("lr", 1.0)))
     draw = stream(0, "buffers", round, node)
-    buffers = {name: _moved(values, draw) for name, values in layout.buffers_of(sent).items()}
-    arrays = layout.to_arrays(layout.parameters_of(sent) - lr * update, buffers)
+    buffers = {name: _moved(values, draw) for name, values in layout.buffers_of(RecordNumbers(sent)).items()}
+    arrays = record_of(layout.to_arrays(layout.parameters_of(RecordNumbers(sent)) - lr * update, buffers))
     return RecordDict({"arrays": arrays, "metrics": MetricRecord({"num-examples": 10, "loss": node / 100})})
 
 

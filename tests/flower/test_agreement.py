@@ -22,6 +22,7 @@ from steadfed._linalg.threads import one_torch_thread
 from steadfed.aggregators import Aggregator, CenteredClipping, Krum, Mean, Median, Rage
 from steadfed.attacks import ATTACKS, Attack, FixedMembers, Honest, NotANumber, SignFlip
 from steadfed.data import Dataset, Digits
+from steadfed.flower._records import RecordNumbers
 from steadfed.flower._strategies import RobustStrategy
 from steadfed.flower.client import SeededBatches, local_steps, receive, train_reply
 from steadfed.flower.redteam import Omniscient, attack_mod, byzantine
@@ -144,7 +145,7 @@ def deployed(
     grid = ScriptedGrid(nodes.answer, nodes.ids, clock=clock, delays=delays)
     result = strategy.start(grid, start, num_rounds=config.rounds, timeout=60)
     assert result.arrays is not None
-    return strategy.layout.parameters_of(result.arrays), strategy.records
+    return strategy.layout.parameters_of(RecordNumbers(result.arrays)), strategy.records
 
 
 SAME = ("round", "step", "lr", "skipped", "reason", "coordinates")

@@ -14,7 +14,7 @@ from steadfed.aggregators import FlTrust, Mean, Rage, Zeno
 from steadfed.errors import ParameterError, SteadfedError
 from steadfed.flower._client_config import ClientConfig
 from steadfed.flower._guarded import GuardedStrategy
-from steadfed.flower._layout import ModelLayout
+from steadfed.flower._records import layout_of
 from steadfed.flower._strategies import RageStrategy, RobustStrategy
 from steadfed.simulation import RunConfig
 from steadfed.simulation._schedules import SCHEDULES
@@ -175,10 +175,10 @@ def test_the_step_size_follows_the_schedule_over_the_rounds_of_the_run(name: str
 
 def test_the_description_is_a_configuration_of_the_simulator_without_its_data() -> None:
     told = ClientConfig.of(lr=None, rule=Mean()).with_rounds(3)
-    config = told.to_run_config(ModelLayout.of(model()), num_clients=9, cohort_size=4, twin=None)
+    config = told.to_run_config(layout_of(model()), num_clients=9, cohort_size=4, twin=None)
     assert (config.rounds, config.cohort_size, config.lr) == (3, 4, 1.0)
     twin = RunConfig(cohort_size=5)
-    known = told.to_run_config(ModelLayout.of(model()), num_clients=9, cohort_size=4, twin=twin)
+    known = told.to_run_config(layout_of(model()), num_clients=9, cohort_size=4, twin=twin)
     assert (known.data, known.partition, known.model, known.cohort_size) == (twin.data, twin.partition, twin.model, 4)
 
 

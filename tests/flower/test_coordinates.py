@@ -23,6 +23,7 @@ from tests.flower.federations import (
     pushed,
     silent_grid,
     update_of,
+    values_of,
 )
 from torch import nn
 
@@ -31,11 +32,12 @@ from steadfed.aggregators import CenteredClipping, FlTrust, Mean, Rage
 from steadfed.attacks import Attack, Mimic, Sleeper
 from steadfed.errors import ParameterError
 from steadfed.flower._coordinates import AskedFor
-from steadfed.flower._layout import COORDINATES, ModelLayout
+from steadfed.flower._records import RecordNumbers, layout_of, record_of
 from steadfed.flower._strategies import RobustStrategy
 from steadfed.flower.client import train_reply
 from steadfed.flower.redteam import Omniscient, attack_mod, byzantine
 from steadfed.simulation import RandomK
+from steadfed.states._layout import COORDINATES
 
 pytestmark = pytest.mark.usefixtures("clock")
 SOME = RandomK(coordinates=3)
@@ -82,8 +84,8 @@ def test_a_round_moves_these_coordinates_by_the_mean_and_leaves_the_others() -> 
     new, record = one_round(strategy(), everyone_obliging)
     assert new is not None
     assert_a_model_like(new, model())
-    layout = ModelLayout.of(model())
-    before, after = layout.parameters_of(model()), layout.parameters_of(new)
+    layout = layout_of(model())
+    before, after = layout.parameters_of(RecordNumbers(model())), layout.parameters_of(RecordNumbers(new))
     assert record.coordinates is not None
     places = torch.from_numpy(coordinates_of(record.coordinates.seed, 3, DIM))
     wanted = before.clone()
@@ -92,6 +94,24 @@ def test_a_round_moves_these_coordinates_by_the_mean_and_leaves_the_others() -> 
     assert torch.equal(before == after, torch.ones(DIM).index_fill(0, places, 0.0).bool())
     assert new["norm.num_batches_tracked"].numpy() == 5  # buffers go their own way, as always
     assert (record.bytes_down, record.bytes_up) == (10 * (4 * (DIM + 4) + 8), 10 * (4 * (3 + 4) + 8))
+
+
+def test_a_record_says_in_which_layers_the_coordinates_of_a_removed_update_deviate() -> None:
+    def far(message: Message) -> RecordDict:
+        content = obliging(message)
+        arrays = values_of(arrays_in(content))
+        arrays[COORDINATES] = arrays[COORDINATES] + np.float32(50)
+        return RecordDict({"arrays": ArrayRecord({name: Array(value) for name, value in arrays.items()})})
+
+    _, record = one_round(strategy(rule=Rage(num_byzantine=1)), with_first(far))
+    (deviation,) = record.deviations
+    assert deviation.client == "101"
+    assert sum(deviation.layers.values()) == pytest.approx(1.0, abs=1e-5)
+    assert record.coordinates is not None
+    places = coordinates_of(record.coordinates.seed, 3, DIM)
+    layers = {spec.name for spec in layout_of(model()).parameters for place in places
+              if spec.columns.start <= place < spec.columns.stop}  # fmt: skip
+    assert {name for name, share in deviation.layers.items() if share} <= layers
 
 
 def test_nobody_knows_a_rounds_coordinates_before_it_unless_a_seed_is_given() -> None:
@@ -195,13 +215,13 @@ def test_a_client_that_counts_other_parameters_than_the_server_is_told_how_to_co
 def test_a_client_refuses_what_cannot_be_asked_for(told: dict[str, Any]) -> None:
     config = ConfigRecord({"coordinates": 3, "coordinates-seed": 1, "parameters": DIM, **told})
     with pytest.raises(ParameterError, match="must be a whole number"):
-        AskedFor.told(RecordDict({"config": config}), ModelLayout.of(model()))
+        AskedFor.told(RecordDict({"config": config}), layout_of(model()))
 
 
 def test_narrow_parameters_are_sent_as_narrow_as_they_are() -> None:
-    layout = ModelLayout.of(ArrayRecord({"w": Array(np.ones(5, np.float16))}))
+    layout = layout_of(ArrayRecord({"w": Array(np.ones(5, np.float16))}))
     assert layout.of_coordinates(2).nbytes == 4
-    mixed = ModelLayout.of(ArrayRecord({"w": Array(np.ones(5, np.float16)), "v": Array(np.ones(2, np.float64))}))
+    mixed = layout_of(ArrayRecord({"w": Array(np.ones(5, np.float16)), "v": Array(np.ones(2, np.float64))}))
     assert mixed.of_coordinates(2).nbytes == 16
 
 
@@ -228,11 +248,11 @@ def test_an_attack_that_remembers_is_refused_by_the_client_that_would_carry_it_o
 
 
 def test_an_update_of_the_servers_own_is_cut_to_the_same_coordinates() -> None:
-    layout = ModelLayout.of(model())
+    layout = layout_of(model())
 
     def trusted(_round: int, arrays: ArrayRecord) -> ArrayRecord:
-        step = layout.parameters_of(arrays) - LR * update_of(500, 0, DIM)
-        return layout.to_arrays(step, layout.buffers_of(arrays))
+        step = layout.parameters_of(RecordNumbers(arrays)) - LR * update_of(500, 0, DIM)
+        return record_of(layout.to_arrays(step, layout.buffers_of(RecordNumbers(arrays))))
 
     new, record = one_round(strategy(rule=FlTrust(), trusted_update_fn=trusted), everyone_obliging)
     assert new is not None

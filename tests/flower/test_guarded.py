@@ -37,7 +37,7 @@ from tests.flower.grids import Clock, Reply, ScriptedGrid
 
 from steadfed.errors import ParameterError
 from steadfed.flower._guarded import GuardedStrategy, OneAtATime
-from steadfed.flower._layout import ModelLayout
+from steadfed.flower._records import RecordNumbers, layout_of
 
 pytestmark = pytest.mark.usefixtures("clock")
 
@@ -64,7 +64,7 @@ def ordered(guarded: GuardedStrategy) -> list[Message]:
 
 
 def row(arrays: ArrayRecord) -> torch.Tensor:
-    return ModelLayout.of(model()).parameters_of(arrays)
+    return layout_of(model()).parameters_of(RecordNumbers(arrays))
 
 
 def test_fedavg_is_the_mean_of_all_whatever_they_say_of_their_examples() -> None:
@@ -195,7 +195,7 @@ def test_before_the_first_round_nothing_is_known() -> None:
 
 def test_the_front_of_a_grid_passes_everything_on() -> None:
     grid = ScriptedGrid(honest, NODES)
-    front = OneAtATime(grid, ModelLayout.of(model()))
+    front = OneAtATime(grid, layout_of(model()))
     front.set_run(grid.run)
     assert front.run.run_id == grid.run.run_id
     assert list(front.get_node_ids()) == list(NODES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,25 @@ def test_waiting_for_nodes_ends(clock: Clock) -> None:
     grid = ScriptedGrid(honest, NODES[:3])
     assert len(waiter.wait_for_nodes(grid, least=2, wanted=5)) == 3
     assert 30 <= clock.now < 32
+
+
+def test_whoever_is_waited_for_is_named_in_the_log_from_the_beginning_on(
+    clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    directory = NodeDirectory.of({node: f"clinic-{place}" for place, node in enumerate(NODES[:5])})
+    waiter = NodeWaiter(directory, patience=70.0)
+    with caplog.at_level(logging.INFO, "flwr"):
+        waiter.wait_for_nodes(ScriptedGrid(honest, NODES[:3]), least=2, wanted=5)
+    assert [record.getMessage() for record in caplog.records] == [
+        "waiting for nodes: 3 of 5 are online, not clinic-3, clinic-4; 70 s left",
+        "waiting for nodes: 3 of 5 are online, not clinic-3, clinic-4; 40 s left",
+        "waiting for nodes: 3 of 5 are online, not clinic-3, clinic-4; 10 s left",
+        "waited in vain: 3 of 5 nodes are online; the round begins without others",
+    ]
+    caplog.clear()
+    with caplog.at_level(logging.INFO, "flwr"):
+        NodeWaiter(directory, patience=70.0).wait_for_nodes(ScriptedGrid(honest, NODES[:5]), least=2, wanted=5)
+    assert not caplog.records
 
 
 def test_no_longer_than_needed(clock: Clock) -> None:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from steadfed._core.digests import arrays_digest
 from steadfed.flower import _npy
-from steadfed.flower._layout import ModelLayout
 from steadfed.flower._npy import model_digest, read_header, with_secret
+from steadfed.flower._records import layout_of
 from steadfed.flower._replies.npy import read_array
 
 SHAPES = [(), (0,), (1,), (2, 3), (0, 3), (1,) * 12]
@@ -34,7 +34,7 @@ def test_every_reader_takes_an_array_with_a_secret(shape: tuple[int, ...], dtype
         np.testing.assert_array_equal(sent["a"].numpy(), values)
         assert sent["a"].numpy().dtype == values.dtype
         assert sent.to_torch_state_dict()["a"].shape == shape
-    spec = ModelLayout.of(sent).specs[0]
+    spec = layout_of(sent).specs[0]
     np.testing.assert_array_equal(read_array(sent["a"], spec, convert=False), values)
 
 

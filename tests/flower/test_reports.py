@@ -16,7 +16,7 @@ from steadfed.aggregators import Aggregator, Krum, Mean, NearestNeighborMixing, 
 from steadfed.flower import _logs
 from steadfed.flower._logs import log_round, rule_table
 from steadfed.flower._metrics import MOST_METRICS
-from steadfed.flower._reports import common_record, figures, scores_of
+from steadfed.flower._reports import common_record, figures, metrics_of, scores_of
 from steadfed.flower._strategies import RobustStrategy
 from steadfed.reports import report_of, write_tables
 from steadfed.server._folder import RunFolder
@@ -283,3 +283,9 @@ def test_a_strategy_warns_of_too_much_silence(clock: Clock, monkeypatch: pytest.
     (warned,) = [line for line in lines if "more than the 2 clients assumed to be Byzantine" in line]
     assert f"3 of 10 were silent: {', '.join(map(str, NODES[:3]))}" in warned
     assert "f/n = 2/7 = 29 % of those who replied" in warned
+
+
+def test_a_metric_of_the_servers_own_evaluation_is_known_by_its_name() -> None:
+    said = MetricRecord({"balanced-accuracy": 0.5, "test_auroc": 0.7, "loss": 0.1, "accuracy": 0.9, "mine": 3.0})
+    assert metrics_of(said) == {"auroc": 0.7, "balanced_accuracy": 0.5}
+    assert metrics_of(None) == {}

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 import torch
-from flwr.app import ArrayRecord, ConfigRecord, Error, Message
+from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, RecordDict
 from flwr.serverapp.strategy import FedAvg, FedMedian, Krum as FlowerKrum
 from tests.flower.federations import (
     LR,
     NODES,
+    arrays_in,
     assert_a_model_like,
     assert_the_same_model,
     everyone,
@@ -24,19 +25,20 @@ from tests.flower.federations import (
     round_in,
     silent_grid,
     update_of,
+    values_of,
 )
 from tests.flower.grids import Clock, ScriptedGrid
 from tests.same_results import timeless
 from torch import Tensor
 
 from steadfed.aggregators import Aggregator, Krum, Mean, Median, Rage, ServerView
-from steadfed.flower._faults import Fault
 from steadfed.flower._guarded import GuardedStrategy
-from steadfed.flower._layout import ModelLayout
+from steadfed.flower._records import RecordNumbers, layout_of
 from steadfed.flower._replies.validator import ReplyValidator
 from steadfed.flower._strategies import RageStrategy, RobustStrategy
 from steadfed.flower._strategy import ResilientStrategy
 from steadfed.flower.redteam import MALFORMED
+from steadfed.states._faults import Fault
 
 RULES: dict[str, Aggregator] = {
     "rage-1": Rage(num_byzantine=1),
@@ -77,8 +79,8 @@ def with_liar(name: str, place: int) -> Callable[[list[Message]], list[Message]]
 
 def rows_of(replies: list[Message]) -> Tensor:
     """Return the updates of replies; a row of NaN for those that are no models."""
-    layout = ModelLayout.of(model())
-    x, rows = layout.parameters_of(model()), torch.full((len(replies), layout.dim), torch.nan)
+    layout = layout_of(model())
+    x, rows = layout.parameters_of(RecordNumbers(model())), torch.full((len(replies), layout.dim), torch.nan)
     for row, reply in zip(rows, replies, strict=True):
         local = np.empty(layout.dim, np.float32)
         try:
@@ -93,12 +95,12 @@ def expected(rule: Aggregator, rows: Tensor) -> Tensor:
     """Return the parameters after a step along what the rule makes of the rows."""
     names = tuple(str(node) for node in NODES)
     update = rule(rows, ServerView(cohort_size=len(rows), clients=names)).update
-    return ModelLayout.of(model()).parameters_of(model()) - LR * update
+    return layout_of(model()).parameters_of(RecordNumbers(model())) - LR * update
 
 
 def parameters(arrays: ArrayRecord | None) -> Tensor:
     assert arrays is not None
-    return ModelLayout.of(model()).parameters_of(arrays)
+    return layout_of(model()).parameters_of(RecordNumbers(arrays))
 
 
 def check_malformed(name: str, strategy: str, place: int) -> None:
@@ -115,7 +117,7 @@ def check_malformed(name: str, strategy: str, place: int) -> None:
     rows[place] = torch.nan
     assert torch.allclose(parameters(new), expected(RULES[strategy], rows), rtol=1e-5, atol=1e-6)
     if strategy in {"mean", "rage-1"}:  # RAGE has caught as many as it assumes
-        mean = ModelLayout.of(model()).parameters_of(model()) - LR * rows[~rows.isnan().any(1)].mean(0)
+        mean = layout_of(model()).parameters_of(RecordNumbers(model())) - LR * rows[~rows.isnan().any(1)].mean(0)
         assert torch.allclose(parameters(new), mean, rtol=1e-5, atol=1e-6)
         assert len(record.kept) == 9
 
@@ -233,7 +235,7 @@ def test_two_malformed_replies_refute_the_assumption_of_one_and_the_model_stays(
     assert record.reason is not None
     assert "2 of 10 updates are unusable, more than the 1" in record.reason
     assert record.kept == ()
-    assert torch.equal(strategy.state.model, ModelLayout.of(model()).parameters_of(model()))
+    assert torch.equal(strategy.state.model, layout_of(model()).parameters_of(RecordNumbers(model())))
 
 
 @pytest.mark.parametrize("rule", [Rage(num_byzantine=3), Krum(num_byzantine=3), Median(num_byzantine=3)])
@@ -289,7 +291,7 @@ def test_without_a_learning_rate_none_is_sent_and_the_mean_is_the_mean_of_the_we
     assert "lr" not in messages[0].content["config"]
     new, _ = strategy.aggregate_train(1, [honest(message.metadata.dst_node_id, message) for message in messages])
     rows = torch.stack([update_of(node, 0, 8) for node in NODES])
-    start = ModelLayout.of(model()).parameters_of(model())
+    start = layout_of(model()).parameters_of(RecordNumbers(model()))
     assert torch.allclose(parameters(new), (start - rows).mean(0), atol=1e-6)
 
 
@@ -310,6 +312,24 @@ def test_replies_in_another_order_give_the_same_model_bit_by_bit() -> None:
     assert other is not None
     assert_the_same_model(new, other)
     assert timeless([record]) == timeless([shuffled])
+
+
+def test_a_record_says_in_which_layers_a_removed_update_deviates() -> None:
+    def replies(messages: list[Message]) -> list[Message]:
+        sent = everyone(messages)
+        arrays = values_of(arrays_in(sent[2].content))
+        name = next(name for name, value in arrays.items() if value.dtype == np.float32)
+        arrays[name] = arrays[name] + np.float32(50)
+        content = RecordDict({"arrays": ArrayRecord({key: Array(value) for key, value in arrays.items()})})
+        sent[2] = Message(content, reply_to=messages[2])
+        return sent
+
+    _, record = one_round(STRATEGIES["rage-1"](), replies)
+    assert record.removed == ("103",)
+    (deviation,) = record.deviations
+    assert (deviation.client, next(iter(deviation.layers))) == ("103", next(iter(model())))
+    assert next(iter(deviation.layers.values())) > 0.9
+    assert one_round(STRATEGIES["rage-1"](), everyone)[1].deviations == ()
 
 
 def test_the_word_of_a_client_about_its_examples_weighs_nothing() -> None:

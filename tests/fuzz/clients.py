@@ -38,15 +38,15 @@ def _npy_files() -> Iterator[bytes]:
 def _read_arrays() -> Reader:
     from flwr.app import Array
 
-    from steadfed.flower._layout import ArraySpec, Kind
     from steadfed.flower._replies.npy import read_array
+    from steadfed.states._arrays import ArraySpec, Kind
 
     specs = [
-        ArraySpec("a", (3,), np.dtype(np.float32), Kind.PARAMETER, 0),
-        ArraySpec("b", (2, 3), np.dtype(np.float64), Kind.PARAMETER, 0),
-        ArraySpec("c", (), np.dtype(np.float16), Kind.FLOAT_BUFFER, 0),
-        ArraySpec("d", (3,), np.dtype(np.int64), Kind.OTHER_BUFFER),
-        ArraySpec("e", (0,), np.dtype(np.float32), Kind.PARAMETER, 0),
+        ArraySpec("a", (3,), "float32", Kind.PARAMETER, 0),
+        ArraySpec("b", (2, 3), "float64", Kind.PARAMETER, 0),
+        ArraySpec("c", (), "float16", Kind.FLOAT_BUFFER, 0),
+        ArraySpec("d", (3,), "int64", Kind.OTHER_BUFFER),
+        ArraySpec("e", (0,), "float32", Kind.PARAMETER, 0),
     ]
 
     def read(data: bytes) -> None:
@@ -55,7 +55,7 @@ def _read_arrays() -> Reader:
         said = choices.pick((str(spec.dtype), "float64", "float16", ">f4", "object"))
         values = read_array(Array(said, spec.shape, "numpy.ndarray", content), spec, convert=convert)
         promise(values.shape == spec.shape, f"shape {values.shape} instead of {spec.shape}")
-        promise(values.dtype == spec.dtype or (convert and values.dtype.kind == "f"), f"dtype {values.dtype}")
+        promise(values.dtype == spec.held or (convert and values.dtype.kind == "f"), f"dtype {values.dtype}")
         promise(not values.flags.writeable or not values.size, "the numbers are a copy")
 
     return read
@@ -64,8 +64,8 @@ def _read_arrays() -> Reader:
 def _read_replies() -> Reader:
     from flwr.app import Array, ArrayRecord
 
-    from steadfed.flower._layout import ModelLayout
     from steadfed.flower._metrics import scalars_of
+    from steadfed.flower._records import layout_of
     from steadfed.flower._replies.validator import ReplyValidator
 
     model: dict[str, Any] = {
@@ -73,7 +73,7 @@ def _read_replies() -> Reader:
         "bn.running_var": np.ones(2, np.float64),
         "steps": np.array(7),
     }
-    layout = ModelLayout.of(ArrayRecord({name: Array(each) for name, each in model.items()}))
+    layout = layout_of(ArrayRecord({name: Array(each) for name, each in model.items()}))
     validators = [ReplyValidator(layout, convert_dtypes=convert) for convert in (False, True)]
     row = np.empty(layout.dim, np.float32)
 
@@ -88,7 +88,7 @@ def _read_replies() -> Reader:
         promise({spec.name for spec in layout.buffers} == set(buffers), "other buffers")
         for spec in layout.buffers:
             buffer = buffers[spec.name]
-            promise(buffer.shape == spec.shape and buffer.dtype == spec.dtype, f"{spec.name} is {buffer.dtype}")
+            promise(buffer.shape == spec.shape and buffer.dtype == spec.held, f"{spec.name} is {buffer.dtype}")
             promise(bool(np.isfinite(buffer).all()), f"{spec.name} is not finite")
 
     return read
@@ -171,15 +171,15 @@ def _inflate() -> Reader:
     from flwr.superlink.grid import http_grid
     from tests.flower.grids import ScriptedGrid, identify
 
-    from steadfed.flower._layout import ModelLayout
     from steadfed.flower._metrics import scalars_of
     from steadfed.flower._nodes import Member, NodeDirectory
+    from steadfed.flower._records import layout_of
     from steadfed.flower._replies.matcher import ReplyMatcher
     from steadfed.flower._replies.stream import replies_to
     from steadfed.flower._replies.validator import ReplyValidator
 
     identify()
-    layout = ModelLayout.of(ArrayRecord({"weight": Array(np.ones((2, 3), np.float32))}))
+    layout = layout_of(ArrayRecord({"weight": Array(np.ones((2, 3), np.float32))}))
     validator, row = ReplyValidator(layout), np.empty(layout.dim, np.float32)
 
     class Grid(ScriptedGrid):  # type: ignore[misc]  # a grid whose wire holds what the input says

@@ -43,8 +43,8 @@ def _read_requests() -> Reader:
     from google.protobuf.message import DecodeError
 
     from steadfed.flower._doorkeeper import Doorkeeper, DoorLimits, RefusalError, walk
-    from steadfed.flower._faults import Fault
     from steadfed.flower._object_store import DEEPEST
+    from steadfed.states._faults import Fault
 
     keeper = Doorkeeper(DoorLimits(objects=_OBJECTS))
 

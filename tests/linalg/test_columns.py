@@ -150,9 +150,19 @@ def test_what_is_no_matrix_of_rows_is_refused(updates: object) -> None:
         as_columns(updates)
 
 
-@pytest.mark.parametrize(
-    "updates", ["rows", b"rows", memoryview(b"rows"), 3.0, {}], ids=lambda given: type(given).__name__
-)
+@pytest.mark.parametrize("updates", [{"a": {"w": torch.full((2,), 123.5)}}, [{"w": torch.full((2,), 123.5)}] * 2])
+def test_models_as_dicts_are_refused_without_their_numbers_and_shown_the_way(updates: object) -> None:
+    with pytest.raises(ShapeError, match=r"got dict; for models .* use steadfed.aggregate_state_dicts$") as caught:
+        as_columns(updates)
+    assert "123" not in str(caught.value)
+
+
+def test_rows_of_unequal_length_are_shown_the_way_too() -> None:
+    with pytest.raises(ShapeError, match=r"in update 1; steadfed.aggregate_state_dicts leaves out"):
+        as_columns([torch.zeros(3), torch.zeros(4)])
+
+
+@pytest.mark.parametrize("updates", ["rows", b"rows", memoryview(b"rows"), 3.0], ids=lambda given: type(given).__name__)
 def test_what_cannot_hold_rows_is_refused_by_its_type(updates: object) -> None:
     with pytest.raises(ShapeError, match=f"updates must be a K x d tensor or array, .* got {type(updates).__name__}$"):
         as_columns(updates)

@@ -9,7 +9,7 @@ import torch
 from tests.models.points import numbers, points, texts
 
 from steadfed.errors import DataError
-from steadfed.models import LOSSES, CrossEntropy, HalfNorm, HalfSquares, Logistic
+from steadfed.models import LOSSES, CrossEntropy, HalfNorm, HalfSquares, Huber, Logistic
 
 
 def test_the_logistic_loss_is_its_formula_and_does_not_overflow() -> None:
@@ -33,6 +33,20 @@ def test_half_squares_take_numbers_and_vectors() -> None:
     assert HalfSquares().mean(torch.tensor([[1.0, 2.0]]), torch.tensor([[0.0, 0.0]])).item() == 2.5
     assert HalfNorm().mean(torch.tensor([[1.0, 2.0]]), torch.tensor([7])).item() == 2.5
     assert HalfSquares().num_correct(torch.zeros(1, 1), torch.zeros(1)) is None
+
+
+def test_the_huber_loss_is_a_square_inside_and_a_line_outside() -> None:
+    outputs, labels = torch.tensor([[0.5], [-3.0]]), torch.zeros(2)
+    assert Huber(delta=1.0).mean(outputs, labels).item() == pytest.approx((0.5 * 0.25 + 2.5) / 2)
+    assert Huber(delta=1e9).mean(outputs, labels).item() == pytest.approx(HalfSquares().mean(outputs, labels).item())
+    assert Huber().num_correct(outputs, labels) is None
+
+
+def test_what_a_model_is_for_follows_from_its_outputs_and_the_labels() -> None:
+    assert CrossEntropy().task(points(4)) == CrossEntropy().task(texts()) == "classification"
+    assert Logistic().task(points(4, num_classes=2)) == "classification"
+    assert HalfSquares().task(numbers()) == Huber().task(numbers()) == "regression"
+    assert HalfNorm().task(numbers(1)) is None
 
 
 def test_output_shapes_are_those_of_the_labels() -> None:

@@ -19,9 +19,11 @@ from steadfed.models import (
     ConvolutionalNetwork,
     GatedRecurrent,
     ImportedModel,
+    LinearRegression,
     LogisticRegression,
     LongShortTermMemory,
     MultilayerPerceptron,
+    PerceptronRegression,
     Quadratic,
     RemoteModel,
     ResidualNetwork,
@@ -47,6 +49,10 @@ VARIANTS: list[tuple[Architecture, Dataset]] = [
     (LongShortTermMemory(hidden=12, embedding=4), texts()),
     (Quadratic(strong_convexity=0.5, smoothness=2.0), numbers()),
     (Quadratic(l2=0.1), numbers(1)),
+    (LinearRegression(), numbers()),
+    (LinearRegression(criterion="huber", delta=0.5, bias=False), numbers()),
+    (PerceptronRegression(hidden=(7,)), numbers(dtype=torch.float64)),
+    (PerceptronRegression(criterion="huber"), numbers()),
     (ImportedModel(factory="tests.models.factories:fitted"), points(4)),
     (ImportedModel(factory="tests.models.factories:fixed"), points(4)),
     (ImportedModel(factory="tests.models.factories:normalised"), points(4, dtype=torch.float64)),
@@ -88,7 +94,7 @@ def test_weights_come_from_the_seed_and_torchs_generator_is_left_alone(model: Ar
     one, same, other = (model.build(dataset, seed=seed).state_dict() for seed in (1, 1, 2))
     assert torch.equal(torch.get_rng_state(), state)
     assert all(torch.equal(one[name], same[name]) for name in one)
-    if not isinstance(model, (LogisticRegression, SoftmaxRegression, Quadratic)):
+    if not isinstance(model, (LinearRegression, LogisticRegression, SoftmaxRegression, Quadratic)):
         assert not all(torch.equal(one[name], other[name]) for name in one)
 
 

@@ -77,7 +77,11 @@ TARGETS: tuple[Target, ...] = (
     *_of("server", "_state", "server/test_state.py"),
     *_of("flower/_replies", "matrix", MATRIX),
     # what clients reply
-    *_of("flower/_replies", "validator npy", f"{REPLIES} flower/test_layout.py"),
+    *_of("flower/_replies", "validator npy", REPLIES),
+    *_of("states", "_layout _arrays", f"states/test_layout.py states/test_aggregate.py {REPLIES}"),
+    *_of("states", "_validator _matrix _faults", f"states {REPLIES} flower/replies/test_matrix.py"),
+    *_of("states", "_tensors _round _result _aggregate _site_weights", "states"),
+    *_of("states", "_layers", "states/test_layers.py"),
     *_of("flower", "_npy", f"{REPLIES} flower/test_npy.py"),
     *_of("flower/_replies", "matcher", "flower/replies/test_matcher.py flower/replies/test_matrix.py"),
     *_of("flower/_replies", "stream bounds", "flower/replies/test_stream.py"),

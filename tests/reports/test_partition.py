@@ -13,7 +13,7 @@ from steadfed.data import DATASETS
 from steadfed.partitions import IidPartition
 from steadfed.reports._sections.partition import partition
 from steadfed.reports._thinning import PanelLimits
-from steadfed.reports.panels import Bars
+from steadfed.reports.panels import Bars, Table
 from steadfed.server._history import RunHistory
 
 
@@ -46,4 +46,4 @@ def test_liars_come_first_those_never_asked_among_them(tmp_path: Path, most: int
 def test_runs_with_other_liars_have_their_own_marks(tmp_path: Path) -> None:
     histories = [history(tmp_path / "one"), history(tmp_path / "other", byzantine=FixedMembers(clients=(7,)))]
     assert [bars(histories, 40, place).flagged for place in range(2)] == [(3, 21, 30, 39), (3, 7)]
-    assert len(partition([histories[0], histories[0]]).panels) == 1
+    assert [type(panel) for panel in partition([histories[0], histories[0]]).panels] == [Bars, Table, Table]

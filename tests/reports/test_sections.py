@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,7 +14,7 @@ from tests.reports.made import folder, four
 from steadfed.aggregators import Mean, Rage
 from steadfed.attacks import SignFlip, Sleeper
 from steadfed.reports._sections.certificate import broken_rounds, certificate
-from steadfed.reports._sections.clients import chosen_clients, clients
+from steadfed.reports._sections.clients import chosen_clients, clients, suspicion_table
 from steadfed.reports._sections.configuration import configuration
 from steadfed.reports._sections.filtering import filtering
 from steadfed.reports._sections.guarantee import guarantee
@@ -424,6 +425,19 @@ def test_a_run_that_is_no_success_says_so_first_and_names_who_was_missing(deploy
         "It is no success: in 1 of 5 rounds more clients were silent than are assumed"
     )
     assert any(str(fact).startswith("no success: in 1 of 5 rounds") for _, fact in overview(deployed).rows)
+
+
+def test_tables_of_clients_say_in_which_layer_removed_updates_deviate_where_it_is_known(deployed: RunHistory) -> None:
+    (table,) = [panel for panel in clients([deployed]).panels if panel.key == "suspicion"]
+    assert isinstance(table, Table)
+    assert "deviates in" not in [column.title for column in table.columns]
+    lines = [
+        replace(line, layers={"head\x1b.weight": 0.93, "body": 0.07} if line.against else {})
+        for line in deployed.clients
+    ]
+    told = suspicion_table(deployed, lines)
+    place = [column.title for column in told.columns].index("deviates in")
+    assert {row[place] for row in told.rows} == {"head\\x1b.weight (93 %)", None}
 
 
 def test_names_keep_their_capitals(tmp_path: Path) -> None:

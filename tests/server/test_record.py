@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 
 from steadfed.errors import CorruptRunError
-from steadfed.server._record import RoundRecord
+from steadfed.server._record import Deviation, RoundRecord
 
 
 def record() -> RoundRecord:
@@ -31,6 +32,19 @@ def test_a_record_is_one_line_and_comes_back() -> None:
     assert line.isascii()
     assert RoundRecord.from_line(line) == record()
     assert RoundRecord.from_line(line).to_line() == line
+
+
+def test_deviations_come_back_and_leave_no_trace_where_there_are_none() -> None:
+    deviations = (Deviation(client="ü", layers={"head.weight": 0.75, "\u2028": 0.25}),)
+    told = record().model_copy(update={"deviations": deviations})
+    again = RoundRecord.from_line(told.to_line())
+    assert again == told
+    assert list(again.deviations[0].layers) == ["head.weight", "\u2028"]
+    assert "deviations" not in record().to_line()
+    bad: list[dict[str, object]] = [{"layers": {}}, *({"client": 1, "layers": {"a": each}} for each in ("b", math.inf))]
+    for wrong in bad:
+        with pytest.raises(CorruptRunError):
+            RoundRecord.from_line(json.dumps({**json.loads(record().to_line()), "deviations": [wrong]}))
 
 
 def test_numbers_that_are_not_finite_are_written_as_null_at_any_depth() -> None:

@@ -74,3 +74,11 @@ class Dying(Failing):
     def fail(self) -> None:
         if os.getpid() != self.home:
             os.kill(os.getpid(), signal.SIGKILL)
+
+
+def straight() -> nn.Module:
+    return nn.Linear(3, 1)
+
+
+def mistakes(predicted: Tensor, targets: Tensor) -> float:
+    return float((predicted != targets).sum())

@@ -15,6 +15,7 @@ from steadfed._core.wording import markdown_table
 from steadfed.aggregators import RULES, Aggregator
 from steadfed.attacks import ATTACKS, Attack
 from steadfed.data import DATASETS
+from steadfed.metrics import METRICS, Metric
 from steadfed.models import MODELS
 from steadfed.partitions import PARTITIONS
 from steadfed.simulation._step_schedules import STEP_SCHEDULES
@@ -64,6 +65,17 @@ MODELS_INTRODUCTION = f"""# Models
 What the table `[model]` of a configuration names, or `MODELS.build(name, **parameters)`. A model is built for the data
 set it meets: its inputs and classes are not parameters. The objective of a client is its mean loss plus
 (l2 / 2) ‖x‖² over all parameters x.
+"""
+METRICS_INTRODUCTION = f"""# Metrics
+
+{GENERATED}
+[How to read them, and how good a model is for single clients](guides/metrics.md).
+
+What `metrics = ["balanced_accuracy", "auroc"]` of a configuration names, beside accuracy and loss, which every run
+writes down; `"usual"` stands for balanced accuracy, the worst class, macro F1 and AUROC of classes, and for R² and the
+mean absolute error of numbers. Each is computed over all test points at once after every round with an evaluation and
+is a column of the run by its name: `history["auroc"]`. A comparison is ranked by one: `metric = "auroc"` in its grid.
+`"our.metrics:function"` is one of your own.
 """
 PARTITIONS_INTRODUCTION = f"""# Partitions
 
@@ -128,6 +140,11 @@ def _attack_facts(_: str, kind: type[Attack]) -> list[str]:
     return [kind.citation, *needs, *_listed("makes use of", kind.uses)]
 
 
+def _metric_facts(_: str, kind: type[Metric]) -> list[str]:
+    of = f"of {' and '.join(sorted(kind.tasks))}" + (" with two classes" if kind.two_classes else "")
+    return [kind.title, of, f"{'higher' if kind.higher_is_better else 'lower'} is better"]
+
+
 def _citation(_: str, kind: type[Any]) -> list[str]:
     return [kind.citation]
 
@@ -151,6 +168,7 @@ PAGES: Mapping[str, Callable[[], str]] = MappingProxyType(
         "attacks.md": partial(_page, ATTACKS_INTRODUCTION, ATTACKS, _attack_facts),
         "datasets.md": partial(_page, DATASETS_INTRODUCTION, DATASETS, _citation),
         "models.md": partial(_page, MODELS_INTRODUCTION, MODELS, _citation),
+        "metrics.md": partial(_page, METRICS_INTRODUCTION, METRICS, _metric_facts),
         "partitions.md": partial(_page, PARTITIONS_INTRODUCTION, PARTITIONS, _citation),
         "configuration.md": configuration_page,
     }

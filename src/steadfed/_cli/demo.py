@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from steadfed._cli.folders import default_jobs, reserve_folder
+from steadfed._cli.folders import default_jobs
 from steadfed._cli.progress import RunProgress, progress_display
 from steadfed._cli.run import Jobs
 from steadfed._cli.run_loop import follow
 from steadfed._core.wording import plural
 from steadfed.errors import RunError
+from steadfed.server._places import reserve_folder
 
 if TYPE_CHECKING:
     from steadfed.reports.panels import Table

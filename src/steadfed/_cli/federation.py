@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from steadfed._cli.folders import reserve_folder
 from steadfed._cli.following import TRIES, Following, say
 from steadfed._cli.outcome import exit_unless_success
 from steadfed._cli.show import show
 from steadfed._core.wording import plural
 from steadfed.errors import ParameterError, RunError
+from steadfed.server._places import reserve_folder
 
 if TYPE_CHECKING:
     from steadfed.deploy import RunStatus, SubmittedRun
@@ -51,7 +51,7 @@ def up(
             metavar="NODE=ATTACK",
             help="Make a node Byzantine, as a drill: 4=sign-flip, 3=all-nan, 2=stall. An attack that needs only its "
             "own update, a malformed reply, crash, exit or stall; a wrong name is answered with all. The app must "
-            "look at `attack` in its node config, as examples/flower-federation does; repeatable.",
+            "look at `attack` in its node config, as the Flower example does; repeatable.",
         ),
     ] = None,
     set_: Annotated[

@@ -1,4 +1,4 @@
-"""Where the runs of the command line lie, and how many processes they get."""
+"""Which run a command is about, and how many processes it gets."""
 
 from __future__ import annotations
 
@@ -9,35 +9,10 @@ from steadfed._core.wording import plural
 from steadfed._linalg.threads import num_workers
 from steadfed.errors import RunError
 
-RUNS = Path("runs")
-"""The folder that holds the runs that were given no other place."""
 MOST_NAMED = 10
 """So many runs of a folder are named where one is asked for."""
 MOST_JOBS = 8
 """More processes are used only if somebody asks for them."""
-
-
-def reserve_folder(stem: str) -> Path:
-    """Make and return the first of runs/stem-1, runs/stem-2, … that does not exist.
-
-    Raises:
-        RunError: the folder cannot be made.
-    """
-    number = 1
-    while True:
-        path = RUNS / f"{stem}-{number}"
-        try:
-            path.mkdir(parents=True)
-        except FileExistsError:
-            if not RUNS.is_dir():
-                raise RunError(f"{str(RUNS)!r} is not a folder; give another place with --out") from None
-            number += 1
-        except OSError as error:
-            raise RunError(
-                f"cannot make the folder {str(path)!r}: {error.strerror}; give another place with --out"
-            ) from None
-        else:
-            return path
 
 
 def require_run(path: Path) -> Path:

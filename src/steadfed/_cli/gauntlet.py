@@ -27,7 +27,7 @@ def gauntlet(
     populations: Annotated[
         str | None,
         typer.Option(
-            help="Of iso,power,clusters,heavy,rare, or idle,converged; file:PATH.npy for recorded honest updates."
+            help="Likewise: iso, power, clusters, heavy, rare; idle, converged; file:PATH.npy for recorded updates."
         ),
     ] = None,
     cohort_sizes: Annotated[str | None, typer.Option(help="Numbers of clients K, separated by commas.")] = None,

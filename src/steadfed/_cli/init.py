@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from steadfed._cli import snapshot
 from steadfed.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ ASSUMED = 0.3
 GUARDED = 0.2
 """The same for RAGE, whose guard notices cohorts with more."""
 
+USUAL = {"data": "digits", "model": "mlp", "partition": "dirichlet", "rule": "rage", "attack": "alie"}
+"""The parts to start from."""
 TRUSTED = 100
 """Points that the server keeps for itself where the rule needs some."""
 
@@ -47,7 +50,8 @@ def init(
     """
     if file.exists() and not force:
         raise ParameterError(f"{str(file)!r} exists; choose another name, or overwrite it with --force")
-    text = starting_text(data=data, model=model, partition=partition, rule=rule, attack=attack)
+    wanted = {"data": data, "model": model, "partition": partition, "rule": rule, "attack": attack}
+    text = snapshot.known()["start"] if wanted == USUAL else starting_text(**wanted)
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
@@ -63,7 +67,7 @@ def init(
 
 
 def starting_text(**names: str) -> str:
-    """Return a configuration to start from, with these parts in place of the demonstration's."""
+    """Return a configuration to start from, with these parts in place of the demonstration's. Loads torch."""
     from steadfed.runs import template
 
     return template(_starting_config(names))

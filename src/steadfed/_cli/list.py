@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,12 +13,16 @@ from rich.console import Console, Group
 from rich.padding import Padding
 from rich.text import Text
 
+from steadfed._cli import snapshot
+
 if TYPE_CHECKING:
+    from steadfed._cli.snapshot import Entry
     from steadfed._core.naming import Registry
     from steadfed._core.values import ValueObject
     from steadfed.aggregators import Aggregator
     from steadfed.attacks import Attack
     from steadfed.data import DataSource
+    from steadfed.metrics import Metric
 
 KINDS: Mapping[str, str] = MappingProxyType(
     {
@@ -26,6 +30,7 @@ KINDS: Mapping[str, str] = MappingProxyType(
         "attacks": "steadfed.attacks:ATTACKS",
         "datasets": "steadfed.data:DATASETS",
         "models": "steadfed.models:MODELS",
+        "metrics": "steadfed.metrics:METRICS",
         "partitions": "steadfed.partitions:PARTITIONS",
         "cohorts": "steadfed.simulation._cohorts:COHORTS",
         "compressions": "steadfed.simulation._compression:COMPRESSIONS",
@@ -52,16 +57,37 @@ def list_(
     Rules and attacks that take another inside are written before it with a plus, such as nnm+krum or sleeper+sign-flip.
     Your own are not listed: they are named by import path, my_rules:mine, wherever these names are.
     """
+    known = snapshot.known()["kinds"][kind]
+    names = list(known) if name is None else name.split("+")
+    at_length = long or name is not None
+    if (kind in OF_THIS_MACHINE and at_length) or not known.keys() >= set(names):
+        known = entries(kind, names)
+    if at_length:
+        for key in names:
+            _show(key, known[key])
+    else:
+        _show_lines(known)
+
+
+def entries(kind: str, names: Sequence[str] | None = None) -> dict[str, Entry]:
+    """Return what is told of some or all of a kind, from the classes themselves. Loads torch.
+
+    Raises:
+        UnknownNameError: there is none of that name.
+    """
     from steadfed._core.importing import import_object
 
     registry: Registry[Any] = import_object(KINDS[kind], "a registry")
-    chosen = registry if name is None else {part: registry[part] for part in name.split("+")}
-    if long or name is not None:
-        facts = _FACTS.get(kind, _citation)
-        for key, cls in chosen.items():
-            _show(key, cls, facts(cls))
-    else:
-        _show_lines(chosen)
+    facts = _FACTS.get(kind, _citation)
+    return {
+        name: {
+            "first": (cls.__doc__ or "").strip().split("\n", 1)[0],
+            "summary": summary(cls),
+            "facts": facts(cls),
+            "parameters": [list(parameter) for parameter in parameters(cls)],
+        }
+        for name, cls in ((name, registry[name]) for name in (registry if names is None else names))
+    }
 
 
 def _rule_facts(rule: type[Aggregator]) -> str:
@@ -88,14 +114,22 @@ def _dataset_facts(source: type[DataSource]) -> str:
     return f"{source.citation}\nfound in {' and '.join(dict.fromkeys(map(str, found)))}"
 
 
+def _metric_facts(metric: type[Metric]) -> str:
+    """Return for what a metric is, and which direction is better."""
+    of = f"of {' and '.join(sorted(metric.tasks))}" + (" with two classes" if metric.two_classes else "")
+    return f"{metric.title}: {metric.meaning}; {of}; {'higher' if metric.higher_is_better else 'lower'} is better"
+
+
 def _citation(cls: type[Any]) -> str:
     return str(getattr(cls, "citation", ""))
 
 
 _FACTS: Mapping[str, Callable[[type[Any]], str]] = MappingProxyType(
-    {"rules": _rule_facts, "attacks": _attack_facts, "datasets": _dataset_facts}
+    {"rules": _rule_facts, "attacks": _attack_facts, "datasets": _dataset_facts, "metrics": _metric_facts}
 )
 """What is told of each, where that is more than its origin."""
+OF_THIS_MACHINE = {"datasets"}
+"""Kinds of which something is told at length that is no property of the package."""
 
 
 def summary(kind: type[ValueObject]) -> str:
@@ -113,21 +147,21 @@ def parameters(kind: type[ValueObject]) -> list[tuple[str, str, str, str]]:
     return found
 
 
-def _show_lines(classes: Mapping[str, type[ValueObject]]) -> None:
+def _show_lines(known: Mapping[str, Entry]) -> None:
     """Print a line for each: its name and the first line of its description, cut where a terminal ends."""
-    console, width = Console(), max(map(len, classes))
-    for name, cls in classes.items():
-        first, *_ = (cls.__doc__ or "").strip().splitlines()
-        line = Text.assemble((f"{name:{width}}", "bold green"), "  ", first)
+    console, width = Console(), max(map(len, known))
+    for name, entry in known.items():
+        line = Text.assemble((f"{name:{width}}", "bold green"), "  ", entry["first"])
         if console.is_terminal:
             console.print(line, no_wrap=True, overflow="ellipsis")
         else:
             console.print(line, soft_wrap=True)
 
 
-def _show(name: str, kind: type[ValueObject], facts: str) -> None:
-    lines = [Text(summary(kind)), *([Text(facts, style="dim")] if facts else [])]
-    for key, default, limits, meaning in parameters(kind):
+def _show(name: str, entry: Entry) -> None:
+    facts = entry["facts"]
+    lines = [Text(entry["summary"]), *([Text(facts, style="dim")] if facts else [])]
+    for key, default, limits, meaning in entry["parameters"]:
         value = f" = {default}" if default else ""
         lines.append(Text.assemble((key, "bold"), f"{value}  ({limits})", f"  {meaning}" if meaning else ""))
     Console().print(Text(name, style="bold green"), Padding(Group(*lines), (0, 0, 1, 4)))

@@ -1,4 +1,4 @@
-"""The generated pages of the documentation: `python -m steadfed._cli.reference docs` writes them into a folder."""
+"""What is generated: `python -m steadfed._cli.reference docs` writes pages into a folder, and snapshot.json."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import MappingProxyType
 import click
 import typer
 
-from steadfed._cli import catalogue
+from steadfed._cli import catalogue, snapshot
 from steadfed._cli.app import app
 from steadfed._core.wording import markdown_table
 
@@ -49,5 +49,6 @@ PAGES: Mapping[str, Callable[[], str]] = MappingProxyType({"cli.md": reference, 
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
+    snapshot.FILE.write_text(snapshot.taken(), encoding="utf-8")
     for page, text in PAGES.items():
         (folder / page).write_text(text(), encoding="utf-8")

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from steadfed._cli.folders import default_jobs, require_run, reserve_folder
+from steadfed._cli.folders import default_jobs, require_run
 from steadfed._cli.outcome import exit_unless_success
 from steadfed._cli.progress import RunProgress, progress_display
 from steadfed._cli.run_loop import follow
 from steadfed._core.wording import plural
+from steadfed.server._places import reserve_folder
 
 if TYPE_CHECKING:
     from steadfed.runs import Run

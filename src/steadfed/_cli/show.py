@@ -125,20 +125,19 @@ _KEYS: dict[Order, Callable[[ClientSummary], float]] = {
 
 def _as_dict(history: RunHistory) -> dict[str, Any]:
     """Return everything as plain values."""
-    from steadfed.runs import config_of
-    from steadfed.server._folder import RunFolder
-    from steadfed.simulation import config_table
+    from steadfed.server._history.files import PROVENANCE
 
-    rounds, config = history.rounds, config_of(RunFolder.open(history.path))
+    rounds = history.rounds
     return {
         "path": str(history.path),
         "state": history.state.value,
-        "rounds": config.rounds,
+        "rounds": history.rounds_planned,
         "summary": history.summary,
         "outcome": history.outcome.as_dict(),
         "faults": rounds.fault_counts,
         "skips": [{"round": number, "reason": reason} for number, reason in rounds.skips],
         "metrics": rounds.metrics,
+        "client_scores": None if rounds.client_scores is None else rounds.client_scores.model_dump(),
         "clients": [client.as_dict() for client in rounds.clients],
-        "config": config_table(config),
+        "config": {key: value for key, value in history.raw.items() if key != PROVENANCE},
     }

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from steadfed._cli.folders import RUNS
 from steadfed._core.wording import harmless
 from steadfed.errors import RunError
+from steadfed.server._places import RUNS
 
 if TYPE_CHECKING:
     from steadfed._ui.server import PageAddress

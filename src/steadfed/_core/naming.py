@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from pydantic.fields import FieldInfo
 
@@ -42,18 +42,20 @@ class Registry(Mapping[str, type[Named]], Generic[Named]):
     Registry('shape': circle, turned)
     """
 
-    def __init__(self, kind: str, base: type[Named]) -> None:
+    def __init__(self, kind: str, base: type[Named], *, separator: str = "-") -> None:
         """Begin with no class.
 
         Args:
             kind: what the objects are called in messages, and the field of a wrapper that holds the object inside.
             base: what every class of the kind is derived from.
+            separator: what joins the words of a name.
         """
         self.kind = kind
         self.base = base
+        self._separator = separator
         self._classes: dict[str, type[Named]] = {}
         self._not_offered: set[str] = set()
-        self._imported: type[Any] | None = None
+        self._imported: type[Imported] | None = None
 
     def register(self, name: str, *, offered: bool = True) -> Callable[[Class], Class]:
         """Return a decorator that gives a class its name.
@@ -75,14 +77,17 @@ class Registry(Mapping[str, type[Named]], Generic[Named]):
 
     def imports(self, cls: Class) -> Class:
         """Decorate the class of objects that name code of the user's own: a name with a colon is its import path."""
+        if not issubclass(cls, Imported):
+            raise ParameterError(f"{cls.__name__} cannot name code: it is not derived from Imported")
         self._imported = cls
         return cls
 
     def _add(self, name: str, cls: type[ValueObject]) -> None:
         if not issubclass(cls, self.base):
             raise ParameterError(f"{cls.__name__} cannot be a {self.kind}: it is not derived from {self.base.__name__}")
-        if not re.fullmatch("[a-z0-9]+(-[a-z0-9]+)*", name):
-            raise ParameterError(f"a name has lower-case letters, digits and single hyphens, got {name!r}")
+        if not re.fullmatch(f"[a-z0-9]+({self._separator}[a-z0-9]+)*", name):
+            between = "hyphens" if self._separator == "-" else "underscores"
+            raise ParameterError(f"a name has lower-case letters, digits and single {between}, got {name!r}")
         known = self._classes.get(name, cls)
         if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):  # else it is defined anew
             raise ParameterError(f"the {self.kind} {name!r} is {known.__qualname__} already{_place(known)}")
@@ -91,7 +96,7 @@ class Registry(Mapping[str, type[Named]], Generic[Named]):
     def __getitem__(self, name: str) -> type[Named]:
         """Return the class called `name`, or that of an import path; an `UnknownNameError` names the nearest one."""
         if self._imported is not None and ":" in name:
-            return self._imported
+            return cast("type[Named]", self._imported)
         module, dot, attribute = name.rpartition(".")
         if self._imported is not None and dot and name not in self._classes:
             own = f"one of your own is written 'module:name', did you mean '{module}:{attribute}'?"
@@ -118,7 +123,8 @@ class Registry(Mapping[str, type[Named]], Generic[Named]):
         cls = self[outer]
         if self._imported is not None and cls is self._imported:
             inside = {self.kind: self.build(inner, **parameters)} if plus else parameters
-            return cls.at(outer, **{key: self._built(value) for key, value in inside.items()})
+            built = {key: self._built(value) for key, value in inside.items()}
+            return cast("Named", self._imported.at(outer, **built))
         if not plus:
             self._check_inside(name, cls, parameters)
             return cls(**{key: self._built(value) for key, value in parameters.items()})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ def as_columns(updates: Any) -> Columns:
         return _rows(updates)
     raise ShapeError(
         f"updates must be a K x d tensor or array, or a list of K one-dimensional ones, got {type(updates).__name__}"
+        + ("; for models as dicts of arrays use steadfed.aggregate_state_dicts" if isinstance(updates, Mapping) else "")
     )
 
 
@@ -45,6 +46,7 @@ def _rows(updates: Sequence[Any]) -> Columns:
         if row.shape != rows[0].shape:
             raise ShapeError(
                 f"updates must have one length, got {rows[0].shape[0]} in update 0 and {row.shape[0]} in update {index}"
+                f"; steadfed.aggregate_state_dicts leaves out whose model is of another shape"
             )
         if (row.dtype, row.device) != (rows[0].dtype, rows[0].device):
             raise DtypeError(
@@ -68,7 +70,9 @@ def _as_tensor(value: Any, name: str) -> Tensor:
             warnings.simplefilter("ignore", UserWarning)
             value = torch.from_numpy(value if _has_plain_strides(value) else value.copy())
     if not isinstance(value, Tensor):
-        raise ShapeError(f"{name} must be a tensor or a numpy array, got {type(value).__name__}: {value!r:.60}")
+        whole = isinstance(value, (Mapping, Sequence)) and not isinstance(value, (str, bytes))
+        hint = "; for models of many arrays use steadfed.aggregate_state_dicts" if whole else ""
+        raise ShapeError(f"{name} must be a tensor or a numpy array, got {type(value).__name__}{hint}")
     if value.layout != torch.strided:
         raise DtypeError(f"{name} must be a dense tensor, got layout {value.layout}; use .to_dense()")
     if value.is_meta:

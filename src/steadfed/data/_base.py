@@ -35,6 +35,9 @@ class Dataset:
     """The natural owner of each training point (writer, hospital, speaker), counted from 0; None if there is none."""
     group_names: tuple[str, ...] = field(default=())
     """What the owners are called, if they have names."""
+    test_groups: NDArray[np.int64] | None = None
+    """The owner of each test point, numbered as the training points' are; −1 for somebody else. None if the data do
+    not say; then nobody has test points of its own."""
 
     def __post_init__(self) -> None:
         """Refuse tensors that do not belong together."""
@@ -57,6 +60,9 @@ class Dataset:
             raise DataError(f"{self.name}: test and training points must have one shape, got {shapes}")
         if self.groups is not None and len(self.groups) != len(self.features):
             raise DataError(f"{self.name}: {len(self.features)} points have {len(self.groups)} owners")
+        if self.test_groups is not None and len(self.test_groups) != len(self.test_features):
+            have = len(self.test_features)
+            raise DataError(f"{self.name}: {have} test points have {len(self.test_groups)} owners")
 
     @classmethod
     def from_split(
@@ -78,7 +84,10 @@ class Dataset:
 
     @cached_property
     def checksum(self) -> str:
-        """SHA-256 of everything a run can see: all tensors, their shapes and dtypes, and the owners."""
+        """SHA-256 of everything that training can see: all tensors, their shapes and dtypes, and the owners.
+
+        The owners of test points are left out: they only say for whom a result is written down once more.
+        """
         digest = hashlib.sha256()
         owners = () if self.groups is None else (torch.from_numpy(self.groups),)
         for tensor in (self.features, self.labels, self.test_features, self.test_labels, *owners):

@@ -86,7 +86,7 @@ class HeartDisease(DataSource):
         if self.intercept:
             features = np.column_stack([features, np.ones(len(features))])
         points, targets = torch.from_numpy(features.astype(np.float32)), torch.from_numpy(labels)
-        groups = {"groups": owners[train], "group_names": HOSPITALS}
+        groups = {"groups": owners[train], "group_names": HOSPITALS, "test_groups": owners[test]}
         return Dataset.from_split(points, targets, train, test, name="heart-disease", num_classes=2, **groups)
 
 

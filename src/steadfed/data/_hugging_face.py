@@ -13,7 +13,7 @@ from steadfed._core.lookup import nearest
 from steadfed.data._base import Dataset, DataSource
 from steadfed.data._places import Location, folder_of
 from steadfed.data._registry import DATASETS
-from steadfed.data._tensors import array_of, from_tensors
+from steadfed.data._tensors import array_of, from_tensors, with_test_owners
 from steadfed.errors import DataError, MissingDataError
 
 Column = Annotated[str, Field(min_length=1)]
@@ -102,7 +102,7 @@ def from_hugging_face(
         test: The part to test on; no test if left out.
         features: The column with the points, or several columns of numbers that are put side by side.
         labels: The column with the labels.
-        groups: The column with the owner of each training point.
+        groups: The column with the owner of each training point, and of each test point if it is there, too.
         name: What the data set is called.
     """
     parts = [train] if test is None else [train, test]
@@ -110,7 +110,9 @@ def from_hugging_face(
     targets = _classes([_column(part, labels, name) for part in parts], name)
     tests = (points[1], targets[1]) if test is not None else (None, None)
     owners = None if groups is None else _column(train, groups, name)
-    return from_tensors(points[0], targets[0], *tests, groups=owners, name=name)
+    known = groups is not None and test is not None and groups in test.column_names
+    dataset = from_tensors(points[0], targets[0], *tests, groups=owners, name=name)
+    return with_test_owners(dataset, _column(test, str(groups), name)) if known else dataset
 
 
 def _part(parts: Any, split: str, path: str) -> Any:

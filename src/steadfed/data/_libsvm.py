@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from io import BytesIO
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, final
+from typing import Annotated, Any, ClassVar, Literal, final
 
 import numpy as np
 import torch
@@ -60,7 +60,7 @@ class A9a(DataSource):
     def load(self) -> Dataset:
         """Read both files; the one for tests has no point with feature 123."""
         contents = read_files(A9A_FILES, self.path)
-        return dataset_of("a9a", {file.name: contents[file.name] for file in A9A_FILES.files}, num_features=123)
+        return dataset_of("a9a", {file.name: contents[file.name] for file in A9A_FILES.files}, 123)
 
 
 @DATASETS.register("libsvm")
@@ -82,30 +82,39 @@ class Libsvm(DataSource):
     """The points to test on; no test if left out."""
     num_features: Annotated[int, Field(ge=1), BeforeValidator(whole_number)] | None = None
     """How many features there are; counted in the files if left out."""
+    labels: Literal["numbers"] | None = None
+    """"numbers" if labels are numbers to predict; if not given, they are classes."""
 
     def load(self) -> Dataset:
         """Read one file or both."""
         paths = [folder_of(path) for path in (self.path, self.test_path) if path is not None]
-        return dataset_of("libsvm", {str(path): _content(path) for path in paths}, num_features=self.num_features)
+        return dataset_of("libsvm", {str(path): _content(path) for path in paths}, self.num_features, self.labels)
 
 
-def dataset_of(name: str, contents: dict[str, bytes], *, num_features: int | None) -> Dataset:
+def dataset_of(
+    name: str, contents: dict[str, bytes], num_features: int | None, kind: Literal["numbers"] | None = None
+) -> Dataset:
     """Return the data set of one content, to train on, or of two, the second to test on; the keys name them."""
     parts = _parse(contents, num_features)
-    values = _label_values(parts[1], next(iter(contents)))
+    values = None if kind == "numbers" else _label_values(parts[1], next(iter(contents)))
     largest = min(LARGEST, max(ALWAYS_DENSE, MOST_DENSE * sum(map(len, contents.values()))))
-    train = _dense(parts[0], largest)
-    labels = _class_numbers(parts[1], values, name)
-    empty = np.empty((0, train.shape[1]), dtype=np.float32), np.empty(0, dtype=np.int64)
-    test, test_labels = (_dense(parts[2], largest), _class_numbers(parts[3], values, name)) if len(parts) > 2 else empty
+    train, labels = _dense(parts[0], largest), _targets(parts[1], values, name)
+    test, test_labels = (
+        (_dense(parts[2], largest), _targets(parts[3], values, name)) if len(parts) > 2 else (train[:0], labels[:0])
+    )
     return Dataset(
         name=name,
         features=torch.from_numpy(train),
         labels=torch.from_numpy(labels),
         test_features=torch.from_numpy(test),
         test_labels=torch.from_numpy(test_labels),
-        num_classes=len(values),
+        num_classes=None if values is None else len(values),
     )
+
+
+def _targets(labels: NDArray[np.float64], values: NDArray[np.float64] | None, name: str) -> NDArray[Any]:
+    """Return the numbers of classes, or the labels themselves if they are numbers."""
+    return labels.astype(np.float32) if values is None else _class_numbers(labels, values, name)
 
 
 def _content(path: Path) -> bytes:

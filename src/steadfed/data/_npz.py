@@ -17,11 +17,11 @@ from steadfed.data._base import Dataset, DataSource
 from steadfed.data._files import is_file, plausible_size
 from steadfed.data._places import Location, folder_of
 from steadfed.data._registry import DATASETS
-from steadfed.data._tensors import from_tensors
+from steadfed.data._tensors import from_tensors, with_test_owners
 from steadfed.errors import CorruptDataError, MissingDataError
 
 NEEDED = ("features", "labels")
-OPTIONAL = ("test_features", "test_labels", "groups")
+OPTIONAL = ("test_features", "test_labels", "groups", "test_groups")
 _UNREADABLE = (
     *UNREADABLE,
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, RuntimeError, KeyError),
@@ -32,10 +32,11 @@ _UNREADABLE = (
 @DATASETS.register("npz")
 @final
 class Npz(DataSource):
-    """A user's own arrays: `features`, `labels` and, if there are any, `test_features`, `test_labels`, `groups`.
+    """A user's own arrays: `features`, `labels` and, if there are any, `test_features`, `test_labels`, and owners.
 
-    They are taken as `from_tensors` takes them: uint8 features are pixels, other integers tokens; integer labels are
-    classes. Arrays of Python objects are refused, for reading them would run code from the file.
+    `groups` are the owners of the training points, `test_groups` those of the test points. Arrays are taken as
+    `from_tensors` takes them: uint8 features are pixels, other integers tokens; integer labels are classes. Arrays of
+    Python objects are refused, for reading them would run code from the file.
 
     >>> Npz(path="mine.npz")
     Npz(path='mine.npz')
@@ -60,7 +61,9 @@ class Npz(DataSource):
             raise
         except _UNREADABLE as error:
             raise CorruptDataError(f"{path} cannot be read as a .npz file of plain arrays: {error}") from error
-        return from_tensors(**arrays, name=path.stem)
+        owners = arrays.pop("test_groups", None)
+        dataset = from_tensors(**arrays, name=path.stem)
+        return dataset if owners is None else with_test_owners(dataset, owners)
 
 
 def _arrays(archive: zipfile.ZipFile, path: Path) -> dict[str, Any]:

@@ -87,6 +87,7 @@ class TinyShakespeare(DataSource):
             num_classes=len(symbols),
             groups=np.repeat(np.arange(len(parts)), [len(part) for part in parts]),
             group_names=tuple(speakers),
+            test_groups=np.repeat(np.arange(len(test_parts)), [len(part) for part in test_parts]),
         )
 
 

@@ -59,7 +59,7 @@ class SyntheticPoints(DataSource, ABC):
     def load(self) -> Dataset:
         """Draw the points and their labels."""
         points, owners = self._points("train", self.num_points)
-        tests, _ = self._points("test", self.num_test_points)
+        tests, test_owners = self._points("test", self.num_test_points)
         return Dataset(
             name=DATASETS.name(self),
             features=torch.from_numpy(points),
@@ -68,6 +68,7 @@ class SyntheticPoints(DataSource, ABC):
             test_labels=self._labels(tests, "test"),
             num_classes=self.num_classes,
             groups=owners,
+            test_groups=test_owners,
         )
 
     @abstractmethod
@@ -112,8 +113,8 @@ class QuadraticPoints(SyntheticPoints):
 class LogisticPoints(SyntheticPoints):
     """Points of two classes, separated by a planted direction but for wrong labels.
 
-    y = 1 if ⟨w, a⟩ > 0, else 0, with w uniform on the unit sphere; a label is turned round with probability
-    `label_noise`, those of the test points too.
+    y = 1 if ⟨w, a⟩ > s, else 0, with w uniform on the unit sphere and s = 0, or such that a share `positive_rate` of
+    the points is of class 1; a label is turned round with probability `label_noise`, those of the test points too.
 
     >>> LogisticPoints(num_points=4, num_groups=2, label_noise=0.0).load().num_classes
     2
@@ -124,8 +125,43 @@ class LogisticPoints(SyntheticPoints):
 
     label_noise: Annotated[float, Field(ge=0.0, le=0.5), BeforeValidator(real_number)] = 0.1
     """Probability that a label is wrong."""
+    positive_rate: Annotated[float, Field(gt=0.0, lt=1.0), BeforeValidator(real_number)] | None = None
+    """The share of points of class 1, before labels are turned round; if not given, about a half."""
 
     def _labels(self, points: Points, part: str) -> Tensor:
         planted = self._stream("planted").standard_normal(self.dim)
         wrong = self._stream(part, "wrong").random(len(points)) < self.label_noise
-        return classes((points @ planted > 0) ^ wrong)
+        scores, least = points @ planted, 0.0
+        if self.positive_rate is not None and len(scores):
+            least = float(np.quantile(scores, 1.0 - self.positive_rate))
+        return classes((scores > least) ^ wrong)
+
+
+@DATASETS.register("synthetic-linear")
+@final
+class LinearPoints(SyntheticPoints):
+    """Points with a number each: y = ⟨w, a⟩ + label_noise · z, with w uniform on the unit sphere and z standard normal.
+
+    A share `outlier_rate` of the labels, those of the test points excepted, has noise of 20 instead: least squares
+    suffers from them, the Huber loss little.
+
+    >>> LinearPoints(num_points=4, num_groups=2).load().labels.shape
+    torch.Size([4])
+    """
+
+    kind: ClassVar[str] = "linear"
+
+    label_noise: NonNegative = 0.1
+    """Standard deviation of what is added to a label."""
+    outlier_rate: Annotated[float, Field(ge=0.0, le=1.0), BeforeValidator(real_number)] = 0.0
+    """The share of labels to train on that are far off."""
+
+    def _labels(self, points: Points, part: str) -> Tensor:
+        direction = self._stream("planted").standard_normal(self.dim)
+        direction /= np.linalg.norm(direction)
+        generator = self._stream(part, "noise")
+        noise = self.label_noise * generator.standard_normal(len(points))
+        if part == "train":
+            far = generator.random(len(points)) < self.outlier_rate
+            noise = np.where(far, 20.0 * generator.standard_normal(len(points)), noise)
+        return torch.from_numpy((points @ direction + noise).astype(np.float32))

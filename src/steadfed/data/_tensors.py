@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,28 @@ def from_tensors(
         groups=owners,
         group_names=owner_names,
     )
+
+
+def with_test_owners(dataset: Dataset, groups: Any) -> Dataset:
+    """Return the data set with the owner of each test point, so that every client has test points of its own.
+
+    Args:
+        dataset: Data whose training points have owners.
+        groups: The owner of each test point, by the numbers or names that training points have; others are nobody.
+
+    Raises:
+        DataError: the training points have no owners, or there is not one for every test point.
+
+    >>> data = from_tensors([[0.5], [1.0]], [0, 1], [[2.0], [3.0]], [0, 1], groups=["anna", "bert"])
+    >>> with_test_owners(data, ["bert", "carl"]).test_groups
+    array([ 1, -1])
+    """
+    if dataset.groups is None:
+        raise DataError(f"{dataset.name}: owners of test points are among those of training points, which have none")
+    owners, called = owners_of(groups, dataset.name)
+    known = dataset.group_names or tuple(str(each) for each in range(int(dataset.groups.max()) + 1))
+    places = {name: place for place, name in enumerate(known)}
+    return replace(dataset, test_groups=np.array([places.get(name, -1) for name in called], dtype=np.int64)[owners])
 
 
 def owners_of(groups: Any, name: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:

@@ -115,5 +115,8 @@ def figures(record: RoundRecord, *, byzantine_known: bool) -> dict[str, float]:
     counts = Tally.of(record, deployed=not byzantine_known).counts()
     found |= {f"clients/{name}": count for name, count in counts.items() if name not in {"rounds", *NUMBERS}}
     found |= {f"seconds/{part}": seconds for part, seconds in record.seconds.items()}
+    found |= {f"test/{name}": value for name, value in record.test_metrics.items()}
+    if record.client_scores is not None:
+        found |= {f"clients/score_{name}": value for name, value in record.client_scores.figures().items()}
     found |= {f"metrics/{name}": value for name, value in record.metrics.items()}
     return {name: float(value) for name, value in found.items() if value is not None and math.isfinite(value)}

@@ -18,16 +18,16 @@ if find_spec("flwr") is None:
     raise ModuleNotFoundError("steadfed.flower needs Flower, get it with: pip install 'steadfed[flower]'", name="flwr")
 
 if TYPE_CHECKING:
-    from steadfed.flower._faults import Fault
     from steadfed.flower._guarded import GuardedStrategy
     from steadfed.flower._strategies import RageStrategy, RobustStrategy
     from steadfed.flower._strategy import ResilientStrategy
+    from steadfed.states._faults import Fault
 else:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "_faults": ("Fault",),
             "_guarded": ("GuardedStrategy",),
+            "_replies.npy": ("Fault",),
             "_strategies": ("RageStrategy", "RobustStrategy"),
             "_strategy": ("ResilientStrategy",),
         },

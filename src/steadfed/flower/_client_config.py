@@ -10,11 +10,11 @@ from typing import Any, final
 from flwr.app import ConfigRecord
 
 from steadfed.data._remote import RemoteData
-from steadfed.flower._layout import ModelLayout
 from steadfed.models._remote import RemoteModel
 from steadfed.partitions._remote import RemotePartition
 from steadfed.simulation import RunConfig
 from steadfed.simulation._config import Evaluation
+from steadfed.states._layout import ModelLayout
 
 FULL_BATCH = 0
 """What stands for "all points of the client" in a ConfigRecord, which has numbers for batch sizes."""

@@ -12,9 +12,10 @@ from flwr.app import ArrayRecord, RecordDict
 from steadfed._core.coordinates import NUMBER, PARAMETERS, SEED, SEED_BITS, seed_of_round
 from steadfed._core.ranges import check_whole
 from steadfed.errors import ParameterError
-from steadfed.flower._layout import BUFFERS, ModelLayout
+from steadfed.flower._records import RecordNumbers, layout_of, record_of
 from steadfed.server._coordinates import Places, part_of, places_of
 from steadfed.server._record import RoundCoordinates
+from steadfed.states._layout import BUFFERS, ModelLayout
 
 if TYPE_CHECKING:
     from steadfed.simulation._compression import Compression
@@ -86,7 +87,7 @@ def arrays_asked_for(content: RecordDict, arrays: ArrayRecord, buffers: Sequence
         raise ParameterError(
             f"a message that asks for coordinates must hold the model, got {list(content) or 'nothing'}"
         )
-    layout = ModelLayout.of(received, BUFFERS if buffers is None else buffers)  # the client's own may hold NaN
+    layout = layout_of(received, BUFFERS if buffers is None else buffers)  # the client's own may hold NaN
     asked = AskedFor.told(content, layout)
-    part = part_of(layout.parameters_of(arrays), asked.places)
-    return asked.layout.to_arrays(part, layout.buffers_of(arrays))
+    part = part_of(layout.parameters_of(RecordNumbers(arrays)), asked.places)
+    return record_of(asked.layout.to_arrays(part, layout.buffers_of(RecordNumbers(arrays))))

@@ -18,12 +18,12 @@ from flwr.supercore import log
 from steadfed._core.signatures import SigningKey
 from steadfed.errors import LinkError, ParameterError, ReplyError
 from steadfed.flower._grid import ForwardingGrid
-from steadfed.flower._layout import BUFFERS, ArraySpec, ModelLayout, NDArray
 from steadfed.flower._link import LostRounds, bounded_patience, nodes_online
 from steadfed.flower._loop import exchange
 from steadfed.flower._messages import Letter, Mail, Writer
 from steadfed.flower._metrics import common_metrics, scalars_of
 from steadfed.flower._nodes import Member, NodeDirectory
+from steadfed.flower._records import RecordNumbers, layout_of, record_of
 from steadfed.flower._replies.matcher import ReplyMatcher
 from steadfed.flower._replies.stream import Unreadable
 from steadfed.flower._replies.validator import ReplyValidator
@@ -31,6 +31,8 @@ from steadfed.flower._settings import require_known
 from steadfed.server._buffers import median_buffers, median_counters
 from steadfed.server._record import DroppedReply
 from steadfed.server._state import ServerState
+from steadfed.states._arrays import ArraySpec, NDArray
+from steadfed.states._layout import BUFFERS, ModelLayout
 
 
 @final
@@ -78,8 +80,8 @@ class GuardedStrategy(Strategy):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Let the strategy choose, and remember whom; it is shown the parameters, nodes are sent the whole model."""
-        self._layout = self._layout or ModelLayout.of(arrays, self._buffers)
-        self._before = self._layout.state_of(arrays)
+        self._layout = self._layout or layout_of(arrays, self._buffers)
+        self._before = self._layout.state_of(RecordNumbers(arrays))
         parameters = _parameters_record(self._layout.parameters, self._before.model.numpy())
         self._lost = False
         try:
@@ -129,7 +131,7 @@ class GuardedStrategy(Strategy):
             buffers=median_buffers(buffers, before.buffers, layout.variances),
             counters=median_counters(counters, before.counters),
         )
-        return layout.arrays_of(after), metrics
+        return record_of(layout.arrays_of(after)), metrics
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -166,7 +168,7 @@ class GuardedStrategy(Strategy):
         evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
     ) -> Result:
         """Run the rounds as Flower does, with replies that are received one at a time."""
-        self._layout, self.drops = ModelLayout.of(initial_arrays, self._buffers), []
+        self._layout, self.drops = layout_of(initial_arrays, self._buffers), []
         self._writer.ttl = timeout
         front = OneAtATime(grid, self._layout, self.write_again)
         rest = (num_rounds, timeout, train_config, evaluate_config, evaluate_fn)
@@ -261,4 +263,4 @@ class OneAtATime(ForwardingGrid):
 
 def _parameters_record(specs: Sequence[ArraySpec], row: NDArray) -> ArrayRecord:
     """Return a record of the parameters alone."""
-    return ArrayRecord({spec.name: Array(row[spec.columns].reshape(spec.shape).astype(spec.dtype)) for spec in specs})
+    return ArrayRecord({spec.name: Array(row[spec.columns].reshape(spec.shape).astype(spec.held)) for spec in specs})

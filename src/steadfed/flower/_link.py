@@ -14,7 +14,7 @@ from flwr.supercore import log
 from flwr.supercore.runtime import RuntimeHttpClient
 
 from steadfed.errors import LinkError, RunError
-from steadfed.flower._replies.npy import describe_error
+from steadfed.states._faults import describe_error
 
 PAUSES = (2.0, 10.0, 30.0, 60.0)
 """Seconds between the tries of a question that fails."""

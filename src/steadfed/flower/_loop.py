@@ -13,10 +13,10 @@ from flwr.serverapp.strategy import Result
 from flwr.supercore import log
 
 from steadfed.errors import LinkError
-from steadfed.flower._layout import ModelLayout
 from steadfed.flower._link import LostRounds, bounded_patience
 from steadfed.flower._replies.stream import replies_to
 from steadfed.server._timer import Timer
+from steadfed.states._layout import ModelLayout
 
 MARGIN = 64 * 1024
 """Bytes that a reply may take besides the numbers of its arrays and their headers."""

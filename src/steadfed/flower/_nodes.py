@@ -6,14 +6,17 @@ import os
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from logging import INFO, WARNING
 from pathlib import Path
 from typing import Any, final
 
 from flwr.serverapp import Grid
+from flwr.supercore import log
 
 from steadfed._core.parsing import parse_json, parse_whole
 from steadfed._core.rng import stream
 from steadfed._core.values import shown
+from steadfed._core.wording import harmless
 from steadfed.errors import ParameterError
 from steadfed.flower._link import nodes_online
 from steadfed.server._history.clients import in_order
@@ -26,6 +29,10 @@ _LARGEST_ID = 2**64 - 1
 """Of a node, in Flower."""
 POLL = 1.0
 """Seconds between two looks at who is online."""
+REMINDER = 30.0
+"""Seconds between two lines in the log that say who is waited for."""
+_LISTED, _LISTED_LETTERS = 10, 40
+"""Names in such a line, and letters of each."""
 
 
 @final
@@ -80,6 +87,14 @@ class NodeDirectory:
         nodes = {node for node in online if self.names is None or node in self.names}
         return sorted((Member(self.name(node), node) for node in nodes), key=lambda member: in_order(member.name))
 
+    def missing(self, members: Iterable[Member]) -> str:
+        """Return in words who is not among some members, as far as names are known."""
+        there = {member.node_id for member in members}
+        names = sorted((name for node, name in (self.names or {}).items() if node not in there), key=in_order)
+        listed = ", ".join(harmless(name, limit=_LISTED_LETTERS) for name in names[:_LISTED])
+        more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+        return f", not {listed}{more}" if names else ""
+
 
 @final
 class NodeWaiter:
@@ -101,10 +116,23 @@ class NodeWaiter:
         """
         target = max(least, wanted if self._came is None else min(wanted, self._came))
         deadline = time.monotonic() + self._patience
-        while len(members := self._directory.members(nodes_online(grid))) < target and time.monotonic() < deadline:
+        told = -REMINDER
+        while len(members := self._directory.members(nodes_online(grid))) < target:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                self._came = len(members)
+                log(
+                    WARNING,
+                    "waited in vain: %s of %s nodes are online; the round begins without others",
+                    len(members),
+                    target,
+                )
+                break
+            if time.monotonic() - told >= REMINDER:
+                told = time.monotonic()
+                missing = self._directory.missing(members)
+                log(INFO, "waiting for nodes: %s of %s are online%s; %.0f s left", len(members), target, missing, left)
             time.sleep(POLL)
-        if len(members) < target:
-            self._came = len(members)
         return members
 
 

@@ -12,6 +12,7 @@ from flwr.supercore import log
 from steadfed._core.wording import harmless
 from steadfed.flower._metrics import LONGEST_NAME, MOST_METRICS, common_metrics
 from steadfed.flower._orders import SECRET
+from steadfed.metrics import METRICS
 from steadfed.server._history import Tally
 from steadfed.server._record import RoundRecord, finite_or_none
 
@@ -84,6 +85,13 @@ def scores_of(metrics: MetricRecord | None) -> dict[str, float]:
     return {score: found[key] for score, keys in SCORES.items() for key in reversed(keys) if key in found}
 
 
+def metrics_of(metrics: MetricRecord | None) -> dict[str, float]:
+    """Return what the server's own evaluation says under the name of a metric, with hyphens or underscores."""
+    found = {} if metrics is None else figures(metrics, "")
+    named = {key.replace("-", "_").removeprefix("test_"): value for key, value in found.items()}
+    return {name: named[name] for name, metric in METRICS.items() if name in named and metric.column is None}
+
+
 def with_evaluation(
     record: RoundRecord, by_clients: MetricRecord | None, by_server: MetricRecord | None, seconds: Mapping[str, float]
 ) -> RoundRecord:
@@ -94,4 +102,6 @@ def with_evaluation(
         **({} if by_server is None else figures(by_server, "server/")),
     }
     more = {**scores_of(by_server), "metrics": metrics, "seconds": {**record.seconds, **seconds}}
+    if named := metrics_of(by_server):
+        more["test_metrics"] = named
     return record.model_copy(update=finite_or_none(more))

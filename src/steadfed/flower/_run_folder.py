@@ -17,8 +17,8 @@ from steadfed import __version__
 from steadfed._core.signatures import SigningKey
 from steadfed.data._remote import RemoteData
 from steadfed.errors import CorruptRunError, RunError
-from steadfed.flower._layout import ModelLayout
 from steadfed.flower._npy import model_digest
+from steadfed.flower._records import record_of
 from steadfed.models._layout import Layout
 from steadfed.runs import config_of
 from steadfed.runs._code import code_changed, code_digests
@@ -32,6 +32,7 @@ from steadfed.server._signatures import SERVER_KEY, check_signed
 from steadfed.server._snapshots import Snapshot
 from steadfed.server._state import ServerState
 from steadfed.simulation import RunConfig, config_table
+from steadfed.states._layout import ModelLayout
 
 _FREE = ("partition", "cohort_size", "evaluation")
 """What may be different when a run goes on: how many nodes there are is not the server's choice."""
@@ -125,7 +126,7 @@ def resume_run(writer: RunWriter, initial: ServerState, layout: ModelLayout) -> 
             f"the server app starts with; a run continues only with the model it was started with"
         )
     records = list(writer.folder.records())
-    named, found = records[-1].model_after, model_digest(layout.arrays_of(state))
+    named, found = records[-1].model_after, model_digest(record_of(layout.arrays_of(state)))
     if named not in {None, found}:
         raise CorruptRunError(
             f"the checkpoint after {checkpoint.round} rounds in {str(writer.folder.path)!r} holds the model "
@@ -155,7 +156,7 @@ def _snapshots(config: RunConfig, layout: ModelLayout) -> Callable[[ServerState]
     def to_snapshot(state: ServerState) -> Snapshot:
         dtype = state.model.dtype
         own = module().to(dtype)
-        own.load_state_dict(layout.arrays_of(state).to_torch_state_dict())
+        own.load_state_dict(record_of(layout.arrays_of(state)).to_torch_state_dict())
         places = Layout.of(own)
         model, buffers = places.parameters_of(own, dtype), places.buffers_of(own, dtype)
         return Snapshot(round=state.round, model=model, buffers=buffers)

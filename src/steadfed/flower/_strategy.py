@@ -23,13 +23,13 @@ from steadfed._core.signatures import SigningKey
 from steadfed.aggregators import Aggregation, Aggregator, ServerView
 from steadfed.flower._client_config import ClientConfig
 from steadfed.flower._coordinates import AskedFor
-from steadfed.flower._layout import BUFFERS, ModelLayout
 from steadfed.flower._link import nodes_online
 from steadfed.flower._logs import log_round, log_settings
 from steadfed.flower._loop import Evaluated, Loop
 from steadfed.flower._messages import Letter, Mail, Writer
 from steadfed.flower._metrics import scalars_of
 from steadfed.flower._nodes import Member, NodeDirectory, NodeNames, NodeWaiter, cohort_of, evaluators_of
+from steadfed.flower._records import RecordNumbers, layout_of, record_of
 from steadfed.flower._replies.matcher import ReplyMatcher
 from steadfed.flower._replies.matrix import ReplyMatrix
 from steadfed.flower._replies.stream import Unreadable
@@ -51,6 +51,8 @@ from steadfed.simulation._compression import Compression, NoCompression, check_m
 from steadfed.simulation._config import ServerOptions
 from steadfed.simulation._schedules import ConstantSchedule, Schedule
 from steadfed.simulation._step_schedules import StepSchedule
+from steadfed.states._layers import deviations, shares_of_removed
+from steadfed.states._layout import BUFFERS, ModelLayout
 
 
 @dataclass(kw_only=True, eq=False)
@@ -168,10 +170,10 @@ class ResilientStrategy(Strategy, ABC):
     def _adopt(self, arrays: ArrayRecord, round: int) -> ServerState:
         """Take the arrays as the model that a round starts from; the first ones say what a model looks like."""
         if self._layout is None:
-            self._layout = ModelLayout.of(arrays, self.buffers)
+            self._layout = layout_of(arrays, self.buffers)
             attack = None if self.tampering is None else self.tampering.attack
             check_memories(self.compression, self._layout.dim, self.the_rule(), attack)
-        sent = self._layout.state_of(arrays, round)
+        sent = self._layout.state_of(RecordNumbers(arrays), round)
         if self._state is not None:
             sent = replace(sent, velocity=self._state.velocity, rule_memory=self._state.rule_memory)
         self._state = sent
@@ -237,7 +239,7 @@ class ResilientStrategy(Strategy, ABC):
         metrics = common_record(
             training.reports, training.metric_records, self.train_metrics_aggr_fn, self.weighted_by_key
         )
-        new = None if record.skipped else self.layout.arrays_of(self.state)
+        new = None if record.skipped else record_of(self.layout.arrays_of(self.state))
         more = {
             "metrics": finite_or_none(figures(metrics, "train/")),
             "seconds": self._timer.rounded(),
@@ -316,13 +318,12 @@ class ResilientStrategy(Strategy, ABC):
         with nullcontext() if writer is None else writer.folder.locked():
             if writer is not None:
                 state, self.records[:] = resume_run(writer, state, self.layout)
-            self._state, arrays = state, self.layout.arrays_of(state)
+            self._state, arrays = state, record_of(self.layout.arrays_of(state))
             if state.round:
                 log(INFO, "continuing after round %s of %s", state.round, num_rounds)
             configs = train_config or ConfigRecord(), evaluate_config or ConfigRecord()
             loop = Loop(self, grid, self.layout, timeout, *configs, evaluate_fn)
-            rounds = range(state.round + 1, num_rounds + 1)
-            result = loop.run(arrays, rounds, partial(self._close_round, writer))
+            result = loop.run(arrays, range(state.round + 1, num_rounds + 1), partial(self._close_round, writer))
             if writer is not None:
                 model = {name: torch.from_numpy(array.numpy()) for name, array in require_known(result.arrays).items()}
                 writer.finish(self.state, model, deployed=True)
@@ -379,6 +380,7 @@ class ResilientStrategy(Strategy, ABC):
             coordinates=training.coordinates,
             drops=tuple(training.matcher.drops),
             reply_digests=training.digests,
+            deviations=deviations(shares_of_removed(self.layout, received, outcome)),
         )
 
     def _record(self, outcome: Aggregation | Skipped, round: int, **facts: Any) -> RoundRecord:

@@ -9,9 +9,10 @@ from typing import final
 from flwr.app import ArrayRecord
 from torch import Tensor
 
-from steadfed.flower._layout import ModelLayout
+from steadfed.flower._records import RecordNumbers, record_of
 from steadfed.flower._settings import require_known
 from steadfed.server._state import ServerState
+from steadfed.states._layout import ModelLayout
 
 
 @final
@@ -28,9 +29,9 @@ class Trusted:
 
     def row(self) -> Tensor:
         """Return the server's own update."""
-        arrays = require_known(self.update_fn)(self.state.round + 1, self.layout.arrays_of(self.state))
-        return (self.state.model - self.layout.parameters_of(arrays)) / self.lr
+        arrays = require_known(self.update_fn)(self.state.round + 1, record_of(self.layout.arrays_of(self.state)))
+        return (self.state.model - self.layout.parameters_of(RecordNumbers(arrays))) / self.lr
 
     def loss(self, model: Tensor) -> float:
         """Return the loss of a model."""
-        return float(require_known(self.loss_fn)(self.layout.arrays_of(replace(self.state, model=model))))
+        return float(require_known(self.loss_fn)(record_of(self.layout.arrays_of(replace(self.state, model=model)))))

@@ -12,6 +12,7 @@ from steadfed.models._losses import (
     CrossEntropy as CrossEntropy,
     HalfNorm as HalfNorm,
     HalfSquares as HalfSquares,
+    Huber as Huber,
     Logistic as Logistic,
     Loss as Loss,
 )
@@ -19,4 +20,9 @@ from steadfed.models._perceptron import MultilayerPerceptron as MultilayerPercep
 from steadfed.models._quadratic import Quadratic as Quadratic
 from steadfed.models._recurrent import GatedRecurrent as GatedRecurrent, LongShortTermMemory as LongShortTermMemory
 from steadfed.models._registry import MODELS as MODELS
+from steadfed.models._regression import (
+    LinearRegression as LinearRegression,
+    PerceptronRegression as PerceptronRegression,
+    Regressor as Regressor,
+)
 from steadfed.models._remote import RemoteModel as RemoteModel

@@ -40,7 +40,7 @@ class ImportedModel(Architecture):
     factory: Annotated[str, Field(examples=["our.models:network"])]
     """Where the factory is, "package.module:function"; a class of modules is a factory too."""
     criterion: str = "cross-entropy"
-    """The loss: cross-entropy, logistic, half-squares, or the import path of a `Loss`."""
+    """The loss: cross-entropy, logistic, half-squares, huber, or the import path of a `Loss`."""
 
     def module(self, dataset: Dataset) -> nn.Module:
         """Call the factory and try what it made on two points.

@@ -35,7 +35,9 @@ class LogisticRegression(Architecture):
 
     def module(self, dataset: Dataset) -> nn.Module:
         """Return the linear map."""
-        return _linear(vector_length(dataset, "logistic-regression"), self.loss().num_outputs(dataset), bias=self.bias)
+        return zero_linear(
+            vector_length(dataset, "logistic-regression"), self.loss().num_outputs(dataset), bias=self.bias
+        )
 
     def loss(self) -> Loss:
         """Return the logistic loss."""
@@ -61,10 +63,13 @@ class SoftmaxRegression(Classifier):
 
     def module(self, dataset: Dataset) -> nn.Module:
         """Return the linear map."""
-        return _linear(vector_length(dataset, "softmax-regression"), self.loss().num_outputs(dataset), bias=self.bias)
+        return zero_linear(
+            vector_length(dataset, "softmax-regression"), self.loss().num_outputs(dataset), bias=self.bias
+        )
 
 
-def _linear(inputs: int, outputs: int, *, bias: bool) -> nn.Module:
+def zero_linear(inputs: int, outputs: int, *, bias: bool) -> nn.Module:
+    """Return a linear map of flat points whose weights are 0."""
     layer = nn.Linear(inputs, outputs, bias=bias)
     for parameter in layer.parameters():
         nn.init.zeros_(parameter)

@@ -6,14 +6,16 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import final
+from typing import Annotated, final
 
+from pydantic import BeforeValidator, Field
 from torch import Tensor
 from torch.nn import functional
 
-from steadfed._core.values import ValueObject
+from steadfed._core.values import ValueObject, real_number
 from steadfed.data._base import Dataset
 from steadfed.errors import DataError
+from steadfed.metrics import Task
 
 
 class Loss(ValueObject, ABC):
@@ -38,6 +40,16 @@ class Loss(ValueObject, ABC):
     @abstractmethod
     def num_correct(self, outputs: Tensor, labels: Tensor) -> int | None:
         """Return how many labels were guessed right; None if there is no right or wrong."""
+
+    def task(self, dataset: Dataset) -> Task | None:
+        """Return what a model with this loss does, by its outputs: name classes, say numbers, or neither."""
+        outputs = self.output_shape(dataset)
+        point = tuple(dataset.labels.shape[1:])
+        if dataset.num_classes is not None:
+            widths = {dataset.num_classes} | ({1} if dataset.num_classes == 2 else set())
+            return "classification" if outputs[:-1] == point and outputs[-1] in widths else None
+        matches = dataset.labels.is_floating_point() and math.prod(outputs) == math.prod(point)
+        return "regression" if matches else None
 
     def num_guesses(self, labels: Tensor) -> int:
         """Return out of how many `num_correct` counts."""
@@ -115,12 +127,32 @@ class HalfSquares(DistanceLoss):
 
 
 @final
+class Huber(DistanceLoss):
+    """Σ h(output − label), h(r) = ½ r² for |r| ≤ δ, else δ (|r| − ½ δ): no point pulls harder than δ (Huber 1964)."""
+
+    delta: Annotated[float, Field(gt=0.0), BeforeValidator(real_number)] = 1.0
+    """δ, in the unit of the labels."""
+
+    def num_outputs(self, dataset: Dataset) -> int:
+        """Return the length of a label."""
+        return HalfSquares().num_outputs(dataset)
+
+    def mean(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        """Return the mean over points."""
+        return functional.huber_loss(outputs.reshape(labels.shape), labels, "sum", self.delta) / len(labels)
+
+
+@final
 class HalfNorm(DistanceLoss):
     """½ ‖output‖², whatever the labels: the model itself puts out how wrong it is."""
 
     def num_outputs(self, dataset: Dataset) -> int:
         """Return how many numbers a point has."""
         return math.prod(dataset.point_shape)
+
+    def task(self, dataset: Dataset) -> Task | None:
+        """Return None: nothing is predicted."""
+        return None
 
     def mean(self, outputs: Tensor, labels: Tensor) -> Tensor:
         """Return the mean over points."""
@@ -132,6 +164,7 @@ LOSSES: Mapping[str, type[Loss]] = MappingProxyType(
         "cross-entropy": CrossEntropy,
         "half-norm": HalfNorm,
         "half-squares": HalfSquares,
+        "huber": Huber,
         "logistic": Logistic,
     }
 )

@@ -36,7 +36,12 @@ class MultilayerPerceptron(Classifier):
     def module(self, dataset: Dataset) -> nn.Module:
         """Return the stack of layers, with the points flattened first."""
         widths = (vector_length(dataset, "mlp"), *self.hidden, self.loss().num_outputs(dataset))
-        layers: list[nn.Module] = [nn.Flatten()]
-        for inputs, outputs in pairwise(widths):
-            layers += [nn.Linear(inputs, outputs), nn.ReLU()]
-        return nn.Sequential(*layers[:-1])
+        return relu_stack(widths)
+
+
+def relu_stack(widths: tuple[int, ...]) -> nn.Module:
+    """Return linear layers of these widths with ReLU between them, points flattened first."""
+    layers: list[nn.Module] = [nn.Flatten()]
+    for inputs, outputs in pairwise(widths):
+        layers += [nn.Linear(inputs, outputs), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])

@@ -1,13 +1,17 @@
-"""Accuracy over rounds of the rules of a comparison: the mean over seeds, a band about it, and of how many it is."""
+"""What rules are ranked by, over rounds: the mean over seeds, a band about it, and of how many it is."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from steadfed._core.wording import plural
-from steadfed.reports.panels import Lines, Series, Style, Unit
+from steadfed.reports._comparison_tables import unit_of
+from steadfed.reports.panels import Lines, Series, Style
+from steadfed.sweeps._measure import ACCURACY
 from steadfed.sweeps.runs._ranking import Case
 
 BAND = "bands reach from the smallest to the largest seed"
@@ -41,14 +45,15 @@ def case_curves(key: str, title: str, cases: Mapping[str, Case | None], places: 
     several = max(counts.values(), default=1) > 1
     mean = f"Mean over {plural(next(iter(counts.values()), 1), 'seed')}" if alike else "Mean over n seeds"
     note = f"{mean}; {BAND}" if several else "One seed"
+    measure = next((case.trials[0].measure for case in cases.values() if case is not None), ACCURACY)
     return Lines(
         key=key,
         title=title,
         note=note,
         series=series,
         x_title="rounds",
-        y_title="test accuracy",
-        unit=Unit.PERCENT,
+        y_title=f"test {measure.title}",
+        unit=unit_of(measure),
     )
 
 
@@ -58,10 +63,20 @@ Curve = tuple[tuple[float, ...], tuple[float | None, ...], int, tuple[tuple[floa
 
 def case_curve(case: Case) -> Curve | None:
     """Return the mean curve of the seeds that have the same evaluations as the first; None if there is none."""
-    figures = [result.figures for result in case.trials if result.figures is not None and result.figures.curve]
-    if not figures:
+    name = case.trials[0].measure.name
+    curves = [result.figures.curve_of(name) for result in case.trials if result.figures is not None]
+    found = [(rounds, curve) for rounds, curve in curves if curve]
+    if not found:
         return None
-    rounds = figures[0].curve_rounds
-    alike = np.array([each.curve for each in figures if each.curve_rounds == rounds], dtype=np.float64)
-    bands = tuple(zip(alike.min(axis=0).tolist(), alike.max(axis=0).tolist(), strict=True)) if len(alike) > 1 else ()
-    return tuple(map(float, rounds)), tuple(alike.mean(axis=0).tolist()), len(alike), bands
+    rounds = found[0][0]
+    alike = np.array([curve for other, curve in found if other == rounds], dtype=np.float64)  # None becomes NaN
+    bands = tuple(map(_band, alike.T)) if len(alike) > 1 else ()
+    return tuple(map(float, rounds)), tuple(map(_finite, alike.mean(axis=0).tolist())), len(alike), bands
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _band(values: NDArray[np.float64]) -> tuple[float, float] | None:
+    return (float(values.min()), float(values.max())) if np.isfinite(values).all() else None

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
+from steadfed.reports._comparison_tables import unit_of
 from steadfed.reports.panels import Column, Lines, Section, Series, Style, Table, Unit, Value, tabulate
+from steadfed.sweeps._measure import ACCURACY
 from steadfed.sweeps._ranking import ORACLE, SUBJECT, Duel, DuelVerdict, TrialSetting
 from steadfed.sweeps.runs._ranking import Case, Standing, duels, in_words, name_of, standings, subject_of, varied_keys
 from steadfed.sweeps.runs._results import Result
 
-_PERCENT = Unit.PERCENT
 _ABREAST = 0.75
 """The share of a place that the rules in it take up, side by side."""
 _FROM, _TO = "the smallest over seeds", "the largest over seeds"
@@ -38,7 +39,7 @@ def worst_case_per_setting(results: Sequence[Result], rules: Sequence[str], subj
             duel_table(results, subject),
             picture("worst-by-setting", "Worst case over attacks", case_of=lambda each: each.worst.case),
             picture("unattacked-by-setting", "Without attack", case_of=lambda each: each.without_attack),
-            _standings_table(ordered, keys, subject),
+            _standings_table(ordered, keys, subject, _unit(results)),
         ),
     )
 
@@ -46,18 +47,19 @@ def worst_case_per_setting(results: Sequence[Result], rules: Sequence[str], subj
 def duel_table(results: Sequence[Result], chosen: str | None = None) -> Table:
     """Return one rule beside the strongest other one, setting by setting; where it is beaten is marked."""
     keys, subject = varied_keys(results), subject_of(results, chosen)
+    unit = _unit(results)
     unattacked = {(each.setting, each.rule): each.without_attack for each in standings(results)}
     oracles = {each.setting: each.worst.value.mean for each in standings(results) if each.rule == ORACLE}
     columns: dict[Column, Callable[[Duel[Result]], Value]] = {
         Column("setting"): lambda each: in_words(each.setting, keys),
-        Column(subject, _PERCENT, "its worst case"): lambda each: each.own.value.mean,
+        Column(subject, unit, "its worst case"): lambda each: each.own.value.mean,
         Column("best other", hint=_OTHER): lambda each: each.other.rule,
-        Column("its worst", _PERCENT): lambda each: each.other.value.mean,
-        Column("difference", _PERCENT, f"{subject}{_DIFFERENCE}"): lambda each: each.difference.mean,
+        Column("its worst", unit): lambda each: each.other.value.mean,
+        Column("difference", unit, f"{subject}{_DIFFERENCE}"): lambda each: each.difference.mean,
         Column("verdict", hint=f"on {subject}"): lambda each: each.verdict.value,
-        Column("unattacked", _PERCENT): lambda each: _mean(unattacked.get((each.setting, each.own.rule))),
-        Column("its unattacked", _PERCENT): lambda each: _mean(unattacked.get((each.setting, each.other.rule))),
-        Column("oracle", _PERCENT, "the mean of the honest", minor=True): lambda each: oracles.get(each.setting),
+        Column("unattacked", unit): lambda each: _mean(unattacked.get((each.setting, each.own.rule))),
+        Column("its unattacked", unit): lambda each: _mean(unattacked.get((each.setting, each.other.rule))),
+        Column("oracle", unit, "the mean of the honest", minor=True): lambda each: oracles.get(each.setting),
     }
     return tabulate(
         duels(results, subject),
@@ -69,15 +71,19 @@ def duel_table(results: Sequence[Result], chosen: str | None = None) -> Table:
     )
 
 
-def _standings_table(found: Sequence[Standing], keys: frozenset[str], subject: str) -> Table:
+def _unit(results: Sequence[Result]) -> Unit:
+    return unit_of(results[0].measure if results else ACCURACY)
+
+
+def _standings_table(found: Sequence[Standing], keys: frozenset[str], subject: str, unit: Unit) -> Table:
     columns: dict[Column, Callable[[Standing], Value]] = {
         Column("setting"): lambda each: in_words(each.setting, keys),
         Column("rule"): lambda each: each.rule,
-        Column("worst case", _PERCENT): lambda each: each.worst.value.mean,
-        Column("from", _PERCENT, _FROM): lambda each: _end(each.worst.case, 0),
-        Column("to", _PERCENT, _TO): lambda each: _end(each.worst.case, 1),
+        Column("worst case", unit): lambda each: each.worst.value.mean,
+        Column("from", unit, _FROM): lambda each: _end(each.worst.case, 0),
+        Column("to", unit, _TO): lambda each: _end(each.worst.case, 1),
         Column("under"): lambda each: each.worst.case.attack + ("" if each.worst.complete else ", others are lacking"),
-        Column("without attack", _PERCENT): lambda each: _mean(each.without_attack),
+        Column("without attack", unit): lambda each: _mean(each.without_attack),
         Column("seeds", Unit.NUMBER): lambda each: each.worst.value.number,
     }
     return tabulate(
@@ -104,6 +110,7 @@ def _picture(
     """Return a point with its band for every rule in every setting, the rules of a setting side by side."""
     settings = list(dict.fromkeys(each.setting for each in found))
     by_rule = {rule: {each.setting: case_of(each) for each in found if each.rule == rule} for rule in rules}
+    measure = found[0].worst.value.measure if found else ACCURACY
     return Lines(
         key=key,
         title=title,
@@ -112,8 +119,8 @@ def _picture(
             for place, rule in enumerate(rules)
         ),
         x_title="setting",
-        y_title="test accuracy",
-        unit=_PERCENT,
+        y_title=f"test {measure.title}",
+        unit=unit_of(measure),
         places=tuple(in_words(setting, keys) for setting in settings),
     )
 

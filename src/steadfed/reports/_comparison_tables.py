@@ -23,6 +23,7 @@ from steadfed.reports.panels import (
     Value,
     tabulate,
 )
+from steadfed.sweeps._measure import ACCURACY, Measure
 from steadfed.sweeps._ranking import ORACLE, SUBJECT, DuelVerdict, Estimate, Label, paired_difference
 from steadfed.sweeps.runs._choices import ATTACK, RULE
 from steadfed.sweeps.runs._commentary import commentary
@@ -46,8 +47,11 @@ _LOWEST, _UNDER = "the worst of all settings", "the attack of the lowest"
 _HALF = "half of the 95 % interval over seeds"
 _PRECISION = "share of removals that hit Byzantine clients, over runs with any"
 _RECALL = "share of Byzantine updates that were removed"
+_MOST = "of the honest updates of the client that lost most, mean over cells"
 _REMOVED = "share of honest updates that were removed"
-_AGAINST = "points less than the best rule has, seed by seed, with the 95 % interval; a tie, if that holds 0"
+_AGAINST = (
+    "less than the best rule has (shares in points), seed by seed, with the 95 % interval; a tie, if that holds 0"
+)
 _ONE_SEED = "One seed has no interval: what separates rules here may be chance."
 
 
@@ -64,27 +68,30 @@ def critical_reading(results: Sequence[Result], note: str = "", subject: str | N
 
 def ranking_table(ranked: Sequence[ComparisonRank], subject: str = SUBJECT) -> Table:
     """Return the rules by their worst case, the best first."""
-    first = [each.rule for each in leaders(ranked)]
+    first, measure = [each.rule for each in leaders(ranked)], measure_of(ranked)
+    unit = unit_of(measure)
 
     def against_best(each: ComparisonRank) -> str | None:
         if each.rule in first:
             return "best" if len(first) == 1 else "tie"
         best = next((one for one in ranked if one.rule in first), each)
-        difference = paired_difference(each.by_seed, best.by_seed)
+        difference = paired_difference(each.by_seed, best.by_seed, measure)
         told = each.rule != ORACLE and best.num_settings == each.num_settings and difference is not None
         return points_of(difference) if told and difference is not None else None
 
     columns: dict[Column, Callable[[ComparisonRank], Value]] = {
         Column("rule"): lambda each: each.rule,
-        Column("worst case", _PERCENT, _MEAN): lambda each: each.score.mean if each.score else None,
-        Column("±", _PERCENT, _HALF, half_width=True): lambda each: each.score.half_width if each.score else None,
+        Column("worst case", unit, _MEAN): lambda each: each.score.mean if each.score else None,
+        Column("±", unit, _HALF, half_width=True): lambda each: each.score.half_width if each.score else None,
         Column("against the best", _TEXT, _AGAINST): against_best,
-        Column("lowest", _PERCENT, _LOWEST): lambda each: each.lowest.value.mean if each.lowest else None,
+        Column("lowest", unit, _LOWEST): lambda each: each.lowest.value.mean if each.lowest else None,
         Column("under", _TEXT, _UNDER): lambda each: each.lowest.case.attack if each.lowest else None,
-        Column("without attack", _PERCENT): lambda each: each.without_attack,
+        Column("without attack", unit): lambda each: each.without_attack,
         Column("precision", _PERCENT, _PRECISION, minor=True): lambda each: each.precision,
         Column("recall", _PERCENT, _RECALL, minor=True): lambda each: each.recall,
         Column("honest removed", _PERCENT, _REMOVED, minor=True): lambda each: each.honest_removed,
+        Column("most removed", _PERCENT, _MOST, minor=True): lambda each: each.most_removed,
+        **_client_columns(ranked),
         Column("settings", _TEXT, "in which every attack has a result", minor=True): lambda each: each.coverage,
         Column("time", Unit.SECONDS, "of a cell, on average", minor=True): lambda each: each.seconds,
     }
@@ -94,9 +101,11 @@ def ranking_table(ranked: Sequence[ComparisonRank], subject: str = SUBJECT) -> T
         columns,
         key="ranking",
         title="Rules by their worst case",
-        caption="Accuracy is the mean of the last five evaluations. The oracle is the mean of the honest updates, "
-        "which no rule can know. Rules that lack settings stand below those that do not. A tie: the differences to the "
-        f"best rule, seed by seed, have a 95 % interval that holds 0. {_ONE_SEED if seeds == 1 else ''}".rstrip(),
+        caption=f"{capitalised(measure)} is the mean of the last five evaluations"
+        + ("" if measure.higher_is_better else "; lower is better")
+        + ". The oracle is the mean of the honest updates, which no rule can know. Rules that lack settings stand "
+        "below those that do not. A tie: the differences to the best rule, seed by seed, have a 95 % interval that "
+        "holds 0." + (f" {_ONE_SEED}" if seeds == 1 else ""),
         flag=lambda each: each.rule == subject,
     )
     return replace(table, note=_basis(ranked))
@@ -105,7 +114,7 @@ def ranking_table(ranked: Sequence[ComparisonRank], subject: str = SUBJECT) -> T
 def ranking_picture(ranked: Sequence[ComparisonRank]) -> Lines:
     """Return the ranking as points: what an attacker leaves of every rule, and what it reaches without an attack."""
     places = range(len(ranked))
-    scores = [each.score for each in ranked]
+    scores, measure = [each.score for each in ranked], measure_of(ranked)
     worst = Series(
         name="worst case over attacks",
         x=tuple(map(float, places)),
@@ -128,8 +137,8 @@ def ranking_picture(ranked: Sequence[ComparisonRank]) -> Lines:
         note=_basis(ranked),
         series=(worst, unattacked),
         x_title="rule",
-        y_title="test accuracy",
-        unit=_PERCENT,
+        y_title=f"test {measure.title}",
+        unit=unit_of(measure),
         places=tuple(each.rule for each in ranked),
     )
 
@@ -145,17 +154,44 @@ def _basis(ranked: Sequence[ComparisonRank]) -> str:
 def _interval(score: Estimate | None) -> tuple[float, float] | None:
     if score is None or score.half_width is None:
         return None
-    return max(0.0, score.mean - score.half_width), min(1.0, score.mean + score.half_width)
+    low, high = score.mean - score.half_width, score.mean + score.half_width
+    return (max(0.0, low), min(1.0, high)) if score.measure.is_share else (low, high)
 
 
 def points_of(difference: Estimate) -> str:
-    """Return a difference of shares in points of a percent, with its interval.
+    """Return a difference of shares in points of a percent, of others as a number, with its interval.
 
     >>> points_of(Estimate(mean=-0.1234, half_width=0.02, number=3))
     '−12.3 ± 2.0'
     """
+    if not difference.measure.is_share:
+        return str(difference).replace("-", "−")
     mean = f"{100 * difference.mean:+.1f}".replace("-", "−")
     return mean if difference.half_width is None else f"{mean} ± {100 * difference.half_width:.1f}"
+
+
+def measure_of(ranked: Sequence[ComparisonRank]) -> Measure:
+    """Return what rules are ranked by."""
+    return next((each.score.measure for each in ranked if each.score is not None), ACCURACY)
+
+
+def _client_columns(ranked: Sequence[ComparisonRank]) -> dict[Column, Callable[[ComparisonRank], Value]]:
+    """Return the column of the client for whom the model is worst, if clients were scored."""
+    if all(each.worst_client is None for each in ranked):
+        return {}
+    shares = all(0.0 <= each.worst_client <= 1.0 for each in ranked if each.worst_client is not None)
+    unit = Unit.PERCENT if shares else Unit.NUMBER
+    return {Column("worst client", unit, "its score, mean over cells", minor=True): lambda each: each.worst_client}
+
+
+def unit_of(measure: Measure) -> Unit:
+    """Return how values of a measure are shown."""
+    return Unit.PERCENT if measure.is_share else Unit.NUMBER
+
+
+def capitalised(measure: Measure) -> str:
+    """Return what a measure is called at the beginning of a sentence."""
+    return measure.title[:1].upper() + measure.title[1:]
 
 
 def filtering(cases: Sequence[Case], keys: frozenset[str], subject: str = SUBJECT) -> Section | None:
@@ -194,7 +230,7 @@ def published(grid: ComparisonGrid | None, cases: Sequence[Case], keys: frozense
     """Return the figures that others have published beside ours; None if the grid names none."""
     pairs = [
         (case, figure.accuracy, case.value)
-        for figure in (() if grid is None else grid.published)
+        for figure in (() if grid is None or grid.metric not in {None, ACCURACY.name} else grid.published)
         for case in cases
         if figure.belongs_to({**dict(case.setting), RULE: case.rule, ATTACK: case.attack})
     ]
@@ -259,7 +295,7 @@ def configuration(path: Path, results: Sequence[Result], grid: ComparisonGrid | 
     if grid is not None:
         panels.append(Code(key="grid", title="The grid", text=grid.text, language="toml"))
         command = f"steadfed compare {shlex.quote(str(path / GRID))} --out elsewhere"
-        note = "Same grid, same data, same accuracies, whatever the number of jobs."
+        note = "Same grid, same data, same figures, whatever the number of jobs."
         panels.append(Code(key="reproduce", title="How to reproduce", caption=note, text=command))
     if results:
         caption = "Save it and `steadfed run` it; the others are in the column config of results.parquet."

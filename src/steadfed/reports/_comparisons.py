@@ -16,6 +16,7 @@ from steadfed.reports._comparison_cards import headlines
 from steadfed.reports._comparison_curves import case_curves
 from steadfed.reports._comparison_settings import worst_case_per_setting
 from steadfed.reports._comparison_tables import (
+    capitalised,
     configuration,
     critical_reading,
     failures,
@@ -23,8 +24,10 @@ from steadfed.reports._comparison_tables import (
     published,
     ranking_picture,
     ranking_table,
+    unit_of,
 )
-from steadfed.reports.panels import HeatMap, Panel, Report, Section, Unit
+from steadfed.reports.panels import HeatMap, Panel, Report, Section
+from steadfed.sweeps._measure import ACCURACY, Measure
 from steadfed.sweeps._ranking import (
     NO_ATTACK,
     ORACLE,
@@ -54,7 +57,7 @@ from steadfed.sweeps.runs._results import CellState, Result, read_results
 _Axis = tuple[str, list[str]]
 """What stands along an axis of a map, and the names there."""
 _Cell = tuple[float | None, str, Case | None]
-"""An accuracy, what to say of it, and where it comes from."""
+"""A value, what to say of it, and where it comes from."""
 MOST_MAPS = 12
 """How many settings have a map of rules and attacks."""
 MOST_WRITTEN = 150
@@ -114,6 +117,11 @@ class _Comparison:
             made_with={"steadfed": __version__},
         )
 
+    @property
+    def measure(self) -> Measure:
+        """What rules are ranked by."""
+        return self.results[0].measure if self.results else ACCURACY
+
     @cached_property
     def rules(self) -> list[str]:
         """The rules, the best first; the oracle among them."""
@@ -159,7 +167,7 @@ class _Comparison:
         if 1 < len(self.settings) <= MOST_COLUMNS:
             cells = [[_worst_cell(found.get((rule, setting))) for rule in self.rules] for setting in self.settings]
             settings = [_short_setting(setting, self.keys) for setting in self.settings]
-            maps.append(_worst_map("overview", "Worst case over attacks", settings, ("rule", self.rules), cells))
+            maps.append(self._worst_map("overview", "Worst case over attacks", settings, ("rule", self.rules), cells))
         flat = maps and (len(rows) == 1 or len(fractions) == 1)
         if len(self.settings) == 1 or flat or SETTING in self.keys:
             return _worst_section(maps) if maps else None
@@ -171,8 +179,12 @@ class _Comparison:
                 for row in rows
             ]
             title = f"{rule}: worst case over attacks"
-            maps.append(_worst_map(f"worst-{_slug(rule)}", title, settings, ("Byzantine clients", across), cells))
+            maps.append(self._worst_map(f"worst-{_slug(rule)}", title, settings, ("Byzantine clients", across), cells))
         return _worst_section(maps)
+
+    def _worst_map(self, key: str, title: str, settings: list[str], across: _Axis, cells: list[list[_Cell]]) -> HeatMap:
+        written = len(settings) * len(across[1]) <= MOST_WRITTEN
+        return _value_map(self.measure, key, title, ("setting", settings), across, cells, written=written)
 
     def _attacks(self) -> Section:
         maps = [self._map(number, setting) for number, setting in enumerate(self._contested[:MOST_MAPS])]
@@ -194,7 +206,7 @@ class _Comparison:
         cells = [[_case_cell(_case_of(here, rule, attack)) for attack in attacks] for rule in rules]
         title, written = f"Every attack: {in_words(setting, self.keys)}", len(attacks) <= MOST_COLUMNS
         down, across = ("rule", rules), ("attack", attacks)
-        return _accuracy_map(f"attacks-{number + 1}", title, down, across, cells, written=written)
+        return _value_map(self.measure, f"attacks-{number + 1}", title, down, across, cells, written=written)
 
     def _curves(self) -> Section:
         contested = {setting: place for place, setting in enumerate(self._contested)}
@@ -209,7 +221,7 @@ class _Comparison:
         panels = [self._lines(number, *pair) for number, pair in enumerate(pairs[:MOST_CURVES])]
         return Section(
             key="curves",
-            title="Accuracy over rounds",
+            title=f"{capitalised(self.measure)} over rounds",
             panels=tuple(panels),
             intro=_limit_note("pairs of a setting and an attack", len(panels), len(pairs)),
         )
@@ -238,7 +250,7 @@ def _case_of(here: Mapping[tuple[str, str], Case], rule: str, attack: str) -> Ca
 
 
 def _case_cell(case: Case | None) -> _Cell:
-    """Return the accuracy of a case, and what to say of it."""
+    """Return the value of a case, and what to say of it."""
     if case is None or case.value is None:
         return None, "not in the grid" if case is None else "no result", None
     return case.value.mean, f"{case.value}, {plural(len(case.by_seed), 'seed')}", case
@@ -266,13 +278,8 @@ def _limit_note(what: str, shown: int, total: int) -> str:
     return f"The first {shown} of {total} {what}; all are in results.parquet." if shown < total else ""
 
 
-def _worst_map(key: str, title: str, settings: list[str], across: _Axis, cells: list[list[_Cell]]) -> HeatMap:
-    written = len(settings) * len(across[1]) <= MOST_WRITTEN
-    return _accuracy_map(key, title, ("setting", settings), across, cells, written=written)
-
-
-def _accuracy_map(
-    key: str, title: str, down: _Axis, across: _Axis, cells: list[list[_Cell]], *, written: bool
+def _value_map(
+    measure: Measure, key: str, title: str, down: _Axis, across: _Axis, cells: list[list[_Cell]], *, written: bool
 ) -> HeatMap:
     every = [case for line in cells for _, _, case in line if case is not None]
     counts = sorted({len(case.by_seed) for case in every if case.rule != ORACLE} or {1})
@@ -281,7 +288,7 @@ def _accuracy_map(
     return HeatMap(
         key=key,
         title=title,
-        note=f"Test accuracy in percent, mean over {seeds}{best}",
+        note=f"Test {measure.title}{' in percent' if measure.is_share else ''}, mean over {seeds}{best}",
         rows=tuple(down[1]),
         columns=tuple(across[1]),
         values=tuple(tuple(value for value, _, _ in line) for line in cells),
@@ -290,10 +297,11 @@ def _accuracy_map(
         strong=tuple(_best_of(cells, by_row=across[0] == "rule")) if best else (),
         row_title=down[0],
         column_title=across[0],
-        value_title="accuracy",
-        unit=Unit.PERCENT,
-        low=0.0,
-        high=1.0,
+        value_title=measure.title,
+        unit=unit_of(measure),
+        low=0.0 if measure.is_share else None,
+        high=1.0 if measure.is_share else None,
+        good_is_high=measure.higher_is_better,
         written=written,
     )
 
@@ -308,7 +316,7 @@ def _best_of(cells: list[list[_Cell]], *, by_row: bool) -> Iterator[tuple[int, i
     along = 0 if by_row else 1
     for number in sorted({place[along] for place, _ in placed}):
         here = [(place, case) for place, case in placed if place[along] == number and case and case.rule != ORACLE]
-        known = [(place, case, case.value.mean) for place, case in here if case.value is not None]
+        known = [(place, case, case.value.rank) for place, case in here if case.value is not None]
         if known:
             best = max(known, key=lambda each: each[2])[1]
             yield from (place for place, case, _ in known if _equals(best, case))

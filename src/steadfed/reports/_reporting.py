@@ -15,9 +15,11 @@ from steadfed.reports._sections.configuration import configuration
 from steadfed.reports._sections.filtering import filtering
 from steadfed.reports._sections.guarantee import guarantee as what_is_guaranteed
 from steadfed.reports._sections.learning import learning
+from steadfed.reports._sections.metrics import beside_accuracy
 from steadfed.reports._sections.partition import partition
 from steadfed.reports._sections.phrases import most_telling_first, run_names, setting_words
 from steadfed.reports._sections.reproduce import reproduce
+from steadfed.reports._sections.served import served
 from steadfed.reports._sections.timing import timing
 from steadfed.reports._sections.verdict import headlines, run_by_run, verdict
 from steadfed.reports._thinning import REPORT, PanelLimits
@@ -80,9 +82,11 @@ def live_sections(
     histories: Sequence[RunHistory], limits: PanelLimits = REPORT, *, notify: Callable[[str], None] = lambda _: None
 ) -> tuple[Section, ...]:
     """Return the sections that change while a run is going on, and are cheap enough to be made again and again."""
-    makers: dict[str, Callable[[], Section]] = {
+    makers: dict[str, Callable[[], Section | None]] = {
         "in short": lambda: verdict(histories),
         "what was learned": lambda: learning(histories, limits),
+        "what accuracy does not say": lambda: beside_accuracy(histories, limits),
+        "for whom it is good": lambda: served(histories, limits),
         "in words": lambda: run_by_run(histories),
         "who was removed": lambda: clients(histories, limits, notify=notify),
         "how well clients were told apart": lambda: filtering(histories, limits),
@@ -95,7 +99,7 @@ def live_sections(
     for what, make in makers.items():
         notify(f"{plural(len(histories), 'run')}: {what}")
         found.append(make())
-    return tuple(found)
+    return tuple(section for section in found if section is not None)
 
 
 def fold_away(sections: Sequence[Section]) -> tuple[Section, ...]:

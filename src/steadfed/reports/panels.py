@@ -241,6 +241,8 @@ class Text(Panel):
 
     paragraphs: tuple[str, ...]
     tone: Tone = Tone.PLAIN
+    formula: str = ""
+    """The name of a formula above the words, of those in _render/page/formulas.json."""
 
 
 @final

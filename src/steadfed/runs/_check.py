@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from steadfed._core.wording import size
+from steadfed._core.wording import percent, size
 from steadfed._linalg.threads import one_torch_thread
 from steadfed.aggregators import RULES, Need, Rage
 from steadfed.aggregators._rage.guard import most_byzantine
@@ -27,6 +27,10 @@ _MOST_ROUNDS_CHECKED = 1_000
 _FEWEST_TO_COMPARE = 6
 """In smaller cohorts RAGE costs accuracy where nobody attacks, by removing an honest site now and then, and attacks
 that stay near the honest updates harm it more than the mean (benchmarks/README.md, "Few sites")."""
+
+
+_LOPSIDED = 0.8
+"""From this share of one class on, accuracy alone says little."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,7 @@ def check(config: RunConfig, *, dataset: Dataset | None = None, jobs: int = 1) -
             *_byzantine_warnings(setting, byzantine),
             *_few_sites_warnings(setting.config),
             *_data_warnings(setting),
+            *_metric_warnings(setting),
             *_memory_warnings(setting),
         ],
     )
@@ -197,6 +202,21 @@ def _data_warnings(setting: Setting) -> Iterator[str]:
         yield "there are no test points; only training loss is recorded"
     if config.checkpoint_every > 1:
         yield f"a crash loses up to {config.checkpoint_every} rounds, which resuming computes again"
+
+
+def _metric_warnings(setting: Setting) -> Iterator[str]:
+    """Warn of accuracy alone where the test points of one class are nearly all of them."""
+    data = setting.dataset
+    if data.num_classes is None or not len(data.test_labels) or setting.config.metrics:
+        return
+    counts = np.bincount(data.test_labels.flatten().cpu().numpy(), minlength=data.num_classes)
+    most = int(counts.argmax())
+    largest = float(counts[most] / counts.sum())
+    if largest >= _LOPSIDED and data.num_classes > 1:
+        yield (
+            f"{percent(largest)} of the test labels are of class {most}: who names no other has that accuracy; "
+            f'set metrics = ["usual"] to see balanced accuracy, the worst class, F1 and AUROC as well'
+        )
 
 
 def _memory_facts(setting: Setting, jobs: int) -> Iterator[tuple[str, str]]:

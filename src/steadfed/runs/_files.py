@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from textwrap import wrap
+from types import MappingProxyType
 from typing import Any
 
 import tomli_w
@@ -19,6 +20,8 @@ from steadfed.server._history.files import PROVENANCE
 from steadfed.simulation import RunConfig, config_from_table, config_table
 from steadfed.simulation._tables import NAMED, OPTIONS
 
+_EXAMPLES: Mapping[str, str] = MappingProxyType({"task": '"classification"', "metrics": '["usual"]'})
+"""Keys that a template shows as comments, with an example, unless they are set."""
 _WIDTH = 116
 """Letters of a line of comment in a template."""
 
@@ -118,6 +121,9 @@ def template(config: RunConfig) -> str:
     for key, value in table.items():
         if not isinstance(value, dict):
             lines += [*_comment(fields[key].description), tomli_w.dumps({key: value}).strip(), ""]
+    for key, example in _EXAMPLES.items():
+        if key not in table:
+            lines += [*_comment(fields[key].description), f"# {key} = {example}", ""]
     for key in table.keys() - NAMED.keys() - OPTIONS.keys():
         if isinstance(table[key], dict):  # a schedule of local steps that is neither a number nor a list
             lines += [*_comment(fields[key].description), tomli_w.dumps({key: table[key]}).strip(), ""]

@@ -7,29 +7,38 @@ from collections import deque
 
 from steadfed.data import Dataset
 from steadfed.runs._run import Run
+from steadfed.server import RunHistory, open_run
+from steadfed.server._places import reserve_folder
 from steadfed.simulation import RunConfig
 
 
-def run(config: RunConfig, path: str | os.PathLike[str], *, dataset: Dataset | None = None, jobs: int = 1) -> Run:
+def run(
+    config: RunConfig, path: str | os.PathLike[str] | None = None, *, dataset: Dataset | None = None, jobs: int = 1
+) -> RunHistory:
     """Carry out a configuration in a new folder, to its end; `Run.start(...).play()` does so round by round.
 
     >>> import tempfile
-    >>> run(RunConfig(rounds=2), tempfile.mkdtemp()).folder.summary()["rounds"]
-    2
+    >>> history = run(RunConfig(rounds=2), tempfile.mkdtemp())
+    >>> history.summary["rounds"], history["round"].tolist()
+    (2, [0.0, 1.0])
 
     Args:
         config: what to run.
-        path: a folder that does not exist, or is empty.
+        path: a folder that does not exist, or is empty; the first of runs/run-1, runs/run-2, … if left out.
         dataset: the data, if they are not to be loaded from `config.data`.
         jobs: how many worker processes take the clients' steps; the result does not depend on it.
+
+    Returns:
+        What the run has written, by rounds and clients; a notebook shows it as a table and a plot.
 
     Raises:
         SteadfedError: the configuration cannot run, or the run cannot go on; what is done is in the folder.
     """
-    return _play_to_end(Run.start(config, path, dataset=dataset, jobs=jobs))
+    place = reserve_folder("run", otherwise="path") if path is None else path
+    return _play_to_end(Run.start(config, place, dataset=dataset, jobs=jobs))
 
 
-def resume(path: str | os.PathLike[str], *, dataset: Dataset | None = None, jobs: int = 1) -> Run:
+def resume(path: str | os.PathLike[str], *, dataset: Dataset | None = None, jobs: int = 1) -> RunHistory:
     """Continue the run in a folder to its end: the same results as if it had never stopped.
 
     Raises:
@@ -38,6 +47,6 @@ def resume(path: str | os.PathLike[str], *, dataset: Dataset | None = None, jobs
     return _play_to_end(Run.resume(path, dataset=dataset, jobs=jobs))
 
 
-def _play_to_end(started: Run) -> Run:
+def _play_to_end(started: Run) -> RunHistory:
     deque(started.play(), maxlen=0)
-    return started
+    return open_run(started.folder.path)

@@ -36,4 +36,9 @@ from steadfed.server._history import (
     suspects as suspects,
     tally_of as tally_of,
 )
-from steadfed.server._record import DroppedReply as DroppedReply, RoundRecord as RoundRecord
+from steadfed.server._record import (
+    ClientScores as ClientScores,
+    Deviation as Deviation,
+    DroppedReply as DroppedReply,
+    RoundRecord as RoundRecord,
+)

@@ -110,9 +110,10 @@ def decision_fields(outcome: Aggregation | Skipped, clients: Sequence[Client]) -
             "num_byzantine": outcome.assumed,
             "assumption_violated": outcome.assumption_violated,
         }
-    evidence = {name: value for name, value in outcome.evidence().items() if value is not None}
+    unknown = set() if outcome.attributed else {"weights", "scores"}
+    known = RoundRecord.model_fields.keys() - unknown
     return {
-        **{name: value for name, value in evidence.items() if name in RoundRecord.model_fields},
+        **{name: value for name, value in outcome.evidence().items() if name in known},
         "attributed": outcome.attributed,
         "unusable": tuple(compress(clients, (~outcome.usable).tolist())),
         "kept": tuple(compress(clients, outcome.kept.tolist())),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
 from steadfed._core.values import LARGEST_WHOLE, ValueObject
 from steadfed.errors import CorruptRunError
@@ -84,7 +84,7 @@ class DroppedReply(ValueObject):
 
     client: Client
     fault: str
-    """What was wrong with it, as a word: see `steadfed.flower._faults.Fault`."""
+    """What was wrong with it, as a word: see `steadfed.states.Fault`."""
     detail: str = ""
     """The same as a sentence."""
 
@@ -94,6 +94,14 @@ class DroppedReply(ValueObject):
         return f"{self.fault}: {self.detail}" if self.detail else self.fault
 
 
+class Deviation(ValueObject):
+    """In which layers of the model an update that was removed deviates from the one that was made."""
+
+    client: Client
+    layers: Mapping[str, float]
+    """The layers with the largest shares of ‖g − ĝ‖², the largest first; those left out have what is missing to 1."""
+
+
 class RoundCoordinates(ValueObject):
     """Which coordinates a round was about, if not all: `coordinates_of(seed, number, d)` draws them again."""
 
@@ -101,6 +109,53 @@ class RoundCoordinates(ValueObject):
     """k, how many of the d coordinates every client sent."""
     seed: int
     """What they were drawn from; nobody knew it before the round."""
+
+
+class ClientScores(ValueObject):
+    """How good the model is for each of some clients that are honest."""
+
+    metric: str
+    """By which metric."""
+    higher_is_better: bool = True
+    own_points: bool = True
+    """Whether on test points of its own; else on all of them, weighted by the classes among its training points."""
+    clients: tuple[Client, ...] = ()
+    """Who is scored, at most as many as the configuration says."""
+    scores: Annotated[tuple[float | None, ...], BeforeValidator(finite_or_none)] = ()
+    """The score of each; None if it has no test point, or it is not defined on those that it has."""
+
+    @model_validator(mode="after")
+    def _one_for_each(self) -> Self:
+        if len(self.clients) != len(self.scores):
+            raise ValueError(f"{len(self.scores)} scores belong to {len(self.clients)} clients")
+        return self
+
+    @property
+    def by_client(self) -> dict[Client, float]:
+        """The scores that there are."""
+        pairs = zip(self.clients, self.scores, strict=True)
+        return {client: score for client, score in pairs if score is not None}
+
+    @property
+    def worst_first(self) -> list[tuple[Client, float]]:
+        """The clients that have a score, the worst served first."""
+        return sorted(self.by_client.items(), key=lambda pair: pair[1], reverse=not self.higher_is_better)
+
+    def figures(self) -> dict[str, float]:
+        """Return the mean over clients, that over the worst tenth of them (⌈n/10⌉), and the worst client's.
+
+        >>> ClientScores(metric="accuracy", clients=(1, 2, 3), scores=(0.9, None, 0.5)).figures()
+        {'mean': 0.7, 'worst_tenth': 0.5, 'worst': 0.5}
+        """
+        ranked = [score for _, score in self.worst_first]
+        if not ranked:
+            return {}
+        lowest = ranked[: -(-len(ranked) // 10)]
+        return {
+            "mean": math.fsum(ranked) / len(ranked),
+            "worst_tenth": math.fsum(lowest) / len(lowest),
+            "worst": ranked[0],
+        }
 
 
 class RoundRecord(ValueObject):
@@ -141,6 +196,8 @@ class RoundRecord(ValueObject):
     """Which coordinates of their updates the clients sent; None for all."""
     drops: tuple[DroppedReply, ...] = ()
     """Why those that are absent or unusable are, and replies nobody asked for; only a deployment knows."""
+    deviations: tuple[Deviation, ...] = ()
+    """In which layers the updates deviate that were removed; a simulation and old versions do not say."""
     stop: str | None = None
     """Why the rule stopped, as a word."""
     reason: str | None = None
@@ -190,6 +247,10 @@ class RoundRecord(ValueObject):
     train_accuracy: Figure = None
     test_loss: Figure = None
     test_accuracy: Figure = None
+    test_metrics: Annotated[Mapping[str, float | None], BeforeValidator(finite_or_none)] = {}
+    """The metrics that were asked for, on the test points after the round, by name; None where one is not defined."""
+    client_scores: ClientScores | None = None
+    """How good the model is for single clients; None unless it was asked for."""
     bytes_down: MaybeCount = None
     """What the server sent to the cohort: the model, once to every client; None in records of old versions."""
     bytes_up: MaybeCount = None

@@ -13,6 +13,7 @@ from steadfed.aggregators._imported import as_rule
 from steadfed.attacks import Attack, FractionMembers, Honest, Knowledge, Membership
 from steadfed.attacks._imported import as_attack
 from steadfed.data import DataSource, Digits
+from steadfed.metrics import Task, checked_metrics
 from steadfed.models import Architecture, MultilayerPerceptron
 from steadfed.partitions import DirichletPartition, Partition
 from steadfed.simulation._cohorts import Cohorts, UniformCohorts
@@ -54,6 +55,10 @@ class Evaluation(ValueObject):
     """On at most so many of the clients' points, evenly spread; "all" for every one."""
     test_points: Annotated[int, Field(ge=0), BeforeValidator(whole_number)] | Literal["all"] = "all"
     """On at most so many of the test points."""
+    client_scores: Number | Literal["all"] | None = None
+    """For how many clients, evenly spread, it is looked at besides how good the model is for each of them."""
+    client_metric: str | None = None
+    """By which metric; if not given, accuracy or, of numbers, mae."""
     measured_rounds: Annotated[int, Field(ge=0), BeforeValidator(whole_number)] = 10
     """In so many rounds, evenly spread and the first among them, what the theorems speak of is measured, and the model
     the round starts from is kept, for `steadfed certify`; 0 for none."""
@@ -105,6 +110,12 @@ class RunConfig(ValueObject):
     client: ClientOptions = ClientOptions()
     server: ServerOptions = ServerOptions()
     evaluation: Evaluation = Evaluation()
+    task: Task | None = None
+    """What the model is for, which metrics depend on: "classification" or "regression"; if not given, what the outputs
+    of the model and the labels of the data say."""
+    metrics: Annotated[tuple[str, ...], BeforeValidator(checked_metrics)] = ()
+    """What is looked at beside accuracy and loss on the test points, such as ["balanced_accuracy", "auroc"], ["r2"], or
+    "our.metrics:function" for one's own; "usual" stands for what suits the task."""
     dtype: Literal["float32", "float64"] = "float32"
     """Of the model, the data and the updates."""
     device: str = "cpu"

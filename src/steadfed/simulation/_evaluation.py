@@ -1,8 +1,9 @@
-"""How good a model is: the objective and the accuracy on training and test points."""
+"""How good a model is: the objective, the accuracy and other metrics on training and test points."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -11,8 +12,10 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from steadfed.metrics import Metric
 from steadfed.models._layout import Layout
 from steadfed.models._losses import Loss
+from steadfed.simulation._reading import OutputReader, Outputs
 
 _BATCH = 1_000
 
@@ -24,6 +27,10 @@ class Score:
     loss: float
     accuracy: float | None
     """None if there is no right or wrong."""
+    metrics: Mapping[str, float | None] = field(default_factory=dict)
+    """What was asked for besides, by its name in records."""
+    outputs: Outputs | None = None
+    """What the model says of each point, if anything but loss and accuracy is asked for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,15 +44,20 @@ class Evaluator:
     l2: float
     features: Tensor
     labels: Tensor
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
+    """What else is looked at, by its name in records."""
+    reader: OutputReader | None = None
+    """How outputs are read as predictions; None if there is nothing else to look at."""
 
     @torch.no_grad()
     def score(self, model: Float[Tensor, " d"], buffers: Float[Tensor, " m"]) -> Score | None:
-        """Return the mean loss plus (l2 / 2) ‖x‖², and the accuracy; None if there is no point."""
+        """Return the mean loss plus (l2 / 2) ‖x‖², the accuracy and the metrics; None if there is no point."""
         if len(self.features) == 0:
             return None
         self.layout.load(self.module, model, buffers)
         self.module.eval()
         total, correct, guesses = 0.0, 0, 0
+        read = None if self.reader is None else Outputs(self.reader, self.labels)
         for start in range(0, len(self.features), _BATCH):
             labels = self.labels[start : start + _BATCH]
             outputs = self.module(self.features[start : start + _BATCH])
@@ -53,8 +65,11 @@ class Evaluator:
             right = self.loss.num_correct(outputs, labels)
             if right is not None:
                 correct, guesses = correct + right, guesses + self.loss.num_guesses(labels)
+            if read is not None:
+                read.add(outputs, start)
         penalty = 0.5 * self.l2 * float(model.double().square().sum())
-        return Score(total / len(self.features) + penalty, correct / guesses if guesses else None)
+        metrics = {} if read is None else {name: each.value(read.predictions()) for name, each in self.metrics.items()}
+        return Score(total / len(self.features) + penalty, correct / guesses if guesses else None, metrics, read)
 
 
 def take_evenly(points: NDArray[np.int64], at_most: int | Literal["all"]) -> NDArray[np.int64]:

@@ -30,6 +30,7 @@ from steadfed.simulation._adversary import Adversary, AttackContext
 from steadfed.simulation._config import RunConfig
 from steadfed.simulation._local import Chunk
 from steadfed.simulation._measuring import honest_figures
+from steadfed.simulation._reading import Outputs
 from steadfed.simulation._setting import Setting, dtype_of
 from steadfed.simulation._worker_pool import Start, WorkerPool, take_steps
 
@@ -274,8 +275,22 @@ class Federation:
         if state.round % self.config.evaluation.every and state.round != self.config.rounds:
             return {}
         found: dict[str, Any] = {}
+        metrics: dict[str, float | None] = {}
         for name, evaluator in (("train", self.setting.train), ("test", self.setting.test)):
             score = evaluator.score(state.model, state.buffers)
             if score is not None:
                 found |= {f"{name}_loss": score.loss, f"{name}_accuracy": score.accuracy}
-        return found
+                metrics |= score.metrics
+                found |= self._client_scores(score.outputs, state.round - 1)
+        for probe in self.setting.probes:
+            score = probe.score(state.model, state.buffers)
+            metrics |= {} if score is None else score.metrics
+        return found | ({"test_metrics": metrics} if metrics else {})
+
+    def _client_scores(self, outputs: Outputs | None, round_number: int) -> dict[str, Any]:
+        """Return how good the model is for the clients that are honest in a round, if that is asked for."""
+        scorer, config = self.setting.scorer, self.config
+        if scorer is None or outputs is None:
+            return {}
+        byzantine = config.byzantine.among(scorer.clients, round_number, self.setting.num_clients, config.seed)
+        return {"client_scores": scorer.score(outputs, byzantine)}

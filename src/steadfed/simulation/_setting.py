@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -17,14 +18,17 @@ from steadfed.attacks import ImportedAttack
 from steadfed.attacks._labels import data_attack_of
 from steadfed.data import Dataset
 from steadfed.errors import ParameterError
+from steadfed.metrics import Metric, Task, asked_metrics
 from steadfed.models._layout import Layout
 from steadfed.partitions import Shares
+from steadfed.simulation._client_scores import ClientScorer
 from steadfed.simulation._compression import check_memories
 from steadfed.simulation._config import RunConfig
 from steadfed.simulation._engines.base import Engine
 from steadfed.simulation._engines.choice import choose
 from steadfed.simulation._evaluation import Evaluator, take_evenly
 from steadfed.simulation._local import ClientData, TrainingTask
+from steadfed.simulation._reading import OutputReader
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +46,10 @@ class Setting:
     test: Evaluator
     trusted: Evaluator | None
     """Looks at models on the server's own points."""
+    scorer: ClientScorer | None = None
+    """Says how good a model is for single clients."""
+    probes: tuple[Evaluator, ...] = ()
+    """Look at models on points made for a metric: see `Metric.points`."""
 
     @classmethod
     def of(cls, config: RunConfig, dataset: Dataset) -> Setting:
@@ -65,22 +73,28 @@ class Setting:
         try_own_code(config, config.compression.number(task.layout.dim))
         engine, choice = choose(config.engine, task)
         held = np.sort(shares.order[: shares.offsets[num_clients]])
+        tested = take_evenly(np.arange(len(dataset.test_labels)), config.evaluation.test_points)
+        asked, scorer = at_points(asked_of(config, dataset), "test"), None
+        if config.evaluation.client_scores is not None:
+            clients = without_server(shares, num_clients)
+            scorer = ClientScorer.of(config, dataset, clients, tested, task_of(config, dataset))
+        test = _evaluator(task, _place(dataset.test_features, config), _place(dataset.test_labels, config), tested)
+        if asked or scorer is not None:
+            metrics = [*asked.values(), *([] if scorer is None else [scorer.metric])]
+            reader = reader_for(metrics, task_of(config, dataset), dataset)
+            reader.check_size(test.labels)
+            test = replace(test, metrics=asked, reader=reader)
+        train_points = take_evenly(held, config.evaluation.train_points)
         return cls(
             config=config,
             dataset=dataset,
             shares=shares,
             engine=engine,
             engine_choice=choice,
-            train=_evaluator(
-                task, task.data.features, task.data.labels, take_evenly(held, config.evaluation.train_points)
-            ),
-            test=_evaluator(
-                task,
-                _place(dataset.test_features, config),
-                _place(dataset.test_labels, config),
-                take_evenly(np.arange(len(dataset.test_labels)), config.evaluation.test_points),
-            ),
+            train=_evaluator(task, task.data.features, task.data.labels, train_points),
+            test=test,
             trusted=None if own is None else _evaluator(task, task.data.features, task.data.labels, own),
+            scorer=scorer,
         )
 
     @property
@@ -91,13 +105,18 @@ class Setting:
     @property
     def client_shares(self) -> Shares:
         """Who holds which points, without the server."""
-        offsets = self.shares.offsets[: self.num_clients + 1]
-        return Shares(self.shares.order[: offsets[-1]], offsets)
+        return without_server(self.shares, self.num_clients)
 
     @property
     def layout(self) -> Layout:
         """Where each parameter lies in a row."""
         return self.engine.task.layout
+
+
+def without_server(shares: Shares, num_clients: int) -> Shares:
+    """Return the shares of the clients, which come first."""
+    offsets = shares.offsets[: num_clients + 1]
+    return Shares(shares.order[: offsets[-1]], offsets)
 
 
 def deal_out(config: RunConfig, dataset: Dataset) -> tuple[Shares, NDArray[np.int64] | None]:
@@ -172,6 +191,47 @@ def check_schedule(config: RunConfig) -> None:
             f"the step size of the last round must be at least {least:.3g} in {config.dtype}, got {last:.3g} "
             f"with lr = {config.lr} and {config.schedule!r} after {config.rounds} rounds"
         )
+
+
+def task_of(config: RunConfig, dataset: Dataset) -> Task | None:
+    """Return what the model is for: what the configuration says, or else its outputs and the labels.
+
+    Raises:
+        ParameterError: the configuration says what the labels cannot be.
+    """
+    classes = dataset.num_classes is not None
+    if config.task is not None and classes != (config.task == "classification"):
+        kind = f"{dataset.num_classes} classes" if classes else "no classes"
+        raise ParameterError(f"task is {config.task!r}, and the labels of {dataset.name} have {kind}")
+    return config.task or config.model.loss().task(dataset)
+
+
+def asked_of(config: RunConfig, dataset: Dataset) -> dict[str, Metric]:
+    """Return the metrics that a run computes beside accuracy and loss, by their names in records.
+
+    Raises:
+        ParameterError: one says nothing about these data, or there are no points for it.
+    """
+    if not config.metrics and config.task is None:
+        return {}
+    return asked_metrics(config.metrics, task_of(config, dataset), dataset.num_classes)
+
+
+def reader_for(metrics: Iterable[Metric], task: Task | None, dataset: Dataset) -> OutputReader:
+    """Return what reads outputs for metrics.
+
+    Raises:
+        ParameterError: the outputs are no predictions.
+    """
+    if task is None:
+        raise ParameterError(f"a metric needs classes or numbers, and what is learned of {dataset.name} is neither")
+    scores = any(metric.needs_scores for metric in metrics)
+    return OutputReader(task=task, num_classes=dataset.num_classes, scores=scores)
+
+
+def at_points(metrics: Mapping[str, Metric], points: str) -> dict[str, Metric]:
+    """Return the metrics that look at these points."""
+    return {name: metric for name, metric in metrics.items() if metric.points == points}
 
 
 def dtype_of(config: RunConfig) -> torch.dtype:

@@ -34,8 +34,8 @@ NAMED: Mapping[str, Registry[Any]] = MappingProxyType(
     }
 )
 """The tables of a configuration that have a name and parameters."""
-LATER: Mapping[str, ValueObject] = MappingProxyType({"compression": NoCompression()})
-"""Tables that are written only if they differ from this, which is what older versions, which do not know them, did."""
+LATER: Mapping[str, Any] = MappingProxyType({"compression": NoCompression(), "task": None, "metrics": ()})
+"""Keys that are written only if they differ from this, which is what older versions, which do not know them, did."""
 OPTIONS: Mapping[str, type[ValueObject]] = MappingProxyType(
     {"client": ClientOptions, "server": ServerOptions, "evaluation": Evaluation}
 )

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar, final
 
 import numpy as np
 from scipy.stats import t as student
 
-from steadfed._core.wording import percent
+from steadfed.sweeps._measure import ACCURACY, Measure
 
 Label = str | int | float
 """What a choice of a grid is called."""
@@ -49,7 +49,11 @@ class Trial(Protocol):
 
     @property
     def value(self) -> float | None:
-        """What was reached, the larger the better; None if there is no result."""
+        """What was reached; None if there is no result."""
+
+    @property
+    def measure(self) -> Measure:
+        """What the value means, and which direction is better."""
 
 
 TrialT = TypeVar("TrialT", bound=Trial)
@@ -68,23 +72,33 @@ class Estimate:
     half_width: float | None
     """Of the interval of Student's t at 95 %; None for one seed, which says nothing about others."""
     number: int
+    measure: Measure = field(default=ACCURACY, repr=False)
+    """What it is an estimate of."""
+
+    @property
+    def rank(self) -> float:
+        """The mean so that larger is better."""
+        return self.measure.rank(self.mean)
 
     def __str__(self) -> str:
-        """Return the mean in percent, with the half width of its interval."""
-        mean = percent(self.mean)
-        return mean if self.half_width is None else f"{mean.removesuffix(' %')} ± {percent(self.half_width)}"
+        """Return the mean, in percent if it is a share, with the half width of its interval."""
+        mean = self.measure.text(self.mean)
+        return mean if self.half_width is None else f"{mean.removesuffix(' %')} ± {self.measure.text(self.half_width)}"
 
 
-def estimate(values: Sequence[float]) -> Estimate:
+def estimate(values: Sequence[float], measure: Measure = ACCURACY) -> Estimate:
     """Return the mean with its interval x̄ ± t_{0.975, n−1} s/√n."""
     mean, number = float(np.mean(values)), len(values)
     if number < 2:
-        return Estimate(mean=mean, half_width=None, number=number)
+        return Estimate(mean=mean, half_width=None, number=number, measure=measure)
     spread = float(np.std(values, ddof=1)) / math.sqrt(number)
-    return Estimate(mean=mean, half_width=float(student.ppf(0.5 + CONFIDENCE / 2, number - 1)) * spread, number=number)
+    width = float(student.ppf(0.5 + CONFIDENCE / 2, number - 1)) * spread
+    return Estimate(mean=mean, half_width=width, number=number, measure=measure)
 
 
-def paired_difference(ours: Mapping[Label, float], theirs: Mapping[Label, float]) -> Estimate | None:
+def paired_difference(
+    ours: Mapping[Label, float], theirs: Mapping[Label, float], measure: Measure = ACCURACY
+) -> Estimate | None:
     """Return how much more one has than another, seed by seed, on the seeds that both have; None if there are none.
 
     What all seeds share, such as easy data, cancels, so the interval is narrower than those of the two.
@@ -93,7 +107,7 @@ def paired_difference(ours: Mapping[Label, float], theirs: Mapping[Label, float]
     Estimate(mean=0.1, half_width=0.0, number=2)
     """
     differences = [round(ours[seed] - theirs[seed], 12) for seed in ours if seed in theirs]
-    return estimate(differences) if differences else None
+    return estimate(differences, measure) if differences else None
 
 
 def is_tie(difference: Estimate) -> bool:
@@ -126,7 +140,7 @@ class Case(Generic[TrialT]):
     def value(self) -> Estimate | None:
         """The mean over seeds; None if there is none."""
         values = list(self.by_seed.values())
-        return estimate(values) if values else None
+        return estimate(values, self.trials[0].measure) if values else None
 
     @property
     def span(self) -> tuple[float, float] | None:
@@ -172,7 +186,7 @@ class Duel(Generic[TrialT]):
         """Whether the difference is more than the seeds explain; what one seed shows may be chance."""
         if is_tie(self.difference):
             return DuelVerdict.WITHIN_NOISE
-        return DuelVerdict.BEST if self.difference.mean > 0 else DuelVerdict.BEATEN
+        return DuelVerdict.BEST if self.difference.rank > 0 else DuelVerdict.BEATEN
 
 
 def cases(trials: Iterable[TrialT]) -> list[Case[TrialT]]:
@@ -217,12 +231,12 @@ def _attacks(found: Iterable[Case[Any]]) -> Mapping[TrialSetting, set[str]]:
 
 
 def worst_cases(trials: Iterable[TrialT]) -> list[WorstCase[TrialT]]:
-    """Return for every setting and rule the attack with the smallest mean over the seeds that rules have in common."""
+    """Return for every setting and rule the attack with the worst mean over the seeds that rules have in common."""
     return worst_of(cases(on_common_seeds(trials)))
 
 
 def worst_of(every: Sequence[Case[TrialT]]) -> list[WorstCase[TrialT]]:
-    """Return for every setting and rule the case with the smallest mean."""
+    """Return for every setting and rule the case with the worst mean."""
     attacks = _attacks(every)
     found: dict[tuple[TrialSetting, str], list[Case[TrialT]]] = defaultdict(list)
     for case in every:
@@ -231,7 +245,7 @@ def worst_of(every: Sequence[Case[TrialT]]) -> list[WorstCase[TrialT]]:
     for (setting, rule), each in found.items():
         there = [(case, case.value) for case in each if case.value is not None]
         if there:
-            case, value = min(there, key=lambda pair: pair[1].mean)
+            case, value = min(there, key=lambda pair: pair[1].rank)
             met = rule == ORACLE or attacks[setting] <= {case.attack for case, _ in there}
             worst.append(WorstCase(setting=setting, rule=rule, case=case, value=value, complete=met))
     return worst
@@ -252,20 +266,21 @@ def duels(trials: Iterable[TrialT], subject: str = SUBJECT) -> list[Duel[TrialT]
         if own is not None and by_rule:
             met = [_duel(own, other) for other in by_rule.values()]
             lost = [each for each in met if each.verdict is DuelVerdict.BEATEN]
-            fought.append(min(lost or met, key=lambda each: each.difference.mean))
+            fought.append(min(lost or met, key=lambda each: each.difference.rank))
     return fought
 
 
 def _duel(own: WorstCase[TrialT], other: WorstCase[TrialT]) -> Duel[TrialT]:
-    ours, theirs = own.case.by_seed, other.case.by_seed
+    ours, theirs, measure = own.case.by_seed, other.case.by_seed, own.value.measure
     common = [seed for seed in ours if seed in theirs]
-    paired = paired_difference(ours, theirs)
+    paired = paired_difference(ours, theirs, measure)
     if paired is None:
-        difference = Estimate(mean=own.value.mean - other.value.mean, half_width=None, number=1)
+        apart = own.value.mean - other.value.mean
+        difference = Estimate(mean=apart, half_width=None, number=1, measure=measure)
         return Duel(setting=own.setting, own=own, other=other, difference=difference)
     return Duel(
         setting=own.setting,
-        own=replace(own, value=estimate([ours[seed] for seed in common])),
-        other=replace(other, value=estimate([theirs[seed] for seed in common])),
+        own=replace(own, value=estimate([ours[seed] for seed in common], measure)),
+        other=replace(other, value=estimate([theirs[seed] for seed in common], measure)),
         difference=paired,
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from steadfed.flower._faults import Fault
 from steadfed.flower.redteam._malformed import MALFORMED
+from steadfed.states._faults import Fault
 
 USUAL: Sequence[str] = (
     "chunk-bomb",

@@ -12,8 +12,8 @@ from tests.flower.integration.conftest import Played
 from tests.flower.integration.test_drills import TOLERANCE, Arrays, check_shapes, flat, replies
 from tests.same_results import timeless
 
-from steadfed.flower._faults import Fault
 from steadfed.server._record import RoundRecord
+from steadfed.states._faults import Fault
 
 pytestmark = pytest.mark.federation
 

@@ -12,7 +12,7 @@ from tests.flower.keys import trusting
 from torch import Tensor, nn
 
 from steadfed._core.rng import stream
-from steadfed.flower._layout import ModelLayout
+from steadfed.flower._records import RecordNumbers, layout_of
 from steadfed.flower.client import SeededBatches, evaluate_reply, local_steps, receive, train_reply
 from steadfed.flower.redteam._mods import Mod
 
@@ -80,5 +80,5 @@ def metrics_in(content: RecordDict) -> dict[str, Any]:
 def update_in(content: RecordDict, lr: float = 0.1) -> Tensor:
     """Return (x − x_r)/η of a reply, in the order of the server's row."""
     sent = arrays_in(message_of().content)
-    layout = ModelLayout.of(sent)
-    return (layout.parameters_of(sent) - layout.parameters_of(arrays_in(content))) / lr
+    layout = layout_of(sent)
+    return (layout.parameters_of(RecordNumbers(sent)) - layout.parameters_of(RecordNumbers(arrays_in(content)))) / lr

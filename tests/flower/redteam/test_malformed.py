@@ -10,7 +10,7 @@ from flwr.supercore.inflatable.inflatable_object import InflatableObject, get_al
 from steadfed._core.rng import stream
 from steadfed.attacks import ATTACKS
 from steadfed.errors import ParameterError, ReplyError
-from steadfed.flower._layout import ModelLayout
+from steadfed.flower._records import layout_of
 from steadfed.flower._replies.validator import ReplyValidator
 from steadfed.flower.redteam import _malformed as module
 from steadfed.flower.redteam._malformed import MALFORMED
@@ -111,7 +111,7 @@ def test_a_reply_arrives_as_it_was_sent(name: str) -> None:
 
 @pytest.mark.parametrize("name", MALFORMED)
 def test_the_gate_admits_exactly_what_is_harmless(name: str) -> None:
-    layout = ModelLayout.of(arrays(1))
+    layout = layout_of(arrays(1))
     row = np.empty(layout.dim, np.float32)
     if MALFORMED[name].harmless:
         assert set(ReplyValidator(layout).admit(forged(name), row)) == {"running_var", "num_batches_tracked"}

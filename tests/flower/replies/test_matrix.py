@@ -36,12 +36,12 @@ from tests.flower.grids import Clock, ScriptedGrid
 
 from steadfed.aggregators import Mean, Median, Rage
 from steadfed.errors import ReplyError
-from steadfed.flower._faults import Fault
-from steadfed.flower._layout import ModelLayout
 from steadfed.flower._nodes import Member, NodeDirectory
+from steadfed.flower._records import RecordNumbers, layout_of
 from steadfed.flower._replies.matcher import DETAIL, ReplyMatcher
 from steadfed.flower._replies.stream import Unreadable
 from steadfed.flower._strategies import RageStrategy, RobustStrategy
+from steadfed.states._faults import Fault
 
 pytestmark = pytest.mark.usefixtures("clock")
 
@@ -210,8 +210,8 @@ def test_models_of_many_dtypes_scalars_and_empty_arrays_keep_them(rule: Any, clo
     assert all(not record.skipped and not record.drops for record in strategy.records)
     assert result.arrays["counter"].numpy().tolist() == [10, 11, 12]
     assert result.arrays["flags"].numpy().tolist() == [True, False]
-    layout = ModelLayout.of(several_dtypes())
-    moved = layout.parameters_of(result.arrays) - layout.parameters_of(several_dtypes())
+    layout = layout_of(several_dtypes())
+    moved = layout.parameters_of(RecordNumbers(result.arrays)) - layout.parameters_of(RecordNumbers(several_dtypes()))
     assert moved.abs().min() > 0
 
 
@@ -292,13 +292,13 @@ def test_even_if_all_lie_about_it_the_variance_stays() -> None:
 def test_the_servers_momentum_is_that_of_the_formula(clock: Clock) -> None:
     strategy = RobustStrategy(Mean(), lr=LR, server_momentum=0.5, fraction_evaluate=0.0)
     result = strategy.start(ScriptedGrid(honest, NODES, clock=clock), model(), num_rounds=3, timeout=9)
-    layout = ModelLayout.of(model())
-    x, velocity = layout.parameters_of(model()), torch.zeros(layout.dim)
+    layout = layout_of(model())
+    x, velocity = layout.parameters_of(RecordNumbers(model())), torch.zeros(layout.dim)
     for number in range(3):
         velocity = 0.5 * velocity + torch.stack([update_of(node, number, layout.dim) for node in NODES]).mean(0)
         x = x - LR * velocity
     assert result.arrays is not None
-    assert torch.allclose(layout.parameters_of(result.arrays), x, atol=1e-5)
+    assert torch.allclose(layout.parameters_of(RecordNumbers(result.arrays)), x, atol=1e-5)
 
 
 def large(dim: int) -> ArrayRecord:

@@ -11,16 +11,16 @@ import pytest
 from flwr.app import Array
 
 from steadfed.errors import ReplyError
-from steadfed.flower._faults import Fault
-from steadfed.flower._layout import ArraySpec, Kind, NDArray
 from steadfed.flower._npy import MOST_HEADER
-from steadfed.flower._replies.npy import describe_error, read_array, short_repr
+from steadfed.flower._replies.npy import read_array
+from steadfed.states._arrays import ArraySpec, Kind, NDArray
+from steadfed.states._faults import Fault, describe_error, short_repr
 
 VALUES = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
 def spec_of(value: NDArray, kind: Kind = Kind.PARAMETER) -> ArraySpec:
-    return ArraySpec("w", value.shape, value.dtype, kind, 0)
+    return ArraySpec("w", value.shape, value.dtype.name, kind, 0)
 
 
 SPEC = spec_of(VALUES)

@@ -23,10 +23,10 @@ from tests.flower.grids import Clock, Node, Reply, ScriptedGrid, identify
 from tests.flower.superlinks import SuperLink, Upload
 
 from steadfed.errors import LinkError
-from steadfed.flower._faults import Fault
 from steadfed.flower._link import PAUSES
 from steadfed.flower._replies import bounds, stream as reply_stream
 from steadfed.flower._replies.stream import Unreadable, replies_to
+from steadfed.states._faults import Fault
 
 LIMIT = 10_000
 

@@ -12,9 +12,10 @@ from hypothesis import example, given, strategies as st
 from hypothesis.extra import numpy as hnp
 
 from steadfed.errors import DtypeError, ReplyError, ShapeError
-from steadfed.flower._faults import Fault
-from steadfed.flower._layout import ModelLayout, NDArray
+from steadfed.flower._records import layout_of
 from steadfed.flower._replies.validator import ReplyValidator
+from steadfed.states._arrays import NDArray
+from steadfed.states._faults import Fault
 
 
 def model(**changes: NDArray) -> dict[str, Array]:
@@ -31,7 +32,7 @@ def reply(arrays: dict[str, Array], key: str = "arrays", **records: Any) -> Reco
     return RecordDict({key: ArrayRecord(arrays), **records})
 
 
-VALIDATOR = ReplyValidator(ModelLayout.of(ArrayRecord(model())))
+VALIDATOR = ReplyValidator(layout_of(ArrayRecord(model())))
 
 
 def admitted(
@@ -78,7 +79,7 @@ def test_a_single_number_that_is_not_finite_is_found_at_every_place(bad: float, 
 
 @pytest.mark.parametrize("place", [0, 65_535, 65_536, 199_999])
 def test_a_nan_is_found_in_every_block_of_a_large_array(place: int) -> None:
-    validator = ReplyValidator(ModelLayout.of(ArrayRecord([np.zeros(200_000, np.float32)])))
+    validator = ReplyValidator(layout_of(ArrayRecord([np.zeros(200_000, np.float32)])))
     value = np.zeros(200_000, np.float32)
     assert admitted(RecordDict({"arrays": ArrayRecord([value])}), validator)[0].sum() == 0
     value[place] = np.nan
@@ -136,7 +137,7 @@ def test_only_with_conversion_other_floats_are_taken_and_what_overflows_is_not_f
 
 def test_a_number_that_fits_the_row_but_not_the_model_is_not_finite() -> None:
     half = ArrayRecord({"a": Array(np.zeros(2, np.float16))})
-    validator = ReplyValidator(ModelLayout.of(half), convert_dtypes=True)
+    validator = ReplyValidator(layout_of(half), convert_dtypes=True)
     assert fault_of(reply({"a": Array(np.array([1e6, 0]))}), validator) == Fault.NOT_FINITE
     assert fault_of(reply({"a": Array(np.array([np.nan, 0]))}), validator) == Fault.NOT_FINITE
     assert admitted(reply({"a": Array(np.array([65504.0, -65504.0]))}), validator)[0].tolist() == [65504, -65504]
@@ -144,7 +145,7 @@ def test_a_number_that_fits_the_row_but_not_the_model_is_not_finite() -> None:
 
 def test_arrays_without_numbers_and_without_axes_are_admitted() -> None:
     arrays = {"empty": Array(np.zeros((0, 3), np.float32)), "scale": Array(np.array(2.5, np.float32))}
-    validator = ReplyValidator(ModelLayout.of(ArrayRecord(arrays)))
+    validator = ReplyValidator(layout_of(ArrayRecord(arrays)))
     assert admitted(reply(arrays), validator)[0].tolist() == [2.5]
 
 
@@ -164,7 +165,7 @@ def test_a_row_that_cannot_take_the_parameters_is_the_callers_mistake(row: NDArr
 
 def test_hardly_any_memory_is_used_besides_the_row() -> None:
     value = np.ones((1000, 1000), np.float32)
-    validator = ReplyValidator(ModelLayout.of(ArrayRecord([value])), convert_dtypes=True)
+    validator = ReplyValidator(layout_of(ArrayRecord([value])), convert_dtypes=True)
     row = np.empty(value.size, np.float32)
     for sent in (value, np.asfortranarray(value), value.astype(">f8")):
         content = RecordDict({"arrays": ArrayRecord([sent])})

@@ -14,7 +14,7 @@ from steadfed._core.rng import stream
 from steadfed.server._history import ClientSummary, Rounds, suspects
 from steadfed.server._history.clients import mid_ranks
 from steadfed.server._history.suspicion import wilson_lower_bound
-from steadfed.server._record import Client, DroppedReply, RoundRecord
+from steadfed.server._record import Client, Deviation, DroppedReply, RoundRecord
 
 
 def client_table(records: Iterable[RoundRecord]) -> list[ClientSummary]:
@@ -145,6 +145,19 @@ def test_malformed_replies_absences_and_strays_of_a_deployment(tmp_path: Path) -
     assert broken.faults == {"shape": 4, "silent": 1}
     assert (away.absent, away.judged, away.suspicion) == (5, 0, None)
     assert (nasty.asked, nasty.against, nasty.suspicion, nasty.faults) == (0, 0, None, {"not asked": 4})
+
+
+def test_the_layers_of_a_client_are_the_mean_of_what_its_rounds_say() -> None:
+    def record(number: int, **layers: float) -> RoundRecord:
+        rows = {"received": ("a", "b"), "weights": (0.0, 1.0), "scores": (2.0, 1.0), "kept": ("b",)}
+        said = (Deviation(client="a", layers=layers),) if layers else ()
+        return RoundRecord(round=number, step=1, lr=1, cohort=("a", "b"), deviations=said, **rows)
+
+    a, b = client_table([record(0, body=0.6, head=0.4), record(1, head=0.9), record(2)])
+    assert list(a.layers) == ["head", "body"]
+    assert a.layers == pytest.approx({"head": 0.65, "body": 0.3})
+    assert b.layers == {}
+    assert a.as_dict()["layers"] == a.layers
 
 
 def test_suspicion_needs_more_than_one_removal(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.deployments import AWAY, BROKEN, LIAR, NASTY, deployment
 
 from steadfed.server._history import RunHistory, conduct_of, meaning_of, open_run, round_words
-from steadfed.server._record import DroppedReply, RoundRecord
+from steadfed.server._record import Deviation, DroppedReply, RoundRecord
 
 RAGE = meaning_of({"name": "rage"})
 
@@ -92,6 +92,16 @@ def test_next_to_no_weight_is_told_like_none(tmp_path: Path) -> None:
     assert second.words(RAGE) == f"nearly removed in 3 of 3 rounds, its update lay 40 {far}"
     assert second.suspicion == first.suspicion > 0.5
     assert second.as_dict(RAGE)["nearly_removed"] == 3
+
+
+@pytest.mark.parametrize(("share", "said"), [(0.934, ", mostly in head\\x1b.weight (93 %)"), (0.5, "")])
+def test_the_layer_that_holds_most_of_a_deviation_is_named(tmp_path: Path, share: float, said: str) -> None:
+    folder = deployment(tmp_path / "run", rounds=0)
+    deviation = Deviation(client="a", layers={"head\x1b.weight": share, "body": 0.9 - share})
+    folder.append(RoundRecord(round=0, step=1, lr=0.1, deviations=(deviation,), **COLLUDING))
+    first, second = conduct_of(open_run(folder.path).rounds)
+    assert first.words(RAGE).endswith(f"from the others along one direction{said}")
+    assert "mostly" not in second.words(RAGE)
 
 
 def test_a_round_names_those_with_next_to_no_weight() -> None:

@@ -10,7 +10,7 @@ from steadfed.server._record import DroppedReply, RoundRecord
 
 def test_the_words_are_those_of_the_server_app() -> None:
     pytest.importorskip("flwr")
-    from steadfed.flower._faults import Fault
+    from steadfed.states._faults import Fault
 
     by_fate = {fate: {fault for fault in Fault if fate_of_fault(fault) is fate} for fate in Fate}
     assert by_fate[Fate.ABSENT] == {Fault.ERROR, Fault.SILENT, Fault.UNDELIVERED}

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from steadfed._core.rng import stream
 from steadfed.attacks._labels import DataAttack, LabelFlip
 from steadfed.models._layout import Layout
-from steadfed.models._losses import CrossEntropy, HalfSquares, Logistic, Loss
+from steadfed.models._losses import CrossEntropy, HalfSquares, Huber, Logistic, Loss
 from steadfed.partitions._base import Shares
 from steadfed.simulation._engines.base import Engine
 from steadfed.simulation._local import Chunk, ClientData, LocalSteps, TrainingTask
@@ -102,7 +102,7 @@ def task_of(
     generator, number = stream(3, "points"), sum(sizes)
     features = torch.from_numpy(generator.standard_normal((number, 12))).to(dtype)
     labels = torch.from_numpy(generator.integers(0, 2 if isinstance(loss, Logistic) else CLASSES, number))
-    if isinstance(loss, HalfSquares):
+    if isinstance(loss, HalfSquares | Huber):
         labels = torch.from_numpy(generator.standard_normal((number, 2))).to(dtype)
     if tokens:
         features = torch.from_numpy(generator.integers(0, CLASSES, (number, 7)))

@@ -26,7 +26,7 @@ from tests.simulation.engines.tasks import (
 )
 from torch import nn
 
-from steadfed.models._losses import HalfSquares, Logistic
+from steadfed.models._losses import HalfSquares, Huber, Logistic
 from steadfed.simulation._engines.base import Engine
 from steadfed.simulation._engines.loop import LoopEngine
 from steadfed.simulation._engines.stacked import StackedEngine
@@ -52,6 +52,7 @@ TASKS: dict[str, Maker] = {
     "mlp": lambda **o: task_of(mlp(), **o),
     "logistic": lambda **o: task_of(one_output(), loss=Logistic(), **o),
     "squares": lambda **o: task_of(two_outputs(), loss=HalfSquares(), **o),
+    "huber": lambda **o: task_of(two_outputs(), loss=Huber(delta=0.3), **o),
 }
 OTHER_TASKS: dict[str, Maker] = {
     "tanh": lambda **o: task_of(tanh(), **o),

@@ -20,6 +20,7 @@ from steadfed.sweeps._pool import WorkerProcesses
 from steadfed.sweeps.runs._comparison import Comparison
 from steadfed.sweeps.runs._figures import read_figures
 from steadfed.sweeps.runs._grid import parse_grid
+from steadfed.sweeps.runs._ranking import ranking
 from steadfed.sweeps.runs._results import CellState, read_results
 
 KILLER = """
@@ -205,3 +206,53 @@ def test_kill_9_in_the_middle_changes_nothing_in_the_end(tmp_path: Path) -> None
 def test_figures_are_plain_json(whole: Path) -> None:
     file = next(whole.glob("cells/*/figures.json"))
     assert set(json.loads(file.read_text())) >= {"accuracy", "curve", "precision", "recall", "seconds"}
+
+
+LINEAR = """
+metric = "METRIC"
+
+[base]
+rounds = 4
+batch_size = 8
+cohort_size = 8
+data = { name = "synthetic-linear", num_points = 80, num_test_points = 40, dim = 3, num_groups = 8 }
+partition = { name = "natural" }
+model = { name = "linear-regression" }
+
+[grid]
+rule = ["rage", "mean"]
+attack = ["none", "ipm-100"]
+byzantine_fraction = 0.25
+"""
+
+
+def test_a_metric_is_looked_at_ranked_by_and_read_again(tmp_path: Path) -> None:
+    grid = LINEAR.replace("METRIC", "rmse")
+    first = played(tmp_path, grid)
+    rows = read_results(tmp_path / "results.parquet")
+    assert {row.measure.name for row in rows} == {"rmse"}
+    assert rows == Comparison(parse_grid(grid), tmp_path).results()
+    assert all(row.value is not None and 'metrics = [\n    "rmse",\n]' in row.config for row in rows)
+    assert [each.rule for each in ranking(rows)][-1] == "mean"
+    assert len(first.played) > 0
+    by_loss = grid.replace('metric = "rmse"', 'metric = "loss"').replace("[base]", '[base]\nmetrics = ["rmse"]')
+    assert not played(tmp_path, by_loss).played
+    assert {row.measure.title for row in read_results(tmp_path / "results.parquet")} == {"loss"}
+
+
+def test_a_metric_over_clients_has_clients_scored(tmp_path: Path) -> None:
+    played(tmp_path, LINEAR.replace("METRIC", "client_worst"))
+    rows = read_results(tmp_path / "results.parquet")
+    assert all(row.measure.name == "client_worst" and row.value is not None for row in rows)
+    assert all(row.figures is not None and row.figures.most_removed is not None for row in rows)
+
+
+def test_figures_of_older_versions_are_made_anew_where_a_metric_is_wanted(tmp_path: Path) -> None:
+    played(tmp_path)
+    for path in (tmp_path / "cells").glob("*/figures.json"):
+        known = json.loads(path.read_text())
+        old = {key: value for key, value in known.items() if "metric" not in key and key != "most_removed"}
+        path.write_text(json.dumps(old))
+    assert not played(tmp_path, SMALL).played
+    assert not played(tmp_path, f'metric = "loss"\n{SMALL}').played
+    assert all(row.value is not None for row in read_results(tmp_path / "results.parquet"))

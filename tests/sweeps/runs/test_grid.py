@@ -32,6 +32,7 @@ def grid(text: str) -> str:
         (grid("heterogeneity = [{ alpha = 0.1 }]"), ["takes names and tables with a name", "{'alpha': 0.1}"]),
         (grid('partition = "iid"\nheterogeneity = "iid"'), ["grid.heterogeneity and grid.partition decide the same"]),
         (grid('attack = { label = "none", name = "nan" }'), ["label 'none' of attack", "choose another word"]),
+        ('metric = "auc"\n' + grid("seed = 0"), ["unknown metric 'auc'", "did you mean 'auroc'"]),
         (grid("seed = [-1]"), ["grid.seed = -1", "greater than or equal to 0"]),
         ("[base]\nlr = -1\n[grid]\nrule = 'rage'", ["[base] is no configuration", "lr", "-1"]),
         (

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from tests.sweeps.runs.grids import result
 
+from steadfed.sweeps._measure import ACCURACY, Measure
 from steadfed.sweeps._ranking import DuelVerdict, estimate, on_common_seeds, worst_cases
 from steadfed.sweeps.runs._commentary import commentary
+from steadfed.sweeps.runs._ranked_by import measure_named, ranked_by
 from steadfed.sweeps.runs._ranking import duels, in_words, ranking, standings, varied_keys
-from steadfed.sweeps.runs._results import CellState
+from steadfed.sweeps.runs._results import CellState, Result
 
 
 def test_the_interval_is_students() -> None:
@@ -174,3 +177,43 @@ def test_a_rule_stands_in_a_setting_by_its_worst_case_and_the_case_without_attac
     assert own.without_attack is not None
     assert own.without_attack.span == pytest.approx((0.8, 0.9))
     assert oracle.without_attack is oracle.worst.case
+
+
+MAE = Measure(name="mae", title="mean absolute error", is_share=False, higher_is_better=False)
+
+
+def by_error(rule: str, attack: str, error: float, seed: int = 0) -> Result:
+    """Return a result whose error is ranked, the smaller the better."""
+    row = result(rule, attack, None, seed=seed)
+    assert row.figures is not None
+    return replace(row, figures=replace(row.figures, metrics={"mae": error}), measure=MAE)
+
+
+def test_errors_are_ranked_the_other_way_round() -> None:
+    rows = [
+        *(by_error("rage", attack, error, seed) for attack, error in (("x", 0.2), ("y", 0.5)) for seed in range(2)),
+        *(by_error("mean", attack, error, seed) for attack, error in (("x", 0.1), ("y", 9.0)) for seed in range(2)),
+    ]
+    best, worst = ranking(rows)
+    assert (best.rule, worst.rule) == ("rage", "mean")
+    assert best.lowest is not None
+    assert (best.lowest.case.attack, best.lowest.value.mean) == ("y", 0.5)
+    (duel,) = duels(rows)
+    assert (duel.verdict, duel.difference.mean) == (DuelVerdict.BEST, -8.5)
+    assert str(best.score) == "0.5 ± 0"
+    assert any("best worst case by mean absolute error" in each for each in commentary(rows))
+
+
+def test_runs_without_classes_are_ranked_by_what_they_have() -> None:
+    rows = [replace(by_error("rage", "x", 0.2), measure=ACCURACY)]
+    (found,) = ranked_by(rows, None)
+    assert (found.measure.name, found.value, found.measure.higher_is_better) == ("mae", 0.2, False)
+    (accurate,) = ranked_by([result("rage", "x", 0.9)], None)
+    assert accurate.measure == ACCURACY
+
+
+def test_figures_over_clients_have_the_direction_of_their_metric() -> None:
+    assert measure_named("client_worst", {}).higher_is_better
+    scored = {"evaluation": {"client_metric": "mae"}}
+    assert not measure_named("client_worst", scored).higher_is_better
+    assert not measure_named("client_worst", scored).is_share

@@ -16,7 +16,7 @@ from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.superlink.grid import http_grid
 
 from steadfed.errors import ReplyError
-from steadfed.flower._faults import Fault
+from steadfed.states._faults import Fault
 
 OBJECT_HEAD = 4096
 """Bytes that an object of a reply may take besides the numbers in it: its type, its children, its shape."""

@@ -13,10 +13,10 @@ from flwr.common.constant import ErrorCode
 from flwr.supercore import log
 
 from steadfed.errors import ReplyError
-from steadfed.flower._faults import Fault
 from steadfed.flower._nodes import Member, NodeDirectory
 from steadfed.flower._replies.stream import Unreadable
 from steadfed.server._record import Client, DroppedReply
+from steadfed.states._faults import Fault
 
 DETAIL = 300
 """Most characters of what a client says that are written down."""

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import final
 
-import torch
 from flwr.app import Message, RecordDict
 from jaxtyping import Float
 from torch import Tensor
 
 from steadfed.errors import ReplyError
 from steadfed.flower._coordinates import AskedFor
-from steadfed.flower._faults import Fault
-from steadfed.flower._layout import NDArray
 from steadfed.flower._metrics import scalars_of
 from steadfed.flower._replies.matcher import ReplyMatcher
 from steadfed.flower._replies.stream import Unreadable
 from steadfed.flower._replies.validator import ReplyValidator
-from steadfed.server._coordinates import part_of
 from steadfed.server._round import Received
+from steadfed.states._faults import Fault
+from steadfed.states._matrix import UpdateMatrix
 
 
 @final
@@ -51,13 +49,10 @@ class ReplyMatrix:
         self.lr, self.matcher = lr, matcher
         self.coordinates = None if wanted is None else wanted.coordinates
         """How the coordinates are drawn that the round is about; None for all."""
-        self._places = None if wanted is None else wanted.places
-        self._start = part_of(start, self._places)
+        places = None if wanted is None else wanted.places
         self._validator, self._keep_metrics = validator, keep_metrics
-        self._matrix = torch.empty(0)
-        self._buffers: dict[int, Mapping[str, NDArray]] = {}
+        self._updates = UpdateMatrix(start, number=len(matcher.asked), lr=lr, places=places)
         self._digests: dict[int, str] = {}
-        self._malformed: set[int] = set()
         self.reports: list[dict[str, float]] = []
         """What each client whose reply was a model says of itself: finite numbers."""
         self.metric_records: list[RecordDict] = []
@@ -79,35 +74,25 @@ class ReplyMatrix:
         place = self.matcher.place(reply)
         if place is None:
             return
-        row = self._row(place)
+        row = self._updates.row(place)
         try:
             content = self.matcher.content(place, reply)
             buffers = self._validator.admit(content, row.numpy())
             self._digests[place] = self._validator.digest(content)
-            self._buffers[place] = buffers
         except ReplyError as error:
             self.matcher.drop(place, error)
             if not Fault(error.fault).means_absent:
-                self._malformed.add(place)
-                row.fill_(torch.nan)
+                self._updates.spoil(place)
             return
-        torch.sub(self._start, row, out=row).div_(self.lr)
+        self._updates.admit(place, buffers)
         self.reports.append(scalars_of(content))
         if self._keep_metrics:
             self.metric_records.append(RecordDict(dict(content.metric_records)))
 
-    def _row(self, place: int) -> Float[Tensor, " d"]:
-        if not self._matrix.numel():
-            self._matrix = torch.empty((len(self.matcher.asked), len(self._start)), dtype=self._start.dtype)
-        return self._matrix[place]
-
     @property
     def digests(self) -> tuple[str | None, ...]:
         """What each client whose row is there sent, as `arrays_digest` names it; None for what was no model."""
-        return tuple(self._digests.get(place) for place in self._places_received())
-
-    def _places_received(self) -> list[int]:
-        return sorted({*self._buffers, *self._malformed})
+        return tuple(self._digests.get(place) for place in self._updates.places)
 
     def received(self) -> Received:
         """Note who was silent, and return the rows without gaps; they are moved up in place.
@@ -115,13 +100,4 @@ class ReplyMatrix:
         The row of a reply that is no model is NaN throughout, and it has no buffers.
         """
         self.matcher.close()
-        places = self._places_received()
-        for target, place in enumerate(places):
-            if target != place:
-                self._matrix[target] = self._matrix[place]
-        return Received(
-            self._matrix[: len(places)],
-            tuple(self.matcher.asked[place].name for place in places),
-            *self._validator.layout.stack_buffers([self._buffers[place] for place in sorted(self._buffers)]),
-            places=self._places,
-        )
+        return self._updates.received(self._validator.layout, [member.name for member in self.matcher.asked])

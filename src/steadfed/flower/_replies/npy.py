@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import reprlib
-from typing import Any, NoReturn
+from typing import NoReturn
 
-import numpy as np
 from flwr.app import Array
 
-from steadfed.errors import ReplyError
-from steadfed.flower._faults import Fault
-from steadfed.flower._layout import FLOATS, ArraySpec, Kind, NDArray
 from steadfed.flower._npy import HEADER_ERRORS, STYPE, Header, read_header, view_of
-
-_SHOWN = 80
-_SHORT = reprlib.Repr()
-_SHORT.maxstring = _SHORT.maxother = 70
+from steadfed.states._arrays import ArraySpec, NDArray, fits
+from steadfed.states._faults import Fault, describe_error, refuse, short_repr, type_of
 
 
 def read_array(array: Array, spec: ArraySpec, *, convert: bool) -> NDArray:
@@ -30,7 +23,9 @@ def read_array(array: Array, spec: ArraySpec, *, convert: bool) -> NDArray:
         spec: what the model has there.
         convert: whether float16, float32 and float64, in either byte order, may stand for each other.
 
-    >>> spec = ArraySpec("weight", (2,), np.dtype(np.float32), Kind.PARAMETER, 0)
+    >>> import numpy as np
+    >>> from steadfed.states._arrays import Kind
+    >>> spec = ArraySpec("weight", (2,), "float32", Kind.PARAMETER, 0)
     >>> read_array(Array(np.array([1, 2], np.float32)), spec, convert=False).tolist()
     [1.0, 2.0]
     >>> read_array(Array(np.array([1, 2, 3], np.float32)), spec, convert=False)
@@ -43,10 +38,10 @@ def read_array(array: Array, spec: ArraySpec, *, convert: bool) -> NDArray:
     if type(stype) is not str or stype != STYPE:
         _refuse(Fault.GARBAGE, spec, f"the serialisation must be {STYPE!r}, got {short_repr(stype)}")
     if type(data) is not bytes:
-        _refuse(Fault.GARBAGE, spec, f"the data must be bytes, got {short_repr(type(data).__name__)}")
+        _refuse(Fault.GARBAGE, spec, f"the data must be bytes, got {type_of(data)}")
     _check_shape(shape, spec)
     header = _header_of(data, spec)
-    if not _fits(header.dtype, spec, convert=convert):
+    if not fits(header.dtype, spec, convert=convert):
         _refuse(Fault.DTYPE, spec, f"the dtype must be {spec.dtype}, got {short_repr(str(header.dtype))}")
     if type(dtype) is not str or dtype not in {str(header.dtype), header.dtype.str, header.dtype.name}:
         _refuse(Fault.DTYPE, spec, f"the data are {header.dtype}, but are said to be {short_repr(dtype)}")
@@ -56,38 +51,6 @@ def read_array(array: Array, spec: ArraySpec, *, convert: bool) -> NDArray:
         got = len(data) - header.end
         _refuse(Fault.SIZE, spec, f"{spec.size} numbers of {header.dtype} take {wanted} bytes, got {got}")
     return view_of(data, header)
-
-
-def short_repr(value: object) -> str:
-    """Return a short repr of anything a client may have sent, at a cost that does not grow with it.
-
-    >>> short_repr("a" * 1000)[-12:], short_repr((10**5000,))
-    ("aaaaaaaaaaa'", 'a tuple that cannot be shown')
-    """
-    try:
-        text = _SHORT.repr(value[:_SHOWN] if type(value) is bytes else value)
-    except ValueError:  # Python does not write integers of more than 4300 digits
-        return f"a {type(value).__name__} that cannot be shown"
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
-
-
-def describe_error(error: Exception) -> str:
-    """Return a short text of an error that something sent by a client has caused.
-
-    >>> describe_error(KeyError("weight"))
-    "KeyError: 'weight'"
-    """
-    try:
-        text = str(error)[: _SHOWN + 1]
-    except Exception:  # noqa: BLE001 - an error may hold an object that cannot be shown
-        return type(error).__name__
-    return f"{type(error).__name__}: {text if len(text) <= _SHOWN else text[: _SHOWN - 3] + '...'}"
-
-
-def _fits(dtype: np.dtype[Any], spec: ArraySpec, *, convert: bool) -> bool:
-    if dtype == spec.dtype:
-        return True
-    return convert and spec.kind is not Kind.OTHER_BUFFER and dtype.kind == "f" and dtype.newbyteorder("=") in FLOATS
 
 
 def _check_shape(shape: object, spec: ArraySpec) -> None:
@@ -104,4 +67,4 @@ def _header_of(data: bytes, spec: ArraySpec) -> Header:
 
 
 def _refuse(fault: Fault, spec: ArraySpec, detail: str) -> NoReturn:
-    raise ReplyError(fault, f"array {spec.name!r}: {detail}")
+    refuse(fault, f"array {spec.name!r}: {detail}")

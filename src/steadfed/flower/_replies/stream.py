@@ -14,10 +14,9 @@ import httpx
 from flwr.app import Message
 from flwr.serverapp import Grid
 
-from steadfed.flower._faults import Fault
 from steadfed.flower._link import ask, nodes_online
 from steadfed.flower._replies.bounds import LONGEST_WAIT, MOST_OBJECTS, bounded
-from steadfed.flower._replies.npy import describe_error
+from steadfed.states._faults import Fault, describe_error
 
 POLL = 1.0
 """Seconds between two rounds of asking for replies."""

@@ -29,10 +29,11 @@ from steadfed.attacks import ATTACKS, AdversaryView, Attack, Forged, Knowledge
 from steadfed.attacks._labels import DataAttack, data_attack_of
 from steadfed.errors import ParameterError, SteadfedError
 from steadfed.flower._coordinates import AskedFor
-from steadfed.flower._layout import ModelLayout
+from steadfed.flower._records import RecordNumbers, layout_of
 from steadfed.flower.redteam._forging import arrays_key, with_arrays
 from steadfed.flower.redteam._malformed import MALFORMED
 from steadfed.server._coordinates import part_of
+from steadfed.states._layout import ModelLayout
 
 Call = Callable[[Message, Context], Message]
 Mod = Callable[[Message, Context, Call], Message]
@@ -97,11 +98,11 @@ class _Attacking:
             return reply
         sent, own = _arrays(message.content), _arrays(reply.content)
         lr, round = _lr_and_round(message.content)
-        layout = ModelLayout.of(sent)
+        layout = layout_of(sent)
         asked = AskedFor.told(message.content, layout)
         self._check_memory(asked)
-        x = part_of(layout.parameters_of(sent), asked.places)
-        update = (x - asked.layout.parameters_of(own)) / lr
+        x = part_of(layout.parameters_of(RecordNumbers(sent)), asked.places)
+        update = (x - asked.layout.parameters_of(RecordNumbers(own))) / lr
         row = self._forge(update, round, context)
         if not torch.equal(row, update):  # what is sent honestly keeps its bits
             arrays = _with_parameters(own, asked.layout, x - lr * row)
@@ -280,5 +281,5 @@ def _with_parameters(own: ArrayRecord, layout: ModelLayout, row: Float[Tensor, "
     changed = {}
     with np.errstate(over="ignore"):  # an attack may go beyond what the dtype can hold
         for spec in layout.parameters:
-            changed[spec.name] = Array(row[spec.columns].numpy().astype(spec.dtype).reshape(spec.shape))
+            changed[spec.name] = Array(row[spec.columns].numpy().astype(spec.held).reshape(spec.shape))
     return ArrayRecord({name: changed.get(name, array) for name, array in own.items()})

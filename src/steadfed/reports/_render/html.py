@@ -26,6 +26,7 @@ from typing import Any
 from steadfed._core.durable import replace_file
 from steadfed._core.wording import harmless, prose
 from steadfed.errors import RunError
+from steadfed.reports._render.formulas import formulas
 from steadfed.reports._render.plotly import panel_json
 from steadfed.reports.panels import Panel, Report
 
@@ -69,12 +70,14 @@ def render(report: Report) -> str:
     environment.filters |= {"shown": harmless, "prose": prose, "folded": folded}
     panels = [panel_json(panel) for section in report.sections for panel in section.panels]
     drawn = {panel["key"]: _split(panel) for panel in panels if "figure" in panel}
+    named = dict.fromkeys(panel["formula"]["name"] for panel in panels if "formula" in panel)
     scripts = [asset(name) for name in (*DRAWING, "page.js")]
     return environment.get_template("report.html.j2").render(
         report=report,
         policy=_policy(*(script.encode() for script in scripts), *([plotly_script()] if drawn else [])),
         style=asset("report.css"),
         panels=embed(panels),
+        formulas={name: formulas()[name].mathml for name in named},
         plots=_pack(json.dumps(drawn, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()),
         plotly=_pack_plotly() if drawn else "",
         scripts=scripts,

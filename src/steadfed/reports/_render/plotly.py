@@ -16,6 +16,7 @@ from typing import Any
 
 from steadfed._core.wording import harmless, prose
 from steadfed.reports._render.axis_names import LONGEST_NAME, axis_names, category_axis, needs_slant
+from steadfed.reports._render.formulas import formulas
 from steadfed.reports._render.labels import hover, label
 from steadfed.reports.panels import Bars, Code, HeatMap, Lines, Panel, Series, Style, Table, Text, Unit, Value
 
@@ -33,6 +34,8 @@ _ROW, _ABOVE, _BELOW, _SLANTED, _LOWEST, _HIGHEST = 18, 52, 50, 110, 200, 640
 """Of heat maps, in pixels: a row, the scale above the rows, names below that are upright, or not; lowest, highest."""
 _SQUARE = 34
 """Pixels of a row whose cells are squares."""
+_UPRIGHT = 4
+"""Letters that have room below such a cell."""
 _DECADES = 8
 """Powers of ten that an axis names at most."""
 _FORMATS = {
@@ -66,7 +69,10 @@ def _body(panel: Panel) -> dict[str, Any]:
 
 @_body.register
 def _(panel: Text) -> dict[str, Any]:
-    return {"kind": "text", "tone": panel.tone.value, "paragraphs": [prose(each) for each in panel.paragraphs]}
+    words = {"kind": "text", "tone": panel.tone.value, "paragraphs": [prose(each) for each in panel.paragraphs]}
+    if not panel.formula:
+        return words
+    return {**words, "formula": {"name": panel.formula, "text": formulas()[panel.formula].text}}
 
 
 @_body.register
@@ -149,15 +155,13 @@ def _(panel: HeatMap) -> dict[str, Any]:
         **_ends(panel, values),
     }
     below = category_axis(panel.column_title, columns)
-    frame = _ABOVE + (_SLANTED if needs_slant(columns) else _BELOW)
+    crowded = panel.written and any(len(name) > _UPRIGHT for name in panel.columns)
+    frame = _ABOVE + (_SLANTED if crowded or needs_slant(columns) else _BELOW)
     layout = {
         "xaxis": below,
         "yaxis": {"type": "category", "title": {"text": label(panel.row_title)}, "showgrid": False},
         "margin": {"t": _ABOVE, "b": _BELOW},
     }
-    if panel.written:  # squares, to the left
-        layout["yaxis"] |= {"scaleanchor": "x", "scaleratio": 1, "constrain": "domain"}
-        below |= {"constrain": "domain", "constraintoward": "left"}
     orders = panel.orders or {"": tuple(range(len(rows)))}
     row = _SQUARE if panel.written else _ROW
     return {

@@ -18,6 +18,7 @@ from rich.table import Table as Grid
 from rich.text import Text as Words
 
 from steadfed._core.wording import NOTHING, duration, harmless, number, percent, prose, size
+from steadfed.reports._render.formulas import formulas
 from steadfed.reports.panels import Code, Column, Panel, Table, Text, Tone, Unit, Value
 
 WIDTH_OF_FILES = 120
@@ -64,6 +65,7 @@ def _body(panel: Panel, width: int) -> Iterable[RenderableType]:
 def _(panel: Text, _width: int) -> Iterable[RenderableType]:
     start = "• " if len(panel.paragraphs) > 1 else ""
     yield from _title(panel.title)
+    yield from ([Words(f"  {formulas()[panel.formula].text}")] if panel.formula else ())
     yield from (Words(f"{start}{prose(paragraph)}", style=_STYLES[panel.tone]) for paragraph in panel.paragraphs)
     yield from _caption(panel.caption)
 

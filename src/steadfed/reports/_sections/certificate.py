@@ -16,6 +16,13 @@ from steadfed.reports.panels import Lines, Panel, Section, Style, Text
 from steadfed.server._history import RunHistory
 
 _ANYWAY = "certificate.unconditional_bound"
+_LETTERS = (
+    "g_S is the mean of the honest updates S, σ₀ their spread: the largest standard deviation in any direction. λ is "
+    "the largest variance of the kept updates, as measured; n updates could be used, f of them are assumed to be "
+    "Byzantine, D is the weight that was removed, and U bounds, step by step, how much of it was honest. Where a "
+    "displacement was cut, the smaller of this and of a bound by way of the safest updates is taken; with a sketch U "
+    "is D, and λ is bounded by a second key. Proofs: docs/theory/filter.md, sections 5.3, 7 and 8."
+)
 _ROUNDING = 1e-5
 """Errors below this part of the updates' size are rounding, of rounds without Byzantine updates."""
 
@@ -24,6 +31,10 @@ def certificate(histories: Sequence[RunHistory], limits: PanelLimits = REPORT) -
     """Return for every run with certificates what they prove; and the true errors of all runs in one plot."""
     alone = len(histories) == 1
     panels = per_run(histories, lambda history: _bounds(history, limits, alone=alone))
+    if any(np.isfinite(positive_only(history["certificate.error_bound"])).any() for history in histories):
+        panels.append(
+            Text(key="certificate-formula", title="What the bound is", paragraphs=(_LETTERS,), formula="certificate")
+        )
     if not alone and (errors := _errors(histories, limits)).series:
         panels.append(errors)
     if not panels:

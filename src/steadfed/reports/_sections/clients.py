@@ -10,7 +10,7 @@ from typing import final
 
 import numpy as np
 
-from steadfed._core.wording import percent, plural
+from steadfed._core.wording import harmless, percent, plural
 from steadfed.reports._sections.overview import faults_text
 from steadfed.reports._sections.phrases import client_names, figures, per_run
 from steadfed.reports._thinning import REPORT, Bins, Numbers, PanelLimits, Places, grid_largest, grid_means
@@ -33,6 +33,8 @@ _DEEPEST = 1.25
 """Weights from here on have one colour, so that an equal share looks alike in every run, and like no gap."""
 _SHOWN = 15
 """Rows of the table that are shown at first."""
+_LONGEST = 60
+"""Letters of a layer's name."""
 _FEW = 3
 """A share of a few rounds says little: the client with most false positives was judged at least so often."""
 
@@ -113,8 +115,20 @@ _JUDGED: Mapping[Column, Callable[[ClientSummary], Value]] = {
 _IF_ANY: Mapping[Column, Callable[[ClientSummary], Value]] = {
     Column("absent", _NUMBER, "how often it sent nothing"): lambda line: line.absent,
     Column("faults", hint="what was wrong with its replies"): lambda line: faults_text(line.faults) or None,
+    Column("deviates in", hint="the layer in which its removed updates deviate most", minor=True): lambda line: (
+        _layer_text(line.layers)
+    ),
 }
 """Columns that are left out if they have nothing to tell."""
+
+
+def _layer_text(layers: Mapping[str, float]) -> str | None:
+    """Return the layer with the largest share.
+
+    >>> _layer_text({"head.weight": 0.931, "head.bias": 0.04})
+    'head.weight (93 %)'
+    """
+    return next((f"{harmless(name, limit=_LONGEST)} ({percent(share, 0)})" for name, share in layers.items()), None)
 
 
 def _false_positives(history: RunHistory) -> Iterator[Text]:

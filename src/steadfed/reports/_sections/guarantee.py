@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from steadfed.errors import SteadfedError
 from steadfed.reports._sections.phrases import per_run, setting_words
-from steadfed.reports._sections.theory import bound_panel, verdict_table
+from steadfed.reports._sections.theory import bound_panel, theorem_panel, verdict_table
 from steadfed.reports._settings import config_of
 from steadfed.reports._thinning import REPORT, PanelLimits
 from steadfed.reports.panels import Panel, Section, Text, Tone
@@ -76,6 +76,8 @@ def _certify(history: RunHistory, limits: PanelLimits, *, code: bool) -> Iterato
         return
     if found.models is not None:
         yield bound_panel(found, limits)
+    if found.applicable:
+        yield theorem_panel(found)
     if found.contradicted:
         why = "Something that is proved was measured not to be so, although all conditions held."
         yield Text(key="contradiction", title="A bound was exceeded", paragraphs=(why,), tone=Tone.WARNING)

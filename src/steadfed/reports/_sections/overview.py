@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from steadfed._core.wording import duration, harmless, number, percent, plural
+from steadfed.reports._sections.metrics import hidden_by_accuracy, last_values, title_of, value_text
 from steadfed.reports._sections.phrases import sent_words, setting_words, steps_words
+from steadfed.reports._sections.served import figures_text
 from steadfed.reports.panels import Table, facts_table
 from steadfed.server._history import RunHistory, RunState
 
@@ -67,6 +69,12 @@ def _results(history: RunHistory) -> Iterator[tuple[str, str]]:
         known = best["test_accuracy"] is not None
         peak = f" (best {percent(best['test_accuracy'])} in round {best['round']})" if known else ""
         yield "test", f"loss {number(last['test_loss'])}, accuracy {percent(last.get('test_accuracy'))}{peak}"
+    if asked := last_values(history):
+        yield "metrics on test", ", ".join(f"{title_of(name)} {value_text(name, asked[name])}" for name in asked)
+    if (hidden := hidden_by_accuracy(history)) is not None:
+        yield "look", hidden
+    if history.rounds.client_scores is not None:
+        yield "single clients", figures_text(history.rounds.client_scores)
 
 
 def _verdicts(history: RunHistory) -> Iterator[tuple[str, str]]:

@@ -10,6 +10,8 @@ import numpy as np
 from steadfed._core.wording import percent
 from steadfed.errors import SteadfedError
 from steadfed.reports._sections.clients import chosen_clients
+from steadfed.reports._sections.groups import false_positives_by_group
+from steadfed.reports._sections.metrics import slug
 from steadfed.reports._sections.phrases import floats, run_names
 from steadfed.reports._settings import config_of
 from steadfed.reports._thinning import REPORT, PanelLimits
@@ -33,16 +35,23 @@ def partition(histories: Sequence[RunHistory], limits: PanelLimits = REPORT, *, 
         what = [history.raw.get(key) for key in ("data", "partition", "seed", "server", "byzantine")]
         groups.setdefault(repr([*what, history.deployed]), []).append(place)
     names = run_names(histories)
-    panels = []
+    panels: list[Panel] = []
+    tables: list[Panel] = []
     for number, places in enumerate(groups.values()):
         whose = "" if len(groups) == 1 else ", ".join(names[place] for place in places) + ": "
         key = "partition" if len(groups) == 1 else f"partition-{number + 1}"
-        panels.append(_panel(histories[places[0]], key, whose, limits) if code else _not_loaded(key, whose))
+        if not code:
+            panels.append(_not_loaded(key, whose))
+            continue
+        dealt = _dealt(histories[places[0]])
+        panels.append(_panel(histories[places[0]], dealt, key, whose, limits))
+        if not isinstance(dealt, str):
+            tables += _by_group([(histories[place], names[place]) for place in places], *dealt, len(histories))
     return Section(
         key="partition",
         title="Who holds which data?",
         intro="The more the clients differ, the harder it is to tell an unusual client from a Byzantine one.",
-        panels=tuple(panels),
+        panels=(*panels, *tables),
     )
 
 
@@ -52,18 +61,33 @@ def _not_loaded(key: str, whose: str) -> Panel:
     return Text(key=key, title=f"{whose}{_TITLE}", paragraphs=(because,))
 
 
-def _panel(history: RunHistory, key: str, whose: str, limits: PanelLimits) -> Panel:
+def _panel(
+    history: RunHistory, dealt: tuple[Dataset, Shares] | str, key: str, whose: str, limits: PanelLimits
+) -> Panel:
     """Return the bars, or why there are none."""
     title = f"{whose}{_TITLE}"
+    if isinstance(dealt, str):
+        return Text(key=key, title=title, paragraphs=(dealt,))
+    return _bars(history, *dealt, key, title, limits)
+
+
+def _dealt(history: RunHistory) -> tuple[Dataset, Shares] | str:
+    """Return the data and who holds which points; or why they are not shown."""
     try:
-        found = _deal(history)
+        return _deal(history)
     except SteadfedError as error:
-        found = f"The data cannot be read here: {error}"
+        return f"The data cannot be read here: {error}"
     except Exception as error:  # noqa: BLE001  the data may come from code of the user's own
-        found = f"The data cannot be built: {type(error).__name__}: {error}"
-    if isinstance(found, str):
-        return Text(key=key, title=title, paragraphs=(found,))
-    return _bars(history, *found, key, title, limits)
+        return f"The data cannot be built: {type(error).__name__}: {error}"
+
+
+def _by_group(runs: Sequence[tuple[RunHistory, str]], dataset: Dataset, shares: Shares, number: int) -> Iterator[Panel]:
+    """Yield for every run how often honest updates were removed, by kind of client."""
+    for place, (history, name) in enumerate(runs, 1):
+        key, whose = ("groups", "") if number == 1 else (f"groups-{place}-{history.name}", f"{name}: ")
+        table = false_positives_by_group(history, dataset, shares, slug(key), whose)
+        if table is not None:
+            yield table
 
 
 def _deal(history: RunHistory) -> tuple[Dataset, Shares] | str:

@@ -107,6 +107,26 @@ def bound_panel(found: Certification, limits: PanelLimits = REPORT) -> Lines | T
     )
 
 
+def theorem_panel(found: Certification) -> Text:
+    """Return steadfed's own theorem of a run as a formula, and what its letters are."""
+    distance = (
+        "x_k is the model after k rounds, x* the optimum, η the step size, H the local steps, μ the strong convexity; "
+        "s bounds the error of one round: the clients' drift, their noise, the filter. "
+        "Proof: docs/theory/convergence.md, Theorem 1; for gaps that differ, Theorem 1′."
+    )
+    gradient = (
+        "x_k is the model after k of N rounds, F the objective, η the step size, H the local steps; s bounds the error "
+        "of one round: the clients' drift, their noise, the filter; c is near 1 for small steps. "
+        "Proof: docs/theory/convergence.md, Theorem 2; for gaps that differ, Theorem 2′."
+    )
+    return Text(
+        key="theorem",
+        title="What steadfed's theorem says",
+        paragraphs=(distance if found.is_convex else gradient,),
+        formula="distance" if found.is_convex else "gradient",
+    )
+
+
 def filter_panel(found: Certification, limits: PanelLimits = REPORT) -> Lines:
     """Return the filter's true error, its certificate, and the certificate at the true spread, round by round."""
     rounds = np.array([each.round for each in found.facts], dtype=np.float64)

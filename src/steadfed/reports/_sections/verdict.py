@@ -9,6 +9,7 @@ import numpy as np
 
 from steadfed._core.wording import number, percent, plural
 from steadfed.reports._sections.certificate import real_errors
+from steadfed.reports._sections.metrics import hidden_by_accuracy, metric_headlines
 from steadfed.reports._sections.phrases import run_names, sent_words, setting_words, short_words
 from steadfed.reports._sections.seeds import RunGroup, seed_groups
 from steadfed.reports._settings import attack_start, problems_of
@@ -68,6 +69,8 @@ def sentences(history: RunHistory, tally: Tally) -> Iterator[str]:
         return
     yield from (f"It is no success: {reason}." for reason in history.outcome.reasons)
     yield _learning(history)
+    if (hidden := hidden_by_accuracy(history)) is not None:
+        yield hidden
     yield _attackers(history)
     yield from _removals(history, tally)
     if tally.skipped:
@@ -212,7 +215,7 @@ def raised_bounds(history: RunHistory) -> int:
 def _tone(history: RunHistory, tally: Tally) -> Tone:
     found = history.rounds.last_and_best("test_accuracy")
     lost = found is not None and found[1] - found[0] > _FORGOT
-    if not history.outcome.success:
+    if not history.outcome.success or hidden_by_accuracy(history) is not None:
         return Tone.WARNING
     if history.state is RunState.DAMAGED or lost or tally.assumption_violated > raised_bounds(history) or tally.skipped:
         return Tone.WARNING
@@ -229,6 +232,7 @@ def _of_one(history: RunHistory) -> Iterator[Headline]:
         note = f"{why}; missing: {missing}" if outcome.culprits else why
         yield Headline(title="Outcome", value="no success", note=note, tone=Tone.WARNING)
     yield _result(history, f"Test accuracy {_so_far(history)}")
+    yield from metric_headlines(history)
     yield Headline(
         title="Rounds",
         value=f"{history.rounds_played:,}",
@@ -265,7 +269,8 @@ def _result(history: RunHistory, title: str) -> Headline:
         last, best, when = found
         lost = best - last > _FORGOT
         note = f"best {percent(best)} in round {when}"
-        return Headline(title=title, value=percent(last), note=note, tone=Tone.WARNING if lost else Tone.GOOD)
+        fine = Tone.GOOD if hidden_by_accuracy(history) is None else Tone.PLAIN
+        return Headline(title=title, value=percent(last), note=note, tone=Tone.WARNING if lost else fine)
     loss = _last_loss(history)
     if loss is not None:
         return Headline(title=title.replace("Test accuracy", "Loss"), value=number(loss), note="loss")

@@ -51,6 +51,9 @@ class ClientSummary:
     faults: Mapping[str, int] = field(default_factory=dict)
     """What was wrong with its replies, or why there were none, and how often; unusable updates and replies nobody asked
     for among them."""
+    layers: Mapping[str, float] = field(default_factory=dict)
+    """In which layers of the model its removed updates deviated: each layer's share of the squared distance from the
+    update that was made, on average, the largest first; empty where no record says it."""
 
     @property
     def removed_rate(self) -> float | None:
@@ -85,7 +88,10 @@ class ClientSummary:
 
 
 def client_table(
-    entries: Entries, places: Mapping[Client, int], faults: Mapping[tuple[int, str], int]
+    entries: Entries,
+    places: Mapping[Client, int],
+    faults: Mapping[tuple[int, str], int],
+    deviations: Mapping[int, Mapping[str, float]],
 ) -> list[ClientSummary]:
     """Return a line for every client that has a place: numbers first, in order, then names.
 
@@ -93,6 +99,7 @@ def client_table(
         entries: what became of whom.
         places: the place of every client in `entries.client`.
         faults: what was wrong with replies: by place of the client and fault, how often.
+        deviations: each layer's share of what removed updates deviated by, by place of the client.
     """
     number = len(places)
     malformed = entries.fate == Fate.MALFORMED
@@ -124,6 +131,7 @@ def client_table(
             mean_weight=weight[place],
             mean_rank=rank[place],
             faults=faults_of.get(place, {}),
+            layers=deviations.get(place, {}),
             **{name: int(count[place]) for name, count in counts.items()},
         )
         for client, place in sorted(places.items(), key=lambda item: in_order(item[0]))

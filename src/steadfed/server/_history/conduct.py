@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from steadfed._core.wording import harmless, plural
+from steadfed._core.wording import harmless, percent, plural
 from steadfed.server._history.clients import ClientSummary, in_order
 from steadfed.server._history.entries import Entries
 from steadfed.server._history.fate import LITTLE, Fate, fate_of_fault, fates_of, nearly_removed
@@ -25,6 +25,8 @@ _TOLD = {
     Fate.ABSENT: "silent",
 }
 """What is worth telling of a client, in this order."""
+MOSTLY = 0.5
+"""A layer with more than this share of a deviation is named."""
 _NEARLY = "nearly removed"
 _LONGEST = 40
 """Letters of a name."""
@@ -82,9 +84,14 @@ class Conduct:
         counts[_NEARLY.replace(" ", "_")] = self.nearly
         return {"client": self.client, "asked": self.summary.asked, **counts, "words": self.words(meaning)}
 
+    def _where(self) -> str:
+        """Return in which layer its removed updates deviate, if more than half of the deviation is in one."""
+        layer, share = next(iter(self.summary.layers.items()), ("", 0.0))
+        return f", mostly in {harmless(layer, limit=_LONGEST)} ({percent(share, 0)})" if share > MOSTLY else ""
+
     def _because(self, fate: Fate, meaning: ScoreMeaning) -> str:
         if fate is Fate.REMOVED:
-            return f", {meaning.told(self.scores) if self.scores else meaning.infinite}"
+            return f", {meaning.told(self.scores) if self.scores else meaning.infinite}{self._where()}"
         faults = [
             fault for fault in self.summary.faults if fate_of_fault(fault) is fate and fault != Fate.UNUSABLE.word
         ]

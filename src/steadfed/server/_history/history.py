@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,14 +41,20 @@ from steadfed.server._history.files import (
     stamp_of,
     state_of,
 )
+from steadfed.server._history.frames import columns_of, frame_library
 from steadfed.server._history.outcome import RunOutcome, outcome_of
 from steadfed.server._history.rounds import Rounds
 from steadfed.server._history.scores import ScoreMeaning, meaning_of
 from steadfed.server._history.summary import summary_of
 from steadfed.server._history.tally import Tally
 from steadfed.server._reading import LARGEST
-from steadfed.server._record import Client
+from steadfed.server._record import Client, ClientScores
 from steadfed.server._results import HEAD
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    from matplotlib.figure import Figure
 
 _REMEMBERED = 4096
 """Bytes at the end of the last line by which a file is known again."""
@@ -128,6 +134,15 @@ class RunHistory:
         return f"<RunHistory {str(self.path)!r}: {self.state}, {plural(self.rounds_played, 'round')}>"
 
     @property
+    def folder(self) -> RunFolder:
+        """The folder as it is: records one by one, models, checkpoints.
+
+        Raises:
+            CorruptRunError: there is no run in it.
+        """
+        return RunFolder.open(self.path)
+
+    @property
     def rounds_planned(self) -> int | None:
         """How many rounds there are to be; None if the configuration cannot be read."""
         planned = self.raw.get("rounds")
@@ -188,6 +203,11 @@ class RunHistory:
         return conduct_of(self.rounds)
 
     @property
+    def client_scores(self) -> ClientScores | None:
+        """How good the model was for single clients when that was looked at last; None unless it was asked for."""
+        return self.rounds.client_scores
+
+    @property
     def score_meaning(self) -> ScoreMeaning:
         """What the scores of its rule say."""
         return meaning_of(self.raw.get("rule"))
@@ -235,6 +255,44 @@ class RunHistory:
         if len(found):
             return Fate(int(entries.fate[found[0]]))
         return Fate.UNASKED if (round, place) in self.rounds.drop_reasons else None
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the columns of all rounds as a data frame of pandas.
+
+        Raises:
+            RunError: pandas is not installed; the message says how to get it.
+        """
+        found: pd.DataFrame = frame_library("pandas").DataFrame(columns_of(self.rounds))
+        return found
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return the columns of all rounds as a data frame of Polars.
+
+        Raises:
+            RunError: Polars is not installed; the message says how to get it.
+        """
+        found: pl.DataFrame = frame_library("polars").DataFrame(columns_of(self.rounds))
+        return found
+
+    def plot(self, *names: str) -> Figure:
+        """Return plots of the run's report, side by side: a figure of matplotlib, which a notebook shows.
+
+        Args:
+            names: which ones, such as "accuracy", "weights", "certificate", "seconds"; the accuracy if left out.
+
+        Raises:
+            RunError: matplotlib is not installed, or no round has been played.
+            UnknownNameError: the run has no plot of that name; the message names all.
+        """
+        from steadfed.reports._notebook import figure_of_run
+
+        return figure_of_run(self, names)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the facts of `steadfed show`, and the accuracy."""
+        from steadfed.reports._notebook import page_of_run
+
+        return page_of_run(self)
 
     def _missing(self) -> str | None:
         """Say that rounds are gone from a run that was complete."""

@@ -23,12 +23,13 @@ from numpy.typing import NDArray
 from steadfed._core.lookup import nearest
 from steadfed._core.wording import harmless
 from steadfed.errors import UnknownNameError
+from steadfed.metrics import METRICS, TABLE, column_of
 from steadfed.server._history.clients import ClientSummary, client_table
 from steadfed.server._history.entries import Entries
 from steadfed.server._history.fate import Fate, fates_of
 from steadfed.server._history.silence import Silence, silence_of
 from steadfed.server._history.tally import Tally, tally_of
-from steadfed.server._record import Client, RoundRecord
+from steadfed.server._record import Client, ClientScores, RoundRecord
 
 _KINDS = (int, float, bool, NoneType)
 _FIELDS = {name: field.annotation for name, field in RoundRecord.model_fields.items()}
@@ -56,6 +57,8 @@ _CERTIFIED = (
 _ALWAYS = tuple(dict.fromkeys((*NUMBERS, *COUNTS, "median_score", *_CERTIFIED)))
 """Columns that there are even if no round has a number."""
 
+CLIENT_SCORES = "client_scores"
+"""The table of columns with what scores of single clients come to: their mean, worst_tenth and worst."""
 _MOST_REASONS = 3
 
 
@@ -88,8 +91,14 @@ class Rounds:
         """Places of the clients that were Byzantine in some round."""
         self.faults: Counter[tuple[int, str]] = Counter()
         """What was wrong with replies and updates: by place of the client and fault, how often."""
+        self.deviations: dict[int, Counter[str]] = {}
+        """In which layers of the model removed updates deviated: by place of the client, each layer's shares summed."""
+        self.deviated: Counter[int] = Counter()
+        """Over how many updates these are sums."""
         self.metrics: dict[str, float | None] = {}
         """What clients said of themselves in the last round in which they did."""
+        self.client_scores: ClientScores | None = None
+        """How good the model was for single clients when this was looked at last."""
         self._figures: dict[str, array[float]] = {}
         self._lines: dict[str, array[Any]] = {
             name: array("d" if name in {"weight", "score"} else "q") for name in Entries.__annotations__
@@ -116,11 +125,15 @@ class Rounds:
         for drop, place in zip(record.drops, self._places(drop.client for drop in record.drops), strict=True):
             self.drop_reasons[len(self), place] = drop.why
             self.faults[place, drop.fault] += 1
+        for each, place in zip(record.deviations, self._places(each.client for each in record.deviations), strict=True):
+            self.deviations.setdefault(place, Counter()).update(each.layers)
+            self.deviated[place] += 1
         self.round_reasons.append(record.reason or "")
         if (silence := silence_of(record)) is not None:
             self.silences.append(silence)
         self.byzantine.update(self._places(record.byzantine))
         self.metrics = dict(record.metrics) or self.metrics
+        self.client_scores = record.client_scores or self.client_scores
         self.tally += tally
         for name in ("entries", "clients"):
             self.__dict__.pop(name, None)
@@ -132,11 +145,10 @@ class Rounds:
             UnknownNameError: there is no such column.
         """
         if name not in self._figures and name not in _ALWAYS:
-            raise UnknownNameError(f"unknown column {name!r}{nearest(name, self.columns)}")
-        found = np.full(len(self), np.nan)
-        values = self._figures.get(name, ())
-        found[: len(values)] = values
-        return found
+            if (column := column_of(name)) in self.columns:
+                return self[column]
+            raise UnknownNameError(f"unknown column {name!r}{nearest(name, [*self.columns, *self.asked_metrics])}")
+        return self._values(name)
 
     @property
     def columns(self) -> list[str]:
@@ -146,6 +158,18 @@ class Rounds:
     def names_below(self, table: str) -> list[str]:
         """Return the parts of "seconds" or the names of "metrics" that turned up, in this order."""
         return [name.removeprefix(f"{table}.") for name in self._figures if name.startswith(f"{table}.")]
+
+    @property
+    def asked_metrics(self) -> list[str]:
+        """The names of the metrics that were looked at beside accuracy and loss: columns, too."""
+        return self.names_below(TABLE)
+
+    @property
+    def metric_columns(self) -> dict[str, str]:
+        """The metrics that some round has, by name, with their columns: accuracy and loss on test points first."""
+        always = {metric.column: name for name, metric in METRICS.items() if metric.column is not None}
+        found = {name: column for column, name in always.items() if np.isfinite(self._values(column)).any()}
+        return found | {name: column_of(name) for name in self.asked_metrics}
 
     @property
     def unattributed(self) -> int:
@@ -199,7 +223,24 @@ class Rounds:
     @cached_property
     def clients(self) -> list[ClientSummary]:
         """How the rule treated each client: numbers first, in order, then names."""
-        return client_table(self.entries, self.places, self.faults)
+        return client_table(self.entries, self.places, self.faults, self.mean_deviations)
+
+    @property
+    def mean_deviations(self) -> dict[int, dict[str, float]]:
+        """By place of a client whose updates were removed each layer's mean share of the deviation, the largest first.
+
+        A layer that a record leaves out counts as 0 there.
+        """
+        return {
+            place: {name: total / self.deviated[place] for name, total in sums.most_common()}
+            for place, sums in self.deviations.items()
+        }
+
+    def _values(self, name: str) -> NDArray[np.float64]:
+        found = np.full(len(self), np.nan)
+        values = self._figures.get(name, ())
+        found[: len(values)] = values
+        return found
 
     def _put(self, name: str, value: float) -> None:
         column = self._figures.setdefault(name, array("d"))
@@ -238,6 +279,9 @@ def _figures_of(record: RoundRecord) -> dict[str, float]:
     found = {name: getattr(record, name) for name in NUMBERS}
     for table in TABLES:
         found |= {f"{table}.{name}": value for name, value in (getattr(record, table) or {}).items()}
+    found |= {f"{TABLE}.{name}": math.nan for name, value in record.test_metrics.items() if value is None}
+    if record.client_scores is not None:
+        found |= {f"{CLIENT_SCORES}.{name}": value for name, value in record.client_scores.figures().items()}
     known = [score for score in record.scores if score is not None]
     if known:
         found["median_score"] = statistics.median(known)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from steadfed.metrics import column_of
 from steadfed.server._history.rounds import EVALUATED, Rounds
 
 
@@ -20,11 +21,18 @@ def summary_of(rounds: Rounds) -> dict[str, Any]:
         "rounds": len(rounds),
         "last": {name: _finite_or_none(rounds[name][looks[-1]]) for name in EVALUATED} if len(looks) else {},
         "best": {"test_accuracy": peak and peak[1], "round": peak and peak[2]},
+        **({"metrics": metrics_of(rounds)} if rounds.asked_metrics else {}),
         "tally": rounds.tally.as_dict(),
         "seconds": {
             part: round(float(np.nansum(rounds[f"seconds.{part}"])), 3) for part in rounds.names_below("seconds")
         },
     }
+
+
+def metrics_of(rounds: Rounds) -> dict[str, Any]:
+    """Return every metric that was asked for when it was looked at last, None where it is not defined."""
+    looks = rounds.evaluated
+    return {name: _finite_or_none(rounds[column_of(name)][looks[-1]]) for name in rounds.asked_metrics if len(looks)}
 
 
 def _finite_or_none(value: float) -> float | None:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from steadfed._core.arrays import Indices
 from steadfed.models._elementwise import sigmoid
-from steadfed.models._losses import CrossEntropy, HalfSquares, Logistic, Loss
+from steadfed.models._losses import CrossEntropy, HalfSquares, Huber, Logistic, Loss
 from steadfed.simulation._engines.base import Engine, EngineRefusalError
 from steadfed.simulation._engines.dense import Bound, Descent, dense_layers
 from steadfed.simulation._engines.first_layer import FirstLayer, Gathered, Grams, SampleSpace, Space
@@ -37,6 +37,14 @@ def _by_signs(outputs: Tensor, labels: Tensor) -> Tensor:
 def _by_squares(outputs: Tensor, labels: Tensor) -> Tensor:
     """Return z − y."""
     return outputs - labels.flatten(2).transpose(1, 2) if labels.dim() > 2 else outputs - labels.unsqueeze(1)
+
+
+def gradient_of(loss: Loss) -> Callable[[Tensor, Tensor], Tensor] | None:
+    """Return what gives the gradient of each point's loss by the outputs; None if it is not written out here."""
+    if isinstance(loss, Huber):
+        limit = loss.delta
+        return lambda outputs, labels: _by_squares(outputs, labels).clamp_(-limit, limit)
+    return GRADIENTS.get(type(loss))
 
 
 GRADIENTS: Mapping[type[Loss], Callable[[Tensor, Tensor], Tensor]] = {
@@ -65,9 +73,10 @@ class StackedEngine(Engine):
         """Read the stack off the model, and form the Gram matrices of sample space."""
         super().__init__(task)
         self._layers = dense_layers(task)
-        if type(task.loss) not in GRADIENTS:
+        gradient = gradient_of(task.loss)
+        if gradient is None:
             raise EngineRefusalError(f"the loss {type(task.loss).__name__} has no hand-written gradient here")
-        self._gradient = GRADIENTS[type(task.loss)]
+        self._gradient = gradient
         if type(task.loss) is CrossEntropy and task.data.labels.dim() != 1:
             raise EngineRefusalError("the points have more than one label each")
         self._features = task.data.features.flatten(1)

@@ -218,10 +218,11 @@ def code_of(rule: str, attack: str) -> str | None:
     It is loaded for that.
     """
     paths = [part for part in (*rule.split("+"), *attack.split("+")) if _is_own(part)]
-    digests = {path: _digest(path) for path in paths}
+    digests = {path: digest_of(path) for path in paths}
     return sha256(json.dumps(digests, sort_keys=True).encode()) if digests else None
 
 
 @lru_cache(maxsize=100)
-def _digest(path: str) -> str | None:
+def digest_of(path: str) -> str | None:
+    """Return the hash of the source at an import path."""
     return source_digest(import_object(path, "the code"), path)

@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from steadfed.errors import ParameterError
+from steadfed.sweeps._measure import Measure
 from steadfed.sweeps._ranking import TrialSetting
 from steadfed.sweeps._store import Row, key_of, read_rows
 from steadfed.sweeps.matrices._grid import GauntletMatrix
@@ -55,6 +56,11 @@ class GauntletRecord:
     def setting(self) -> TrialSetting:
         """K, d, f and the model of honest rows."""
         return tuple((key, getattr(self, key)) for key in ("cohort_size", "dim", "num_byzantine", "model"))
+
+    @property
+    def measure(self) -> Measure:
+        """What the value means."""
+        return Measure(name="error", title="error, negative", is_share=False)
 
     @property
     def value(self) -> float | None:

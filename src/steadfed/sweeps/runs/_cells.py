@@ -15,6 +15,7 @@ from steadfed.aggregators._registry import RULES
 from steadfed.attacks import ATTACKS, FixedMembers, FractionMembers, Honest, Membership, Silence
 from steadfed.data import DATASETS, Dataset, DataSource
 from steadfed.errors import CohortTooSmallError, ParameterError, SteadfedError
+from steadfed.metrics import TABLE, USUAL, Metric, OverClients, checked_metrics, column_of, is_usual, known_metric
 from steadfed.partitions import PARTITIONS
 from steadfed.runs import config_to_toml
 from steadfed.runs._code import code_digests
@@ -45,6 +46,8 @@ from steadfed.theory.sampling import tolerated_for
 FORMAT = 1
 """Changed when the same configuration would give other results."""
 _EVALUATIONS, _CHECKPOINTS = 20, 5
+_CLIENTS = 100
+"""How many clients are scored where a grid is ranked by them and does not say."""
 
 
 @final
@@ -61,6 +64,8 @@ class ComparisonCell:
     """B, how many of all clients are Byzantine."""
     assumed: int
     """f, how many Byzantine updates the rule assumes."""
+    code: str
+    """The source of the user's own rule and attack, hashed: see `code_digests`."""
     refused: str | None = None
     """Why the rule would not aggregate so few updates."""
 
@@ -117,6 +122,7 @@ class CellPlanner:
 
     def _cell(self, point: Mapping[str, Choice], table: Table, label: str | None = None) -> ComparisonCell:
         rule = table.get(RULE, {"name": "rage"})
+        table = _with_metric(table, self.grid.metric)
         config = config_from_table(_with_defaults({**table, RULE: with_bound(rule, 0)}))
         dataset = self.dataset(config.data)
         num_clients = self._num_clients(config, dataset)
@@ -136,6 +142,7 @@ class CellPlanner:
             config=config,
             key=_key(config, dataset.checksum, sketched=self._is_sketched(played, dataset)),
             num_byzantine=num_byzantine,
+            code=str(code_digests(config)),
             assumed=played.rule.assumed_byzantine(played.cohort_size),
             refused=_refusal(played) or self._forgetting(played, dataset),
         )
@@ -224,6 +231,18 @@ def _canonical(config: RunConfig, num_byzantine: int, num_clients: int) -> RunCo
     elif isinstance(config.byzantine, FixedMembers):
         changes |= {"byzantine": FixedMembers(clients=tuple(sorted(config.byzantine.clients)))}
     return config.model_copy(update=changes)
+
+
+def _with_metric(table: Table, metric: str | None) -> Table:
+    """Return the table with the metric that the grid is ranked by among those that its runs look at."""
+    if metric is None:
+        return table
+    if issubclass(known_metric(metric) or Metric, OverClients):
+        return {**table, "evaluation": {"client_scores": _CLIENTS, **table.get("evaluation", {})}}
+    asked = checked_metrics(table.get("metrics", []))
+    if column_of(metric) != f"{TABLE}.{metric}" or metric in asked or (USUAL in asked and is_usual(metric)):
+        return table
+    return {**table, "metrics": [*asked, metric]}
 
 
 def _with_defaults(table: Table) -> Table:

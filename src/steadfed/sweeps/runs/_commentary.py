@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from steadfed._core.wording import percent
+from steadfed.sweeps._measure import ACCURACY
 from steadfed.sweeps._ranking import NO_ATTACK, ORACLE, Duel, DuelVerdict, Label, TrialSetting, worst_cases
 from steadfed.sweeps.runs._figures import Figures
 from steadfed.sweeps.runs._ranking import ComparisonRank, duels, in_words, leaders, ranking, subject_of, varied_keys
@@ -43,16 +44,18 @@ def _completeness(rows: Sequence[Result]) -> list[str]:
 def _ranking(rows: Sequence[Result], ranked: Sequence[ComparisonRank], subject: str) -> list[str]:
     if not ranked or ranked[0].score is None:
         if any(row.figures is not None and row.value is None for row in rows):
-            return ["These runs have no accuracy, as their data have no classes, so there is nothing to rank."]
+            measure = rows[0].measure
+            return [f"These runs have no {measure.title}, so there is nothing to rank; see `metric` and `metrics`."]
         return ["No rule has met every attack of a setting yet, so there is nothing to rank."]
     best = ranked[0]
     whole = best.num_settings == best.num_wanted
     where = "all settings" if whole else f"the {best.num_settings} of {best.num_wanted} settings that it has whole,"
     first = leaders(ranked)
-    text = f"Over {where} {best.rule} has the best worst case, {best.score} on average."
+    by = "" if rows[0].measure == ACCURACY else f" by {rows[0].measure.title}"
+    text = f"Over {where} {best.rule} has the best worst case{by}, {best.score} on average."
     if len(first) > 1:
         equals = ", ".join(f"{each.rule} ({each.score})" for each in first)
-        text = f"Over {where} nobody leads: seed by seed, {equals} differ by no more than chance explains."
+        text = f"Over {where} nobody leads{by}: seed by seed, {equals} differ by no more than chance explains."
     own = next((each for each in ranked if each.rule == subject), None)
     if own is None or own in first:
         return [text]
@@ -67,12 +70,12 @@ def _lacking(own: ComparisonRank) -> str:
 def _sentence(duel: Duel[Result], subject: str, keys: frozenset[str]) -> str:
     where = in_words(duel.setting, keys)
     own, other = duel.own, duel.other
-    points = f"{100 * abs(duel.difference.mean):.1f} points"
+    points = duel.difference.measure.distance(duel.difference.mean)
     faced = ", ".join(f"{each.rule} {each.value} (worst under {each.case.attack})" for each in (other, own))
     if duel.verdict is DuelVerdict.BEATEN:
-        return f"{subject} is not best at {where}: {faced}; {points} less, more than the seeds explain."
+        return f"{subject} is not best at {where}: {faced}; {points} worse, more than the seeds explain."
     if duel.verdict is DuelVerdict.BEST:
-        return f"{subject} is best at {where}: {faced}; {points} more than the next."
+        return f"{subject} is best at {where}: {faced}; {points} better than the next."
     why = "one seed cannot tell" if duel.difference.half_width is None else "within the noise of the seeds"
     return f"At {where} {subject} and the best other rule cannot be told apart ({why}): {faced}."
 
@@ -81,8 +84,11 @@ def _cost_without_attack(rows: Sequence[Result], subject: str) -> list[str]:
     """Say what the subject costs where nobody attacks, against the best rule on the same settings and seeds."""
     unattacked = _without_attack(rows)
     own = unattacked.pop(subject, {})
+    if not own:
+        return []
+    measure = next(iter(rows)).measure
     costs = {
-        rule: float(np.mean([theirs[place][0] - own[place][0] for place in own if place in theirs]))
+        rule: float(np.mean([measure.rank(theirs[place][0] - own[place][0]) for place in own if place in theirs]))
         for rule, theirs in unattacked.items()
         if own.keys() & theirs.keys()
     }
@@ -90,16 +96,17 @@ def _cost_without_attack(rows: Sequence[Result], subject: str) -> list[str]:
         return []
     best = max(costs, key=lambda rule: costs[rule])
     met = [own[place] for place in own if place in unattacked[best]]
-    level = percent(float(np.mean([accuracy for accuracy, _ in met])))
+    level = measure.text(float(np.mean([value for value, _ in met])))
     removed = float(np.mean([figures.honest_removed or 0.0 for _, figures in met]))
     more = f", and removes {percent(removed)} of the honest updates there" if removed >= _SHOWN else ""
-    if costs[best] < _SHOWN:
-        return [f"Where nobody attacks {subject} costs nothing: {level}, no rule has 0.1 points more{more}."]
-    return [f"Where nobody attacks {subject} costs {100 * costs[best]:.1f} points against {best} ({level}){more}."]
+    if costs[best] <= 0.0 or (measure.is_share and costs[best] < _SHOWN):
+        by = "no rule has 0.1 points more" if measure.is_share and measure.higher_is_better else "no rule is better"
+        return [f"Where nobody attacks {subject} costs nothing: {level}, {by}{more}."]
+    return [f"Where nobody attacks {subject} costs {measure.distance(costs[best])} against {best} ({level}){more}."]
 
 
 def _without_attack(rows: Iterable[Result]) -> dict[str, dict[tuple[TrialSetting, Label], tuple[float, Figures]]]:
-    """Return accuracies and figures without an attack: of every rule, by setting and seed."""
+    """Return values and figures without an attack: of every rule, by setting and seed."""
     found: dict[str, dict[tuple[TrialSetting, Label], tuple[float, Figures]]] = defaultdict(dict)
     for row in rows:
         if row.attack == NO_ATTACK and row.rule != ORACLE and row.figures is not None and row.value is not None:
@@ -116,8 +123,9 @@ def _noise(rows: Sequence[Result]) -> list[str]:
     widths = [each.value.half_width for each in worst_cases(played) if each.value.half_width is not None]
     if not widths:
         return ["All of this rests on one seed per cell: differences of a few points mean nothing."]
+    middle = played[0].measure.distance(float(np.median(widths)))
     text = (
-        f"Intervals are Student's at 95 % over {seeds} seeds, ± {100 * float(np.median(widths)):.1f} points in the "
+        f"Intervals are Student's at 95 % over {seeds} seeds, ± {middle} in the "
         f"middle. The worst of several attacks is chosen afterwards, as is the best of {rules} rules: small "
         f"differences flatter the winner."
     )

@@ -18,12 +18,13 @@ from typing import final
 from steadfed._core.durable import sole_holder
 from steadfed.errors import CorruptRunError
 from steadfed.runs import config_to_toml
-from steadfed.runs._code import code_digests
+from steadfed.server._folder import RunFolder
 from steadfed.sweeps._pool import Failure, Pool
 from steadfed.sweeps._store import make_folder, sole_writer, write_file
 from steadfed.sweeps.runs._cells import CellPlanner, ComparisonCell
-from steadfed.sweeps.runs._figures import Figures, read_figures
+from steadfed.sweeps.runs._figures import Figures, figures_of, read_figures
 from steadfed.sweeps.runs._grid import ComparisonGrid
+from steadfed.sweeps.runs._ranked_by import ranked_by
 from steadfed.sweeps.runs._results import CellState, Result, outcome_of, read_results, result_before_play, write_results
 from steadfed.sweeps.runs._task import CellTask, keep_files, play_cell, play_elsewhere, tidy
 
@@ -79,9 +80,19 @@ class Comparison:
         lacking = not all(folder.exists() for folder in folders.values())
         noted = {each.key: each.figures for each in self._earlier_results()} if lacking else {}
         for key, folder in folders.items():
-            figures = read_figures(folder) if folder.exists() else noted.get(key)
+            figures = self._figures_in(folder) if folder.exists() else noted.get(key)
             if figures is not None:
                 self._figures[key] = figures
+
+    def _figures_in(self, folder: Path) -> Figures | None:
+        """Return the figures of a cell; those of an older version, which knew accuracies alone, made anew if wanted."""
+        figures = read_figures(folder)
+        if figures is None or self.grid.metric is None or figures.metric_rounds:
+            return figures
+        try:
+            return figures_of(RunFolder.open(folder).records())
+        except CorruptRunError:
+            return figures
 
     @cached_property
     def runs(self) -> dict[str, ComparisonCell]:
@@ -93,8 +104,9 @@ class Comparison:
         return runs
 
     def results(self) -> list[Result]:
-        """Return what is known of every point of the grid."""
-        return [outcome_of(each, self._figures.get(each.key), self._failures.get(each.key)) for each in self._unplayed]
+        """Return what is known of every point of the grid, ranked by its metric."""
+        known = (outcome_of(each, self._figures.get(each.key), self._failures.get(each.key)) for each in self._unplayed)
+        return ranked_by(known, self.grid.metric)
 
     @cached_property
     def _unplayed(self) -> list[Result]:
@@ -188,7 +200,7 @@ class Comparison:
             key=cell.key,
             config=config_to_toml(cell.config),
             data_sha256=self.plan.dataset(cell.config.data).checksum,
-            code=str(code_digests(cell.config)),
+            code=cell.code,
             folder=str(self._folder(cell.key)),
         )
 

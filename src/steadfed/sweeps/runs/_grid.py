@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
-from steadfed._core.lookup import nearest
+from steadfed._core.lookup import find, nearest
 from steadfed._core.parsing import parse_toml
 from steadfed.errors import ParameterError, SteadfedError
+from steadfed.metrics import METRICS
 from steadfed.sweeps._ranking import Label
 from steadfed.sweeps.runs._choices import RULE, SEED, SETTING, Choice
 from steadfed.sweeps.runs._published_figures import PublishedFigure, published_figures
@@ -26,7 +27,7 @@ from steadfed.sweeps.runs._settings import (
     grid_settings,
 )
 
-_KEYS = ("title", "note", "subject", BOUND, "reference", BASE, GRID, SETTINGS, "published")
+_KEYS = ("title", "note", "subject", "metric", BOUND, "reference", BASE, GRID, SETTINGS, "published")
 _ENDING = ".toml"
 
 
@@ -51,6 +52,8 @@ class ComparisonGrid:
     reference: bool = True
     """Whether the mean of the honest updates, which no rule can know, is shown beside the rules."""
     published: tuple[PublishedFigure, ...] = ()
+    metric: str | None = None
+    """What rules are ranked by; if None, accuracy, or what runs without classes have."""
 
     def points(self) -> Iterator[dict[str, Choice]]:
         """Yield every combination, all of the first seed first, so that an unfinished comparison is a whole picture."""
@@ -126,4 +129,15 @@ def parse_grid(text: str) -> ComparisonGrid:
         note=checked("note", document.get("note", ""), str, "a text").strip(),
         reference=checked("reference", document.get("reference", True), bool, "true or false"),
         published=published_figures(document.get("published", [])),
+        metric=_metric(document),
     )
+
+
+def _metric(document: Mapping[str, Any]) -> str | None:
+    """Return the metric that a grid names; an unknown one is refused with the nearest."""
+    if "metric" not in document:
+        return None
+    name = checked("metric", document["metric"], str, "the name of a metric")
+    if ":" not in name:
+        find("metric", name, METRICS)
+    return name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,10 +31,14 @@ class ComparisonRank:
     """Mean over settings of the worst case over attacks; the interval is over seeds. None without a result."""
     lowest: WorstCase | None
     without_attack: float | None
-    """Mean accuracy where nobody attacks."""
+    """Mean of what is ranked by where nobody attacks."""
     precision: float | None
     recall: float | None
     honest_removed: float | None
+    most_removed: float | None
+    """The largest share of its honest updates that a client lost, the mean over cells."""
+    worst_client: float | None
+    """The score of the client for whom the model is worst, the mean over cells; None if clients were not scored."""
     seconds: float | None
     """Mean time of a cell."""
     num_settings: int
@@ -148,7 +153,7 @@ def ranking(results: Iterable[Result]) -> list[ComparisonRank]:
         )
         for rule in rules
     ]
-    return sorted(found, key=lambda each: (-each.num_settings, -(each.score.mean if each.score else -1.0)))
+    return sorted(found, key=lambda each: (-each.num_settings, -(each.score.rank if each.score else -math.inf)))
 
 
 def _rank_rule(
@@ -161,11 +166,13 @@ def _rank_rule(
         rule=rule,
         score=_score(complete, by_seed),
         by_seed=by_seed,
-        lowest=min(worst, key=lambda each: each.value.mean, default=None),
-        without_attack=mean_figure((row for row in rows if row.attack == NO_ATTACK), "accuracy"),
+        lowest=min(worst, key=lambda each: each.value.rank, default=None),
+        without_attack=mean_of(row.value for row in rows if row.attack == NO_ATTACK),
         precision=mean_figure(hostile, "precision"),
         recall=mean_figure(hostile, "recall"),
         honest_removed=None if rule == ORACLE else mean_figure(rows, "honest_removed"),
+        most_removed=None if rule == ORACLE else mean_figure(rows, "most_removed"),
+        worst_client=mean_of(row.figures.of("client_worst") for row in rows if row.figures is not None),
         seconds=mean_figure(rows, "seconds"),
         num_settings=len(complete),
         num_wanted=len(wanted),
@@ -184,9 +191,9 @@ def _score(worst: Sequence[WorstCase], by_seed: Mapping[Label, float]) -> Estima
     """Return the mean over settings of the worst cases; the interval is over seeds that are there everywhere."""
     if not worst:
         return None
-    mean = float(np.mean([each.value.mean for each in worst]))
+    mean, measure = float(np.mean([each.value.mean for each in worst])), worst[0].value.measure
     over_seeds = estimate([*by_seed.values()] or [mean])
-    return Estimate(mean=mean, half_width=over_seeds.half_width, number=over_seeds.number)
+    return Estimate(mean=mean, half_width=over_seeds.half_width, number=over_seeds.number, measure=measure)
 
 
 def leaders(ranked: Sequence[ComparisonRank]) -> list[ComparisonRank]:
@@ -240,6 +247,6 @@ def has_figures(case: Case) -> bool:
 
 
 def mean_figure(results: Iterable[Result], figure: str) -> float | None:
-    """Return the mean of accuracy, precision, recall, honest_removed or seconds; None if none has it."""
+    """Return the mean of precision, recall, honest_removed or seconds; None if none has it."""
     values: list[Any] = [getattr(row.figures, figure) for row in results if row.figures is not None]
     return mean_of(values)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any, final
 
 from steadfed.errors import CorruptRunError
 from steadfed.runs import config_to_toml
+from steadfed.sweeps._measure import ACCURACY, Measure
 from steadfed.sweeps._ranking import Label, TrialSetting
 from steadfed.sweeps._store import with_present_names, write_file
 from steadfed.sweeps.runs._cells import ComparisonCell
@@ -46,6 +48,8 @@ class Result:
     key: str
     config: str
     """The whole configuration as TOML."""
+    measure: Measure = ACCURACY
+    """What its value means."""
 
     @cached_property
     def setting(self) -> TrialSetting:
@@ -69,8 +73,8 @@ class Result:
 
     @property
     def value(self) -> float | None:
-        """The accuracy; None if the run has none, or there is no run."""
-        return None if self.figures is None else self.figures.accuracy
+        """What it is ranked by, accuracy unless it is said otherwise; None if the run has none, or there is no run."""
+        return None if self.figures is None else self.figures.of(self.measure.name)
 
 
 def result_before_play(cell: ComparisonCell) -> Result:
@@ -97,7 +101,13 @@ def outcome_of(result: Result, figures: Figures | None, failure: str | None) -> 
 
 
 _OWN = ("state", "reason", "assumed", "num_byzantine", "key", "config")
-_FIGURES = tuple(field.name for field in fields(Figures))
+_METRICS = ("metrics", "metric_curves", "metric_rounds")
+_LATER = "most_removed"
+"""A column that files of older versions do not have."""
+_FIGURES = tuple(field.name for field in fields(Figures) if field.name not in _METRICS)
+_METRIC, _CURVE, _LOOKS = "metric.", "metric_curve.", "metric_rounds"
+_RANKED_BY = "ranked_by"
+"""Columns of the metrics that runs have beside accuracy: one for each, and one for its curve."""
 
 
 def write_results(path: Path, results: Iterable[Result]) -> None:
@@ -120,9 +130,26 @@ def write_results(path: Path, results: Iterable[Result]) -> None:
     for name, kind in kinds.items():
         places = [row.figures if name in _FIGURES else row for row in rows]
         columns[name] = pl.Series(values=[getattr(place, name, None) for place in places], dtype=kind)
+    columns |= _metric_columns(pl, [row.figures for row in rows])
+    if any(row.measure != ACCURACY for row in rows):
+        columns[_RANKED_BY] = pl.Series(values=[json.dumps(asdict(row.measure)) for row in rows], dtype=pl.String)
     target = io.BytesIO()
     pl.DataFrame(columns).write_parquet(target)
     write_file(path, target.getvalue())
+
+
+def _metric_columns(pl: Any, figures: Sequence[Figures | None]) -> dict[str, Any]:
+    """Return the columns of the metrics that any run has beside accuracy."""
+    columns: dict[str, Any] = {}
+    for name in dict.fromkeys(name for each in figures if each is not None for name in each.metric_curves):
+        values = [None if each is None else each.metrics.get(name) for each in figures]
+        curves = [None if each is None else each.metric_curves.get(name) for each in figures]
+        columns[f"{_METRIC}{name}"] = pl.Series(values=values, dtype=pl.Float64)
+        columns[f"{_CURVE}{name}"] = pl.Series(values=curves, dtype=pl.List(pl.Float64))
+    if columns:
+        looks = [None if each is None else each.metric_rounds for each in figures]
+        columns[_LOOKS] = pl.Series(values=looks, dtype=pl.List(pl.Int64))
+    return columns
 
 
 def _column(pl: Any, values: Sequence[Label | None]) -> Any:
@@ -160,8 +187,13 @@ def results_of(rows: Iterable[Mapping[str, Any]]) -> list[Result]:
 
 def _result(row: Mapping[str, Any]) -> Result:
     own = {name: row[name] for name in _OWN}
-    figures = {name: row[name] for name in _FIGURES}
-    settings = {key: value for key, value in row.items() if key not in own and key not in figures and value is not None}
+    figures: dict[str, Any] = {name: row[name] for name in _FIGURES if name != _LATER} | {_LATER: row.get(_LATER)}
+    figures["metrics"], figures["metric_curves"] = _below(_METRIC, row), _below(_CURVE, row)
+    figures["metric_rounds"] = row.get(_LOOKS) or []
+    rest = row.keys() - own.keys() - figures.keys() - {_RANKED_BY}
+    measure = row.get(_RANKED_BY)
+    keys = (key for key in row if key in rest and not key.startswith((_METRIC, _CURVE)))
+    settings = {key: row[key] for key in keys if row[key] is not None}
     missing = [key for key in (RULE, ATTACK, SEED) if key not in settings]
     odd = [key for key, value in settings.items() if not isinstance(value, (str, int, float))]
     if missing or odd:
@@ -174,5 +206,12 @@ def _result(row: Mapping[str, Any]) -> Result:
     return Result(
         settings=settings,
         figures=Figures(**figures) if finished else None,
+        measure=ACCURACY if measure is None else Measure(**json.loads(measure)),
         **{**own, "state": CellState(row["state"])},
     )
+
+
+def _below(prefix: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what stands in the columns with a prefix, by the rest of their names."""
+    there = (key for key, value in row.items() if key.startswith(prefix) and value is not None)
+    return {key.removeprefix(prefix): row[key] for key in there}

@@ -127,7 +127,7 @@
   function heatMap(trace, panel, space) {
     const ends = [css("--bad"), css("--middle"), css("--fine")];
     if (!panel.good_is_high) ends.reverse();
-    const place = panel.written ? { x: 0, xanchor: "left" } : {}; // squares stand to the left
+    const place = panel.written && !space.narrow ? { x: 0, xanchor: "left" } : {}; // squares stand to the left
     const bar = { ...trace.colorbar, ...COLOUR_BAR, ...place, y: 1 - panel.figure.layout.margin.t / space.height };
     const value = (number) => `${panel.value.title}: ${written(number, panel.value.unit)}`; // a gap is no zero
     const said = (row, column) => [value(trace.z[row][column]), panel.texts[panel.said[row][column]]];
@@ -150,7 +150,7 @@
     return rows.flatMap((name, row) => (marked.has(name) ? [{ ...place, y0: row - 0.45, y1: row + 0.45 }] : []));
   }
 
-  function mapped(layout, panel, order) { // what a heat map has besides: rows in an order, flags, the name of its scale
+  function mapped(layout, panel, order, space) { // what a heat map has besides: rows in an order, flags, the name of its scale
     const { rows, name } = panel.orders[order];
     const ticks = { ticks: "outside", ticklen: 12, tickcolor: "rgba(0,0,0,0)" }; // room for the flags
     const whole = (number) => ({ minallowed: -0.5, maxallowed: number - 0.5 }); // texts would add a margin
@@ -159,7 +159,7 @@
     Object.assign(layout.yaxis, { categoryorder: "array", categoryarray: rows, autorange: "reversed" });
     layout.yaxis.uirevision = `${panel.key} ${name}`;
     layout.shapes = flags(panel, rows);
-    const side = panel.written ? { x: 0, xanchor: "left" } : { x: 1, xanchor: "right" };
+    const side = panel.written && !space.narrow ? { x: 0, xanchor: "left" } : { x: 1, xanchor: "right" };
     const above = { xref: "paper", yref: "paper", y: 1, ...side, yanchor: "bottom", yshift: 34, showarrow: false };
     layout.annotations = [{ ...above, text: panel.value.title, font: { size: 12, color: css("--quiet") } }];
   }
@@ -195,7 +195,7 @@
       annotations: (given.annotations || []).map((each) => ({ ...each, font: { size: 11, color: quiet } })),
       uirevision: panel.key,
     };
-    if (panel.kind === "heat-map") mapped(layout, panel, order);
+    if (panel.kind === "heat-map") mapped(layout, panel, order, space);
     if (space.narrow && panel.kind !== "lines") narrowed(layout, panel);
     return { data: panel.figure.data.flatMap((trace) => painted(trace, panel, space)), layout };
   }
@@ -210,7 +210,19 @@
     const picture = { filename: state.panel.key, scale: 2 };
     state.space = JSON.stringify(space);
     state.plot.style.minHeight = `${space.height}px`;
-    return window.Plotly.react(state.plot, data, layout, { ...CONFIG, toImageButtonOptions: picture });
+    const drawn = window.Plotly.react(state.plot, data, layout, { ...CONFIG, toImageButtonOptions: picture });
+    return state.panel.written ? drawn.then(() => square(state, 4)) : drawn;
+  }
+
+  function square(state, tries) { // cells as wide as high; names that turn for it change the margins, so look again
+    const { xaxis, yaxis, _size: room } = state.plot._fullLayout;
+    const [{ x, y }] = state.panel.figure.data;
+    const side = Math.min((yaxis._length / (yaxis.domain[1] - yaxis.domain[0])) / y.length, room.w / x.length);
+    const [across, down] = [(side * x.length) / room.w, (side * y.length) / room.h];
+    const off = Math.abs(across - xaxis.domain[1]) * room.w + Math.abs(1 - down - yaxis.domain[0]) * room.h;
+    if (off < 1 || !tries) return null;
+    const domains = { "xaxis.domain": [0, Math.min(1, across)], "yaxis.domain": [Math.max(0, 1 - down), 1] };
+    return window.Plotly.relayout(state.plot, domains).then(() => square(state, tries - 1));
   }
 
   function sortMenu(state) {

@@ -162,10 +162,16 @@
 
   /* ---- texts and code ---- */
 
+  function typeset(formula) {
+    const ready = document.getElementById(`formula-${formula.name}`); // MathML that came with the page, if it did
+    return make("div", { class: "formula" }, ready ? ready.content.cloneNode(true) : formula.text);
+  }
+
   const text = {
     async draw(state) {
-      state.element.classList.add(`tone-${state.panel.tone}`);
-      state.body.replaceChildren(...state.panel.paragraphs.map((each) => make("p", {}, each)));
+      const { formula, paragraphs, tone } = state.panel;
+      state.element.classList.add(`tone-${tone}`);
+      state.body.replaceChildren(...(formula ? [typeset(formula)] : []), ...paragraphs.map((each) => make("p", {}, each)));
     },
     async update(state, before) {
       state.element.classList.remove(`tone-${before.tone}`);
