@@ -116,7 +116,9 @@ def test_a_run_killed_anywhere_ends_with_the_same_bytes(rule: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    "own", [own_code.median, own_code.First(num_byzantine=1), f"{own_code.HERE}:heaviest"], ids=str
+    "own",
+    [own_code.median, own_code.First(num_byzantine=1), f"{own_code.HERE}:heaviest"],
+    ids=["function", "class", "path"],
 )
 def test_a_rule_of_ones_own_goes_on_as_any_other(own: Any, tmp_path: Path, clock: Clock) -> None:
     whole, folder = tmp_path / "whole", tmp_path / "killed"
