@@ -300,7 +300,7 @@ def test_backdoors_have_a_table_whatever_rules_are_ranked_by(tmp_path: Path) -> 
     for rule, rate in (("krum", 0.02), ("rage", 0.8)):
         row = result(rule, "pixel-trigger", 0.9)
         assert row.figures is not None
-        curves = {"attack_success_rate": [0.1, rate]}
+        curves: dict[str, list[float | None]] = {"attack_success_rate": [0.1, rate]}
         figures = replace(
             row.figures, metrics={"attack_success_rate": rate}, metric_curves=curves, metric_rounds=[1, 2]
         )
