@@ -76,9 +76,10 @@ class Comparison:
         """Work out the cells, and look which are done: by their folders, or by the results where a folder is gone."""
         self.plan = CellPlanner(self.grid)
         self.cells = self.plan.cells()
-        noted = {each.key: each.figures for each in self._earlier_results()}
-        for key in self.runs:
-            folder = self._folder(key)
+        folders = {key: self._folder(key) for key in self.runs}
+        lacking = not all(folder.exists() for folder in folders.values())
+        noted = {each.key: each.figures for each in self._earlier_results()} if lacking else {}
+        for key, folder in folders.items():
             figures = self._figures_in(folder) if folder.exists() else noted.get(key)
             if figures is not None:
                 self._figures[key] = figures
