@@ -13,7 +13,8 @@ from steadfed.errors import ParameterError, UnknownNameError
 from steadfed.metrics import METRICS, Metric, Predictions, asked_metrics, checked_metrics, metric_named, name_of
 from steadfed.metrics._naming import _USUAL
 
-CLASSES = sorted(name for name, each in METRICS.items() if each.tasks == {"classification"})
+CLASSES = sorted(name for name, each in METRICS.items() if each.tasks == {"classification"} and each.points == "test")
+"""Those of test points: of others, such as an attack's, scikit-learn knows nothing."""
 NUMBERS = sorted(name for name, each in METRICS.items() if each.tasks == {"regression"})
 
 
