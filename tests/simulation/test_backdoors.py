@@ -41,8 +41,8 @@ EVERYBODY = ListedCohorts(rounds=(tuple(range(12)),))
 TRIGGER = FeatureTrigger(features=(1, 3), values=(4.0, 4.0), target_label=1, poison_fraction=0.5, num_parts=2)
 BACKDOORS: dict[str, DataAttack] = {
     "trigger": TRIGGER,
-    "semantic": SemanticBackdoor(source_label=2, target_label=0, share=0.3),
-    "edge case": EdgeCase(source_label=2, target_label=0, share=0.3),
+    "semantic": SemanticBackdoor(source_label=2, target_label=0, share=0.9),
+    "edge case": EdgeCase(source_label=2, target_label=0, share=0.9),
 }
 
 
@@ -211,6 +211,16 @@ def test_some_clients_are_always_asked_and_the_others_drawn(number: int) -> None
         cohorts.check(9, 5)
     with pytest.raises(ParameterError, match="cohort_size must be at least 3, who are always asked; got 2"):
         cohorts.check(12, 2)
+
+
+def test_a_goal_without_a_test_point_is_refused() -> None:
+    dataset = classes()
+    first = everybody(attack=ClassFlip(source=int(dataset.test_labels[0]), target=int(dataset.test_labels[0] + 1) % 3))
+    without = replace(dataset, test_labels=torch.full((20,), (int(dataset.test_labels[0]) + 1) % 3))
+    with pytest.raises(ParameterError, match="none of the 20 test points of small is one that the adversary wants"):
+        Federation(first, dataset=without)
+    unseen = first.model_copy(update={"evaluation": Evaluation(test_points=0)})
+    assert played(unseen, without)[1][-1].test_metrics == {}
 
 
 def test_a_trigger_that_makes_no_sense_is_refused_before_the_first_round() -> None:

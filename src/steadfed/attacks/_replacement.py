@@ -43,8 +43,9 @@ class AdversarialTraining:
 
 
 def _on_data(attack: Attack) -> Attack:
-    if not isinstance(attack, DataAttack | ImportedAttack):
-        raise ValueError("must be an attack on data, such as pixel-trigger")  # noqa: TRY004  pydantic wants this one
+    on_data = isinstance(attack, DataAttack | ImportedAttack)
+    if not on_data:
+        raise ValueError("must be an attack on data, such as pixel-trigger")
     return attack
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from steadfed.attacks import Poisoning
 from steadfed.attacks._replacement import training_of
 from steadfed.data import Dataset
+from steadfed.errors import ParameterError
 from steadfed.simulation._config import RunConfig
 from steadfed.simulation._local import Adversarial
 
@@ -31,11 +32,20 @@ def attacked_points(
     """Return the test points that the adversary wants misjudged, trigger and all, and as what; None without a goal.
 
     They are copied, as many as there are: at most one test set.
+
+    Raises:
+        ParameterError: there are test points, and none of them is one that the adversary wants misjudged.
     """
     places = torch.from_numpy(test_points)
     goal = poisoning.goal(dataset.test_features[places], dataset.test_labels[places])
     if goal is None:
         return None
+    if len(goal.points) == 0 and len(places):
+        raise ParameterError(
+            f"none of the {len(places):,} test points of {dataset.name} is one that the adversary wants misjudged, so "
+            f"its success could not be counted; name another class, a larger share of points with the property, or "
+            f"more evaluation.test_points"
+        )
     points = dataset.test_features[places[goal.points]]
     if goal.trigger is not None:
         goal.trigger.stamp_(points, torch.ones(len(points), dtype=torch.bool))

@@ -187,7 +187,7 @@ def test_poisoned_labels_are_those_of_the_simulator() -> None:
     assert not torch.equal(poisoned, honest)
 
 
-@pytest.mark.parametrize("attack", [FeatureTrigger(features=(1, 3), num_parts=2), EdgeCase(), LabelFlip()])
+@pytest.mark.parametrize("attack", [FeatureTrigger(features=(1, 3), num_parts=2), EdgeCase(share=0.9), LabelFlip()])
 def test_poisoned_points_are_those_of_the_simulator(attack: DataAttack) -> None:
     dataset, members = classes(), FixedMembers(clients=(1, 4))
     what = config(attack=attack, byzantine=members)
