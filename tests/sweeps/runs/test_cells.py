@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from tests.sweeps.runs.grids import BASE, NAMED, SMALL
 
-from steadfed.errors import SteadfedError
+from steadfed.errors import ParameterError, SteadfedError
 from steadfed.sweeps.runs._cells import CellPlanner, ComparisonCell
 from steadfed.sweeps.runs._grid import parse_grid
 from steadfed.theory.sampling import excess_probability
@@ -22,6 +22,12 @@ def test_where_nobody_is_byzantine_the_attack_does_not_matter() -> None:
         (0.25, "nan"),
     ]
     assert len({cell.key for cell in found}) == 4
+
+
+def test_attacks_that_nobody_would_carry_out_are_refused() -> None:
+    with pytest.raises(ParameterError, match=r"names attacks \(nan, ones\), and no client is Byzantine in any"):
+        cells('rule = "rage"\nattack = ["none", "nan", "ones"]')
+    assert cells('rule = "rage"\nattack = "none"')
 
 
 def test_the_reference_is_there_once_for_all_rules_and_attacks() -> None:

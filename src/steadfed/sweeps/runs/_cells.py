@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, final
@@ -89,13 +89,16 @@ class CellPlanner:
             SteadfedError: a combination means nothing, or the data are missing.
         """
         found: dict[tuple[tuple[str, Label], ...], ComparisonCell] = {}
+        attacks: dict[Label, None] = {}
         for point in self.grid.points():
+            attacks |= {point[ATTACK].label: None} if ATTACK in point else {}
             for cell in self._cells_at(point):
                 place = tuple(sorted(cell.settings.items()))
                 if found.setdefault(place, cell).key != cell.key:
                     raise ParameterError(
                         f"two different runs would be called {dict(place)!r}; give one of the choices a label"
                     )
+        _check_attacks_are_played(list(attacks), found.values())
         return list(found.values())
 
     def _cells_at(self, point: Mapping[str, Choice]) -> Iterator[ComparisonCell]:
@@ -186,6 +189,16 @@ class CellPlanner:
             shares, own = deal_out(config, dataset)
             self._clients[name] = shares.num_clients - (own is not None)
         return self._clients[name]
+
+
+def _check_attacks_are_played(attacks: Iterable[Label], cells: Iterable[ComparisonCell]) -> None:
+    """Refuse a grid of attacks that nobody would carry out."""
+    named = [str(label) for label in attacks if label != NO_ATTACK]
+    if named and not any(cell.num_byzantine for cell in cells):
+        raise ParameterError(
+            f"the grid names attacks ({', '.join(named[:3])}), and no client is Byzantine in any of its settings; "
+            f"write {FRACTION} = 0.2 into [grid], or leave the attacks out"
+        )
 
 
 @lru_cache(maxsize=1000)
