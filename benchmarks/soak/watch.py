@@ -6,6 +6,7 @@ import hashlib
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ FEWEST_SAMPLES = 20
 POISONED = 1.5
 """Distance from the middle of what honest nodes want beyond which nobody honest goes; 1 as the farthest of them is."""
 SETTLED = 12
-"""Rounds after which a model that began far away is where honest nodes want it."""
+"""Rounds that were not skipped after which a model that began far away is where honest nodes want it."""
 DISTANCE = "metrics.server/distance"
 """The column of what the server app says of the model after each round."""
 
@@ -118,7 +119,7 @@ def rounds_of(folder: Path, hostile: str) -> dict[str, Any]:
     history = RunHistory(folder)
     tally = history.tally
     distances = [float(each) for each in history[DISTANCE]] if DISTANCE in history.columns else []
-    settled = distances[SETTLED:]
+    played = history.rounds_played - tally.skipped
     culprit = next((each for each in history.clients if str(each.client) == hostile), None)
     return {
         "rounds": history.rounds_played,
@@ -127,11 +128,23 @@ def rounds_of(folder: Path, hostile: str) -> dict[str, Any]:
         "replies_received": int(history.entries.received.sum()),
         "replies_asked": len(history.entries.received),
         "faults": history.rounds.fault_counts,
-        "largest_distance_once_settled": max(settled, default=None),
+        "played": played,
+        "distances": [round(each, 4) for each in distances],
         "distance_at_the_end": distances[-1] if distances else None,
-        "poisoned_rounds": sum(not each <= POISONED for each in settled),
+        "poisoned_rounds": led_away(distances),
         "hostile_removed_rate": None if culprit is None else culprit.removed_rate,
     }
+
+
+def led_away(distances: Sequence[float]) -> int:
+    """Return how many rounds ended farther from what honest nodes want than they began, and than any of these is.
+
+    Honest nodes lead the model nearer in every round, however many were skipped before: it begins far away.
+
+    >>> led_away([30.5, 30.5, 15.2, 1.2, 0.4, 1.4, 7.0])
+    1
+    """
+    return sum(not after <= max(before, POISONED) for before, after in pairwise(distances))
 
 
 def broken(found: Mapping[str, Any]) -> list[str]:
@@ -143,7 +156,7 @@ def broken(found: Mapping[str, Any]) -> list[str]:
         f"the records cannot be read: {rounds['problems']}": not rounds["problems"],
         "no round was played": rounds["rounds"] > rounds["skipped"],
         f"{rounds['poisoned_rounds']} models were poisoned": not rounds["poisoned_rounds"],
-        f"the last model is {end} away from what honest nodes want": rounds["rounds"] <= SETTLED
+        f"the last model is {end} away from what honest nodes want": rounds["played"] <= SETTLED
         or (end is not None and end <= POISONED),
         f"memory or files grow: {found['growths']}": not found["growths"],
         f"left behind: {leaks}": not any(leaks.values()),

@@ -6,20 +6,20 @@ import pytest
 import torch
 
 from steadfed._core.rng import stream
-from steadfed.attacks._labels import ClassFlip, DataAttack, LabelFlip, LabelNoise
+from steadfed.attacks._labels import ClassFlip, LabelAttack, LabelFlip, LabelNoise
 from steadfed.attacks._view import AdversaryView
 from steadfed.errors import ParameterError
 
-ALL: list[DataAttack] = [LabelFlip(), ClassFlip(source=7, target=1), LabelNoise(probability=0.3)]
+ALL: list[LabelAttack] = [LabelFlip(), ClassFlip(source=7, target=1), LabelNoise(probability=0.3)]
 
 
-def corrupt(attack: DataAttack, labels: torch.Tensor, num_classes: int = 10, seed: int = 0) -> torch.Tensor:
+def corrupt(attack: LabelAttack, labels: torch.Tensor, num_classes: int = 10, seed: int = 0) -> torch.Tensor:
     return attack.corrupt(labels, num_classes, stream(seed, "labels"))
 
 
 @pytest.mark.parametrize("attack", ALL, ids=str)
 @pytest.mark.parametrize("shape", [(50,), (4, 5), (0,), ()])
-def test_labels_stay_labels_and_the_input_stays_as_it_is(attack: DataAttack, shape: tuple[int, ...]) -> None:
+def test_labels_stay_labels_and_the_input_stays_as_it_is(attack: LabelAttack, shape: tuple[int, ...]) -> None:
     labels = torch.from_numpy(stream(1, "classes").integers(0, 10, (1, *shape)))[0]
     before = labels.clone()
     wrong = corrupt(attack, labels)
@@ -32,7 +32,7 @@ def test_labels_stay_labels_and_the_input_stays_as_it_is(attack: DataAttack, sha
 
 
 @pytest.mark.parametrize("attack", ALL, ids=str)
-def test_clients_send_what_they_computed_on_their_labels(attack: DataAttack) -> None:
+def test_clients_send_what_they_computed_on_their_labels(attack: LabelAttack) -> None:
     rows = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
     assert torch.equal(attack(AdversaryView(num_byzantine=2, cohort_size=5, own_rows=rows)).rows, rows)
 
@@ -76,7 +76,7 @@ def test_label_noise_at_its_ends() -> None:
     ],
 )
 def test_classes_that_do_not_exist_are_refused(
-    attack: DataAttack, labels: torch.Tensor, num_classes: int, message: str
+    attack: LabelAttack, labels: torch.Tensor, num_classes: int, message: str
 ) -> None:
     with pytest.raises(ParameterError, match=message):
         corrupt(attack, labels, num_classes)

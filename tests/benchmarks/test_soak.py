@@ -29,7 +29,7 @@ from benchmarks.soak.schedule import (
     schedule,
     siege_of,
 )
-from benchmarks.soak.watch import FEWEST_SAMPLES, Chain, Vitals, broken
+from benchmarks.soak.watch import FEWEST_SAMPLES, Chain, Vitals, broken, led_away
 
 from steadfed.flower.redteam import DRILLS
 
@@ -97,6 +97,19 @@ def test_honest_nodes_lead_the_model_to_where_they_want_it() -> None:
     assert distance(model, honest) < 0.05
     assert distance({name: liked(name, 0) for name in model}, honest) <= 1.0
     assert distance({name: values + 1 for name, values in model.items()}, honest) > 5
+
+
+@pytest.mark.parametrize(
+    ("distances", "rounds"),
+    [
+        ([], 0),
+        ([30.5] * 11 + [15.3, 15.3, 7.6, 3.8, 1.9, 1.0, 0.4, 1.4], 0),  # many rounds were skipped on its way
+        ([30.5, 15.3, 20.0, 9.0, float("nan"), 9.0], 3),
+        ([0.4, 1.6, 0.4], 1),
+    ],
+)
+def test_a_model_is_poisoned_if_a_round_leads_it_away_wherever_it_was(distances: list[float], rounds: int) -> None:
+    assert led_away(distances) == rounds
 
 
 @pytest.fixture
@@ -205,7 +218,14 @@ FOUND: dict[str, Any] = {
     "growths": [],
     "errors": [],
     "leaks": {"processes": [], "temporary files": [], "open files": 0},
-    "rounds": {"rounds": 40, "skipped": 2, "problems": [], "poisoned_rounds": 0, "distance_at_the_end": 0.5},
+    "rounds": {
+        "rounds": 40,
+        "skipped": 2,
+        "played": 38,
+        "problems": [],
+        "poisoned_rounds": 0,
+        "distance_at_the_end": 0.5,
+    },
 }
 
 

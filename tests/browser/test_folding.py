@@ -108,7 +108,7 @@ def test_the_ranking_is_not_cut_and_its_other_columns_are_near(visitor: Visitor,
     with visitor.at(tmp_path / "report.html", width=width) as visit:
         assert visit.page.evaluate(CUT) == []
         few = visit.page.evaluate(columns)
-        visit.page.locator("#ranking .more:not([hidden])").click()
+        visit.page.locator("#ranking .wider").click()
         assert visit.page.evaluate(columns) > few
         assert "±" in visit.page.locator("#ranking td").nth(1).inner_text()
 

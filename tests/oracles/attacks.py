@@ -189,3 +189,40 @@ def guard_statistic(rows: Array, num_byzantine: int) -> float:
     centre = geometric_median(rows)
     squared = sorted(squared_distance(row, centre) for row in distinct)
     return anchor_of(rows, num_byzantine)[0] / squared[math.ceil(len(distinct) * (number - most) / number) - 1]
+
+
+Pixel = tuple[int, int]
+
+
+def square_of_pixels(size: int, top: int, left: int) -> set[Pixel]:
+    """Return the pixels of a square, row by row."""
+    return {(row, column) for row in range(top, top + size) for column in range(left, left + size)}
+
+
+def bars_of_pixels(size: int, gap: int, shift: int) -> list[set[Pixel]]:
+    """Return the four local triggers of Xie et al. 2020: upper left, upper right, lower left, lower right."""
+    starts = [(row, first) for row in (shift, shift + 1 + gap) for first in (shift, shift + size + gap)]
+    return [{(row, first + step) for step in range(size)} for row, first in starts]
+
+
+def stamped(image: Array, pixels: set[Pixel], values: Sequence[float]) -> Array:
+    """Return an image, channels × height × width, with pixels set to one value per channel."""
+    image = image.copy()
+    for channel, value in enumerate(values):
+        for row, column in pixels:
+            image[channel, row, column] = value
+    return image
+
+
+def rarity(points: Array, own: Array) -> list[float]:
+    """Return −2 log of a Gaussian's density up to its constant: of the own points, wider by their mean variance."""
+    columns = [[float(x) for x in own[:, k]] for k in range(own.shape[1])]
+    means, variances = [average(each) for each in columns], [deviation(each) ** 2 for each in columns]
+    wide = [each + average(variances) for each in variances]
+    return [sum((float(x) - mean) ** 2 / w for x, mean, w in zip(row, means, wide, strict=True)) for row in points]
+
+
+def success_rate(guesses: Sequence[int], labels: Sequence[int], target: int, source: int | None = None) -> float:
+    """Return the share of the points of other classes (or of the source) that are taken for the target."""
+    victims = [k for k, label in enumerate(labels) if (label != target if source is None else label == source)]
+    return sum(guesses[k] == target for k in victims) / len(victims)

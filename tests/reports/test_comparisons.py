@@ -293,3 +293,20 @@ def test_a_report_is_about_the_rule_that_the_grid_names_or_ones_own(tmp_path: Pa
 def test_a_rule_that_is_not_in_the_grid_is_no_subject() -> None:
     with pytest.raises(ParameterError, match=r"subject should be a rule of the grid, got 'medain'.*median"):
         parse_grid(f"""subject = "medain"\n{BASE}\n[grid]\nrule = ["rage", "median"]""")
+
+
+def test_backdoors_have_a_table_whatever_rules_are_ranked_by(tmp_path: Path) -> None:
+    found = []
+    for rule, rate in (("krum", 0.02), ("rage", 0.8)):
+        row = result(rule, "pixel-trigger", 0.9)
+        assert row.figures is not None
+        curves: dict[str, list[float | None]] = {"attack_success_rate": [0.1, rate]}
+        figures = replace(
+            row.figures, metrics={"attack_success_rate": rate}, metric_curves=curves, metric_rounds=[1, 2]
+        )
+        found += [replace(row, figures=figures), result(rule, "sign-flip", 0.8)]
+    table = panels(written(tmp_path, found))["backdoors"]
+    assert isinstance(table, Table)
+    assert [row[0] for row in table.rows] == ["rage", "krum"]
+    assert table.rows[0][3:6] == (0.8, 0.8, 0.9)
+    assert "backdoors" not in panels(written(tmp_path, rows()))

@@ -118,7 +118,7 @@ def test_the_whole_report_is_made_with_all_of_it(history: RunHistory) -> None:
 
 
 def test_show_tells_metrics_and_single_clients(path: Path, history: RunHistory) -> None:
-    facts = dict(overview(history).rows)  # type: ignore[arg-type]
+    facts = {str(name): str(said) for name, said in overview(history).rows}
     assert "balanced accuracy 50.0 %, recall of the worst class 0.0 %" in facts["metrics on test"]
     assert "worst client" in facts["single clients"]
     assert '"client_scores": {"metric": "accuracy"' in command("show", str(path), "--json")

@@ -76,6 +76,14 @@ def test_the_tally_counts_rows(history: RunHistory) -> None:
     assert (tally.precision, tally.recall, tally.byzantine_weight) == (4 / 6, 1.0, 0.0)
 
 
+def test_the_verdict_says_how_far_an_adversary_with_a_goal_came(tmp_path: Path) -> None:
+    rates = (0.0, 0.9, 0.4)
+    records = [four(number, test_metrics={"attack_success_rate": rate}) for number, rate in enumerate(rates)]
+    folder(tmp_path / "trigger", records)
+    said = words(verdict([RunHistory(tmp_path / "trigger")]))
+    assert "misjudged 40.0 % go to its target so far (most, 90.0 %, in round 1)." in said
+
+
 def test_the_verdict_answers_the_questions(history: RunHistory) -> None:
     said = words(verdict([history]))
     assert "It learned: test accuracy went from 20.0 % after the first evaluation to 80.0 %." in said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,13 @@ def classes(num_points: int = 120, dim: int = 5, num_classes: int = 3) -> Datase
         num_classes=num_classes,
         groups=np.arange(num_points) % 10,
     )
+
+
+def images() -> Dataset:
+    """Return the points of three classes as images of 2 × 2 pixels."""
+    flat = classes(dim=4)
+    features, test_features = (each.view(-1, 1, 2, 2) for each in (flat.features, flat.test_features))
+    return replace(flat, name="images", features=features, test_features=test_features)
 
 
 def numbers(num_points: int = 40, dim: int = 3) -> Dataset:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from tests.simulation.attackers import Copycat, Counter
-from tests.simulation.small import bits, classes, config, played
+from tests.simulation.small import bits, classes, config, images, played
 
 from steadfed._linalg.columns import Columns
 from steadfed.aggregators import (
@@ -34,6 +34,8 @@ from steadfed.attacks import (
     Alternating,
     Attack,
     ChangingMembers,
+    DistributedTrigger,
+    FeatureTrigger,
     FixedMembers,
     Forged,
     FractionMembers,
@@ -41,8 +43,10 @@ from steadfed.attacks import (
     HillClimb,
     Honest,
     LabelFlip,
+    ModelAttack,
     NotANumber,
     Optimal,
+    PixelTrigger,
     SignFlip,
     Silence,
     Sleeper,
@@ -52,6 +56,15 @@ from steadfed.data import Dataset
 from steadfed.simulation import ClientOptions, Federation, RunConfig, ServerOptions
 from steadfed.simulation._cohorts import ListedCohorts
 
+TRIGGER = FeatureTrigger(features=(1,))
+FITTING: dict[str, Attack] = {
+    "hill-climb": HillClimb(num_trials=4, num_directions=2),
+    "optimal": Optimal(attack=SignFlip()),
+    "distributed-trigger": DistributedTrigger(trigger_size=1, trigger_gap=0),
+    "pixel-trigger": PixelTrigger(trigger_size=1),
+    **{name: ATTACKS.build(name, attack=TRIGGER) for name, kind in ATTACKS.items() if issubclass(kind, ModelAttack)},
+}
+"""Attacks that suit small points, in place of those that take large images, or long."""
 EVERYBODY = ListedCohorts(rounds=(tuple(range(12)),))
 
 
@@ -278,15 +291,15 @@ def test_an_adversary_that_tries_a_remembering_rule_stands_unusable_honest_rows(
 
 @pytest.mark.parametrize("name", sorted(ATTACKS))
 def test_every_attack_runs_and_is_the_same_with_two_processes(name: str) -> None:
-    fields = ATTACKS[name].model_fields
-    attack = ATTACKS[name](**({"attack": SignFlip()} if "attack" in fields else {}))
+    attack = FITTING[name] if name in FITTING else ATTACKS.example(name)
     what = config(rounds=2, attack=attack, byzantine=FractionMembers(fraction=0.4), rule=Rage(byzantine_fraction=0.25))
-    states, records = played(what, jobs=2)
+    dataset = images() if name in {"pixel-trigger", "distributed-trigger"} else classes()
+    states, records = played(what, dataset, jobs=2)
     skipped = [record.skipped for record in records]
     assert skipped == [len(record.received) < 5 for record in records], "f is 2 of the 6 who were asked"
     assert any(skipped) == (name == "silence")
     assert bool(torch.isfinite(states[-1].model).all())
-    assert torch.equal(states[-1].model, played(what)[0][-1].model)
+    assert torch.equal(states[-1].model, played(what, dataset)[0][-1].model)
 
 
 @pytest.mark.parametrize("rule", [FlTrust(), Zeno(num_byzantine=2)])

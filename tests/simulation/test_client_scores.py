@@ -30,7 +30,8 @@ def said_by_the_last_model(what: RunConfig, data: Dataset) -> torch.Tensor:
     module = what.model.build(data, what.seed).double()
     with Federation(what, dataset=data) as federation:
         federation.setting.layout.load(module, states[-1].model, states[-1].buffers)
-    return module(data.test_features.double()).detach()
+    said: torch.Tensor = module(data.test_features.double())
+    return said.detach()
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "balanced_accuracy"])
@@ -147,7 +148,7 @@ def test_what_the_scores_come_to() -> None:
 )
 def test_scores_that_are_not_defined_are_refused(changes: dict[str, str], data: Dataset, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
-        Federation(config(evaluation=Evaluation(client_scores="all", **changes)), dataset=data)  # type: ignore[arg-type]
+        Federation(config(evaluation=Evaluation(client_scores="all", **changes)), dataset=data)
 
 
 def test_numbers_without_owners_have_no_scores() -> None:

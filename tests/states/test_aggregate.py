@@ -38,7 +38,7 @@ def like(new: State, model: State) -> None:
     for name, value in model.items():
         assert type(new[name]) is (Tensor if isinstance(value, Tensor) else np.ndarray)
         assert (new[name].shape, new[name].dtype) == (value.shape, value.dtype), name
-        assert np.isfinite(np.asarray(new[name].float() if isinstance(value, Tensor) else new[name])).all()
+        assert np.isfinite(np.asarray(new[name].double() if isinstance(value, Tensor) else new[name])).all()
 
 
 def same(one: State, other: State) -> bool:

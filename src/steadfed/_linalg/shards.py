@@ -29,6 +29,7 @@ class ShardedColumns(Columns):
             raise InputError("ShardedColumns needs torch.distributed.init_process_group first")
         self.group = group
         self.holder = dist.get_rank(group)
+        self._first = 0 if group is None else dist.get_global_rank(group, 0)
         self.device = torch.device("cpu")
         failure: InputError | None = None
         try:
@@ -79,7 +80,7 @@ class ShardedColumns(Columns):
         return self._from_first(self._carried(decided))
 
     def _from_first(self, carried: Tensor) -> Vector:
-        dist.broadcast(carried, src=dist.get_global_rank(self.group or dist.group.WORLD, 0), group=self.group)
+        dist.broadcast(carried, src=self._first, group=self.group)
         return np.asarray(carried.cpu().numpy())
 
     def _carried(self, array: Vector) -> Tensor:

@@ -28,7 +28,7 @@ from steadfed.attacks._hidra import Hidra as Hidra
 from steadfed.attacks._imported import ImportedAttack as ImportedAttack
 from steadfed.attacks._labels import (
     ClassFlip as ClassFlip,
-    DataAttack as DataAttack,
+    LabelAttack as LabelAttack,
     LabelFlip as LabelFlip,
     LabelNoise as LabelNoise,
 )
@@ -39,7 +39,22 @@ from steadfed.attacks._membership import (
     FractionMembers as FractionMembers,
     Membership as Membership,
 )
+from steadfed.attacks._natural import EdgeCase as EdgeCase, SemanticBackdoor as SemanticBackdoor
+from steadfed.attacks._poisoning import (
+    DataAttack as DataAttack,
+    Goal as Goal,
+    PoisonedShare as PoisonedShare,
+    Poisoning as Poisoning,
+    Trigger as Trigger,
+)
 from steadfed.attacks._registry import ATTACKS as ATTACKS
+from steadfed.attacks._replacement import (
+    ConstrainAndScale as ConstrainAndScale,
+    ModelAttack as ModelAttack,
+    ModelReplacement as ModelReplacement,
+    ProjectedDescent as ProjectedDescent,
+    TrainAndScale as TrainAndScale,
+)
 from steadfed.attacks._simple import (
     Gaussian as Gaussian,
     Honest as Honest,
@@ -59,5 +74,10 @@ from steadfed.attacks._timing import (
     Sleeper as Sleeper,
     TimedAttack as TimedAttack,
     acting_attack as acting_attack,
+)
+from steadfed.attacks._triggers import (
+    DistributedTrigger as DistributedTrigger,
+    FeatureTrigger as FeatureTrigger,
+    PixelTrigger as PixelTrigger,
 )
 from steadfed.attacks._view import EVERYTHING as EVERYTHING, AdversaryView as AdversaryView, Knowledge as Knowledge

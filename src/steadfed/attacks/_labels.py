@@ -1,8 +1,9 @@
-"""Attacks through the data: the clients compute honestly, on labels that are wrong."""
+"""Attacks through the data: the clients compute honestly, on points that are not what they should be; here, labels."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Annotated, ClassVar, Self, final
 
 import numpy as np
@@ -11,22 +12,37 @@ from jaxtyping import Int64
 from pydantic import BeforeValidator, Field, model_validator
 from torch import Tensor
 
-from steadfed._core.values import real_number, whole_number
-from steadfed.attacks._base import Attack, Forged, sent_by_all
+from steadfed._core.rng import stream
+from steadfed._core.values import real_number
+from steadfed.attacks._poisoning import (
+    Class,
+    DataAttack,
+    Goal,
+    Places,
+    PoisonedShare,
+    Poisoning,
+    check_class,
+    classes_of,
+)
 from steadfed.attacks._registry import ATTACKS
-from steadfed.attacks._view import AdversaryView
+from steadfed.data import Dataset
 from steadfed.errors import ParameterError
 
-Class = Annotated[int, Field(ge=0), BeforeValidator(whole_number)]
 Labels = Int64[Tensor, "..."]
 
 
-class DataAttack(Attack, ABC):
-    """An attack on the labels of the Byzantine clients.
+class LabelAttack(DataAttack, ABC):
+    """An attack on the labels of the Byzantine clients, which are `corrupt`ed."""
 
-    Who runs the clients trains the Byzantine ones on `corrupt`ed labels; what they then compute is `own_rows`, and
-    that is what they send.
-    """
+    def poisoning(self, dataset: Dataset) -> Poisoning:
+        """Relabel all points of a client."""
+        num_classes = classes_of(self, dataset)
+        self.corrupt(dataset.labels[:0], num_classes, stream(0, "poison"))  # refuses classes that do not exist
+        return _Relabelling(self, dataset.labels, num_classes)
+
+    def goal(self, features: Tensor, labels: Tensor) -> Goal | None:
+        """Return what the adversary wants of some test points; None for an attack that only wants to do harm."""
+        return None
 
     def corrupt(self, labels: Labels, num_classes: int, generator: np.random.Generator) -> Labels:
         """Return the labels that a Byzantine client trains on, a new tensor.
@@ -49,19 +65,28 @@ class DataAttack(Attack, ABC):
     def relabel(self, labels: Labels, num_classes: int, generator: np.random.Generator) -> Labels:
         """Return new labels; called by `corrupt` after the checks."""
 
-    def forge(self, view: AdversaryView) -> Forged:
-        """Send what the clients computed on their labels."""
-        return sent_by_all(view.own.clone())
 
+@dataclass(frozen=True, eq=False)
+class _Relabelling(Poisoning):
+    """An attack on labels, ready for a data set."""
 
-def data_attack_of(attack: Attack) -> DataAttack | None:
-    """Return the attack on labels that may act in some round, inside however many others; None if there is none."""
-    return next((each for each in attack.chain() if isinstance(each, DataAttack)), None)
+    attack: LabelAttack
+    labels: Tensor
+    num_classes: int
+
+    def share(self, points: Places, member: int, generator: np.random.Generator) -> PoisonedShare:
+        """Corrupt the labels of the client's points."""
+        own = self.labels[torch.from_numpy(points)]
+        return PoisonedShare(self.attack.corrupt(own, self.num_classes, generator))
+
+    def goal(self, features: Tensor, labels: Tensor) -> Goal | None:
+        """Return the attack's own."""
+        return self.attack.goal(features, labels)
 
 
 @ATTACKS.register("label-flip")
 @final
-class LabelFlip(DataAttack):
+class LabelFlip(LabelAttack):
     """Count the classes from the other end: y becomes num_classes − 1 − y (Fang et al. 2020, evaluation).
 
     >>> from steadfed._core.rng import stream
@@ -78,8 +103,11 @@ class LabelFlip(DataAttack):
 
 @ATTACKS.register("class-flip")
 @final
-class ClassFlip(DataAttack):
+class ClassFlip(LabelAttack):
     """Call one class by the name of another: y = source becomes target (Tolpegin et al. 2020).
+
+    The adversary wants test points of the source taken for the target, as they are: a targeted attack without a
+    trigger. Its success rate is the share of the source's test points that are.
 
     >>> from steadfed._core.rng import stream
     >>> ClassFlip(source=7, target=1).corrupt(torch.tensor([7, 1, 3]), 10, stream(0, "labels"))
@@ -102,16 +130,17 @@ class ClassFlip(DataAttack):
     def relabel(self, labels: Labels, num_classes: int, generator: np.random.Generator) -> Labels:
         """Replace the source."""
         for name, value in (("source", self.source), ("target", self.target)):
-            if value >= num_classes:
-                raise ParameterError(
-                    f"{name} must lie in 0 .. {num_classes - 1} for {num_classes} classes, got {value}"
-                )
+            check_class(name, value, num_classes)
         return torch.where(labels == self.source, self.target, labels)
+
+    def goal(self, features: Tensor, labels: Tensor) -> Goal:
+        """Return the points of the source."""
+        return Goal((labels == self.source).nonzero().flatten(), self.target)
 
 
 @ATTACKS.register("label-noise")
 @final
-class LabelNoise(DataAttack):
+class LabelNoise(LabelAttack):
     """Replace each label with some probability by another class, all others equally likely (Angluin, Laird 1988).
 
     If there is only one class, no label has another to become, and all stay.

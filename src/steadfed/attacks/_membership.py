@@ -39,6 +39,10 @@ class Membership(ValueObject, ABC):
         """Return for each of all `num_clients` clients whether it is Byzantine in a round."""
         return self.among(np.arange(num_clients), round, num_clients, seed)
 
+    def ever(self, num_clients: int, seed: int) -> NDArray[np.bool_]:
+        """Return for each of all `num_clients` clients whether it may be Byzantine in some round; all, if not known."""
+        return np.ones(num_clients, dtype=np.bool_)
+
 
 MEMBERSHIPS = Registry("membership", Membership)
 """Every way to say who is Byzantine, by name."""
@@ -72,6 +76,10 @@ class FixedMembers(Membership):
             )
         return np.isin(clients, self.clients)
 
+    def ever(self, num_clients: int, seed: int) -> NDArray[np.bool_]:
+        """Return the named clients."""
+        return self.members(0, num_clients, seed)
+
 
 @MEMBERSHIPS.register("fraction")
 @final
@@ -91,6 +99,10 @@ class FractionMembers(Membership):
     def among(self, clients: Clients, round: int, num_clients: int, seed: int) -> NDArray[np.bool_]:
         """Return the clients drawn once."""
         return shuffled_places(clients, num_clients, seed, "membership") < _share(self.fraction, num_clients)
+
+    def ever(self, num_clients: int, seed: int) -> NDArray[np.bool_]:
+        """Return the clients drawn once."""
+        return self.members(0, num_clients, seed)
 
 
 @MEMBERSHIPS.register("changing")

@@ -102,7 +102,7 @@ class Alternating(TimedAttack):
 def acting_attack(attack: Attack, round: int) -> Attack:
     """Return the attack that acts in a round, inside however many timers; `Honest()` while it sleeps.
 
-    Whoever trains the clients asks this for a `DataAttack`, to know whose labels to corrupt in which round.
+    Whoever trains the clients asks this for a `DataAttack`, to know whose data to poison in which round.
 
     >>> from steadfed.attacks._labels import LabelFlip
     >>> acting_attack(Sleeper(attack=LabelFlip(), start=5), 4), acting_attack(Sleeper(attack=LabelFlip(), start=5), 5)

@@ -21,7 +21,9 @@ class RobustStrategy(ResilientStrategy):
     >>> from steadfed.aggregators import Krum
     >>> RobustStrategy(Krum(num_byzantine=2), num_train_nodes=10).the_rule()
     Krum(num_byzantine=2)
-    >>> RobustStrategy(lambda updates: updates.median(0).values).the_rule()([[1.0], [2.0], [9.0]]).update
+    >>> import torch
+    >>> own = RobustStrategy(lambda updates: updates.median(0).values)
+    >>> own.the_rule()(torch.tensor([[1.0], [2.0], [9.0]])).update
     tensor([2.])
     """
 

@@ -1,5 +1,10 @@
 """Metrics: how good predictions are, in one number, beside accuracy and loss."""
 
+from steadfed.metrics._attack import (
+    ATTACK_SUCCESS as ATTACK_SUCCESS,
+    ATTACKED as ATTACKED,
+    AttackSuccessRate as AttackSuccessRate,
+)
 from steadfed.metrics._base import (
     Metric as Metric,
     Predictions as Predictions,

@@ -12,6 +12,7 @@ from typing import final
 from steadfed import __version__
 from steadfed._core.wording import plural
 from steadfed.errors import SteadfedError
+from steadfed.reports._comparison_backdoors import backdoors
 from steadfed.reports._comparison_cards import headlines
 from steadfed.reports._comparison_curves import case_curves
 from steadfed.reports._comparison_settings import worst_case_per_setting
@@ -104,6 +105,7 @@ class _Comparison:
             self._worst(),
             self._attacks(),
             self._curves(),
+            backdoors(cases(self.results), self.keys, self.subject),
             filtering(self.cases, self.keys, self.subject),
             published(self.grid, cases(self.results), self.keys),
             failures(self.results, self.keys),

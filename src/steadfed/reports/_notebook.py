@@ -59,9 +59,8 @@ def _drawn(panels: Sequence[Panel]) -> Figure:
     from steadfed.reports._render.figure_style import FigureStyle
 
     style = FigureStyle(width=_WIDTH * len(panels), font_size=_LETTERS)
-    defaults: dict[str, Any] = dict(mpl.rcParamsDefault)
-    settings: Any = {**defaults, **style.settings()}
-    with mpl.rc_context(settings):
+    look: Any = style.settings()
+    with mpl.rc_context({**mpl.rcParamsDefault, **look}):
         return figure_of(panels, style)
 
 

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING
 from steadfed._core.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from steadfed.simulation._cohorts import COHORTS, Cohorts, ListedCohorts, RoundRobinCohorts, UniformCohorts
+    from steadfed.simulation._cohorts import (
+        COHORTS,
+        AlwaysCohorts,
+        Cohorts,
+        ListedCohorts,
+        RoundRobinCohorts,
+        UniformCohorts,
+    )
     from steadfed.simulation._compression import COMPRESSIONS, Compression, NoCompression, RandomK
     from steadfed.simulation._config import ClientOptions, Evaluation, RunConfig, ServerOptions
     from steadfed.simulation._federation import Federation
@@ -35,7 +42,7 @@ else:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "_cohorts": ("COHORTS", "Cohorts", "ListedCohorts", "RoundRobinCohorts", "UniformCohorts"),
+            "_cohorts": ("COHORTS", "AlwaysCohorts", "Cohorts", "ListedCohorts", "RoundRobinCohorts", "UniformCohorts"),
             "_compression": ("COMPRESSIONS", "Compression", "NoCompression", "RandomK"),
             "_config": ("ClientOptions", "Evaluation", "RunConfig", "ServerOptions"),
             "_federation": ("Federation",),
@@ -57,6 +64,7 @@ __all__ = [
     "COMPRESSIONS",
     "SCHEDULES",
     "STEP_SCHEDULES",
+    "AlwaysCohorts",
     "ClientOptions",
     "Cohorts",
     "Compression",

@@ -14,7 +14,7 @@ from torch import Tensor
 from steadfed.aggregators import Aggregator, ServerView
 from steadfed.attacks import AdversaryView, Attack, Forged, Knowledge, acting_attack
 from steadfed.attacks._base import sent_by_all
-from steadfed.attacks._labels import DataAttack, data_attack_of
+from steadfed.attacks._poisoning import data_attack_of
 from steadfed.errors import CohortTooSmallError, NoUsableRowError
 from steadfed.server._decision import divergence
 
@@ -31,8 +31,8 @@ class Adversary:
     seed: int
 
     def poisons(self, round: int) -> bool:
-        """Tell whether the Byzantine clients train on wrong labels in a round."""
-        return isinstance(acting_attack(self.attack, round), DataAttack)
+        """Tell whether the Byzantine clients train on poisoned data in a round."""
+        return data_attack_of(acting_attack(self.attack, round)) is not None
 
     def trains(self, num_honest: int) -> bool:
         """Tell whether what its clients would honestly send is needed at all, in a cohort of so many honest clients."""

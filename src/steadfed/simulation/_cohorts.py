@@ -69,6 +69,50 @@ class RoundRobinCohorts(Cohorts):
         return (round * cohort_size + np.arange(cohort_size)) % num_clients
 
 
+@COHORTS.register("always")
+@final
+class AlwaysCohorts(Cohorts):
+    """Some clients in every round, the others of the K drawn uniformly without replacement, independently each time.
+
+    So that an attack is complete in every round, as in published tables of backdoors, however few its clients are.
+
+    >>> AlwaysCohorts(clients=(2, 5)).cohort(0, 10, 4, seed=0)
+    array([2, 5, 6, 4])
+    """
+
+    citation: ClassVar[str] = "Xie, Huang, Chen, Li 2020 (DBA), section 3.2, attack A-M"
+
+    clients: Annotated[tuple[Listed, ...], Field(min_length=1, examples=[(0,)])]
+    """Who is asked in every round."""
+
+    @field_validator("clients")
+    @classmethod
+    def _each_once(cls, clients: tuple[int, ...]) -> tuple[int, ...]:
+        if len(set(clients)) != len(clients):
+            raise ValueError("each client may be named once")
+        return clients
+
+    def cohort(self, round: int, num_clients: int, cohort_size: int, seed: int) -> Indices:
+        """Draw the others from the stream of the round."""
+        number = len(self.clients)
+        drawn = stream(seed, "cohort", round).choice(num_clients - number, cohort_size - number, replace=False)
+        for client in sorted(self.clients):  # places among the others become numbers among all
+            drawn[drawn >= client] += 1
+        return np.concatenate([np.array(self.clients, dtype=np.int64), drawn])
+
+    def check(self, num_clients: int, cohort_size: int) -> None:
+        """Refuse clients that do not exist, and more of them than are asked."""
+        super().check(num_clients, cohort_size)
+        if max(self.clients) >= num_clients:
+            raise ParameterError(
+                f"clients must lie in 0 .. {num_clients - 1} for {num_clients} clients, got {max(self.clients)}"
+            )
+        if len(self.clients) > cohort_size:
+            raise ParameterError(
+                f"cohort_size must be at least {len(self.clients)}, who are always asked; got {cohort_size}"
+            )
+
+
 @COHORTS.register("listed")
 @final
 class ListedCohorts(Cohorts):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
 import numpy as np
@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from steadfed._core.arrays import Indices
 from steadfed._core.rng import stream
 from steadfed._core.values import ValueObject, real_number, whole_number
-from steadfed.attacks._labels import DataAttack
+from steadfed.attacks._poisoning import PoisonedShare, Poisoning
+from steadfed.attacks._replacement import AdversarialTraining
 from steadfed.models._layout import Layout
 from steadfed.models._losses import Loss
 from steadfed.partitions._base import Shares
@@ -54,6 +55,23 @@ class LocalSteps(ValueObject):
 
 
 @dataclass(frozen=True, eq=False)
+class Adversarial:
+    """What clients do while they attack through their data, and which of them may."""
+
+    poisoning: Poisoning
+    """What becomes of their points and labels."""
+    members: NDArray[np.bool_]
+    """Which of all clients may attack in some round."""
+    training: AdversarialTraining | None = None
+    """How they take their steps; None if as the others do."""
+
+    @property
+    def apart(self) -> NDArray[np.bool_]:
+        """Which clients an engine may not prepare for by their own points, as they train on others in some rounds."""
+        return self.members & (self.poisoning.moves_points or self.training is not None)
+
+
+@dataclass(frozen=True, eq=False)
 class ClientData:
     """The points of all clients in stacked tensors, and whose they are."""
 
@@ -63,23 +81,26 @@ class ClientData:
     shares: Shares
     order: Tensor
     """The order of the shares, as a tensor beside the features."""
-    poison: DataAttack | None
-    """What the labels of a client become while it attacks through its data."""
+    adversarial: Adversarial | None
+    """What some of the clients do while they attack through their data; None if nobody does."""
     seed: int
-    _poisoned: dict[int, Tensor] = field(default_factory=dict)
+    _poisoned: dict[int, PoisonedShare] = field(default_factory=dict)
 
     def sizes(self, clients: Indices) -> Indices:
         """Return n_r of the clients."""
         offsets = self.shares.offsets
         return offsets[clients + 1] - offsets[clients]
 
-    def poisoned_labels(self, client: int) -> Tensor:
-        """Return the labels that an attacking client trains on, the same in every round."""
+    def poisoned(self, client: int) -> PoisonedShare:
+        """Return what an attacking client trains on, the same in every round."""
         if client not in self._poisoned:
-            labels = self.labels[self.order[self.shares.offsets[client] : self.shares.offsets[client + 1]]]
-            if self.poison is not None:
-                labels = self.poison.corrupt(labels, self.num_classes or 0, stream(self.seed, "poison", client))
-            self._poisoned[client] = labels
+            attacks, points = self.adversarial, self.shares.points(client)
+            if attacks is None:
+                own = PoisonedShare(self.labels[torch.from_numpy(points).to(self.labels.device)])
+            else:
+                member = int(attacks.members[:client].sum())
+                own = attacks.poisoning.share(points, member, stream(self.seed, "poison", client))
+            self._poisoned[client] = own.to(self.labels.device)
         return self._poisoned[client]
 
 
@@ -93,7 +114,9 @@ class Chunk:
     """How many each of them takes in this round."""
     clients: Indices
     poisoned: NDArray[np.bool_]
-    """Which of them train on poisoned labels in this round."""
+    """Which of them train on poisoned data in this round."""
+    first: int = 0
+    """How many steps of the round they have taken already; `steps` counts those that are left."""
 
     def __len__(self) -> int:
         """Return how many clients there are."""
@@ -101,7 +124,7 @@ class Chunk:
 
     def part(self, start: int, stop: int) -> Chunk:
         """Return the clients start .. stop − 1."""
-        return Chunk(self.round, self.lr, self.steps, self.clients[start:stop], self.poisoned[start:stop])
+        return replace(self, clients=self.clients[start:stop], poisoned=self.poisoned[start:stop])
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +157,9 @@ class TrainingTask:
         if self.local.batch_size == "full":
             return np.broadcast_to(np.arange(number), (len(chunk), 1, number))
         with self.timer.part("batches"):
-            return batches(self.seed, chunk.round, chunk.clients, sizes, steps=chunk.steps, batch_size=number)
+            last = chunk.first + chunk.steps
+            drawn = batches(self.seed, chunk.round, chunk.clients, sizes, steps=last, batch_size=number)
+            return drawn[:, chunk.first :]
 
     @torch.no_grad()
     def step_(

@@ -15,19 +15,20 @@ from steadfed._core.own_code import loaded
 from steadfed._core.rng import stream
 from steadfed.aggregators import ImportedRule, Need
 from steadfed.attacks import ImportedAttack
-from steadfed.attacks._labels import data_attack_of
+from steadfed.attacks._poisoning import Poisoning, data_attack_of
 from steadfed.data import Dataset
 from steadfed.errors import ParameterError
-from steadfed.metrics import Metric, Task, asked_metrics
+from steadfed.metrics import ATTACK_SUCCESS, AttackSuccessRate, Metric, Task, asked_metrics
 from steadfed.models._layout import Layout
 from steadfed.partitions import Shares
+from steadfed.simulation._attacked import adversarial_of, attacked_points
 from steadfed.simulation._client_scores import ClientScorer
 from steadfed.simulation._compression import check_memories
 from steadfed.simulation._config import RunConfig
 from steadfed.simulation._engines.base import Engine
 from steadfed.simulation._engines.choice import choose
 from steadfed.simulation._evaluation import Evaluator, take_evenly
-from steadfed.simulation._local import ClientData, TrainingTask
+from steadfed.simulation._local import Adversarial, ClientData, TrainingTask
 from steadfed.simulation._reading import OutputReader
 
 
@@ -62,13 +63,13 @@ class Setting:
         check_schedule(config)
         config.step_schedule.check(config.rounds)
         check_trust(config)
-        check_attack(config, dataset)
+        poisoning = check_attack(config, dataset)
         shares, own = deal_out(config, dataset)
         num_clients = shares.num_clients - (own is not None)
         config.cohorts.check(num_clients, config.cohort_size)
         config.rule.check_cohort(config.cohort_size)
         config.byzantine.among(np.empty(0, dtype=np.int64), 0, num_clients, config.seed)  # names clients that exist
-        task = _task(config, dataset, shares)
+        task = _task(config, dataset, shares, adversarial_of(config, poisoning, num_clients, shares.num_clients))
         check_memories(config.compression, task.layout.dim, config.rule, config.attack)
         try_own_code(config, config.compression.number(task.layout.dim))
         engine, choice = choose(config.engine, task)
@@ -85,6 +86,7 @@ class Setting:
             reader.check_size(test.labels)
             test = replace(test, metrics=asked, reader=reader)
         train_points = take_evenly(held, config.evaluation.train_points)
+        attacked = None if poisoning is None else attacked_points(poisoning, dataset, tested)
         return cls(
             config=config,
             dataset=dataset,
@@ -95,6 +97,7 @@ class Setting:
             test=test,
             trusted=None if own is None else _evaluator(task, task.data.features, task.data.labels, own),
             scorer=scorer,
+            probes=() if attacked is None else (_probe(task, config, dataset, attacked),),
         )
 
     @property
@@ -143,8 +146,12 @@ def check_trust(config: RunConfig) -> None:
         raise ParameterError(f"{config.rule!r} needs {needs}; set server.trusted_points to at least 1, got 0")
 
 
-def check_attack(config: RunConfig, dataset: Dataset) -> None:
-    """Raise `ParameterError` if the attack must know what is not granted, or changes labels that are no classes."""
+def check_attack(config: RunConfig, dataset: Dataset) -> Poisoning | None:
+    """Return what the attack does to the data; None if nothing.
+
+    Raises:
+        ParameterError: the attack must know what is not granted, or makes no sense on such data.
+    """
     missing = sorted(knowledge.name.lower() for knowledge in config.attack.all_needs() - config.granted())
     if missing:
         needed = sorted(knowledge.name.lower() for knowledge in config.attack.all_needs())
@@ -153,13 +160,7 @@ def check_attack(config: RunConfig, dataset: Dataset) -> None:
             f"{', '.join(map(repr, needed))}, got {list(config.adversary_knows)}"
         )
     poison = data_attack_of(config.attack)
-    if poison is None:
-        return
-    if dataset.num_classes is None:
-        raise ParameterError(
-            f"{poison!r} changes classes, and the labels of {dataset.name} are no classes; choose another attack"
-        )
-    poison.corrupt(dataset.labels[:0], dataset.num_classes, stream(config.seed, "poison"))  # refuses unknown classes
+    return None if poison is None else poison.poisoning(dataset)
 
 
 def try_own_code(config: RunConfig, dim: int) -> None:
@@ -244,7 +245,7 @@ def _place(tensor: Tensor, config: RunConfig) -> Tensor:
     return tensor.to(config.device, dtype_of(config) if tensor.is_floating_point() else tensor.dtype)
 
 
-def _task(config: RunConfig, dataset: Dataset, shares: Shares) -> TrainingTask:
+def _task(config: RunConfig, dataset: Dataset, shares: Shares, adversarial: Adversarial | None) -> TrainingTask:
     module = config.model.build(dataset, config.seed).to(config.device, dtype_of(config))
     data = ClientData(
         features=_place(dataset.features, config),
@@ -252,12 +253,21 @@ def _task(config: RunConfig, dataset: Dataset, shares: Shares) -> TrainingTask:
         num_classes=dataset.num_classes,
         shares=shares,
         order=torch.from_numpy(shares.order).to(config.device),
-        poison=data_attack_of(config.attack),
+        adversarial=adversarial,
         seed=config.seed,
     )
     return TrainingTask(
         module, Layout.of(module), config.model.loss(), config.model.l2, config.local(), data, config.seed
     )
+
+
+def _probe(task: TrainingTask, config: RunConfig, dataset: Dataset, attacked: tuple[Tensor, Tensor]) -> Evaluator:
+    """Return who looks at whether an adversary gets what it wants."""
+    features, labels = attacked
+    metrics = {ATTACK_SUCCESS: AttackSuccessRate()}
+    reader = reader_for(metrics.values(), task_of(config, dataset), dataset)
+    looking = _evaluator(task, _place(features, config), _place(labels, config), np.arange(len(labels)))
+    return replace(looking, metrics=metrics, reader=reader)
 
 
 def _evaluator(task: TrainingTask, features: Tensor, labels: Tensor, points: NDArray[np.int64]) -> Evaluator:

@@ -25,11 +25,14 @@ from typing import Self
 import numpy as np
 import torch
 from jaxtyping import Float
+from numpy.typing import NDArray
 from torch import Tensor
 
 from steadfed._core.arrays import Indices
 from steadfed._linalg.threads import one_blas_thread, one_torch_thread
+from steadfed.attacks._replacement import AdversarialTraining
 from steadfed.errors import ParameterError, RunError, SteadfedError
+from steadfed.simulation._adversarial_steps import adversarial_steps
 from steadfed.simulation._engines.base import Engine
 from steadfed.simulation._local import Chunk
 
@@ -136,14 +139,14 @@ class WorkerPool:
         memory.poisoned[first_row:last_row] = cohort.poisoned
         memory.start.model.copy_(start_from[0])
         memory.start.buffers.copy_(start_from[1])
-        chunks = self._chunks(cohort.clients)
+        chunks = self._chunks(cohort.clients, cohort.poisoned)
         orders = deque(
             _ORDER.pack(cohort.round, cohort.lr, cohort.steps, first_row + first, first_row + last)
             for first, last in chunks
         )
         self.sampling_seconds = self._run_in_workers(orders) if self._workers else self._run_here(orders)
 
-    def _chunks(self, clients: Indices) -> Iterator[tuple[int, int]]:
+    def _chunks(self, clients: Indices, poisoned: NDArray[np.bool_] | None = None) -> Iterator[tuple[int, int]]:
         """Yield the first and last row of chunks of one kind each, small enough that every worker gets two.
 
         If company matters to the engine, they are the same for any number of workers, as the result must be.
@@ -154,6 +157,8 @@ class WorkerPool:
         elif self._workers:
             size = max(1, min(size, -(-number // (2 * self._jobs))))
         kinds = self._engine.kinds(clients)
+        if poisoned is not None and _training(self._engine) is not None:  # attackers take other steps than the others
+            kinds = 2 * kinds + poisoned
         borders = [0, *(np.flatnonzero(np.diff(kinds)) + 1).tolist(), len(clients)]
         for first, last in pairwise(borders):
             for start in range(first, last, size):
@@ -324,16 +329,24 @@ def take_steps(
     rows.copy_(start.model.expand_as(rows))
     buffer_rows.copy_(start.buffers.expand_as(buffer_rows))
     buffers = buffer_rows if buffer_rows.shape[1] else None
-    with torch.enable_grad():
-        if start.momentum is None:
-            engine.train(rows, chunk, buffers=buffers)
-        else:
-            places = torch.from_numpy(chunk.clients).to(start.momentum.device)
-            own = start.momentum[places]
-            engine.train(rows, chunk, momentum=own, buffers=buffers)
-            start.momentum[places] = own
+    places = torch.from_numpy(chunk.clients).to(rows.device)
+    momentum = None if start.momentum is None else start.momentum[places]
+    training = _training(engine) if chunk.poisoned.all() else None
+    if training is None:
+        with torch.enable_grad():
+            engine.train(rows, chunk, momentum=momentum, buffers=buffers)
+    else:
+        adversarial_steps(engine, training, chunk, start.model, rows, momentum=momentum, buffers=buffers)
+    if start.momentum is not None and momentum is not None:
+        start.momentum[places] = momentum
     torch.sub(start.model, rows, out=rows).div_(chunk.lr)
     return engine.task.timer.seconds("batches") - before
+
+
+def _training(engine: Engine) -> AdversarialTraining | None:
+    """Return how clients train while they attack through their data, if they do and in another way than the others."""
+    adversarial = engine.task.data.adversarial
+    return None if adversarial is None else adversarial.training
 
 
 def _shared(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:

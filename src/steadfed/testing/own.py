@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal, final
 
@@ -128,13 +129,13 @@ def _look_at_rule(rule: Aggregator) -> ContractReport:
     updates = contract.example_updates(rule)
     claimed = isinstance(rule, ImportedRule)
     checks = {name: each for name, each in contract.CHECKS.items() if not claimed or each not in _ASKED_OF_CLAIMS}
-    broken = _broken({name: lambda each=each: each(rule, updates) for name, each in checks.items()})
+    broken = _broken({name: partial(each, rule, updates) for name, each in checks.items()})
     more: dict[str, str] = {}
     if isinstance(rule, ImportedRule):
         if broken:
             return _report(rule.import_path, checks, broken)
         claiming = rule.claiming(frozenset(Claim))
-        more = _broken({str(k.value): lambda each=each: each(claiming, updates) for k, each in CLAIM_CHECKS.items()})
+        more = _broken({str(k.value): partial(each, claiming, updates) for k, each in CLAIM_CHECKS.items()})
         also = tuple(claim.value for claim in CLAIM_CHECKS if claim.value not in more)
         return _report(rule.import_path, checks, broken, also=also, but_not=more)
     return _report(repr(rule), checks, broken)
@@ -146,7 +147,7 @@ _ASKED_OF_CLAIMS = frozenset(CLAIM_CHECKS.values())
 def _look_at_attack(attack: Attack) -> ContractReport:
     view = attack_contract.example_adversary_view()
     checks = attack_contract.CHECKS
-    broken = _broken({name: lambda each=each: each(attack, view) for name, each in checks.items()})
+    broken = _broken({name: partial(each, attack, view) for name, each in checks.items()})
     return _report(attack.import_path if isinstance(attack, ImportedAttack) else repr(attack), checks, broken)
 
 

@@ -21,10 +21,21 @@ from tests.flower.redteam.clients import (
     update_in,
 )
 from tests.simulation.engines.tasks import mlp, poisoned_task
+from tests.simulation.small import classes, config
 from torch import Tensor
 
 from steadfed.aggregators import Mean, ServerView
-from steadfed.attacks import ATTACKS, Attack, DataAttack, Forged, Knowledge, LabelFlip
+from steadfed.attacks import (
+    ATTACKS,
+    Attack,
+    DataAttack,
+    EdgeCase,
+    FeatureTrigger,
+    FixedMembers,
+    Forged,
+    Knowledge,
+    LabelFlip,
+)
 from steadfed.attacks._base import sent_by_all
 from steadfed.attacks._view import AdversaryView
 from steadfed.errors import ParameterError, UnknownNameError
@@ -37,9 +48,11 @@ from steadfed.flower.redteam import (
     crash_mod,
     exit_mod,
     poisoned_labels,
+    poisoned_points,
     stall_mod,
 )
 from steadfed.flower.redteam._mods import MEMORY, malformed
+from steadfed.simulation import Federation
 from steadfed.simulation._adversary import Adversary, AttackContext
 
 OWN = frozenset({Knowledge.OWN})
@@ -155,7 +168,8 @@ def test_a_client_that_keeps_silent_sends_nothing() -> None:
 
 @pytest.mark.parametrize("name", UNABLE)
 def test_what_a_client_cannot_do_is_refused_with_what_can(name: str) -> None:
-    wanted = r"poisoned_labels" if "label" in name or "class" in name else "use Omniscient at the server of a test"
+    on_data = any(isinstance(each, DataAttack) for each in UNABLE[name].chain())
+    wanted = r"poisoned_labels" if on_data else "use Omniscient at the server of a test"
     with pytest.raises(ParameterError, match=wanted):
         attack_mod(UNABLE[name])
 
@@ -169,8 +183,25 @@ def test_poisoned_labels_are_those_of_the_simulator() -> None:
     task = poisoned_task(mlp())
     honest = task.data.labels[torch.from_numpy(task.data.shares.points(3))]
     poisoned = poisoned_labels(LabelFlip(), honest, num_classes=4, client=3, seed=1)
-    assert torch.equal(poisoned, task.data.poisoned_labels(3))
+    assert torch.equal(poisoned, task.data.poisoned(3).labels)
     assert not torch.equal(poisoned, honest)
+
+
+@pytest.mark.parametrize("attack", [FeatureTrigger(features=(1, 3), num_parts=2), EdgeCase(), LabelFlip()])
+def test_poisoned_points_are_those_of_the_simulator(attack: DataAttack) -> None:
+    dataset, members = classes(), FixedMembers(clients=(1, 4))
+    what = config(attack=attack, byzantine=members)
+    with Federation(what, dataset=dataset) as federation:
+        task = federation.setting.engine.task
+        points = task.data.shares.points(4)
+        features, labels = poisoned_points(attack, dataset, points, client=4, member=1, seed=what.seed)
+        share = task.data.poisoned(4)
+    own = dataset.features[torch.from_numpy(points) if share.places is None else share.places].clone()
+    if share.trigger is not None and share.marked is not None:
+        share.trigger.stamp_(own, share.marked)
+    assert torch.equal(features, own)
+    assert torch.equal(labels, share.labels)
+    assert not torch.equal(labels, dataset.labels[torch.from_numpy(points)])
 
 
 @pytest.mark.parametrize("name", MALFORMED)

@@ -10,12 +10,14 @@ from tests.oracles.local_steps import local_steps
 from torch import Tensor, nn
 
 from steadfed._core.rng import stream
-from steadfed.attacks._labels import DataAttack, LabelFlip
+from steadfed.attacks import DataAttack, EdgeCase, FeatureTrigger, LabelFlip
+from steadfed.attacks._replacement import AdversarialTraining
+from steadfed.data import Dataset
 from steadfed.models._layout import Layout
 from steadfed.models._losses import CrossEntropy, HalfSquares, Huber, Logistic, Loss
 from steadfed.partitions._base import Shares
 from steadfed.simulation._engines.base import Engine
-from steadfed.simulation._local import Chunk, ClientData, LocalSteps, TrainingTask
+from steadfed.simulation._local import Adversarial, Chunk, ClientData, LocalSteps, TrainingTask
 
 SIZES = (20, 20, 7, 33, 20, 12, 7, 20)
 """Points of each client: some have fewer than a batch, some equally many."""
@@ -93,6 +95,7 @@ def task_of(
     l2: float = 0.0,
     dtype: torch.dtype = torch.float64,
     poison: DataAttack | None = None,
+    training: AdversarialTraining | None = None,
     tokens: bool = False,
     sizes: tuple[int, ...] = SIZES,
     **local: Any,
@@ -108,7 +111,19 @@ def task_of(
         features = torch.from_numpy(generator.integers(0, CLASSES, (number, 7)))
         labels = torch.from_numpy(generator.integers(0, CLASSES, (number, 7)))
     shares = Shares(generator.permutation(number), np.concatenate([[0], np.cumsum(sizes)]))
-    data = ClientData(features, labels, CLASSES, shares, torch.from_numpy(shares.order), poison, seed=1)
+    adversarial = None
+    if poison is not None:
+        dataset = Dataset(
+            name="task",
+            features=features,
+            labels=labels,
+            test_features=features,
+            test_labels=labels,
+            num_classes=CLASSES,
+        )
+        members = np.arange(len(sizes)) % 2 == 1
+        adversarial = Adversarial(poison.poisoning(dataset), members, training)
+    data = ClientData(features, labels, CLASSES, shares, torch.from_numpy(shares.order), adversarial, seed=1)
     with torch.no_grad():
         for parameter in module.to(dtype).parameters():
             parameter.copy_(torch.from_numpy(generator.standard_normal(tuple(parameter.shape))) / 2)
@@ -121,6 +136,16 @@ def poisoned_task(module: nn.Module, **options: Any) -> TrainingTask:
     return task_of(module, poison=LabelFlip(), **options)
 
 
+def triggered_task(module: nn.Module, **options: Any) -> TrainingTask:
+    """Return a task whose clients stamp a trigger on some of their points, each its own part, while they attack."""
+    return task_of(module, poison=FeatureTrigger(features=(0, 5, 7), values=(3.0, -2.0, 1.0), num_parts=2), **options)
+
+
+def replaced_task(module: nn.Module, **options: Any) -> TrainingTask:
+    """Return a task whose clients put rare points in the place of some of theirs while they attack."""
+    return task_of(module, poison=EdgeCase(share=0.3), **options)
+
+
 def start_of(task: TrainingTask, number: int) -> Start:
     """Return the rows of so many clients that hold the model, and their buffers."""
     dtype = next(task.module.parameters()).dtype
@@ -131,7 +156,7 @@ def start_of(task: TrainingTask, number: int) -> Start:
 def chunk_of(task: TrainingTask, clients: list[int], number: int = 3) -> Chunk:
     """Return a round of these clients; those with odd numbers attack if the task has a poison."""
     ids = np.array(clients)
-    return Chunk(number, 0.05, task.local.steps, ids, (ids % 2 == 1) & (task.data.poison is not None))
+    return Chunk(number, 0.05, task.local.steps, ids, (ids % 2 == 1) & (task.data.adversarial is not None))
 
 
 def trained(engine: Engine, largest: int = 100, *, backwards: bool = False, start: Start | None = None) -> Start:

@@ -17,11 +17,13 @@ from tests.simulation.engines.tasks import (
     one_output,
     poisoned_task,
     pooled,
+    replaced_task,
     softmax,
     start_of,
     tanh,
     task_of,
     trained,
+    triggered_task,
     two_outputs,
 )
 from torch import nn
@@ -49,6 +51,8 @@ STEPS: dict[str, dict[str, Any]] = {
 TASKS: dict[str, Maker] = {
     "softmax": lambda **o: task_of(softmax(), **o),
     "poisoned softmax": lambda **o: poisoned_task(softmax(), **o),
+    "triggered mlp": lambda **o: triggered_task(mlp(), **o),
+    "replaced softmax": lambda **o: replaced_task(softmax(), **o),
     "mlp": lambda **o: task_of(mlp(), **o),
     "logistic": lambda **o: task_of(one_output(), loss=Logistic(), **o),
     "squares": lambda **o: task_of(two_outputs(), loss=HalfSquares(), **o),
@@ -57,6 +61,7 @@ TASKS: dict[str, Maker] = {
 OTHER_TASKS: dict[str, Maker] = {
     "tanh": lambda **o: task_of(tanh(), **o),
     "convolutions": lambda **o: task_of(convolutions(), **o),
+    "triggered convolutions": lambda **o: triggered_task(pooled(), **o),
     "pooled convolutions": lambda **o: task_of(pooled(), **o),
 }
 LOOPED_TASKS: dict[str, Maker] = {

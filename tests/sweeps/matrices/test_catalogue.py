@@ -37,7 +37,12 @@ def test_every_registered_attack_takes_part_or_says_why_not(name: str) -> None:
 
 def test_the_attacks_that_take_no_part_change_data_or_steer_another() -> None:
     left_out = {name for name in ATTACKS if why_no_attack(name)}
-    assert left_out == {"label-flip", "class-flip", "label-noise", "sleeper", "alternating", "optimal"}
+    labels = {"label-flip", "class-flip", "label-noise"}
+    triggers = {"pixel-trigger", "feature-trigger", "distributed-trigger", "semantic-backdoor", "edge-case"}
+    models = {"model-replacement", "constrain-and-scale", "train-and-scale", "projected-descent"}
+    assert left_out == {*labels, *triggers, *models, "sleeper", "alternating", "optimal"}
+    assert {why_no_attack(name) for name in triggers} == {"changes data, and a matrix has none"}
+    assert {why_no_attack(name) for name in models} == {"trains on poisoned data, and a matrix has none"}
 
 
 def test_every_label_means_something() -> None:

@@ -165,6 +165,7 @@ def test_rage_stays_at_its_constant_in_every_dimension_and_coordinates_do_not() 
         ({"rules": ("krumm",)}, UnknownNameError, "did you mean 'krum'"),
         ({"attacks": ("alei",)}, UnknownNameError, "did you mean 'alie'"),
         ({"attacks": ("label-flip",)}, UnknownNameError, "on a matrix"),
+        ({"attacks": ("model-replacement+pixel-trigger",)}, UnknownNameError, "compare it in runs"),
         ({"populations": ("isotropic",)}, UnknownNameError, "known: clusters"),
         ({"rules": ("rage-knwn",)}, UnknownNameError, "did you mean 'rage-known'"),
         ({"rules": ("nnm",)}, ParameterError, "takes another rule inside"),

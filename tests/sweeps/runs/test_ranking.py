@@ -212,6 +212,31 @@ def test_runs_without_classes_are_ranked_by_what_they_have() -> None:
     assert accurate.measure == ACCURACY
 
 
+def by_success(rule: str, attack: str, rate: float | None, accuracy: float = 0.9) -> Result:
+    """Return a result whose attack has a goal, and succeeds this often; or has none."""
+    row = result(rule, attack, accuracy)
+    assert row.figures is not None
+    metrics = {} if rate is None else {"attack_success_rate": rate}
+    return replace(row, figures=replace(row.figures, metrics=metrics))
+
+
+def test_ranked_by_the_success_of_attacks_those_without_a_goal_are_left_out() -> None:
+    rows = [
+        *(by_success("rage", attack, rate) for attack, rate in (("trigger", 0.8), ("flip", 0.1), ("ones", None))),
+        *(by_success("krum", attack, rate, 0.6) for attack, rate in (("trigger", 0.1), ("flip", 0.2), ("ones", None))),
+        result("oracle", "any", 0.95),
+    ]
+    found = ranked_by(rows, "attack_success_rate")
+    assert {row.attack for row in found} == {"trigger", "flip"}
+    best, worst = ranking(found)
+    assert (best.rule, worst.rule) == ("krum", "rage")
+    assert best.score is not None
+    assert best.score.mean == 0.2
+    assert best.coverage == "1/1"
+    assert any("Accuracy in the same runs" in each and "krum 60.0 %, rage 90.0 %" in each for each in commentary(found))
+    assert len(ranked_by(rows, None)) == len(rows)
+
+
 def test_figures_over_clients_have_the_direction_of_their_metric() -> None:
     assert measure_named("client_worst", {}).higher_is_better
     scored = {"evaluation": {"client_metric": "mae"}}

@@ -18,6 +18,7 @@ from steadfed.flower.redteam._mods import (
     crash_mod,
     exit_mod,
     poisoned_labels,
+    poisoned_points,
     stall_mod,
 )
 
@@ -38,6 +39,7 @@ __all__ = [
     "crash_mod",
     "exit_mod",
     "poisoned_labels",
+    "poisoned_points",
     "stall_mod",
 ]
 

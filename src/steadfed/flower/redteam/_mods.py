@@ -21,12 +21,14 @@ import numpy as np
 import torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MessageType, RecordDict
 from jaxtyping import Float, Int64
+from numpy.typing import NDArray
 from torch import Tensor
 
 from steadfed._core.lookup import find
 from steadfed._core.rng import stream
-from steadfed.attacks import ATTACKS, AdversaryView, Attack, Forged, Knowledge
-from steadfed.attacks._labels import DataAttack, data_attack_of
+from steadfed.attacks import ATTACKS, AdversaryView, Attack, DataAttack, Forged, Knowledge, LabelAttack
+from steadfed.attacks._poisoning import data_attack_of
+from steadfed.data import Dataset
 from steadfed.errors import ParameterError, SteadfedError
 from steadfed.flower._coordinates import AskedFor
 from steadfed.flower._records import RecordNumbers, layout_of
@@ -228,7 +230,7 @@ def _build(name: str, made: Callable[..., Mod], parameters: Mapping[str, Any]) -
 
 
 def poisoned_labels(
-    attack: DataAttack, labels: Int64[Tensor, "..."], *, num_classes: int, client: int, seed: int = 0
+    attack: LabelAttack, labels: Int64[Tensor, "..."], *, num_classes: int, client: int, seed: int = 0
 ) -> Int64[Tensor, "..."]:
     """Return the labels that a client trains on whose data are attacked, those of the simulator.
 
@@ -239,11 +241,39 @@ def poisoned_labels(
     return attack.corrupt(labels, num_classes, stream(seed, "poison", client))
 
 
+def poisoned_points(
+    attack: DataAttack, dataset: Dataset, points: NDArray[np.int64], *, client: int, member: int = 0, seed: int = 0
+) -> tuple[Tensor, Tensor]:
+    """Return the features and labels that a client trains on whose data are attacked, those of the simulator.
+
+    Args:
+        attack: on labels or on inputs, such as a backdoor with a trigger.
+        dataset: what all clients hold; the adversary may know all of it.
+        points: which of its training points are the client's.
+        client: the client's number.
+        member: its number among the adversary's clients, for a trigger that is distributed over them.
+        seed: the run's.
+
+    >>> from steadfed.attacks import PixelTrigger
+    >>> from steadfed.data import Digits
+    >>> digits = Digits().load()
+    >>> features, labels = poisoned_points(PixelTrigger(target_label=7), digits, np.arange(40), client=3)
+    >>> tuple(features.shape), int((labels != digits.labels[:40]).sum())
+    ((40, 1, 8, 8), 12)
+    """
+    share = attack.poisoning(dataset).share(points, member, stream(seed, "poison", client))
+    features = dataset.features[torch.from_numpy(points) if share.places is None else share.places].clone()
+    if share.trigger is not None and share.marked is not None:
+        share.trigger.stamp_(features, share.marked)
+    return features, share.labels
+
+
 def refuse_data_attack(attack: Attack) -> None:
     """Raise `ParameterError` if the attack is done in the client's data, which no reply shows."""
     if data_attack_of(attack) is not None:
         raise ParameterError(
-            f"{attack!r} is done in the client's data, not in its reply; train on poisoned_labels(...) instead"
+            f"{attack!r} is done in the client's data, not in its reply; train on poisoned_labels(...) or "
+            f"poisoned_points(...) instead"
         )
 
 

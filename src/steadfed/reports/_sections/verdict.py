@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from steadfed._core.wording import number, percent, plural
+from steadfed.metrics import ATTACK_SUCCESS, column_of
 from steadfed.reports._sections.certificate import real_errors
 from steadfed.reports._sections.metrics import hidden_by_accuracy, metric_headlines
 from steadfed.reports._sections.phrases import run_names, sent_words, setting_words, short_words
@@ -72,6 +73,7 @@ def sentences(history: RunHistory, tally: Tally) -> Iterator[str]:
     if (hidden := hidden_by_accuracy(history)) is not None:
         yield hidden
     yield _attackers(history)
+    yield from _success(history)
     yield from _removals(history, tally)
     if tally.skipped:
         yield f"{plural(tally.skipped, 'round')} left the model as it was: {history.rounds.skips_text}."
@@ -157,6 +159,17 @@ def _attackers(history: RunHistory) -> str:
         return f"{who}, but did nothing that differs from honest clients so far ({setting_words(history, 'attack')})."
     when = "" if not start else f" from round {start} on"
     return f"{who}; they attacked{when} with {setting_words(history, 'attack')}."
+
+
+def _success(history: RunHistory) -> Iterator[str]:
+    """Say how far an adversary with a goal of its own came."""
+    column = column_of(ATTACK_SUCCESS)
+    found = history.rounds.last_and_best(column) if column in history.columns else None
+    if found is None:
+        return
+    last, most, when = found
+    told = f"Of the points that the adversary wants misjudged {percent(last)} go to its target {_so_far(history)}"
+    yield f"{told} (most, {percent(most)}, in round {when})." if most > last else f"{told}."
 
 
 def _removals(history: RunHistory, tally: Tally) -> Iterator[str]:

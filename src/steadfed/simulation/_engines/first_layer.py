@@ -51,7 +51,7 @@ class Gathered(FirstLayer):
     def outputs(self, step: int) -> Tensor:
         """Return W xᵀ + bias; a full batch is gathered once."""
         if step < self._drawn.points.shape[1]:
-            self._batch = self._scratch.rows(self._features, self._drawn.points[:, step])
+            self._batch = self._drawn.gather(self._features, step, self._scratch)
         return self._layer.outputs(self._batch.transpose(1, 2))
 
     def descend(self, step: int, delta: Tensor, by: Descent) -> None:
@@ -83,6 +83,8 @@ class Grams:
         padded = -(-sizes // ALIGNED) * ALIGNED
         width = features.shape[1]
         padded[~pays(sizes, task.local.batch_sizes(sizes), task.local.steps, width, outputs)] = 0
+        if task.data.adversarial is not None:
+            padded[task.data.adversarial.apart] = 0
         if not task.local.is_plain or int((padded**2).sum()) * features.itemsize > GRAM_BUDGET:
             padded[:] = 0
         slots, stacks = np.zeros_like(padded), {}

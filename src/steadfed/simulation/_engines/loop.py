@@ -77,25 +77,25 @@ class LoopEngine(Engine):
                 count.copy_(start)
             if self._apart:
                 _copy(self._parameters, self._views)
-            randomness = drawing_from(self.task.seed, "module", chunk.round, client) if self._draws else nullcontext()
+            names = ("module", chunk.round, client, *([chunk.first] if chunk.first else []))
+            randomness = drawing_from(self.task.seed, *names) if self._draws else nullcontext()
             with randomness:
-                self._train_one(drawn.points[i], drawn.labels[i], chunk)
+                self._train_one(drawn.of_row(i), chunk)
             if self._apart:
                 _copy(self._views, self._parameters)
             for mine, theirs in own:
                 theirs[i] = mine
 
-    def _train_one(self, points: Tensor, labels: Tensor, chunk: Chunk) -> None:
-        number = len(points)
+    def _train_one(self, drawn: DrawnPoints, chunk: Chunk) -> None:
         for step in range(chunk.steps):
-            if step < number:  # a full batch is gathered once
-                features = self._gather(points[step])
-            loss = self.task.loss.mean(self._module(features), labels[min(step, number - 1)])
+            if step < drawn.points.shape[1]:  # a full batch is gathered once
+                features = self._gather(drawn, step)
+            loss = self.task.loss.mean(self._module(features), drawn.labels_of(step)[0])
             gradients = torch.autograd.grad(loss, self._parameters, materialize_grads=True)  # 0 for what is not used
             self._step(list(gradients), chunk.lr)
 
-    def _gather(self, points: Tensor) -> Tensor:
-        batch = self._batch.rows(self.task.data.features, points)
+    def _gather(self, drawn: DrawnPoints, step: int) -> Tensor:
+        batch = drawn.gather(self.task.data.features, step, self._batch)[0]
         return batch.contiguous(memory_format=torch.channels_last) if self._channels_last else batch
 
     @torch.no_grad()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from steadfed._core.arrays import Indices
+from steadfed.attacks._poisoning import Trigger
 from steadfed.simulation._local import Chunk, ClientData, TrainingTask
 
 
@@ -24,6 +26,8 @@ class DrawnPoints:
     """Where these lie in the data set, likewise."""
     labels: Tensor
     """What the clients believe of them, likewise and × the shape of a label."""
+    marks: Mapping[int, tuple[Trigger, Tensor]] = field(default_factory=dict)
+    """The triggers of the rows that stamp one, and which of the points of every step bear it: H × b."""
 
     @classmethod
     def of(cls, task: TrainingTask, chunk: Chunk, multiple: int = 1) -> DrawnPoints:
@@ -33,11 +37,31 @@ class DrawnPoints:
         if missing := -batch_size % multiple:
             positions = np.concatenate([positions, np.repeat(positions[:, :, :1], missing, axis=2)], axis=2)
         points = points_at(data, chunk.clients, positions)
-        labels = data.labels[points]
-        for row in np.flatnonzero(chunk.poisoned):
-            poisoned = data.poisoned_labels(int(chunk.clients[row]))
-            labels[row] = poisoned[torch.from_numpy(positions[row].copy()).to(poisoned.device)]
-        return cls(batch_size, positions, points, labels)
+        labels, marks = data.labels[points], {}
+        for row in np.flatnonzero(chunk.poisoned).tolist():
+            poisoned = data.poisoned(int(chunk.clients[row]))
+            drawn = torch.from_numpy(positions[row].copy()).to(points.device)
+            labels[row] = poisoned.labels[drawn]
+            if poisoned.places is not None:
+                points[row] = poisoned.places[drawn]
+            if poisoned.trigger is not None and poisoned.marked is not None:
+                marks[row] = poisoned.trigger, poisoned.marked[drawn]
+        return cls(batch_size, positions, points, labels, marks)
+
+    def gather(self, features: Tensor, step: int, scratch: Scratch) -> Tensor:
+        """Return the points of a step, with the triggers on them, in memory that the next call overwrites."""
+        batch = scratch.rows(features, self.points[:, step])
+        for row, (trigger, marked) in self.marks.items():
+            trigger.stamp_(batch[row], marked[step])
+        return batch
+
+    def of_row(self, row: int) -> DrawnPoints:
+        """Return what one client draws."""
+        one = slice(row, row + 1)
+        marks = {0: self.marks[row]} if row in self.marks else {}
+        return replace(
+            self, positions=self.positions[one], points=self.points[one], labels=self.labels[one], marks=marks
+        )
 
     def labels_of(self, step: int) -> Tensor:
         """Return the labels of a step: clients × b."""

@@ -59,7 +59,7 @@ class VmapEngine(Engine):
         into = None if self.task.local.is_plain else self._into.empty(tuple(rows.shape), rows)
         for step in range(chunk.steps):
             if step < drawn.points.shape[1]:  # a full batch is gathered once
-                features = self._batch.rows(self.task.data.features, drawn.points[:, step])
+                features = drawn.gather(self.task.data.features, step, self._batch)
             labels = drawn.labels_of(step)
             gradients = self._gradients(parameters, own, counts, features, labels)
             if into is None:

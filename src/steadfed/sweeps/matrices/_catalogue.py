@@ -31,6 +31,7 @@ from steadfed.attacks import (
     InnerProductManipulation,
     MinMax,
     MinSum,
+    ModelAttack,
     Optimal,
     Spread,
 )
@@ -47,6 +48,10 @@ LEFT_OUT: Mapping[str, str] = MappingProxyType(
     }
 )
 """Rules that could take part and do not unless they are named, and why."""
+_DATA = "changes data, and a matrix has none"
+_TRAINING = "trains on poisoned data, and a matrix has none"
+"""Why attacks through the data take no part, backdoors among them: a single matrix of updates shows neither what a
+model learns nor what it says of a trigger. Compare them in runs."""
 RULE_VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {f"rage-{mode}": {"name": "rage", "mode": mode} for mode in ("spread", "known", "exact", "lazy")}
 )
@@ -110,7 +115,9 @@ def why_no_attack(name: str) -> str | None:
     'changes data, and a matrix has none'
     """
     if issubclass(ATTACKS[name], DataAttack):
-        return "changes data, and a matrix has none"
+        return _DATA
+    if issubclass(ATTACKS[name], ModelAttack):
+        return _TRAINING
     lacking = _required(ATTACKS[name])
     return f"cannot be built from its name alone: it needs {', '.join(lacking)}" if lacking else None
 
@@ -179,7 +186,7 @@ def check_labels(rules: tuple[str, ...], attacks: tuple[str, ...]) -> None:
     """
     for label in rules:
         _check_rule(label)
-    known = {*ATTACK_VARIANTS, *(name for name, kind in ATTACKS.items() if not issubclass(kind, DataAttack))}
+    known = {*ATTACK_VARIANTS, *(name for name in ATTACKS if why_no_attack(name) not in {_DATA, _TRAINING})}
     for label in attacks:
         _check_attack(label, known)
 
@@ -196,12 +203,15 @@ def _check_rule(label: str) -> None:
 
 def _check_attack(label: str, known: set[str]) -> None:
     named = {part for part in label.split("+") if not _is_own(part)}
+    for part in sorted(named & ATTACKS.keys() - known):
+        why = f"{part!r} {why_no_attack(part)}"
+        raise UnknownNameError(f"no attack {label!r} on a matrix: {why}; compare it in runs, with `steadfed compare`")
     if label not in ATTACK_VARIANTS and not known.issuperset(named):
         raise UnknownNameError(
             f"unknown attack {label!r} on a matrix{nearest(label, known)}; known: {', '.join(sorted(known))}"
         )
     for attack in loaded(attack_for(label)).chain():
-        if isinstance(attack, DataAttack):
+        if isinstance(attack, DataAttack | ModelAttack):
             raise ParameterError(f"the attack {label!r} changes data, and a matrix has none")
         if isinstance(attack, ImportedAttack):
             attack.try_on(_TRIED_COLUMNS)

@@ -8,8 +8,18 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from steadfed._core.wording import percent
+from steadfed.metrics import ATTACK_SUCCESS
 from steadfed.sweeps._measure import ACCURACY
-from steadfed.sweeps._ranking import NO_ATTACK, ORACLE, Duel, DuelVerdict, Label, TrialSetting, worst_cases
+from steadfed.sweeps._ranking import (
+    NO_ATTACK,
+    ORACLE,
+    Duel,
+    DuelVerdict,
+    Label,
+    TrialSetting,
+    mean_of,
+    worst_cases,
+)
 from steadfed.sweeps.runs._figures import Figures
 from steadfed.sweeps.runs._ranking import ComparisonRank, duels, in_words, leaders, ranking, subject_of, varied_keys
 from steadfed.sweeps.runs._results import CellState, Result
@@ -24,6 +34,7 @@ def commentary(results: Iterable[Result], about: str | None = None) -> list[str]
     subject = subject_of(rows, about)
     ranked = [each for each in ranking(rows) if each.rule != ORACLE and each.score is not None]
     sentences = [*_completeness(rows), *_ranking(rows, ranked, subject)]
+    sentences += _accuracy_beside(rows, ranked)
     fought = duels(rows, subject)
     keys = varied_keys(rows)
     for verdict in (DuelVerdict.BEATEN, DuelVerdict.WITHIN_NOISE, DuelVerdict.BEST):
@@ -61,6 +72,20 @@ def _ranking(rows: Sequence[Result], ranked: Sequence[ComparisonRank], subject: 
         return [text]
     place = ranked.index(own) + 1
     return [f"{text} {subject} is number {place} of {len(ranked)} with {own.score}{_lacking(own)}."]
+
+
+def _accuracy_beside(rows: Sequence[Result], ranked: Sequence[ComparisonRank]) -> list[str]:
+    """Say how accurate the models are, if rules are ranked by the success of attacks."""
+    if not ranked or rows[0].measure.name != ATTACK_SUCCESS:
+        return []
+    accuracies = {
+        each.rule: mean_of(row.figures.accuracy for row in rows if row.rule == each.rule and row.figures is not None)
+        for each in ranked
+    }
+    told = ", ".join(f"{rule} {percent(value)}" for rule, value in accuracies.items() if value is not None)
+    return (
+        [f"Accuracy in the same runs, as a model that learned nothing has no backdoor either: {told}."] if told else []
+    )
 
 
 def _lacking(own: ComparisonRank) -> str:

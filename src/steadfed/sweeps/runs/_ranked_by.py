@@ -8,7 +8,7 @@ from typing import Any
 
 from steadfed._core.parsing import parse_toml
 from steadfed.errors import SteadfedError
-from steadfed.metrics import METRICS, OverClients, known_metric, metric_named, name_of
+from steadfed.metrics import ATTACKED, METRICS, OverClients, known_metric, metric_named, name_of
 from steadfed.sweeps._measure import ACCURACY, Measure
 from steadfed.sweeps.runs._results import Result
 
@@ -43,6 +43,8 @@ def measure_named(metric: str, config: Mapping[str, Any]) -> Measure:
 def ranked_by(results: Iterable[Result], metric: str | None) -> list[Result]:
     """Return the results with what they are ranked by: this metric, or if it is None what the runs have.
 
+    Ranked by the success of attacks, results under attacks that want nothing in particular are left out.
+
     That is their accuracy; of runs without classes R², an error, or the loss, in this order.
 
     Raises:
@@ -51,11 +53,22 @@ def ranked_by(results: Iterable[Result], metric: str | None) -> list[Result]:
     """
     rows = list(results)
     chosen = metric or _usual(rows)
+    rows = _with_goal(rows, chosen)
     measures: dict[str, Measure] = {}
     for row in rows:
         if row.config not in measures:
             measures[row.config] = measure_named(chosen, _table(row.config)) if chosen != ACCURACY.name else ACCURACY
     return [replace(row, measure=measures[row.config]) for row in rows]
+
+
+def _with_goal(rows: list[Result], metric: str) -> list[Result]:
+    """Return the results under attacks that the metric speaks of: all, but for success rates, which need a goal."""
+    known = known_metric(metric)
+    if known is None or known.points != ATTACKED:
+        return rows
+    played = [(row.attack, row.figures.of(metric)) for row in rows if row.figures is not None]
+    without = {attack for attack, _ in played} - {attack for attack, value in played if value is not None}
+    return [row for row in rows if row.attack not in without]
 
 
 def _usual(rows: Iterable[Result]) -> str:

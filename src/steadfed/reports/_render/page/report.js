@@ -140,7 +140,7 @@
         state.all = !state.all;
         fillTable(state);
       });
-      state.columns = make("button", { type: "button", class: "more", hidden: true });
+      state.columns = make("button", { type: "button", class: "wider", hidden: true });
       state.columns.addEventListener("click", () => {
         state.every = !state.every;
         refit(state);
