@@ -71,23 +71,33 @@ class Following:
     def _watch(self, submitted: SubmittedRun, timeout: float | None) -> RunStatus:
         """Follow a run to its end; stop it if somebody wishes so, or the time is over."""
 
-        def show_new_rounds() -> None:
+        from steadfed.server._history import Narrator
+
+        narrator = Narrator(self._meaning, records_after(self.place, 0))
+
+        def people(record: RoundRecord) -> tuple[str, object]:
+            told = "; ".join(narrator.told(record))
+            return told, narrator.people
+
+        def show_news() -> None:
             for record in records_after(self.place, lane.done):
                 shown.add_round("", record)
+            shown.wait("", self._waiting(lane.done))
 
         try:
-            lane = RunProgress(self.rounds, self._done(), people=self._people)
+            lane = RunProgress(self.rounds, self._done(), people=people)
             with progress_display({"": lane}, quiet=self.quiet or self.place is None) as shown:
-                return submitted.wait(timeout, look=show_new_rounds)
+                return submitted.wait(timeout, look=show_news)
         except (KeyboardInterrupt, SteadfedError):
             submitted.stop()
             raise
 
-    def _people(self, record: RoundRecord) -> str:
-        """Return who was removed or silent in a round, by name."""
-        from steadfed.server._history import round_words
+    def _waiting(self, done: int) -> str:
+        """Return whom the round after those that are done waits for, in words; nothing if for nobody."""
+        from steadfed.server._waiting import read_waiting
 
-        return "; ".join(round_words(record, self._meaning))
+        found = None if self.place is None else read_waiting(self.place)
+        return "" if found is None or found.round < done else f"round {found.round}: {found.words}"
 
     @cached_property
     def _meaning(self) -> ScoreMeaning:

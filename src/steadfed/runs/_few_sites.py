@@ -54,7 +54,7 @@ def few_sites_promise(rule: Aggregator, cohort: int) -> list[str]:
 
     >>> can, cannot, costs = few_sites_promise(Rage(num_byzantine=1), 6)
     >>> cannot
-    'not told from honest sites with unlike data: flipped labels, and updates near the others (up to 1.1 points below the mean)'
+    'not told from honest sites: flipped labels, and updates near the others (up to 1.1 points below the mean)'
     >>> few_sites_promise(Rage(num_byzantine=1), 11)
     []
     """
@@ -64,14 +64,7 @@ def few_sites_promise(rule: Aggregator, cohort: int) -> list[str]:
     if not known:
         return [f"nothing was measured with fewer than {min(MEASURED)} sites"]
     found, assumed = MEASURED[known], rule.assumed_byzantine(cohort)
-    return [
-        f"with one Byzantine site of {known}, {_whose(rule)}updates far from the others are removed (digits: "
-        f"{found.far[0]:.0f} % where the mean ends at {found.far[1]:.0f}), and flipped signs do less harm "
-        f"({found.flipped[0]:.0f} % against {found.flipped[1]:.0f})",
-        _not_told(known, found),
-        _cost(found),
-        *_unmeasured(cohort, known, assumed),
-    ]
+    return [_removed(rule, known, found), _not_told(known, found), _cost(found), *_unmeasured(cohort, known, assumed)]
 
 
 def few_sites_warning(rule: Aggregator, cohort: int) -> str | None:
@@ -85,18 +78,20 @@ def few_sites_warning(rule: Aggregator, cohort: int) -> str | None:
     )
 
 
-def _whose(rule: Aggregator) -> str:
-    """Return which rule was measured, if it is another one."""
-    return "" if isinstance(rule, Rage) and rule.mode == "auto" else "and the default of RAGE, "
+def _removed(rule: Aggregator, known: int, found: _Figures) -> str:
+    whose = "" if isinstance(rule, Rage) and rule.mode == "auto" else ", of RAGE as it is by default"
+    return (
+        f"measured with one Byzantine site of {known}{whose}: updates far from the others are removed (digits: "
+        f"{found.far[0]:.0f} % where the mean ends at {found.far[1]:.0f}), and flipped signs do less harm "
+        f"({found.flipped[0]:.0f} % against {found.flipped[1]:.0f})"
+    )
 
 
 def _not_told(known: int, found: _Figures) -> str:
     near = f"updates near the others (up to {found.near:.1f} points below the mean)"
     if known >= _LABELS:
-        return (
-            f"not told from honest sites with unlike data: {near}; flipped labels harm it 2 points less than the mean"
-        )
-    return f"not told from honest sites with unlike data: flipped labels, and {near}"
+        return f"not told from honest sites: {near}; flipped labels harm it 2 points less than the mean"
+    return f"not told from honest sites: flipped labels, and {near}"
 
 
 def _cost(found: _Figures) -> str:
