@@ -192,9 +192,16 @@ def status(folder: Folder = FOLDER) -> None:
     console.print(f"SuperLink: 127.0.0.1:{found.port}, {mode}, {link}", highlight=False)
     if found.note:
         console.print(found.note, highlight=False, markup=False)
-    titles = ("node", "name", "state", "process", "node id", "other settings")
+    columns = (
+        Column(title="node"),
+        Column(title="name", name=True),
+        Column(title="state"),
+        Column(title="process", minor=True),
+        Column(title="node id", name=True),
+        Column(title="settings", hint="besides the usual ones"),
+    )
     rows = tuple(_status_row(index, node) for index, node in enumerate(found.nodes))
-    terminal.show(Table(key="nodes", title="", columns=tuple(Column(title=title) for title in titles), rows=rows))
+    terminal.show(Table(key="nodes", title="", columns=columns, rows=rows))
     for run_id, state in found.runs.items():
         console.print(f"run {run_id}: {state}", highlight=False)
     if not found.healthy:

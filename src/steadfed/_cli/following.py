@@ -117,7 +117,8 @@ def records_after(place: Path | None, done: int) -> Iterator[RoundRecord]:
     """Yield the rounds of a run that are written down, but for those that were done before."""
     from steadfed.server._folder import RunFolder
 
-    if place is not None and (place / "rounds.jsonl").is_file():
+    files = () if place is None else (place / "config.toml", place / "rounds.jsonl")
+    if place is not None and all(file.is_file() for file in files):  # the folder may be in the making
         yield from islice(RunFolder(place).records(), done, None)
 
 

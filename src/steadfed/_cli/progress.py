@@ -261,7 +261,12 @@ class ProgressBars(ProgressDisplay):
     def show_waiting(self, name: str) -> None:
         """Let the next drawing say whom the last round was about, and whom this one waits for."""
         del name
-        self._progress.news = tuple(words for run in self.runs.values() for words in (run.named, run.waiting) if words)
+        self._progress.news = self.news
+
+    @property
+    def news(self) -> tuple[str, ...]:
+        """The lines below the bars: whom the last round was about, and whom the next one waits for."""
+        return tuple(words for run in self.runs.values() for words in (run.named, run.waiting) if words)
 
     def note(self, text: str) -> None:
         """Print the note above the bars."""

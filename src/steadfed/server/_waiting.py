@@ -25,6 +25,9 @@ WAITING = "waiting.json"
 _OLDEST = 60.0
 """Seconds after which a file is what a server app left behind that was killed."""
 
+_FEW = 2
+"""Names that are listed even if they are all."""
+
 
 @final
 class Waiting(ValueObject):
@@ -49,10 +52,13 @@ class Waiting(ValueObject):
         '4 of 6 replied, waiting for Erfurt, Jena, 31 s left'
         >>> Waiting(round=3, asked=2, replied=1, missing=("Erfurt",), what="evaluation").words
         'evaluation: 1 of 2 replied, waiting for Erfurt'
+        >>> Waiting(round=3, asked=3, replied=0, missing=("Erfurt", "Jena", "Ulm"), seconds_left=50.0).words
+        '0 of 3 replied, waiting for all, 50 s left'
         """
         head = f"{harmless(self.what, limit=40)}: " if self.what else ""
         left = "" if self.seconds_left is None else f", {self.seconds_left:.0f} s left"
-        return f"{head}{self.replied:,} of {self.asked:,} replied, waiting for {listed(self.missing)}{left}"
+        whom = "all" if _FEW < len(self.missing) == self.asked else listed(self.missing)
+        return f"{head}{self.replied:,} of {self.asked:,} replied, waiting for {whom}{left}"
 
 
 def write_waiting(folder: Path, waiting: Waiting) -> None:
@@ -75,5 +81,5 @@ def read_waiting(folder: Path) -> Waiting | None:
             return None
         text = small_text(path)
         return None if text is None else Waiting.model_validate(parse_json(text))
-    except (OSError, ParameterError, ValueError):
+    except (OSError, ParameterError, TypeError, ValueError):
         return None

@@ -35,6 +35,8 @@ _SHOWN = 15
 """Rows of the table that are shown at first."""
 _LONGEST = 60
 """Letters of a layer's name."""
+_LETTERS = 120
+"""Of a client's name in a table; there is less room beside a plot."""
 _FEW = 3
 """A share of a few rounds says little: the client with most false positives was judged at least so often."""
 
@@ -73,9 +75,11 @@ def _panels(history: RunHistory, limits: PanelLimits) -> Iterator[Panel]:
 def suspicion_table(history: RunHistory, lines: Sequence[ClientSummary] | None = None) -> Table:
     """Return a line for every client, or for some; the most suspicious first, unless they come in another order."""
     known = not history.deployed
-    names = dict(zip(history.client_ids, client_names(history.client_ids), strict=True))
+    names = dict(zip(history.client_ids, client_names(history.client_ids, letters=_LETTERS), strict=True))
     chosen = history.clients if lines is None else lines
-    columns: dict[Column, Callable[[ClientSummary], Value]] = {Column("client"): lambda line: names[line.client]}
+    columns: dict[Column, Callable[[ClientSummary], Value]] = {
+        Column("client", name=True): lambda line: names[line.client]
+    }
     if known:
         columns[Column("Byzantine", hint="truly, as the simulation knows")] = _membership
     columns |= _JUDGED
