@@ -30,7 +30,7 @@ _FRAME = 3
 _SHORT, _NARROWEST, _MUCH = 12, 6, 80
 """Letters of a word that is not wrapped, of the narrowest column of words, and of one that wants no more room."""
 _MOST_OF_A_NAME = 0.6
-"""A longer name than this share of the line is continued below itself, whole."""
+"""A word of a name that is longer than this share of the line is continued below itself."""
 _FORMATS: Mapping[Unit, Callable[[float], str]] = {
     Unit.NUMBER: number,
     Unit.PERCENT: percent,
@@ -147,9 +147,10 @@ def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: in
 
 
 def _least_width(column: Column, cells: Sequence[str], width: int) -> int:
-    """Return how narrow a column may become: numbers and names stay in one piece, words are wrapped."""
+    """Return how narrow a column may become: numbers and words of names stay in one piece, other words are wrapped."""
     if column.name:
-        return max(_longest(column.title.split()), min(_longest(cells), int(width * _MOST_OF_A_NAME)))
+        words = max(_WIDEST_WORD, _longest(word for text in cells for word in text.split()))
+        return max(_longest(column.title.split()), min(_longest(cells), words, int(width * _MOST_OF_A_NAME)))
     if column.unit is not Unit.TEXT:
         return max(_longest(column.title.split()), _longest(cells))
     words = _longest(word for text in (column.title, *cells) for word in text.split())

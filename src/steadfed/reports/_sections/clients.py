@@ -110,7 +110,7 @@ _LESS = "share of updates that looked less suspicious; 0.5: average"
 _JUDGED: Mapping[Column, Callable[[ClientSummary], Value]] = {
     Column("suspicion", _NUMBER, "least plausible share of its replies worth nothing"): lambda line: line.suspicion,
     Column("removed", _PERCENT, "share of its judged replies that got no weight"): lambda line: line.removed_rate,
-    Column("times", _NUMBER, "how often it was removed or its reply malformed"): lambda line: line.against,
+    Column("times", _NUMBER, "how often it was removed or its reply malformed", minor=True): lambda line: line.against,
     Column("judged", _NUMBER, "how often there was something to judge"): lambda line: line.judged,
     Column("mean weight", _NUMBER, "1 is an equal share", minor=True): lambda line: line.mean_weight,
     Column("mean rank", _NUMBER, _LESS, minor=True): lambda line: line.mean_rank,
