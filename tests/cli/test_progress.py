@@ -44,14 +44,16 @@ def test_a_verdict_counts_whom_the_rule_removed() -> None:
 
 
 def test_whom_a_round_is_about_is_told_when_it_is_about_others() -> None:
-    said = iter(["removed: Barcelona (41 standard deviations); silent: Erfurt"] * 2 + [""] * 2 + ["silent: Jena"])
+    words = ["removed: Barcelona (41 standard deviations)", "removed: Barcelona (39 standard deviations, 2nd time)"]
+    said = iter([(words[0], "B"), (words[1], "B"), ("", ""), ("", ""), ("silent: Jena", "J")])
     run = RunProgress(5, people=lambda _: next(said))
-    news = []
+    news, facts = [], []
     for number in range(5):
         run.add_round(record(number))
         news.append(run.news)
-    assert news == ["removed: Barcelona (41 standard deviations); silent: Erfurt", "", "", "", "silent: Jena"]
-    assert run.facts()[-1] == "silent: Jena"
+        facts.append(run.facts()[-1])
+    assert news == [f"round 0: {words[0]}", "", "", "", "round 4: silent: Jena"]
+    assert facts == [news[0], f"round 1: {words[1]}", "removed 1", "removed 1", news[4]]
 
 
 def test_names_are_whole_on_a_narrow_terminal() -> None:
@@ -59,12 +61,30 @@ def test_names_are_whole_on_a_narrow_terminal() -> None:
     for display in (ProgressLines, ProgressBars):
         screen = io.StringIO()
         shown = display(
-            {"": RunProgress(3, people=lambda _: names)}, Console(file=screen, width=80, force_terminal=True)
+            {"": RunProgress(3, people=lambda _: (names, names))}, Console(file=screen, width=80, force_terminal=True)
         )
         with shown:
             shown.add_round("", record(0))
         for name in ("Barcelona", "Erfurt", "Frankfurt", "Main"):
             assert name in screen.getvalue()
+
+
+def test_whom_a_round_waits_for_is_said_once_and_goes_when_they_have_come() -> None:
+    words = "round 1: 4 of 6 replied, waiting for Erfurt, 31 s left"
+    screen = io.StringIO()
+    with ProgressLines({"": RunProgress(3)}, Console(file=screen, width=80)) as lines:
+        for said in ("", words, words, "", ""):
+            lines.wait("", said)
+    assert screen.getvalue() == f"{words}\n"
+    screen = io.StringIO()
+    console = Console(file=screen, width=80, force_terminal=True, color_system=None)
+    with ProgressBars({"": RunProgress(3, people=lambda _: ("silent: Erfurt", "E"))}, console) as bars:
+        bars.add_round("", record(0))
+        bars.wait("", words)
+        assert bars.news == ("round 0: silent: Erfurt", words)
+        bars.wait("", "")
+        assert bars.news == ("round 0: silent: Erfurt",)
+    assert "note: round 0: silent: Erfurt" in screen.getvalue()
 
 
 def lines_of(clock: Clock, rounds: int, seconds: float) -> list[str]:

@@ -14,7 +14,7 @@ from tests.flower.grids import Clock, Reply, ScriptedGrid
 
 from steadfed.aggregators import Aggregator, Krum, Mean, NearestNeighborMixing, Rage
 from steadfed.flower import _logs
-from steadfed.flower._logs import log_round, rule_table
+from steadfed.flower._logs import RoundLog, rule_table
 from steadfed.flower._metrics import MOST_METRICS
 from steadfed.flower._reports import common_record, figures, metrics_of, scores_of
 from steadfed.flower._strategies import RobustStrategy
@@ -235,7 +235,7 @@ def logged(record: RoundRecord, rule: Aggregator, monkeypatch: pytest.MonkeyPatc
     """Return the lines of the log about a round."""
     lines: list[str] = []
     monkeypatch.setattr(_logs, "log", lambda _level, text, *facts: lines.append(text % facts))
-    log_round(record, rule)
+    RoundLog(rule).add(record)
     return lines
 
 
@@ -264,6 +264,30 @@ def test_the_log_names_who_was_removed_and_who_was_silent(monkeypatch: pytest.Mo
             "(f/n = 1/5 = 20 % of those who replied)"
         ),
     ]
+
+
+def test_the_log_says_how_often_rounds_of_before_an_interruption_included(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: list[str] = []
+    monkeypatch.setattr(_logs, "log", lambda _level, text, *facts: lines.append(text % facts))
+    names = ("Barcelona", "Jena", "Ulm")
+    facts = {"weights": (0.0, 0.5, 0.5), "scores": (1681.0, 1.0, 1.0), "kept": names[1:]}
+    record = RoundRecord(round=2, step=3, lr=0.1, cohort=names, received=names, **facts)
+    RoundLog(Rage(num_byzantine=1), before=[record, record]).add(record)
+    assert "\t> removed: Barcelona (41 standard deviations, 3rd time)" in lines
+
+
+def test_few_nodes_are_told_once_what_can_be_promised(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: list[str] = []
+    monkeypatch.setattr(_logs, "log", lambda _level, text, *facts: lines.append(text % facts))
+    told = RoundLog(Rage(num_byzantine=1))
+    told.asking(5, 5)
+    assert lines[0] == "configure_train: asking 5 of 5 nodes"
+    assert any("updates far from the others are removed" in line for line in lines)
+    assert lines[-1].startswith("\t> K = 5 < 6: ")
+    lines.clear()
+    told.asking(5, 6)
+    told.asking(11, 11)
+    assert lines == ["configure_train: asking 5 of 6 nodes", "configure_train: asking 11 of 11 nodes"]
 
 
 def test_rules_inside_and_rules_of_ones_own_have_names_for_the_log() -> None:

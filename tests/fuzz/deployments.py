@@ -124,7 +124,35 @@ def _answers() -> list[bytes]:
     ]
 
 
+def _waiting() -> list[bytes]:
+    from steadfed.server._waiting import Waiting
+
+    erfurt = Waiting(round=3, asked=6, replied=4, missing=("Erfurt", 7), seconds_left=31.5, what="evaluation")
+    text = json.dumps(erfurt.model_dump())
+    return [text.encode(), text.replace("31.5", "1e999").encode(), b"[" * 3000, b'{"self": 1}']
+
+
+def _read_waiting() -> Reader:
+    from steadfed.server._waiting import WAITING, read_waiting
+
+    scratch = Scratch()
+
+    def read(data: bytes) -> None:
+        scratch.file(WAITING, data)
+        found = read_waiting(scratch.path)
+        promise(found is None or found.words.isprintable(), "words that act on a terminal")
+
+    return read
+
+
 DEPLOYMENTS = (
+    Harness(
+        name="waiting",
+        reader=_read_waiting,
+        seeds=_waiting,
+        refusals=(),
+        words=('"round":', '"missing":[]', "1e999", "-1", "null", "true", "\\u001b"),
+    ),
     Harness(
         name="deployment-state",
         reader=_read_states,

@@ -36,7 +36,7 @@ def main(grid: Grid, context: Context) -> None:
         timeout=float(settings["timeout"]),
         evaluate_fn=evaluate,
     )
-    print(f"test accuracy after every round: {result.evaluate_metrics_serverapp}")
+    print(f"on the test points after 0, 1, … rounds: {result.evaluate_metrics_serverapp}")
 
 
 def strategy(context: Context) -> ResilientStrategy:

@@ -81,7 +81,7 @@ def audit(
     why; it counts as a Byzantine update. unusable: it was a model with NaN, Inf or numbers whose squares overflow.
     absent: nothing came (error, silent, undelivered). removed: the rule gave the update weight 0, with how far out it
     lay and the rule's reason. nearly removed: it was kept with less than a tenth of an equal share. unasked: a reply
-    nobody had asked for, which is held against nobody. Rounds are counted from 0; Flower's log counts them from 1.
+    nobody had asked for, which is held against nobody. Rounds are counted from 0, here and everywhere.
 
     With --table, suspicion is the least plausible share of a client's judged replies that were malformed or got weight
     0: Wilson's lower bound with 95 % confidence, so that one removal in one round proves little (0.27; ten of ten
@@ -186,7 +186,7 @@ def _show_events(events: Iterable[Event], *, as_json: bool) -> None:
         else:
             console.print(_line(event), soft_wrap=True)
     if not as_json:
-        counted = f"{plural(count, 'event')}; rounds are counted from 0, in Flower's log from 1"
+        counted = f"{plural(count, 'event')}; rounds are counted from 0"
         Console(stderr=True).print(counted if count else "nothing happened", highlight=False, soft_wrap=True)
 
 

@@ -145,8 +145,9 @@ def run(
 
     The app's code is executed, by the SuperLink's processes and by every node. An app with the settings run-folder,
     nodes and signing-key learns where its run is, who the nodes are and with which key its orders are signed; its
-    rounds are shown on stderr, with the names of those who were removed or silent, and what came of it at the end. Of
-    other apps the log is shown. Ctrl-C stops the run.
+    rounds are shown on stderr, with the names of those who were removed or silent, how often by now, whom the round in
+    progress waits for, and what came of it at the end. Of other apps the log is shown. Ctrl-C stops the run, not the
+    nodes: `steadfed federation down` does.
 
     A run that Flower marks as failed (its server app was killed, or gave no sign of life; the SuperLink was away) is
     submitted again after a pause and goes on where it was, as long as --tries allow: not if the app itself failed
@@ -192,9 +193,16 @@ def status(folder: Folder = FOLDER) -> None:
     console.print(f"SuperLink: 127.0.0.1:{found.port}, {mode}, {link}", highlight=False)
     if found.note:
         console.print(found.note, highlight=False, markup=False)
-    titles = ("node", "name", "state", "process", "node id", "other settings")
+    columns = (
+        Column(title="node"),
+        Column(title="name", name=True),
+        Column(title="state"),
+        Column(title="process", minor=True),
+        Column(title="node id", name=True),
+        Column(title="settings", hint="besides the usual ones"),
+    )
     rows = tuple(_status_row(index, node) for index, node in enumerate(found.nodes))
-    terminal.show(Table(key="nodes", title="", columns=tuple(Column(title=title) for title in titles), rows=rows))
+    terminal.show(Table(key="nodes", title="", columns=columns, rows=rows))
     for run_id, state in found.runs.items():
         console.print(f"run {run_id}: {state}", highlight=False)
     if not found.healthy:

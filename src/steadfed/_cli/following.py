@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
@@ -18,7 +17,7 @@ from steadfed.errors import SteadfedError
 
 if TYPE_CHECKING:
     from steadfed.deploy import LocalDeployment, RunStatus, SubmittedRun
-    from steadfed.server._history import ScoreMeaning
+    from steadfed.server._history import Narrator
     from steadfed.server._record import RoundRecord
 
 
@@ -71,38 +70,55 @@ class Following:
     def _watch(self, submitted: SubmittedRun, timeout: float | None) -> RunStatus:
         """Follow a run to its end; stop it if somebody wishes so, or the time is over."""
 
-        def show_new_rounds() -> None:
+        def show_news() -> None:
             for record in records_after(self.place, lane.done):
                 shown.add_round("", record)
+            shown.wait("", self._waiting(lane.done))
 
         try:
-            lane = RunProgress(self.rounds, self._done(), people=self._people)
+            lane = RunProgress(self.rounds, self._done(), people=_People(self.place))
             with progress_display({"": lane}, quiet=self.quiet or self.place is None) as shown:
-                return submitted.wait(timeout, look=show_new_rounds)
+                return submitted.wait(timeout, look=show_news)
         except (KeyboardInterrupt, SteadfedError):
             submitted.stop()
             raise
 
-    def _people(self, record: RoundRecord) -> str:
-        """Return who was removed or silent in a round, by name."""
-        from steadfed.server._history import round_words
+    def _waiting(self, done: int) -> str:
+        """Return whom the round after those that are done waits for, in words; nothing if for nobody."""
+        from steadfed.server._waiting import read_waiting
 
-        return "; ".join(round_words(record, self._meaning))
+        found = None if self.place is None else read_waiting(self.place)
+        return "" if found is None or found.round < done else f"round {found.round}: {found.words}"
 
-    @cached_property
-    def _meaning(self) -> ScoreMeaning:
-        from steadfed.server._history import meaning_of
+
+@final
+class _People:
+    """Tells whom rounds are about; those before the first one count, too."""
+
+    def __init__(self, place: Path | None) -> None:
+        self._place = place
+        self._narrator: Narrator | None = None
+
+    def __call__(self, record: RoundRecord) -> tuple[str, object]:
+        """Return it by name, and what is the same in every round about the same people."""
+        if self._narrator is None:  # config.toml is there from the first round on
+            self._narrator = self._begun(record.round)
+        return "; ".join(self._narrator.told(record)), self._narrator.people
+
+    def _begun(self, done: int) -> Narrator:
+        from steadfed.server._history import Narrator, meaning_of
         from steadfed.server._history.files import CONFIG, raw_table, small_text
 
-        text = None if self.place is None else small_text(self.place / CONFIG)
-        return meaning_of(raw_table(text or "").get("rule"))
+        text = None if self._place is None else small_text(self._place / CONFIG)
+        return Narrator(meaning_of(raw_table(text or "").get("rule")), islice(records_after(self._place, 0), done))
 
 
 def records_after(place: Path | None, done: int) -> Iterator[RoundRecord]:
     """Yield the rounds of a run that are written down, but for those that were done before."""
     from steadfed.server._folder import RunFolder
 
-    if place is not None and (place / "rounds.jsonl").is_file():
+    files = () if place is None else (place / "config.toml", place / "rounds.jsonl")
+    if place is not None and all(file.is_file() for file in files):  # the folder may be in the making
         yield from islice(RunFolder(place).records(), done, None)
 
 

@@ -49,11 +49,12 @@ class RunProgress:
         *,
         noun: str = "round",
         several: str | None = None,
-        people: Callable[[RoundRecord], str] | None = None,
+        people: Callable[[RoundRecord], tuple[str, object]] | None = None,
     ) -> None:
         """Begin where the run begins.
 
-        `noun` is what is counted, `several` its plural; `people` names those whom a round is about.
+        `noun` is what is counted, `several` its plural; `people` tells whom a round is about: in words, and by what
+        is the same in two rounds that are about the same people.
         """
         self.total, self.done, self.noun, self.several = total, done, noun, several or f"{noun}s"
         self.loss: float | None = None
@@ -61,7 +62,12 @@ class RunProgress:
         self.verdict = ""
         self.news = ""
         """Whom the last round is about, by name, if it is about others than the one before."""
-        self._people, self._named = people, ""
+        self.named = ""
+        """Whom the last round is about, by name."""
+        self.waiting = ""
+        """Whom the round in progress waits for."""
+        self._people = people
+        self._about: object = ()
         self.evaluated = False
         """Whether the last round looked at the model."""
         self._began = self._before = time.monotonic()
@@ -82,14 +88,15 @@ class RunProgress:
         self.loss = self.loss if loss is None else loss
         self.accuracy = self.accuracy if record.test_accuracy is None else record.test_accuracy
         self.verdict = verdict(record)
-        named = "" if self._people is None else self._people(record)
-        self.news, self._named = named if named != self._named else "", named
+        told, about = ("", ()) if self._people is None else self._people(record)
+        self.named = f"round {record.round}: {told}" if told else ""
+        self.news, self._about = self.named if about != self._about else "", about
 
     def facts(self) -> list[str]:
         """Return loss, accuracy and what the rule did in the last round."""
         shown = [f"loss {number(self.loss)}"] if self.loss is not None else []
         shown += [f"accuracy {percent(self.accuracy)}"] if self.accuracy is not None else []
-        told = self._named or self.verdict
+        told = self.named or self.verdict
         return [*shown, told] if told else shown
 
     def time_left(self) -> float | None:
@@ -140,9 +147,19 @@ class ProgressDisplay(AbstractContextManager["ProgressDisplay"]):
         self.runs[name].verdict = verdict
         self.show(name)
 
+    def wait(self, name: str, words: str) -> None:
+        """Show whom the round in progress waits for, if that is news; no words: for nobody."""
+        if words != self.runs[name].waiting:
+            self.runs[name].waiting = words
+            self.show_waiting(name)
+
     @abstractmethod
     def show(self, name: str) -> None:
         """Show where a run is after a round."""
+
+    @abstractmethod
+    def show_waiting(self, name: str) -> None:
+        """Show whom the round in progress waits for."""
 
     @abstractmethod
     def note(self, text: str) -> None:
@@ -176,6 +193,11 @@ class ProgressLines(ProgressDisplay):
             head = f"{name}  {counted}" if len(self.runs) > 1 else counted
             left = [f"{duration(run.time_left() or 0.0)} left"] if run.done < run.total else []
             self._print("  ".join([head, *run.facts(), *left]))
+
+    def show_waiting(self, name: str) -> None:
+        """Print it, if there is anybody."""
+        if words := self.runs[name].waiting:
+            self._print(f"{name}  {words}" if len(self.runs) > 1 else words)
 
     def note(self, text: str) -> None:
         """Print the note."""
@@ -225,14 +247,26 @@ class ProgressBars(ProgressDisplay):
     def __exit__(self, *_: object) -> None:
         """Leave the bars as they are."""
         self._progress.warning = ""
+        self._progress.news = ()
         self._progress.stop()
 
     def show(self, name: str) -> None:
-        """Move the bar; whom the round is about stands above it, where there is room for names."""
+        """Move the bar; whom the round is about stands below it, and stays above it if these are others than before."""
         run = self.runs[name]
         if run.news:
-            self.note(f"after {run.done} of {plural(run.total, run.noun, run.several)}: {run.news}")
+            self.note(run.news)
+        self.show_waiting(name)
         self._progress.update(self._tasks[name], completed=run.done, total=run.total)
+
+    def show_waiting(self, name: str) -> None:
+        """Let the next drawing say whom the last round was about, and whom this one waits for."""
+        del name
+        self._progress.news = self.news
+
+    @property
+    def news(self) -> tuple[str, ...]:
+        """The lines below the bars: whom the last round was about, and whom the next one waits for."""
+        return tuple(words for run in self.runs.values() for words in (run.named, run.waiting) if words)
 
     def note(self, text: str) -> None:
         """Print the note above the bars."""
@@ -245,13 +279,15 @@ class ProgressBars(ProgressDisplay):
 
 @final
 class _Drawing(Progress):
-    """The bars, and a warning below them; drawn several times a second, so that they hear of signals."""
+    """The bars, and below them news and a warning; drawn several times a second, so that they hear of signals."""
 
     warning = ""
+    news: tuple[str, ...] = ()
 
     def get_renderables(self) -> Iterable[RenderableType]:
-        """Draw the bars and the warning."""
+        """Draw the bars, the news and the warning."""
         yield from super().get_renderables()
+        yield from map(Text, self.news)
         if self.warning:
             yield Text(self.warning, style="yellow")
 

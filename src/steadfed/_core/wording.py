@@ -69,6 +69,16 @@ def plural(count: int, noun: str, several: str | None = None) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {several or noun + 's'}"
 
 
+def ordinal(number: int) -> str:
+    """Return which one of several it is.
+
+    >>> [ordinal(each) for each in (1, 2, 3, 4, 11, 12, 21, 102, 113, 1003)]
+    ['1st', '2nd', '3rd', '4th', '11th', '12th', '21st', '102nd', '113th', '1,003rd']
+    """
+    teens = number // 10 % 10 == 1
+    return f"{number:,}{'th' if teens else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
+
+
 def markdown_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     r"""Return the lines of a table in Markdown, an empty one last; nothing where there are no rows.
 

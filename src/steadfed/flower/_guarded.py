@@ -140,7 +140,7 @@ class GuardedStrategy(Strategy):
         try:
             chosen = [] if self._lost else list(self.strategy.configure_evaluate(server_round, arrays, config, grid))
         except LinkError as error:
-            log(WARNING, "no evaluation by clients in round %s: %s", server_round, error)
+            log(WARNING, "no evaluation by clients in Flower's round %s: %s", server_round, error)
             chosen = []
         return self._write(chosen, arrays, server_round)
 
@@ -149,7 +149,7 @@ class GuardedStrategy(Strategy):
         try:
             sound = self._readable(server_round, replies, lambda _: RecordDict())
         except LinkError as error:
-            log(WARNING, "no evaluation by clients in round %s: %s", server_round, error)
+            log(WARNING, "no evaluation by clients in Flower's round %s: %s", server_round, error)
             return None
         return self._try(lambda: (None, self.strategy.aggregate_evaluate(server_round, sound)))[1]
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from logging import INFO, WARNING
-from typing import Any
+from typing import Any, final
 
 from flwr.supercore import log
 
 from steadfed._core.wording import harmless
 from steadfed.aggregators import RULES, Aggregator, ImportedRule
 from steadfed.flower._client_config import ClientConfig
-from steadfed.server._history import Tally, meaning_of, round_words, silence_of, weak_ratio
+from steadfed.runs._few_sites import few_sites_promise, few_sites_warning
+from steadfed.server._history import Narrator, Tally, meaning_of, silence_of, weak_ratio
 from steadfed.server._record import RoundRecord
 
 _LONGEST = 40
@@ -30,23 +32,45 @@ def log_settings(
     log(INFO, "\t└──> Run folder: %s", run_folder or "none, so the run cannot be continued")
 
 
-def log_round(record: RoundRecord, rule: Aggregator) -> None:
-    """Log what became of the replies: how many, whose, and whether those who replied were enough."""
-    tally = Tally.of(record, deployed=True)
-    counts = f"{tally.kept} kept, {tally.removed} removed, {tally.absent} absent"
-    if not record.attributed:
-        counts = f"{len(record.kept)} used, {tally.absent} absent"
-    log(INFO, "aggregate_train: %s of %s asked", counts, tally.asked)
-    for phrase in round_words(record, meaning_of(rule_table(rule))):
-        log(INFO, "\t> %s", phrase)
-    for drop in record.drops:
-        log(WARNING, "\t> %s: %s: %r", harmless(drop.client, limit=_LONGEST), drop.fault, drop.detail)
-    if (silence := silence_of(record)) is not None:
-        log(WARNING, "\t> %s", silence.why)
-    elif (weak := weak_ratio(record)) is not None:
-        log(WARNING, "\t> %s", weak)
-    if record.skipped:
-        log(WARNING, "\t> the model stays as it is: %s", record.reason)
+@final
+class RoundLog:
+    """Says of every round what became of the replies: how many, whose, how often by now, and whether enough replied."""
+
+    def __init__(self, rule: Aggregator, before: Iterable[RoundRecord] = ()) -> None:
+        """Begin after some rounds."""
+        self._rule, self._narrator = rule, Narrator(meaning_of(rule_table(rule)), before)
+        self._promised = 0
+
+    def asking(self, asked: int, online: int) -> None:
+        """Log how many are asked; and what can be promised of so few, unless it was said of as many."""
+        log(INFO, "configure_train: asking %s of %s nodes", asked, online)
+        if asked in {0, self._promised}:
+            return
+        self._promised = asked
+        if said := few_sites_promise(self._rule, asked):
+            log(INFO, "few nodes: what can be promised, from what was measured")
+        for sentence in said:
+            log(INFO, "\t> %s", sentence)
+        if (warning := few_sites_warning(self._rule, asked)) is not None:
+            log(WARNING, "\t> %s", warning)
+
+    def add(self, record: RoundRecord) -> None:
+        """Log a round."""
+        tally = Tally.of(record, deployed=True)
+        counts = f"{tally.kept} kept, {tally.removed} removed, {tally.absent} absent"
+        if not record.attributed:
+            counts = f"{len(record.kept)} used, {tally.absent} absent"
+        log(INFO, "aggregate_train: %s of %s asked", counts, tally.asked)
+        for phrase in self._narrator.told(record):
+            log(INFO, "\t> %s", phrase)
+        for drop in record.drops:
+            log(WARNING, "\t> %s: %s: %r", harmless(drop.client, limit=_LONGEST), drop.fault, drop.detail)
+        if (silence := silence_of(record)) is not None:
+            log(WARNING, "\t> %s", silence.why)
+        elif (weak := weak_ratio(record)) is not None:
+            log(WARNING, "\t> %s", weak)
+        if record.skipped:
+            log(WARNING, "\t> the model stays as it is: %s", record.reason)
 
 
 def rule_table(rule: Aggregator) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from flwr.supercore import log
 
 from steadfed.errors import LinkError
 from steadfed.flower._link import LostRounds, bounded_patience
+from steadfed.flower._replies.lookout import Lookout
 from steadfed.flower._replies.stream import replies_to
 from steadfed.server._timer import Timer
 from steadfed.states._layout import ModelLayout
@@ -80,6 +81,8 @@ class Loop:
     train_config: ConfigRecord
     evaluate_config: ConfigRecord
     evaluate_fn: EvaluateFn | None
+    lookout: Lookout
+    """Tells who is waited for."""
 
     def run(self, arrays: ArrayRecord, rounds: range, close: Callable[[int, Evaluated], None]) -> Result:
         """Run rounds of these numbers, Flower's, from 1; call `close` after each, before the next one begins.
@@ -95,7 +98,7 @@ class Loop:
             self._evaluate_here(0, arrays, result)
         with bounded_patience(self.grid):
             for server_round in rounds:
-                log(INFO, "[ROUND %s/%s]", server_round, rounds.stop - 1)
+                log(INFO, "[round %s] %s of %s", server_round - 1, server_round, rounds.stop - 1)
                 lost = self._play(server_round, result, close)
                 if lost is None:
                     lost_rounds.played()
@@ -123,6 +126,7 @@ class Loop:
     def _train(self, server_round: int, arrays: ArrayRecord, result: Result) -> ArrayRecord:
         """Return the model after a round: the same if it stays."""
         messages = self.strategy.configure_train(server_round, arrays, self.train_config, self.grid)
+        self.lookout.turn_to(server_round - 1)
         new, metrics = self.strategy.aggregate_train(server_round, self._replies(messages))
         if metrics is not None:
             result.train_metrics_clientapp[server_round] = metrics
@@ -132,9 +136,10 @@ class Loop:
         """Ask clients how good the model is; nothing depends on it, so it is left out if the SuperLink fails."""
         try:
             messages = self.strategy.configure_evaluate(server_round, arrays, self.evaluate_config, self.grid)
+            self.lookout.turn_to(server_round - 1, "evaluation")
             metrics = self.strategy.aggregate_evaluate(server_round, self._replies(messages))
         except LinkError as error:
-            log(WARNING, "no evaluation by clients in round %s: %s", server_round, error)
+            log(WARNING, "no evaluation by clients in round %s: %s", server_round - 1, error)
             return None
         if metrics is not None:
             result.evaluate_metrics_clientapp[server_round] = metrics
@@ -151,8 +156,14 @@ class Loop:
         return metrics
 
     def _replies(self, messages: Iterable[Message]) -> Iterable[Message]:
-        write_again = self.strategy.write_again
-        return exchange(self.grid, messages, self.layout, timeout=self.timeout, write_again=write_again)
+        return exchange(
+            self.grid,
+            messages,
+            self.layout,
+            timeout=self.timeout,
+            write_again=self.strategy.write_again,
+            lookout=self.lookout,
+        )
 
 
 def exchange(
@@ -162,10 +173,19 @@ def exchange(
     *,
     timeout: float | None,
     write_again: Callable[[], Iterable[Message]] | None = None,
+    lookout: Lookout | None = None,
 ) -> Iterable[Message]:
     """Send messages and yield the replies one at a time, as large as a model may be; `Unreadable` where it is none."""
     limit, objects = largest_reply(layout), most_objects(layout)
-    replies = replies_to(grid, list(messages), timeout=timeout, limit=limit, objects=objects, write_again=write_again)
+    replies = replies_to(
+        grid,
+        list(messages),
+        timeout=timeout,
+        limit=limit,
+        objects=objects,
+        write_again=write_again,
+        lookout=lookout,
+    )
     return cast("Iterable[Message]", replies)  # Flower's strategies know of nothing else
 
 

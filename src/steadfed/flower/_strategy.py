@@ -24,12 +24,13 @@ from steadfed.aggregators import Aggregation, Aggregator, ServerView
 from steadfed.flower._client_config import ClientConfig
 from steadfed.flower._coordinates import AskedFor
 from steadfed.flower._link import nodes_online
-from steadfed.flower._logs import log_round, log_settings
+from steadfed.flower._logs import RoundLog, log_settings
 from steadfed.flower._loop import Evaluated, Loop
 from steadfed.flower._messages import Letter, Mail, Writer
 from steadfed.flower._metrics import scalars_of
 from steadfed.flower._nodes import Member, NodeDirectory, NodeNames, NodeWaiter, cohort_of, evaluators_of
 from steadfed.flower._records import RecordNumbers, layout_of, record_of
+from steadfed.flower._replies.lookout import Lookout
 from steadfed.flower._replies.matcher import ReplyMatcher
 from steadfed.flower._replies.matrix import ReplyMatrix
 from steadfed.flower._replies.stream import Unreadable
@@ -151,7 +152,7 @@ class ResilientStrategy(Strategy, ABC):
         self._round: ReplyMatrix | None = None
         self._evaluators = ReplyMatcher([], [], self._directory)
         self._timer = Timer()
-        self._sent = ""
+        self._sent, self._log = "", RoundLog(self.the_rule())
 
     @abstractmethod
     def the_rule(self) -> Aggregator:
@@ -203,7 +204,7 @@ class ResilientStrategy(Strategy, ABC):
                 size = self._cohort_size(len(members))
                 asked = cohort_of(members, self.cohorts, round=number, size=size, seed=self.seed)
         self._sampled = len(asked) < len(members)
-        log(INFO, "configure_train: asking %s of %s nodes", len(asked), len(members))
+        self._log.asking(len(asked), len(members))
         wanted = AskedFor.drawn(self.layout, self.compression, number, self.coordinates_seed)
         told = self._client_config.config(number, config, wanted.config(self.layout.dim))
         self._mail = mail = self._write(asked, arrays, told, MessageType.TRAIN, number)
@@ -240,13 +241,8 @@ class ResilientStrategy(Strategy, ABC):
             training.reports, training.metric_records, self.train_metrics_aggr_fn, self.weighted_by_key
         )
         new = None if record.skipped else record_of(self.layout.arrays_of(self.state))
-        more = {
-            "metrics": finite_or_none(figures(metrics, "train/")),
-            "seconds": self._timer.rounded(),
-            "model_after": self._sent if new is None else self._writer.digest_of(new, record.round),
-        }
-        self.records.append(record.model_copy(update=more))
-        log_round(record, self.the_rule())
+        after = self._sent if new is None else self._writer.digest_of(new, record.round)
+        self._add(record, metrics=finite_or_none(figures(metrics, "train/")), model_after=after)
         return new, with_counts(metrics, record)
 
     def configure_evaluate(
@@ -270,9 +266,7 @@ class ResilientStrategy(Strategy, ABC):
         self._state = replace(state, round=state.round + 1)
         nobody = {"cohort": (), "received": (), "message_bytes": MessageBytes(self.layout.nbytes, 0)}
         record = self._record(Skipped(reason), state.round, lr=self._client_config.lr_of(state.round), **nobody)
-        more = {"seconds": self._timer.rounded(), "model_after": self._sent}
-        self.records.append(record.model_copy(update=more))
-        log_round(record, self.the_rule())
+        self._add(record, model_after=self._sent)
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message | Unreadable]) -> MetricRecord | None:
         """Return the median of what the nodes report; it decides nothing."""
@@ -320,9 +314,10 @@ class ResilientStrategy(Strategy, ABC):
                 state, self.records[:] = resume_run(writer, state, self.layout)
             self._state, arrays = state, record_of(self.layout.arrays_of(state))
             if state.round:
-                log(INFO, "continuing after round %s of %s", state.round, num_rounds)
+                log(INFO, "continuing: %s of %s rounds are done", state.round, num_rounds)
             configs = train_config or ConfigRecord(), evaluate_config or ConfigRecord()
-            loop = Loop(self, grid, self.layout, timeout, *configs, evaluate_fn)
+            self._log, lookout = RoundLog(self.the_rule(), self.records), Lookout(self._directory, self.run_folder)
+            loop = Loop(self, grid, self.layout, timeout, *configs, evaluate_fn, lookout)
             result = loop.run(arrays, range(state.round + 1, num_rounds + 1), partial(self._close_round, writer))
             if writer is not None:
                 model = {name: torch.from_numpy(array.numpy()) for name, array in require_known(result.arrays).items()}
@@ -356,6 +351,11 @@ class ResilientStrategy(Strategy, ABC):
         self.records[-1] = record.model_copy(update={"finished": datetime.now(UTC).isoformat(timespec="seconds")})
         if writer is not None:
             self.records[-1] = writer.write(require_known(self._before), self.records[-1], self.state)
+
+    def _add(self, record: RoundRecord, **facts: Any) -> None:
+        """Note a round, as far as it is known, and log it."""
+        self.records.append(record.model_copy(update={"seconds": self._timer.rounded(), **facts}))
+        self._log.add(record)
 
     def _write(self, asked: list[Member], arrays: ArrayRecord, config: ConfigRecord, kind: str, round: int) -> Mail:
         letters = [Letter(member, kind, config) for member in asked]

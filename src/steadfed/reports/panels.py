@@ -186,6 +186,8 @@ class Column:
     unit: Unit = Unit.TEXT
     hint: str = ""
     """What it means, in a few words."""
+    name: bool = field(default=False, kw_only=True)
+    """Whether it says who a row is about: the last to be wrapped where there is little room, and never cut."""
     minor: bool = field(default=False, kw_only=True)
     """Whether it is left out where there is no room for all columns, as on a narrow terminal."""
     half_width: bool = field(default=False, kw_only=True)

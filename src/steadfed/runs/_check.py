@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from steadfed._core.wording import percent, size
 from steadfed._linalg.threads import one_torch_thread
-from steadfed.aggregators import RULES, Need, Rage
+from steadfed.aggregators import RULES, Rage
 from steadfed.aggregators._rage.guard import most_byzantine
 from steadfed.attacks import ATTACKS, Honest
 from steadfed.data import Dataset
 from steadfed.partitions import heterogeneity
 from steadfed.runs._code import code_named
+from steadfed.runs._few_sites import few_sites_promise, few_sites_warning
 from steadfed.simulation import RunConfig
 from steadfed.simulation._cohorts import UniformCohorts
 from steadfed.simulation._setting import Setting, dtype_of
@@ -24,11 +25,6 @@ from steadfed.theory.sampling import excess_probability, run_excess_probability
 
 _MOST_ROUNDS_CHECKED = 1_000
 """In how many rounds at most Byzantine clients are counted one by one."""
-_FEWEST_TO_COMPARE = 6
-"""In smaller cohorts RAGE costs accuracy where nobody attacks, by removing an honest site now and then, and attacks
-that stay near the honest updates harm it more than the mean (benchmarks/README.md, "Few sites")."""
-
-
 _LOPSIDED = 0.8
 """From this share of one class on, accuracy alone says little."""
 
@@ -126,7 +122,7 @@ def _round_facts(setting: Setting, byzantine: _ByzantineCounts) -> Iterator[tupl
     number, dim = config.compression.number(setting.layout.dim), setting.layout.dim
     if number < dim:
         yield "sent", f"only k = {number:,} of d = {dim:,} coordinates: {config.compression.words}"
-    yield "rule", protocol["rule"]
+    yield from ((name, protocol[name]) for name in ("rule", "few sites") if name in protocol)
     yield "adversary", f"{ATTACKS.name(config.attack)} by {byzantine.number:,} of {setting.num_clients:,} clients"
     if byzantine.number:
         average = f"{byzantine.mean:.1f} on average, at most {byzantine.most}"
@@ -142,6 +138,8 @@ def _protocol_facts(config: RunConfig) -> Iterator[tuple[str, str]]:
     yield "rounds", f"{config.rounds:,} of H = {config.step_schedule.words} local steps: T = {config.total_steps:,}"
     assumed = config.rule.assumed_byzantine(config.cohort_size)
     yield "rule", f"{RULES.name(config.rule)}; assumes at most {assumed} Byzantine of K = {config.cohort_size} updates"
+    if said := few_sites_promise(config.rule, config.cohort_size):
+        yield "few sites", "; ".join(said)
 
 
 def _byzantine_warnings(setting: Setting, byzantine: _ByzantineCounts) -> Iterator[str]:
@@ -181,16 +179,8 @@ def _remedy(setting: Setting) -> str:
 
 
 def _few_sites_warnings(config: RunConfig) -> Iterator[str]:
-    """Warn of a cohort too small to tell Byzantine updates from unlike ones, unless the rule has points to judge by."""
-    rule, cohort = config.rule, config.cohort_size
-    trusts = rule.all_needs() & {Need.TRUSTED_ROW, Need.TRUSTED_LOSS}
-    if trusts or not rule.assumed_byzantine(cohort) or cohort >= _FEWEST_TO_COMPARE:
-        return
-    yield (
-        f"K = {cohort} < {_FEWEST_TO_COMPARE}: among so few updates no rule tells a Byzantine one near the others from "
-        f"that of an honest site with unlike data, and one of those may be removed; if the server can have clean "
-        f"points of its own, try rules that judge by them (zeno, fltrust)"
-    )
+    if (warning := few_sites_warning(config.rule, config.cohort_size)) is not None:
+        yield warning
 
 
 def _data_warnings(setting: Setting) -> Iterator[str]:

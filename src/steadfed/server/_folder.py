@@ -2,6 +2,7 @@
 
     config.toml     the resolved configuration; written last of what `create` makes, so with it there is a run
     rounds.jsonl    one `RoundRecord` a line, appended; each holds the hash of the one before
+    waiting.json    of a deployment, while replies are waited for: whose; no evidence
     signatures.jsonl, server-signing.pub.pem    of a deployment that signs its lines: a signature each, and the key
     checkpoints/    NNNNNN.safetensors and NNNNNN.json: the state after N rounds; the last two
     snapshots/      NNNNNN.safetensors: the model after N rounds, for those that are measured and at the end

@@ -24,9 +24,11 @@ from steadfed.server._record import RoundRecord
 def test_a_client_whose_time_is_over_is_silent_whoever_notices_first(code: int, fault: Fault) -> None:
     _, record = one_round(
         RageStrategy(num_malicious_nodes=1, lr=LR),
-        lambda messages: [Message(Error(code, "said the SuperLink"), reply_to=message) for message in messages],
+        lambda messages: [Message(Error(code, "gone"), reply_to=message) for message in messages],
     )
-    assert {(drop.fault, drop.detail) for drop in record.drops} == {(fault, f"code {code}: said the SuperLink")}
+    late = f"no reply within the time allowed, says the SuperLink (code {code})"
+    told = late if fault is Fault.SILENT else f"code {code}: gone"
+    assert {(drop.fault, drop.detail) for drop in record.drops} == {(fault, told)}
     assert len(record.absent) == len(record.cohort)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 
 import pytest
+from rich.cells import cell_len
 from rich.console import Console
 from tests.reports.nasty import NASTY
 
@@ -50,6 +51,42 @@ def test_long_words_are_folded_and_never_lost(width: int) -> None:
     assert max(map(len, shown.splitlines())) <= width
     assert shown.count("abc") + shown.count("a") >= 20
     assert "…" not in shown
+
+
+@pytest.mark.parametrize("name", ["Frankfurt am Main", "東京大学医学部附属病院", "a" * 24, "Ålesund sjukehus"])
+def test_names_keep_their_line_and_words_give_way(name: str) -> None:
+    columns = (
+        Column(title="client", name=True),
+        *(Column(title=title, unit=Unit.NUMBER) for title in ("weight", "score", "judged")),
+        Column(title="asked", unit=Unit.NUMBER, minor=True),
+        Column(title="why"),
+    )
+    why = "its update lay 41 standard deviations from the others along one direction " * 3
+    table = Table(
+        key="k", title="t", columns=columns, rows=((name, 0.25, 1234.5, 3, 3, why), ("b", 1.0, 1.0, 3, 3, ""))
+    )
+    shown = printed(table)
+    assert max(map(cell_len, shown.splitlines())) <= 80
+    assert f"│ {name} " in shown
+    assert "…" not in shown
+
+
+@pytest.mark.parametrize("width", [50, 60, 80])
+def test_long_names_go_on_below_between_words(width: int) -> None:
+    name = "Universitätsklinikum Hamburg-Eppendorf"
+    columns = (Column(title="client", name=True), Column(title="removed", unit=Unit.PERCENT), Column(title="why"))
+    shown = printed(Table(key="k", title="t", columns=columns, rows=((name, 0.5, "far " * 40),)), width=width)
+    assert max(map(cell_len, shown.splitlines())) <= width
+    for word in name.split():
+        assert word in shown
+
+
+def test_a_name_longer_than_the_line_is_folded_and_never_lost() -> None:
+    name = "東京" * 60
+    columns = (Column(title="client", name=True), Column(title="removed", unit=Unit.PERCENT), Column(title="why"))
+    shown = printed(Table(key="k", title="t", columns=columns, rows=((name, 0.5, "far"),)))
+    assert max(map(cell_len, shown.splitlines())) <= 80
+    assert shown.count("東") == shown.count("京") == 60
 
 
 def test_rows_that_are_not_shown_are_counted() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.deployments import AWAY, BROKEN, LIAR, NASTY, deployment
 
-from steadfed.server._history import RunHistory, conduct_of, meaning_of, open_run, round_words
+from steadfed.server._history import Narrator, RunHistory, conduct_of, meaning_of, open_run
 from steadfed.server._record import Deviation, DroppedReply, RoundRecord
 
 RAGE = meaning_of({"name": "rage"})
@@ -64,12 +64,12 @@ def test_one_round_names_everybody_it_is_about() -> None:
     }
     cohort = ("\x1ba", "b", "c", "d", "e")
     record = RoundRecord(round=0, step=1, lr=0.1, cohort=cohort, unusable=("b",), drops=drops, **replies)
-    assert round_words(record, RAGE) == [
+    assert Narrator(RAGE).told(record) == [
         "removed: \\x1ba (10 standard deviations)",
         "malformed: b (shape)",
         "silent: c (error), d",
     ]
-    assert round_words(RoundRecord(round=0, step=1, lr=0.1, cohort=(1,), received=(1,), kept=(1,)), RAGE) == []
+    assert Narrator(RAGE).told(RoundRecord(round=0, step=1, lr=0.1, cohort=(1,), received=(1,), kept=(1,))) == []
 
 
 COLLUDING = {
@@ -105,7 +105,28 @@ def test_the_layer_that_holds_most_of_a_deviation_is_named(tmp_path: Path, share
 
 
 def test_a_round_names_those_with_next_to_no_weight() -> None:
-    assert round_words(RoundRecord(round=0, step=1, lr=0.1, **COLLUDING), RAGE) == [
+    assert Narrator(RAGE).told(RoundRecord(round=0, step=1, lr=0.1, **COLLUDING)) == [
         "removed: a (41 standard deviations)",
         "nearly removed: b (40 standard deviations)",
     ]
+
+
+def test_a_narrator_counts_how_often_the_same_became_of_somebody() -> None:
+    one = RoundRecord(round=0, step=1, lr=0.1, **COLLUDING)
+    silent = RoundRecord(round=2, step=3, lr=0.1, cohort=("a", "b"), received=("b",), kept=("b",), weights=(1.0,))
+    narrator = Narrator(RAGE, before=[one, one])
+    assert narrator.told(silent) == ["silent: a"]
+    assert narrator.told(one) == [
+        "removed: a (41 standard deviations, 3rd time)",
+        "nearly removed: b (40 standard deviations, 3rd time)",
+    ]
+    assert narrator.told(silent) == ["silent: a (2nd time)"]
+
+
+def test_the_people_of_two_rounds_are_compared_without_figures() -> None:
+    one = RoundRecord(round=0, step=1, lr=0.1, **COLLUDING)
+    narrator, people = Narrator(RAGE), set()
+    for score in (1681.0, 900.0):
+        narrator.told(one.model_copy(update={"scores": (score, 1600.0, 1.0, 1.0)}))
+        people.add(narrator.people)
+    assert people == {(("removed", "a"), ("nearly removed", "b"))}

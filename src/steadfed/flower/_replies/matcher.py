@@ -20,6 +20,7 @@ from steadfed.states._faults import Fault
 
 DETAIL = 300
 """Most characters of what a client says that are written down."""
+LATE = "no reply within the time allowed"
 EXPIRED = frozenset({ErrorCode.MESSAGE_UNAVAILABLE, ErrorCode.REPLY_MESSAGE_UNAVAILABLE})
 """What the SuperLink reports when the time of a message is over, a moment before or after the server's own clock."""
 
@@ -75,8 +76,9 @@ class ReplyMatcher:
         if isinstance(reply, Unreadable):
             raise ReplyError(reply.fault, reply.detail)
         if reply.has_error():
-            fault = Fault.SILENT if reply.error.code in EXPIRED else Fault.ERROR
-            raise ReplyError(fault, f"code {reply.error.code}: {reply.error.reason or 'no reason given'}")
+            if reply.error.code in EXPIRED:
+                raise ReplyError(Fault.SILENT, f"{LATE}, says the SuperLink (code {reply.error.code})")
+            raise ReplyError(Fault.ERROR, f"code {reply.error.code}: {reply.error.reason or 'no reason given'}")
         if reply.metadata.src_node_id != self.asked[place].node_id:
             raise ReplyError(Fault.UNREADABLE, f"it claims to come from node {reply.metadata.src_node_id}")
         if not reply.has_content():
@@ -108,7 +110,7 @@ class ReplyMatcher:
         """Note which of the asked clients have not answered."""
         for place, member in enumerate(self.asked):
             if place not in self._answered:
-                self._note(member.name, Fault.SILENT, "no reply within the time allowed")
+                self._note(member.name, Fault.SILENT, LATE)
                 self._answered.add(place)
 
     @cached_property

@@ -15,7 +15,9 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 
 from steadfed.flower._link import ask, nodes_online
+from steadfed.flower._nodes import NodeDirectory
 from steadfed.flower._replies.bounds import LONGEST_WAIT, MOST_OBJECTS, bounded
+from steadfed.flower._replies.lookout import Lookout
 from steadfed.states._faults import Fault, describe_error
 
 POLL = 1.0
@@ -50,6 +52,7 @@ def replies_to(
     limit: int,
     objects: int = MOST_OBJECTS,
     write_again: Callable[[], Iterable[Message]] | None = None,
+    lookout: Lookout | None = None,
 ) -> Iterator[Message | Unreadable]:
     """Send the messages and yield the replies as they come, until all have come or the time is over.
 
@@ -74,6 +77,7 @@ def replies_to(
         limit: most bytes of numbers that one reply may hold.
         objects: most objects that one reply may consist of, besides the chunks of its arrays.
         write_again: writes the messages once more, in the same order; the same ones are sent again if left out.
+        lookout: tells now and then who is waited for.
 
     Raises:
         LinkError: the SuperLink takes no messages, or is gone while replies are waited for.
@@ -85,17 +89,33 @@ def replies_to(
     for message_id, node in asked.items():
         if message_id not in delivered:
             yield Unreadable(message_id, node, f"the message to node {node} could not be sent", Fault.UNDELIVERED)
-    waiting = [message_id for message_id in asked if message_id in delivered]
+    waiting = {message_id: node for message_id, node in asked.items() if message_id in delivered}
+    lookout = lookout or Lookout(NodeDirectory(None))
+    lookout.begin(len(asked), len(asked) - len(waiting), began)
+    try:
+        yield from _replies_until(deadline, grid, waiting, partial(bounded, limit, objects=objects), lookout)
+    finally:
+        lookout.end()
+
+
+def _replies_until(
+    deadline: float,
+    grid: Grid,
+    waiting: dict[str, int],
+    bounds_within: Callable[[float], AbstractContextManager[None]],
+    lookout: Lookout,
+) -> Iterator[Message | Unreadable]:
+    """Yield replies to messages, which are struck off, until none is left or the time is over."""
     while waiting:
-        for message_id in list(waiting):
+        for message_id, node in list(waiting.items()):
             # Nobody who withholds parts of a reply can take more than an equal share of the time that is left.
             share = max(0.0, deadline - time.monotonic()) / len(waiting)
-            bounds = partial(bounded, limit, min(LONGEST_WAIT, share), objects)
-            for reply in _pull(grid, message_id, asked[message_id], bounds):
-                if message_id in waiting:
-                    waiting.remove(message_id)
+            for reply in _pull(grid, message_id, node, partial(bounds_within, min(LONGEST_WAIT, share))):
+                waiting.pop(message_id, None)
                 yield reply
                 del reply  # or it would be in memory beside the next one
+            now = time.monotonic()
+            lookout.look(waiting.values(), now, deadline - now)
         left = deadline - time.monotonic()
         if left <= 0:
             return

@@ -28,7 +28,9 @@ _WIDEST_WORD = 24
 _FRAME = 3
 """Letters between two columns."""
 _SHORT, _NARROWEST, _MUCH = 12, 6, 80
-"""Letters of a name that is not wrapped, of the narrowest column of words, and of one that wants no more room."""
+"""Letters of a word that is not wrapped, of the narrowest column of words, and of one that wants no more room."""
+_MOST_OF_A_NAME = 0.6
+"""A word of a name that is longer than this share of the line is continued below itself."""
 _FORMATS: Mapping[Unit, Callable[[float], str]] = {
     Unit.NUMBER: number,
     Unit.PERCENT: percent,
@@ -121,7 +123,7 @@ def _caption(text: str) -> Iterable[RenderableType]:
 
 def _fitting_places(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int) -> list[int]:
     """Return the places of the columns that are shown: all, or without the last of the minor ones, until they fit."""
-    needed = [_least_width(column, [row[place] for row in cells]) for place, column in enumerate(columns)]
+    needed = [_least_width(column, [row[place] for row in cells], width) for place, column in enumerate(columns)]
     chosen = list(range(len(columns)))
     minor = [place for place in chosen if columns[place].minor]
     while minor and sum(needed[place] + _FRAME for place in chosen) + 1 > width:
@@ -133,20 +135,22 @@ def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: in
     """Return how wide columns are: as wide as they like, or what there is room for; words give way, numbers do not."""
     lists = [[row[place] for row in cells] for place in range(len(columns))]
     liked = [_longest((column.title, *texts)) for column, texts in zip(columns, lists, strict=True)]
-    found = [_least_width(column, texts) for column, texts in zip(columns, lists, strict=True)]
+    found = [_least_width(column, texts, width) for column, texts in zip(columns, lists, strict=True)]
     room = width - 1 - _FRAME * len(columns)
-    while sum(found) > room and (words := [place for place, each in enumerate(columns) if each.unit is Unit.TEXT]):
-        widest = max(words, key=lambda place: found[place])
-        if found[widest] <= _NARROWEST:
-            break
-        found[widest] -= 1
+    words = [place for place, each in enumerate(columns) if each.unit is Unit.TEXT]
+    for giving in ([place for place in words if not columns[place].name], words):  # names give way last
+        while sum(found) > room and (wide := [place for place in giving if found[place] > _NARROWEST]):
+            found[max(wide, key=lambda place: found[place])] -= 1
     while sum(found) < room and (open_ := [place for place in range(len(found)) if found[place] < liked[place]]):
         found[min(open_, key=lambda place: found[place] / min(liked[place], _MUCH) ** 0.5)] += 1
     return found
 
 
-def _least_width(column: Column, cells: Sequence[str]) -> int:
-    """Return how narrow a column may become: numbers and short names stay whole, words are wrapped."""
+def _least_width(column: Column, cells: Sequence[str], width: int) -> int:
+    """Return how narrow a column may become: numbers and words of names stay in one piece, other words are wrapped."""
+    if column.name:
+        words = max(_WIDEST_WORD, _longest(word for text in cells for word in text.split()))
+        return max(_longest(column.title.split()), min(_longest(cells), words, int(width * _MOST_OF_A_NAME)))
     if column.unit is not Unit.TEXT:
         return max(_longest(column.title.split()), _longest(cells))
     words = _longest(word for text in (column.title, *cells) for word in text.split())

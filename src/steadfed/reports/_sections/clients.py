@@ -35,6 +35,8 @@ _SHOWN = 15
 """Rows of the table that are shown at first."""
 _LONGEST = 60
 """Letters of a layer's name."""
+_LETTERS = 120
+"""Of a client's name in a table; there is less room beside a plot."""
 _FEW = 3
 """A share of a few rounds says little: the client with most false positives was judged at least so often."""
 
@@ -73,9 +75,11 @@ def _panels(history: RunHistory, limits: PanelLimits) -> Iterator[Panel]:
 def suspicion_table(history: RunHistory, lines: Sequence[ClientSummary] | None = None) -> Table:
     """Return a line for every client, or for some; the most suspicious first, unless they come in another order."""
     known = not history.deployed
-    names = dict(zip(history.client_ids, client_names(history.client_ids), strict=True))
+    names = dict(zip(history.client_ids, client_names(history.client_ids, letters=_LETTERS), strict=True))
     chosen = history.clients if lines is None else lines
-    columns: dict[Column, Callable[[ClientSummary], Value]] = {Column("client"): lambda line: names[line.client]}
+    columns: dict[Column, Callable[[ClientSummary], Value]] = {
+        Column("client", name=True): lambda line: names[line.client]
+    }
     if known:
         columns[Column("Byzantine", hint="truly, as the simulation knows")] = _membership
     columns |= _JUDGED
@@ -106,7 +110,7 @@ _LESS = "share of updates that looked less suspicious; 0.5: average"
 _JUDGED: Mapping[Column, Callable[[ClientSummary], Value]] = {
     Column("suspicion", _NUMBER, "least plausible share of its replies worth nothing"): lambda line: line.suspicion,
     Column("removed", _PERCENT, "share of its judged replies that got no weight"): lambda line: line.removed_rate,
-    Column("times", _NUMBER, "how often it was removed or its reply malformed"): lambda line: line.against,
+    Column("times", _NUMBER, "how often it was removed or its reply malformed", minor=True): lambda line: line.against,
     Column("judged", _NUMBER, "how often there was something to judge"): lambda line: line.judged,
     Column("mean weight", _NUMBER, "1 is an equal share", minor=True): lambda line: line.mean_weight,
     Column("mean rank", _NUMBER, _LESS, minor=True): lambda line: line.mean_rank,

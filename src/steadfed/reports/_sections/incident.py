@@ -91,7 +91,7 @@ def _people(statement: Statement) -> Table:
     return tabulate(
         statement["clients"],
         {
-            Column("client"): lambda each: str(each["client"]),
+            Column("client", name=True): lambda each: str(each["client"]),
             Column("asked", _NUMBER, "in how many rounds"): lambda each: each["asked"],
             Column("removed", _NUMBER, "rounds in which the rule gave its update weight 0"): lambda each: each[
                 "removed"
@@ -114,7 +114,7 @@ def _events(statement: Statement) -> Table:
     columns = (
         Column("round", _NUMBER),
         Column("when", hint="end of the round, by the server's clock"),
-        Column("who"),
+        Column("who", name=True),
         Column("what"),
         Column("why"),
         Column("weight", _NUMBER, "1 is an equal share"),

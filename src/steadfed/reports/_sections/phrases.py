@@ -18,12 +18,12 @@ from steadfed.server._record import Client
 from steadfed.simulation._step_schedules import read_local_steps, step_schedule
 
 _LETTERS = 40
-"""How many letters of a client's name are shown."""
+"""How many letters of a client's name are shown beside a plot."""
 _APART = 5
 """Runs besides the first that are folded away one by one."""
 
 
-def client_names(clients: Sequence[Client]) -> list[str]:
+def client_names(clients: Sequence[Client], letters: int = _LETTERS) -> list[str]:
     """Return a name for every client, no two alike and none too long; clients without a name are numbered.
 
     >>> client_names([7, "hospital-a", "x" * 50])[:2]
@@ -33,7 +33,7 @@ def client_names(clients: Sequence[Client]) -> list[str]:
     taken: set[str] = set()
     for place, client in enumerate(clients):
         name = f"client {client}" if isinstance(client, int) else client or "(no name)"
-        short = name if len(name) <= _LETTERS else f"{name[: _LETTERS - 1]}…"
+        short = name if len(name) <= letters else f"{name[: letters - 1]}…"
         names.append(short if short not in taken else f"{short} #{place}")
         taken.add(names[-1])
     return names

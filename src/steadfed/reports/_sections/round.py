@@ -48,7 +48,7 @@ def round_table(record: RoundRecord, *, steps: int | None = None, rule: Any = No
         title=f"Round {record.round}{'' if steps is None else f', H = {steps}'}{_outcome(record)}",
         caption=harmless("; ".join(said), limit=_LONGEST_CAPTION),
         columns=(
-            Column(title="client"),
+            Column(title="client", name=True),
             Column(title="weight", unit=Unit.NUMBER, hint="1 is an equal share"),
             Column(title="score", unit=Unit.NUMBER, hint=meaning.unit.replace("{} ", "")),
             Column(title="what"),

@@ -168,7 +168,7 @@ def _against_removal(lines: Sequence[_Line], scores: ClientScores) -> Lines:
 
 def _table(lines: Sequence[_Line], scores: ClientScores) -> Table:
     columns: dict[Column, Callable[[_Line], Value]] = {
-        Column("client"): lambda line: line.name,
+        Column("client", name=True): lambda line: line.name,
         Column(title_of(scores.metric), unit_of(scores)): lambda line: line.score,
         Column("honest removed", Unit.PERCENT, "share of its honest updates that got no weight"): (
             lambda line: line.removed

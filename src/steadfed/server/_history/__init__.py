@@ -9,7 +9,7 @@ Whoever says how many updates were removed reads it here. Nothing here loads tor
 from __future__ import annotations
 
 from steadfed.server._history.clients import ClientSummary, suspects
-from steadfed.server._history.conduct import Conduct, conduct_of, round_words
+from steadfed.server._history.conduct import Conduct, Narrator, conduct_of
 from steadfed.server._history.entries import Entries
 from steadfed.server._history.events import Event, RoundOutcome, Shade, events_of
 from steadfed.server._history.fate import Fate, fate_of_fault, fates_of, nearly_removed
@@ -29,6 +29,7 @@ __all__ = [
     "Entries",
     "Event",
     "Fate",
+    "Narrator",
     "RoundOutcome",
     "Rounds",
     "RunHistory",
@@ -48,7 +49,6 @@ __all__ = [
     "nearly_removed",
     "open_run",
     "outcome_of",
-    "round_words",
     "silence_of",
     "summary_of",
     "suspects",

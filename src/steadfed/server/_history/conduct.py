@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from steadfed._core.wording import harmless, percent, plural
+from steadfed._core.wording import harmless, ordinal, percent, plural
 from steadfed.server._history.clients import ClientSummary, in_order
 from steadfed.server._history.entries import Entries
 from steadfed.server._history.fate import LITTLE, Fate, fate_of_fault, fates_of, nearly_removed
@@ -134,36 +135,61 @@ def _scores_by_place(entries: Entries, chosen: NDArray[np.bool_]) -> dict[int, l
     return scores
 
 
-def round_words(record: RoundRecord, meaning: ScoreMeaning) -> list[str]:
-    """Return who was removed, malformed, unusable or silent in a round, by name: a phrase for each kind.
+@final
+class Narrator:
+    """Tells rounds one after the other: who was removed, malformed, unusable or silent, by name, and how often by now.
 
     >>> from steadfed.server._history import meaning_of
     >>> replies = {"received": ("Jena", "Ulm"), "weights": (0.0, 1.0), "scores": (1681.0, 1.0), "kept": ("Ulm",)}
     >>> record = RoundRecord(round=0, step=1, lr=0.1, cohort=("Jena", "Ulm", "Gera"), **replies)
-    >>> round_words(record, meaning_of({"name": "rage"}))
+    >>> narrator = Narrator(meaning_of({"name": "rage"}))
+    >>> narrator.told(record)
     ['removed: Jena (41 standard deviations)', 'silent: Gera']
+    >>> narrator.told(record)
+    ['removed: Jena (41 standard deviations, 2nd time)', 'silent: Gera (2nd time)']
     """
-    scores, fates = record.by_client(record.scores), fates_of(record)
-    faults = {drop.client: drop.fault for drop in record.drops}
-    said = []
-    for fate, word in _TOLD.items():
-        names = [client for client, found in fates.items() if found is fate]
-        if fate is Fate.REMOVED:
-            for kind, whom in ((word, names), (_NEARLY, list(nearly_removed(record)))):
-                said.append((kind, [_named(client, _far(scores.get(client), meaning)) for client in whom]))
-        else:
-            said.append((word, [_named(client, faults.get(client, word), known=word) for client in names]))
-    return [f"{word}: {', '.join(names)}" for word, names in said if names]
 
+    def __init__(self, meaning: ScoreMeaning, before: Iterable[RoundRecord] = ()) -> None:
+        """Begin after some rounds, which count, too."""
+        self._meaning = meaning
+        self._times: Counter[tuple[str, Client]] = Counter()
+        self.people: tuple[tuple[str, Client], ...] = ()
+        """Whom the last round was about, and what became of each."""
+        for record in before:
+            self._count(record)
 
-def _far(score: float | None, meaning: ScoreMeaning) -> str:
-    return "" if score is None else meaning.briefly(score)
+    def told(self, record: RoundRecord) -> list[str]:
+        """Return a phrase for everything that became of somebody in a round, with everybody whom it became of."""
+        self._count(record)
+        reasons = self._reasons(record)
+        said: dict[str, list[str]] = {}
+        for word, client in self.people:
+            times = self._times[word, client]
+            why = [*reasons.get((word, client), ()), *([f"{ordinal(times)} time"] if times > 1 else [])]
+            name = harmless(client, limit=_LONGEST)
+            said.setdefault(word, []).append(f"{name} ({', '.join(why)})" if why else name)
+        return [f"{word}: {', '.join(names)}" for word, names in said.items()]
 
+    def _count(self, record: RoundRecord) -> None:
+        fates = fates_of(record)
+        people = [(word, client) for fate, word in _TOLD.items() for client, found in fates.items() if found is fate]
+        removed = sum(word == _TOLD[Fate.REMOVED] for word, _ in people)
+        people[removed:removed] = [(_NEARLY, client) for client in nearly_removed(record)]
+        self.people = tuple(people)
+        self._times.update(people)
 
-def _named(client: Client, why: str, *, known: str = "") -> str:
-    """Return a name, and why, if it is not known already."""
-    name = harmless(client, limit=_LONGEST)
-    return name if why == known else f"{name} ({harmless(why, limit=_LONGEST)})"
+    def _reasons(self, record: RoundRecord) -> dict[tuple[str, Client], list[str]]:
+        """Return what else there is to say: how far out an update lay, or the fault, if the word does not say it."""
+        found: dict[tuple[str, Client], list[str]] = {}
+        for client, score in record.by_client(record.scores).items():
+            if score is not None:
+                for word in (_TOLD[Fate.REMOVED], _NEARLY):
+                    found[word, client] = [self._meaning.briefly(score)]
+        for drop in record.drops:
+            word = _TOLD.get(fate_of_fault(drop.fault), "")
+            if drop.fault != word:
+                found[word, drop.client] = [harmless(drop.fault, limit=_LONGEST)]
+        return found
 
 
 def _badness(conduct: Conduct) -> tuple[float, float, float, tuple[bool, int, str]]:
