@@ -6,7 +6,7 @@
     checkpoints/    NNNNNN.safetensors and NNNNNN.json: the state after N rounds; the last two
     snapshots/      NNNNNN.safetensors: the model after N rounds, for those that are measured and at the end
     model.safetensors, summary.json    written at the end, in this order
-    lock            held by the process that works in the folder; waiting.json: whose replies a round waits for, meanwhile
+    lock            held by the process that works in the folder; waiting.json: whose replies it waits for
 
 docs/decisions/0013-run-folders.md proves that a run which was killed at any moment continues exactly.
 """
