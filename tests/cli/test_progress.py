@@ -81,9 +81,9 @@ def test_whom_a_round_waits_for_is_said_once_and_goes_when_they_have_come() -> N
     with ProgressBars({"": RunProgress(3, people=lambda _: ("silent: Erfurt", "E"))}, console) as bars:
         bars.add_round("", record(0))
         bars.wait("", words)
-        assert bars.news == ("round 0: silent: Erfurt", words)
+        assert list(bars.news) == ["round 0: silent: Erfurt", words]
         bars.wait("", "")
-        assert bars.news == ("round 0: silent: Erfurt",)
+        assert list(bars.news) == ["round 0: silent: Erfurt"]
     assert "note: round 0: silent: Erfurt" in screen.getvalue()
 
 

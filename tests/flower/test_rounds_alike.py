@@ -41,8 +41,14 @@ def played(tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture) -> tu
     def evaluate(server_round: int, _arrays: ArrayRecord) -> MetricRecord:
         return MetricRecord({"accuracy": 0.9 if server_round == BAD + 1 else 0.1, "loss": 1.0})
 
-    settings = {"nodes": NAMES, "num_train_nodes": len(NODES), "fraction_evaluate": 0.0, "run_folder": tmp_path / "run"}
-    strategy = RageStrategy(num_malicious_nodes=1, lr=LR, **settings)
+    strategy = RageStrategy(
+        num_malicious_nodes=1,
+        lr=LR,
+        nodes=NAMES,
+        num_train_nodes=len(NODES),
+        fraction_evaluate=0.0,
+        run_folder=tmp_path / "run",
+    )
     with caplog.at_level(logging.INFO, "flwr"):
         strategy.start(
             ScriptedGrid(answer, NODES, clock=clock), model(), num_rounds=ROUNDS, timeout=30, evaluate_fn=evaluate

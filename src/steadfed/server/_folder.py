@@ -2,12 +2,11 @@
 
     config.toml     the resolved configuration; written last of what `create` makes, so with it there is a run
     rounds.jsonl    one `RoundRecord` a line, appended; each holds the hash of the one before
-    waiting.json    of a deployment, while replies are waited for: whose; no evidence
     signatures.jsonl, server-signing.pub.pem    of a deployment that signs its lines: a signature each, and the key
     checkpoints/    NNNNNN.safetensors and NNNNNN.json: the state after N rounds; the last two
     snapshots/      NNNNNN.safetensors: the model after N rounds, for those that are measured and at the end
     model.safetensors, summary.json    written at the end, in this order
-    lock            held by the process that works in the folder
+    lock            held by the process that works in the folder; waiting.json: whose replies it waits for
 
 docs/decisions/0013-run-folders.md proves that a run which was killed at any moment continues exactly.
 """
