@@ -20,6 +20,9 @@ from steadfed.aggregators._view import ServerView
 class Mean(LooselyBoundedAggregator):
     """The average of the usable rows (McMahan et al. 2017, FederatedAveraging with uniform weights).
 
+    With weights of the operator's (`ServerView.weights`) it is their weighted average, as FederatedAveraging with
+    trusted sizes.
+
     One Byzantine row can move it anywhere; it assumes there is none unless told a bound, which then only says how many
     rows may be unusable.
 
@@ -29,6 +32,7 @@ class Mean(LooselyBoundedAggregator):
     """
 
     citation: ClassVar[str] = "McMahan et al. 2017, FederatedAveraging"
+    weighs: ClassVar[bool] = True
 
     def default_byzantine(self, cohort_size: int) -> int:
         """Return 0."""
@@ -40,9 +44,11 @@ class Mean(LooselyBoundedAggregator):
 
     def aggregate(self, columns: Columns, num_byzantine: int, view: ServerView) -> Aggregation:
         """Average the usable rows; the score of a row is its squared norm."""
-        update, norms = columns.combine_with_squares(np.full(columns.num_rows, 1.0 / columns.num_rows))
+        given = view.unequal_weights(columns.num_rows)
+        share = np.full(columns.num_rows, 1.0 / columns.num_rows) if given is None else given / given.sum()
+        update, norms = columns.combine_with_squares(share)
         usable = usable_rows(columns, norms)
-        weights = usable / usable.sum()
+        weights = usable / usable.sum() if given is None else np.where(usable, given, 0.0) / given[usable].sum()
         return Aggregation(
             update=update if usable.all() else columns.combine(weights),
             weights=torch.from_numpy(weights),
