@@ -179,6 +179,10 @@ class RoundRecord(ValueObject):
     """Those of them that sent nothing."""
     received: tuple[Client, ...] = ()
     """Those whose updates arrived, in the order of the rows; `weights` and `scores` are in this order."""
+    site_shares: tuple[float, ...] = ()
+    """What each of them holds of the weight of all, as the operator weighs sites; empty if all count alike."""
+    byzantine_weight: Figure = None
+    """Which share of that may be Byzantine."""
     weights: tuple[float, ...] = ()
     scores: Annotated[tuple[float | None, ...], BeforeValidator(finite_or_none)] = ()
     """The rule's measure of suspicion; None for unusable rows."""

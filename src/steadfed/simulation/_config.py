@@ -24,6 +24,10 @@ from steadfed.simulation._schedules import ConstantSchedule, Schedule
 from steadfed.simulation._step_schedules import StepSchedule, StepsOfRounds, rounds_of_total, step_schedule
 
 
+Weight = Annotated[float, Field(gt=0.0, lt=float("inf")), BeforeValidator(real_number)]
+"""How much a client counts."""
+
+
 class ClientOptions(ValueObject):
     """What honest clients do beyond the paper; all off by default."""
 
@@ -95,6 +99,11 @@ class RunConfig(ValueObject):
     rule: Annotated[InstanceOf[Aggregator], BeforeValidator(as_rule)] = Rage(byzantine_fraction=0.25)
     """How the server aggregates; it knows the assumed bound, never who is Byzantine. One of your own has no name: give
     import = "module:function" (or class) in its place, and its arguments beside it; in Python the function itself."""
+    site_weights: Literal["sizes"] | tuple[Weight, ...] | None = None
+    """How much each client counts, for rules that can weigh: "sizes", as many as it has points, or a number for each;
+    all alike if not given. The server knows them, no client says them."""
+    max_share: Annotated[float, Field(gt=0.0, le=1.0), BeforeValidator(real_number)] | None = None
+    """Which share of the weight of a cohort one client holds at the most; what heavier ones lose, the others gain."""
     byzantine: InstanceOf[Membership] = FractionMembers(fraction=0.0)
     """Who is Byzantine."""
     attack: Annotated[InstanceOf[Attack], BeforeValidator(as_attack)] = Honest()
@@ -124,6 +133,12 @@ class RunConfig(ValueObject):
     """How the local steps are computed; auto chooses by the model."""
     checkpoint_every: Number = 1
     """A checkpoint after every so many rounds; a crash loses the rounds after the last, which are computed again."""
+
+    @model_validator(mode="after")
+    def _shares_of_something(self) -> RunConfig:
+        if self.max_share is not None and self.site_weights is None:
+            raise ValueError(f"max_share caps site_weights, which are not given; got max_share={self.max_share!r}")
+        return self
 
     @model_validator(mode="before")
     @classmethod

@@ -58,6 +58,16 @@ class Weighing:
         """Return whether the unusable rows weigh more than may be Byzantine."""
         return self.unusable(usable) > self.byzantine + ROUNDING * float(self.weights.sum())
 
+    def excess_words(self, usable: NDArray[np.bool_]) -> str | None:
+        """Return a sentence that says that unusable rows weigh more than may be Byzantine; None if they do not."""
+        if not self.byzantine or not self.exceeded(usable):
+            return None
+        total = float(self.weights.sum())
+        return (
+            f"updates with {percent(self.unusable(usable) / total)} of the weight are unusable, more than the "
+            f"{percent(self.byzantine / total)} assumed to be Byzantine"
+        )
+
     def left(self, usable: NDArray[np.bool_]) -> float:
         """Return F of the usable rows."""
         left = self.byzantine - self.unusable(usable)
