@@ -24,7 +24,7 @@ class Sites:
 
     >>> sites = Sites.of({"Aachen": 517.0, "Jena": 83.0, "Ulm": 400.0}, max_share=0.45)
     >>> {name: round(weight) for name, weight in sites.among(["Aachen", "Jena", "Ulm"]).items()}
-    {'Aachen': 395, 'Jena': 83, 'Ulm': 395}
+    {'Aachen': 374, 'Jena': 83, 'Ulm': 374}
     """
 
     weights: Mapping[Client, float]

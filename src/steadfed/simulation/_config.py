@@ -23,7 +23,6 @@ from steadfed.simulation._measuring import is_measured
 from steadfed.simulation._schedules import ConstantSchedule, Schedule
 from steadfed.simulation._step_schedules import StepSchedule, StepsOfRounds, rounds_of_total, step_schedule
 
-
 Weight = Annotated[float, Field(gt=0.0, lt=float("inf")), BeforeValidator(real_number)]
 """How much a client counts."""
 
@@ -99,9 +98,9 @@ class RunConfig(ValueObject):
     rule: Annotated[InstanceOf[Aggregator], BeforeValidator(as_rule)] = Rage(byzantine_fraction=0.25)
     """How the server aggregates; it knows the assumed bound, never who is Byzantine. One of your own has no name: give
     import = "module:function" (or class) in its place, and its arguments beside it; in Python the function itself."""
-    site_weights: Literal["sizes"] | tuple[Weight, ...] | None = None
-    """How much each client counts, for rules that can weigh: "sizes", as many as it has points, or a number for each;
-    all alike if not given. The server knows them, no client says them."""
+    site_weights: Literal["sizes"] | tuple[Weight, ...] | Mapping[str, Weight] | None = None
+    """How much each client counts, for rules that can weigh: "sizes", by the number of its points; a list with a number
+    for each; or a table of numbers by client. All alike if not given. The server knows them, no client says them."""
     max_share: Annotated[float, Field(gt=0.0, le=1.0), BeforeValidator(real_number)] | None = None
     """Which share of the weight of a cohort one client holds at the most; what heavier ones lose, the others gain."""
     byzantine: InstanceOf[Membership] = FractionMembers(fraction=0.0)

@@ -32,9 +32,10 @@ def is_measured(round: int, rounds: int, number: int) -> bool:
 def honest_error_bound(certificate: Certificate | None, spread: float, honest: float) -> float | None:
     """Return what is proved about ‖ĝ − mean of the honest rows‖ from the true spread of those rows; None if nothing is.
 
-    The certificate speaks of n − f honest rows of n (or of W − F in weight; `honest` is then the weight of the honest
-    rows, in its unit). If there are fewer, its assumption is violated. If there are more, its bound holds for all of them with σ₀² = `spread`, in every mode (docs/theory/filter.md, sections 1 and 7). For a
-    sketched Gram matrix it may fail with the probability that the certificate states.
+    The certificate speaks of n − f honest rows of n; or of W − F in weight, and then `honest` is what the honest rows
+    weigh, in its unit. If there are fewer, its assumption is violated. If there are more, its bound holds for all of
+    them with σ₀² = `spread`, in every mode (docs/theory/filter.md, sections 1, 5.5, 7). For a sketched Gram matrix it
+    may fail with the probability that the certificate states.
     """
     if certificate is None:
         return None

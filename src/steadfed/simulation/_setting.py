@@ -161,12 +161,14 @@ def sites_in(config: RunConfig, shares: Shares) -> Sites | None:
     if config.site_weights is None:
         return None
     config.rule.check_weighs()
-    weights = shares.sizes.tolist() if config.site_weights == "sizes" else config.site_weights
-    if len(weights) != shares.num_clients:
-        raise ParameterError(
-            f"site_weights must be a number for each of the {shares.num_clients} clients, got {len(weights)}"
-        )
-    return Sites.of(dict(enumerate(weights)), config.max_share)
+    number, given = shares.num_clients, config.site_weights
+    if isinstance(given, Mapping):
+        table = {int(name) if name.isdecimal() else name: weight for name, weight in given.items()}
+    else:
+        table = dict(enumerate(shares.sizes.tolist() if given == "sizes" else given))
+    if table.keys() != set(range(number)):
+        raise ParameterError(f"site_weights must be a number for each of the clients 0 to {number - 1}, got {given!r}")
+    return Sites.of(table, config.max_share)
 
 
 def check_attack(config: RunConfig, dataset: Dataset) -> Poisoning | None:

@@ -113,8 +113,10 @@ def stop_by_displacement(
 
 def filter_path(gram: Matrix, num_byzantine: float, *, confirm: bool, start: Vector | None = None) -> Filtering:
     """Return the filter's way from all rows down to mass n − 2f, every spread on it confirmed if that is asked for."""
-    floor, sure = total_weight(gram, start) - 2.0 * num_byzantine, "each" if confirm else "none"
-    return run_filter(gram, floor, lambda _: -math.inf, start=start, confirm=sure, reuse_down_to=REUSE)
+    floor = total_weight(gram, start) - 2.0 * num_byzantine
+    return run_filter(
+        gram, floor, lambda _: -math.inf, start=start, confirm="each" if confirm else "none", reuse_down_to=REUSE
+    )
 
 
 def safest(path: Filtering) -> State:
