@@ -87,13 +87,13 @@ class Promise:
         return f"sites that hold at most {percent(self.byzantine)} of the weight together may lie: {self.words}"
 
 
-def check_coverage(rule: Aggregator, sites: Sites, names: Sequence[Client]) -> None:
-    """Refuse a bound under which not even a round with all sites promises anything.
+def check_coverage(rule: Aggregator, sites: Sites, names: Sequence[Client]) -> Promise | None:
+    """Return whom a rule promises something about; refuse a bound under which a round with all these promises nothing.
 
     Raises:
         ParameterError: half of the weight, or more, may be Byzantine.
     """
     try:
-        Promise.of(rule, sites, names)
+        return Promise.of(rule, sites, names)
     except InputError as error:
         raise ParameterError(str(error)) from None
