@@ -185,9 +185,9 @@ def test_rules_that_cannot_weigh_refuse_and_name_those_that_can() -> None:
             rule(rows, view)
     for mode in ("exact", "lazy"):
         with pytest.raises(ParameterError, match="cannot weigh them"):
-            Rage(num_byzantine=2, mode=mode, sigma0=1.0)(rows, view)  # type: ignore[arg-type]
+            Rage(num_byzantine=2, mode=mode, sigma0=1.0)(rows, view)
         with pytest.raises(ParameterError, match="byzantine_weight belongs to modes 'auto', 'spread' and 'known'"):
-            Rage(byzantine_weight=0.2, mode=mode, sigma0=1.0)  # type: ignore[arg-type]
+            Rage(byzantine_weight=0.2, mode=mode, sigma0=1.0)
 
 
 @pytest.mark.parametrize(

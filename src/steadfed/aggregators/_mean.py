@@ -11,6 +11,7 @@ from steadfed._linalg.columns import Columns
 from steadfed._linalg.gram import usable_rows
 from steadfed.aggregators._base import LooselyBoundedAggregator, stop_or_too_many
 from steadfed.aggregators._evidence import Aggregation, Stop
+from steadfed.aggregators._rage.weighing import Weighing
 from steadfed.aggregators._registry import RULES
 from steadfed.aggregators._view import ServerView
 
@@ -57,4 +58,5 @@ class Mean(LooselyBoundedAggregator):
             scores=torch.from_numpy(np.where(usable, norms, np.inf)),
             stop=stop_or_too_many(Stop.COMBINED, num_byzantine, usable),
             num_byzantine=num_byzantine,
+            weighing=None if given is None else Weighing(weights=given / given.max(), byzantine=0.0),
         )

@@ -283,6 +283,14 @@ class RoundRecord(ValueObject):
         """Return `weights` or `scores` by client; nothing if there is not one for every row."""
         return dict(zip(self.received, values, strict=True)) if len(values) == len(self.received) else {}
 
+    def parts_of_own_shares(self) -> dict[Client, float]:
+        """Return every client's weight in units of the share it began with: an equal one, or what its site weighs."""
+        own, rows = self.by_client(self.site_shares), len(self.received)
+        weights = self.by_client(self.weights)
+        if not own:
+            return {client: weight * rows for client, weight in weights.items()}
+        return {client: weight / own[client] for client, weight in weights.items() if own[client] > 0.0}
+
     def to_line(self) -> str:
         """Return the record as one line of JSON, without what is at its default."""
         return json.dumps(self.model_dump(exclude_defaults=True), allow_nan=False, separators=(",", ":")) + "\n"

@@ -267,7 +267,8 @@ class Federation:
         if self._server.sites is None or not honest:
             return None
         weights = self._server.sites.among(cohort.sampled.tolist())
-        return np.array([weights[client] for client in honest])
+        found = np.array([weights[client] for client in honest])
+        return None if bool((found == found[0]).all()) else found
 
     def _truth(
         self,

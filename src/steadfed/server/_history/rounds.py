@@ -259,8 +259,8 @@ class Rounds:
         return [places.setdefault(client, len(places)) for client in clients]
 
     def _add_lines(self, record: RoundRecord) -> None:
-        fates, rows, received, known = fates_of(record), len(record.received), {*record.received}, {*record.byzantine}
-        weights = {client: weight * rows for client, weight in record.by_client(record.weights).items()}
+        fates, received, known = fates_of(record), {*record.received}, {*record.byzantine}
+        weights = record.parts_of_own_shares()
         scores = {client: score for client, score in record.by_client(record.scores).items() if score is not None}
         arrived = [client in received for client in fates]
         places = self._places(fates)
