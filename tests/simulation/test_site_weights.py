@@ -112,7 +112,7 @@ def test_check_plan_and_report_name_whom_the_promise_covers(tmp_path: Path) -> N
     assert covered in found.reading[0]
     assert "plain mean" in found.outside["site weights"]
     run = Run.start(what, tmp_path / "run", dataset=classes())
-    run.run()
+    list(run.play())
     table = overview(open_run(tmp_path / "run"))
     assert covered in str(table)
     with pytest.raises(ParameterError, match=r"lets 51\.7.% of the weight of 7 updates be Byzantine"):

@@ -97,11 +97,11 @@ class Server:
         view: ServerView,
         *,
         lr: float,
-        asked: Sequence[Client],
+        asked: Sequence[Client] | None = None,
     ) -> tuple[Aggregation | Skipped, ServerState]:
         """Return what was decided, and the state after it: but for the count of rounds the same if that is nothing."""
         if self.sites is not None:
-            view = self.sites.told(view, received.clients, asked)
+            view = self.sites.told(view, received.clients, received.clients if asked is None else asked)
         outcome = decide(received.updates, received.clients, self.rule, view)
         step = outcome if isinstance(outcome, Skipped) else self._step(state, received, outcome, lr)
         if isinstance(step, Skipped):
