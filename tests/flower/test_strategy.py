@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,6 +33,7 @@ from tests.same_results import timeless
 from torch import Tensor
 
 from steadfed.aggregators import Aggregator, Krum, Mean, Median, Rage, ServerView
+from steadfed.errors import ParameterError
 from steadfed.flower._guarded import GuardedStrategy
 from steadfed.flower._records import RecordNumbers, layout_of
 from steadfed.flower._replies.validator import ReplyValidator
@@ -338,3 +340,50 @@ def test_the_word_of_a_client_about_its_examples_weighs_nothing() -> None:
     assert new is not None
     assert other is not None
     assert_the_same_model(new, other)
+
+
+ROSTER = {node: f"site {node}" for node in NODES}
+WEIGHTS = {name: float(1 + place) for place, name in enumerate(ROSTER.values())}
+
+
+def test_sites_weigh_what_the_operator_says_and_the_record_says_so() -> None:
+    strategy = RobustStrategy(Mean(), lr=LR, nodes=ROSTER, site_weights=WEIGHTS)
+    new, record = one_round(strategy, everyone)
+    rows = torch.stack([update_of(node, 0, 8) for node in NODES])
+    share = torch.tensor([*WEIGHTS.values()]) / sum(WEIGHTS.values())
+    start = layout_of(model()).parameters_of(RecordNumbers(model()))
+    assert torch.allclose(parameters(new), start - LR * (share @ rows), atol=1e-6)
+    assert record.weights == pytest.approx(tuple(share.tolist()))
+    rage = RageStrategy(byzantine_weight=0.3, lr=LR, nodes=ROSTER, site_weights=WEIGHTS)
+    assert rage.the_rule() == Rage(byzantine_weight=0.3)
+    _, record = one_round(rage, everyone)
+    assert record.site_shares == pytest.approx(tuple(share.tolist()))
+    assert record.byzantine_weight == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"site_weights": WEIGHTS}, "nobody has one: give nodes="),
+        (
+            {"nodes": ROSTER, "site_weights": {**WEIGHTS, "site 101": 0}},
+            "the site weight of 'site 101' must be a finite",
+        ),
+        ({"nodes": ROSTER, "site_weights": dict([*WEIGHTS.items()][1:])}, "has no site weight"),
+        ({"nodes": ROSTER, "site_weights": {**WEIGHTS, "Aahcen": 1}}, "holds 'Aahcen', which is no name in nodes"),
+        ({"nodes": ROSTER, "site_weights": WEIGHTS, "max_share": 0.01}, "max_share must be a share from"),
+        ({"nodes": ROSTER, "max_share": 0.5}, "max_share caps site_weights, which are not given"),
+        (
+            {"nodes": ROSTER, "site_weights": {**WEIGHTS, next(iter(WEIGHTS)): 1e4}},
+            "of the weight of .* updates be Byzantine, and it must be less than half",
+        ),
+    ],
+)
+def test_weights_that_cannot_be_are_refused_before_the_first_round(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(ParameterError, match=words):
+        RageStrategy(num_malicious_nodes=1, lr=LR, **settings)
+
+
+def test_a_rule_that_cannot_weigh_is_refused_with_weights() -> None:
+    with pytest.raises(ParameterError, match="cannot weigh them; rules that can: Mean, and Rage"):
+        RobustStrategy(Median(num_byzantine=1), nodes=ROSTER, site_weights=WEIGHTS)

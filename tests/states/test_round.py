@@ -5,11 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 from tests.states.models import NAMES, State, honest, reference, replies
 
-from steadfed import CenteredClipping, Mean, Median, Rage, ServerView, Zeno, aggregate_state_dicts
+from steadfed import CenteredClipping, Krum, Mean, Median, Rage, ServerView, Zeno, aggregate_state_dicts
 from steadfed.errors import ParameterError
 from steadfed.server import Fate, RoundRecord
 from steadfed.states import StateRound
@@ -137,12 +138,36 @@ def test_what_the_rule_remembers_is_kept_through_a_round_without_replies() -> No
         (dict.fromkeys(NAMES, float("inf")), "finite number above 0, got inf"),
         (dict.fromkeys(NAMES, True), "finite number above 0, got True"),
         ({"site-O": 3.0, **dict.fromkeys(NAMES[1:], 1)}, "'site-0' has no site weight, did you mean 'site-O'"),
-        (dict.fromkeys([*NAMES, "not asked today"], 2), "cannot weigh them by size; leave site_weights out"),
+        (dict.fromkeys([*NAMES, "not asked today"], 2), "cannot weigh them; rules that can: Mean, and Rage in modes"),
     ],
 )  # fmt: skip
 def test_site_weights_are_checked_and_no_rule_ignores_them(weights: object, words: str) -> None:
     with pytest.raises(ParameterError, match=words):
-        aggregate_state_dicts(reference(), replies(), Rage(num_byzantine=2), site_weights=weights)  # type: ignore[arg-type]
+        aggregate_state_dicts(reference(), replies(), Krum(num_byzantine=2), site_weights=weights)  # type: ignore[arg-type]
+
+
+def test_the_weighted_mean_is_that_of_the_operators_weights() -> None:
+    weights = {name: float(1 + place) for place, name in enumerate(NAMES)}
+    found = aggregate_state_dicts(reference(), replies(), Mean(), site_weights={**weights, "elsewhere": 9.0})
+    share = np.array([*weights.values()]) / sum(weights.values())
+    mean = sum(part * reply["0.weight"] for part, reply in zip(share, replies().values(), strict=True))
+    torch.testing.assert_close(found.state["0.weight"], torch.as_tensor(mean, dtype=torch.float32))
+    assert found.weights == pytest.approx(dict(zip(NAMES, share.tolist(), strict=True)))
+
+
+def test_a_site_that_sends_rubbish_counts_with_its_weight() -> None:
+    weights = dict.fromkeys(NAMES, 1.0)
+    sent = replies() | {NAMES[0]: None}
+    rule, heavy = Rage(byzantine_weight=0.3), {**weights, NAMES[0]: 40.0}
+    assert aggregate_state_dicts(reference(), sent, rule, site_weights=weights).skipped is None
+    skipped = aggregate_state_dicts(reference(), sent, rule, site_weights=heavy).skipped
+    assert skipped is not None
+    assert "of the weight are unusable, more than the 30" in skipped
+    capped = aggregate_state_dicts(reference(), sent, rule, site_weights=heavy, max_share=0.25)
+    assert capped.skipped is None
+    assert capped.record.site_shares[0] == pytest.approx(0.25)
+    with pytest.raises(ParameterError, match=r"max_share caps site_weights, which are not given; got max_share=0\.25"):
+        aggregate_state_dicts(reference(), sent, rule, max_share=0.25)
 
 
 MEASURED = """

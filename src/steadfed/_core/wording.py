@@ -79,6 +79,15 @@ def ordinal(number: int) -> str:
     return f"{number:,}{'th' if teens else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
 
 
+def joined(words: Sequence[str]) -> str:
+    """Return words as a list in a sentence.
+
+    >>> joined(["a"]), joined(["a", "b"]), joined(["a", "b", "c"])
+    ('a', 'a and b', 'a, b and c')
+    """
+    return " and ".join([*([", ".join(words[:-1])] if len(words) > 1 else []), *words[-1:]])
+
+
 def markdown_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     r"""Return the lines of a table in Markdown, an empty one last; nothing where there are no rows.
 

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from steadfed._core.arrays import Vector
 from steadfed._core.values import ValueObject, real_number, whole_number
+from steadfed._core.wording import joined
 from steadfed._linalg.columns import Columns
 from steadfed._linalg.gram import Gram
 from steadfed._linalg.sketch import SketchedColumns, SketchFailsError, sketch_pays
@@ -26,12 +27,19 @@ from steadfed._linalg.sources import as_columns
 from steadfed._linalg.threads import one_blas_thread
 from steadfed.aggregators._evidence import Aggregation, Sketch, Stop
 from steadfed.aggregators._view import Need, ServerView
-from steadfed.errors import CohortTooSmallError
+from steadfed.errors import CohortTooSmallError, ParameterError
 
 Updates = Tensor | NDArray[np.floating] | Sequence[Tensor] | Sequence[NDArray[np.floating]] | Columns
 """What may be aggregated: one row per client. Also a numpy memmap, and `ShardedColumns` over several processes."""
 
-ONE_BOUND = "0 <= byzantine_fraction < 0.5, or num_byzantine >= 0"
+RANGES = {
+    "byzantine_fraction": "0 <= byzantine_fraction < 0.5",
+    "num_byzantine": "num_byzantine >= 0",
+    "byzantine_weight": "0 <= byzantine_weight < 0.5",
+}
+"""What the ways to say a bound may be."""
+
+RULES_THAT_WEIGH = "Mean, and Rage in modes 'auto', 'spread' and 'known'"
 
 
 class Claim(Enum):
@@ -59,6 +67,8 @@ class Aggregator(ValueObject, ABC):
     """Where the rule is defined."""
     needs: ClassVar[frozenset[Need]] = frozenset()
     """What the rule cannot do without besides the rows."""
+    weighs: ClassVar[bool] = False
+    """Whether the rule is defined for rows that count differently, as the operator weighs their sites."""
 
     @torch.no_grad()
     def __call__(self, updates: Updates, view: ServerView | None = None) -> Aggregation:
@@ -75,11 +85,15 @@ class Aggregator(ValueObject, ABC):
             NoUsableRowError: no row is finite with a finite squared norm.
             MissingKnowledgeError: the rule needs something that the view does not hold.
             TooManySubsetsError: the rule searches subsets, and these rows have too many.
+            ParameterError: the view weighs the rows, and the rule cannot.
         """
         columns = as_columns(updates)
         view = view or ServerView()
+        if view.weights is not None:
+            self.check_weighs()
         assumed = self.assumed_of(columns.num_rows, view.cohort_size)
-        self._check_rows(columns.num_rows, assumed)
+        if view.unequal_weights(columns.num_rows) is None:
+            self._check_rows(columns.num_rows, assumed)
         with one_blas_thread():
             if sketch_pays(columns, self.sketch_passes()):
                 sketched = SketchedColumns(columns, _secret(columns, view))
@@ -114,6 +128,21 @@ class Aggregator(ValueObject, ABC):
         Called by `__call__` after the checks, and by a wrapper, which knows better how many of the rows it hands over
         may be bad.
         """
+
+    def can_weigh(self) -> bool:
+        """Return whether rows may count differently, with these parameters."""
+        return self.weighs
+
+    def check_weighs(self) -> None:
+        """Refuse weights for a rule that cannot take them into account.
+
+        Raises:
+            ParameterError: this one cannot.
+        """
+        if not self.can_weigh():
+            raise ParameterError(
+                f"{self!r} gives every client the same say and cannot weigh them; rules that can: {RULES_THAT_WEIGH}"
+            )
 
     def sketch_passes(self) -> int:
         """Return how many sketches of the rows the rule makes; 0 if it computes with the rows themselves."""
@@ -173,6 +202,9 @@ class GramAggregator(Aggregator, ABC):
 class LooselyBoundedAggregator(Aggregator, ABC):
     """A rule that may be told the assumed bound, as a fraction of the updates received or as a number, not both."""
 
+    bounds: ClassVar[tuple[str, ...]] = ("byzantine_fraction", "num_byzantine")
+    """The ways to tell it."""
+
     byzantine_fraction: Annotated[float, Field(ge=0.0, lt=0.5), BeforeValidator(real_number)] | None = None
     """ε, the assumed share of Byzantine updates; f = ⌈ε K⌉."""
     num_byzantine: Annotated[int, Field(ge=0), BeforeValidator(whole_number)] | None = None
@@ -184,9 +216,16 @@ class LooselyBoundedAggregator(Aggregator, ABC):
 
     @model_validator(mode="after")
     def _at_most_one_bound(self) -> LooselyBoundedAggregator:
-        if self.byzantine_fraction is not None and self.num_byzantine is not None:
-            raise ValueError(f"give one of byzantine_fraction and num_byzantine, got both: {ONE_BOUND}")
+        if len(told := self._told()) > 1:
+            got = "both" if len(told) == len(self.bounds) == 2 else joined(told)
+            raise ValueError(f"give one of {joined(self.bounds)}, got {got}: {self._allowed()}")
         return self
+
+    def _told(self) -> list[str]:
+        return [name for name in self.bounds if getattr(self, name) is not None]
+
+    def _allowed(self) -> str:
+        return ", or ".join(RANGES[name] for name in self.bounds)
 
     def assumed_byzantine(self, cohort_size: int) -> int:
         """Return f = ⌈ε K⌉, with ε read as the simple fraction that was meant.
@@ -197,7 +236,7 @@ class LooselyBoundedAggregator(Aggregator, ABC):
         if self.num_byzantine is not None:
             return self.num_byzantine
         if self.byzantine_fraction is not None:
-            return math.ceil(Fraction(self.byzantine_fraction).limit_denominator(10**6) * cohort_size)
+            return math.ceil(simple_fraction(self.byzantine_fraction) * cohort_size)
         return self.default_byzantine(cohort_size)
 
     def smallest_cohort(self, num_byzantine: int) -> int:
@@ -218,14 +257,20 @@ class BoundedAggregator(LooselyBoundedAggregator, ABC):
 
     @model_validator(mode="after")
     def _a_bound(self) -> BoundedAggregator:
-        if self.byzantine_fraction is None and self.num_byzantine is None:
-            raise ValueError(f"give exactly one of byzantine_fraction and num_byzantine, got neither: {ONE_BOUND}")
+        if not self._told():
+            got = "neither" if len(self.bounds) == 2 else "none"
+            raise ValueError(f"give exactly one of {joined(self.bounds)}, got {got}: {self._allowed()}")
         return self
 
     def default_byzantine(self, cohort_size: int) -> int:
         """Return 0; never used, as a bound was given."""
         del cohort_size
         return 0
+
+
+def simple_fraction(value: float) -> Fraction:
+    """Return the nearest fraction with a denominator of at most a million: what was meant by 0.1."""
+    return Fraction(value).limit_denominator(10**6)
 
 
 def _secret(columns: Columns, view: ServerView) -> int:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from steadfed.aggregators._rage.anchor import Anchor, Guard
 from steadfed.aggregators._rage.certificate import Certificate
+from steadfed.aggregators._rage.weighing import Weighing
 from steadfed.aggregators._view import Memory
 
 
@@ -110,6 +111,8 @@ class Aggregation:
     """Whether the cohort looks as if it held more Byzantine clients than assumed; None if nothing was looked for."""
     sketch: Sketch | None = None
     """The sketch that the rule saw the rows through, or tried to; None if it made none."""
+    weighing: Weighing | None = None
+    """What the rows weigh and what of it may be Byzantine; None if they all count alike."""
     memory: Memory = field(default_factory=dict)
     """What the rule asks to be given back in the next round's view; empty for rules that remember nothing."""
     attributed: bool = True
@@ -153,4 +156,5 @@ class Aggregation:
             "guard": None if self.guard is None else self.guard.evidence(),
             "sketch": None if self.sketch is None else self.sketch.evidence(),
             "certificate": None if self.certificate is None else self.certificate.evidence(),
+            **({} if self.weighing is None else self.weighing.evidence()),
         }

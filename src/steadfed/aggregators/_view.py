@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from steadfed._core.arrays import Vector
 from steadfed._linalg.columns import Columns
 from steadfed.errors import DtypeError, MissingKnowledgeError, ParameterError, ShapeError
 
@@ -24,6 +27,9 @@ class Need(Enum):
         """Return the phrase."""
         return str(self.value)
 
+
+MOST_APART = 1e9
+"""How many times the lightest row's weight the heaviest one's may be."""
 
 Memory = Mapping[str, Tensor]
 """What a rule remembers: vectors by name. It is handed out in the `Aggregation` and handed back in the view."""
@@ -52,6 +58,10 @@ class ServerView:
     """The loss on a batch the server trusts, as a function of the model."""
     memory: Memory = field(default_factory=dict)
     """What the rule's last `Aggregation` asked to remember."""
+    weights: Sequence[float] | None = None
+    """How much each row counts, as the operator weighs its site; every row alike if left out."""
+    cohort_weight: float | None = None
+    """What all weigh who were asked for a row, if some may have sent none: `byzantine_weight` is a share of that."""
     secret: int | None = None
     """A number that no client knew when it sent its row: sketches are keyed by it. The system's own if left out."""
 
@@ -62,6 +72,10 @@ class ServerView:
         size = self.cohort_size
         if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
             raise ParameterError(f"cohort_size must be a whole number from 1 on, got {size!r}")
+        if self.weights is not None:
+            object.__setattr__(self, "weights", _checked_weights(self.weights))
+        if self.cohort_weight is not None and not 0.0 < _number(self.cohort_weight) < math.inf:
+            raise ParameterError(f"cohort_weight must be a finite number above 0, got {self.cohort_weight!r}")
         if self.secret is not None and (type(self.secret) is not int or self.secret < 0):
             raise ParameterError(f"secret must be a whole number from 0 on, got {self.secret!r}")
         if not isinstance(self.memory, Mapping):
@@ -83,6 +97,15 @@ class ServerView:
             raise MissingKnowledgeError(f"{rule!r} needs {Need.TRUSTED_LOSS}; pass ServerView(trusted_loss=...)")
         return self.trusted_loss
 
+    def unequal_weights(self, num_rows: int) -> Vector | None:
+        """Return how much each row counts; None if all count alike."""
+        if self.weights is None:
+            return None
+        if len(self.weights) != num_rows:
+            raise ShapeError(f"weights must be one number for each of the {num_rows} updates, got {len(self.weights)}")
+        weights = np.array(self.weights)
+        return None if bool((weights == weights[0]).all()) else weights
+
     def remembered(self, name: str, columns: Columns) -> Tensor | None:
         """Return the vector remembered under `name`, as the rows are, or None in the first round."""
         vector = self.memory.get(name)
@@ -94,6 +117,24 @@ class ServerView:
         if len(names) != num_rows or len(set(names)) != num_rows:
             raise ShapeError(f"clients must name each of the {num_rows} updates once, got {len(names)}: {names[:8]}")
         return names
+
+
+def _number(value: object) -> float:
+    """Return a number as it is, NaN for what is none."""
+    return float(value) if isinstance(value, int | float | np.number) and not isinstance(value, bool) else math.nan
+
+
+def _checked_weights(weights: Sequence[float]) -> tuple[float, ...]:
+    """Return weights as numbers; raise if they are none, or so far apart that the lightest ones are rounding."""
+    numbers = tuple(_number(weight) for weight in weights)
+    for given, number in zip(weights, numbers, strict=True):
+        if not 0.0 < number < math.inf:
+            raise ParameterError(f"weights must be finite numbers above 0, got {given!r}")
+    if numbers and max(numbers) > MOST_APART * min(numbers):
+        raise ParameterError(
+            f"weights may differ by a factor of {MOST_APART:g} at most, got {min(numbers):g} and {max(numbers):g}"
+        )
+    return numbers
 
 
 def check_vector(vector: Tensor, columns: Columns, what: str) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, final
@@ -21,6 +21,7 @@ from steadfed.certification._interpretation import interpret
 from steadfed.certification._protocol import outside, protocol_of, with_slack
 from steadfed.data import Dataset
 from steadfed.errors import ParameterError
+from steadfed.server._promise import check_coverage
 from steadfed.server._record import finite_or_none
 from steadfed.simulation import RunConfig
 from steadfed.simulation._setting import Setting
@@ -119,7 +120,23 @@ def plan(config: RunConfig, request: PlanRequest = NO_REQUEST, *, dataset: Datas
         setting = Setting.of(config, dataset if dataset is not None else config.data.load())
         objective = objective_of(setting)
         known = proved_constants(setting, objective) or constants_at_start(setting, objective)
-    return make_plan(known, protocol_of(setting), request, beyond=outside(setting))
+    found = make_plan(known, protocol_of(setting), request, beyond=outside(setting))
+    return replace(found, reading=(*_covered(setting), *found.reading))
+
+
+def _covered(setting: Setting) -> Iterator[str]:
+    """Say whom the filter's promise of a round covers, where clients are weighed."""
+    if (sites := setting.sites) is None:
+        return
+    config = setting.config
+    cohort = config.cohorts.cohort(0, setting.num_clients, config.cohort_size, config.seed).tolist()
+    promise = check_coverage(config.rule, sites, cohort)
+    if promise is not None:
+        which = "all clients" if len(cohort) == setting.num_clients else "the first cohort"
+        yield (
+            f"Clients are weighed. Of {which}, {promise.sentence}. If the weighted covariance of the others has λ_max "
+            f"at most σ₀², an update errs by at most C σ₀ √{promise.byzantine:.3g} from their weighted mean."
+        )
 
 
 def plan_numbers(request: PlanRequest) -> Plan:

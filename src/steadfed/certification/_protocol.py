@@ -145,6 +145,8 @@ def _sketch(config: RunConfig, dim: int) -> str | None:
 
 def _options(config: RunConfig) -> Iterator[tuple[str, str]]:
     client = config.client
+    if config.site_weights is not None:
+        yield "site weights", "clients count as they are weighed; F of the theorems is the plain mean over all clients"
     if client.momentum:
         yield "client momentum", f"β = {client.momentum:g}; the theorems are about plain SGD. {MOMENTUM}"
     if config.server.momentum:

@@ -10,11 +10,14 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from jaxtyping import Float
 from torch import Tensor
 
+from steadfed._core.lookup import nearest
 from steadfed._core.ranges import check_between, check_share, check_whole
 from steadfed.aggregators import Aggregator, Need, ServerView
 from steadfed.attacks import Attack
 from steadfed.errors import ParameterError
+from steadfed.server._promise import check_coverage
 from steadfed.server._record import Client
+from steadfed.server._site_weights import Sites, sites_of
 from steadfed.simulation import Compression, RunConfig
 
 Known = TypeVar("Known")
@@ -80,6 +83,33 @@ _KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "tampering": (lambda value: value is None or isinstance(value, Tampering), "a Tampering or None"),
 }
 """What a setting must be that no `RunConfig` checks, and how to say it."""
+
+
+def sites_of_roster(
+    site_weights: Any, max_share: Any, names: Mapping[int, Client] | None, rule: Aggregator
+) -> Sites | None:
+    """Return what the sites of a roster weigh; None if all count alike.
+
+    Raises:
+        ParameterError: the rule cannot weigh; nodes have no names, so that a weight could be anybody's; a name of the
+            roster has no weight, or a weight no name; or so much of the weight of all may be Byzantine that no round
+            with all of them promises anything.
+    """
+    if (sites := sites_of(site_weights, max_share)) is None:
+        return None
+    rule.check_weighs()
+    if names is None:
+        raise ParameterError(
+            "site_weights are by the names of nodes, and nobody has one: give nodes={node id: name}, or its JSON file"
+        )
+    sites.check_names(names.values())
+    for name in sites.weights:
+        if name not in names.values():
+            raise ParameterError(
+                f"site_weights holds {name!r}, which is no name in nodes{nearest(str(name), map(str, names.values()))}"
+            )
+    check_coverage(rule, sites, list(names.values()))
+    return sites
 
 
 def check_settings(settings: Mapping[str, Any], rule: Aggregator) -> None:

@@ -45,7 +45,7 @@ class RobustStrategy(ResilientStrategy):
 @final
 @dataclass(kw_only=True, eq=False)
 class RageStrategy(ResilientStrategy):
-    """A Flower strategy around RAGE; give one of `num_malicious_nodes` and `byzantine_fraction`.
+    """A Flower strategy around RAGE; give one of `num_malicious_nodes`, `byzantine_fraction` and `byzantine_weight`.
 
     With fewer than six nodes in a round it removes updates that lie far out, but hardly tells a Byzantine one near the
     others from an honest site with unlike data. If the server has clean data of its own, take
@@ -59,11 +59,18 @@ class RageStrategy(ResilientStrategy):
     """How many of the nodes asked in a round may be Byzantine."""
     byzantine_fraction: float | None = None
     """Which share of the nodes asked in a round may be Byzantine."""
+    byzantine_weight: float | None = None
+    """Which share of the weight of the nodes asked in a round Byzantine ones may hold together, see `site_weights`."""
 
     def the_rule(self) -> Aggregator:
         """Return the filter."""
         try:
-            return Rage(num_byzantine=self.num_malicious_nodes, byzantine_fraction=self.byzantine_fraction)
+            return Rage(
+                num_byzantine=self.num_malicious_nodes,
+                byzantine_fraction=self.byzantine_fraction,
+                byzantine_weight=self.byzantine_weight,
+            )
         except ParameterError as error:
-            given = f"num_malicious_nodes={self.num_malicious_nodes!r}, byzantine_fraction={self.byzantine_fraction!r}"
+            bounds = ("num_malicious_nodes", "byzantine_fraction", "byzantine_weight")
+            given = ", ".join(f"{name}={getattr(self, name)!r}" for name in bounds)
             raise ParameterError(f"{given}: {error}") from None

@@ -37,13 +37,14 @@ from steadfed.flower._replies.stream import Unreadable
 from steadfed.flower._replies.validator import ReplyValidator
 from steadfed.flower._reports import MetricsFn, common_record, figures, with_counts, with_evaluation
 from steadfed.flower._run_folder import open_run_folder, resume_run, run_exists
-from steadfed.flower._settings import Tampering, check_seconds, check_settings, require_known
+from steadfed.flower._settings import Tampering, check_seconds, check_settings, require_known, sites_of_roster
 from steadfed.flower._trusted import Trusted
 from steadfed.runs._writer import RunWriter
 from steadfed.server._coordinates import Places
 from steadfed.server._decision import Skipped
 from steadfed.server._record import RoundRecord, finite_or_none
 from steadfed.server._round import MessageBytes, Server, round_record
+from steadfed.server._site_weights import SiteWeights
 from steadfed.server._state import ServerState
 from steadfed.server._timer import Timer
 from steadfed.simulation import RunConfig
@@ -54,6 +55,8 @@ from steadfed.simulation._schedules import ConstantSchedule, Schedule
 from steadfed.simulation._step_schedules import StepSchedule
 from steadfed.states._layers import deviations, shares_of_removed
 from steadfed.states._layout import BUFFERS, ModelLayout
+
+_OF_RUN = ("lr", "local_steps", "batch_size", "schedule", "compression", "seed", "cohorts", "max_share")
 
 
 @dataclass(kw_only=True, eq=False)
@@ -105,6 +108,10 @@ class ResilientStrategy(Strategy, ABC):
     """How a cohort is chosen among the nodes, sorted by name."""
     nodes: NodeNames = None
     """Names of nodes by node id, or a JSON file with them; only these are asked. All, by id, if left out."""
+    site_weights: SiteWeights | None = None
+    """How much each site counts, by its name in `nodes`, for `Mean` and `Rage`: sizes that you trust."""
+    max_share: float | None = None
+    """Which share of the weight of those asked in a round a site holds at the most."""
     run_folder: str | os.PathLike[str] | None = None
     """Where the run is written down, and continued from if it was interrupted; nowhere if left out."""
     twin: RunConfig | None = None
@@ -128,23 +135,19 @@ class ResilientStrategy(Strategy, ABC):
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
         check_settings(vars(self), self.the_rule())
+        self._directory = NodeDirectory.of(self.nodes)
+        self._sites = sites_of_roster(self.site_weights, self.max_share, self._directory.names, self.the_rule())
         self._client_config = ClientConfig.of(
-            lr=self.lr,
+            **{name: getattr(self, name) for name in _OF_RUN},
             rule=self.the_rule(),
-            local_steps=self.local_steps,
-            batch_size=self.batch_size,
-            schedule=self.schedule,
-            compression=self.compression,
-            seed=self.seed,
-            cohorts=self.cohorts,
             server=ServerOptions(momentum=self.server_momentum),
+            site_weights=None if self._sites is None else {str(name): w for name, w in self._sites.weights.items()},
         )
         self.records: list[RoundRecord] = []
         """The rounds so far, those before an interruption included."""
         self._signer = None if self.signing_key is None else SigningKey.read(self.signing_key)
         self._writer = Writer(self._signer, arrays_key=self.arrayrecord_key, config_key=self.configrecord_key)
         self._mail: Mail | None = None
-        self._directory = NodeDirectory.of(self.nodes)
         self._waiter = NodeWaiter(self._directory, patience=self.wait_for_nodes)
         self._layout: ModelLayout | None = None
         self._state: ServerState | None = None
@@ -363,12 +366,12 @@ class ResilientStrategy(Strategy, ABC):
 
     def _conclude(self, training: ReplyMatrix, state: ServerState) -> RoundRecord:
         """Take the server's step, and return the record of the round."""
-        server = Server(self.the_rule(), self.server_momentum, self.layout.variances)
+        server = Server(self.the_rule(), self.server_momentum, self.layout.variances, self._sites)
         received, asked = training.received(), [member.name for member in training.matcher.asked]
         view = self._view(server, state, training.lr, len(asked), received.places)
         if self.tampering is not None and received.clients:
             self.tampering.tamper(received.updates, list(received.clients), server.rule, view)
-        outcome, following = server.conclude(state, received, view, lr=training.lr)
+        outcome, following = server.conclude(state, received, view, lr=training.lr, asked=asked)
         self._state = self.layout.representable(following)
         return self._record(
             outcome,
@@ -390,11 +393,5 @@ class ResilientStrategy(Strategy, ABC):
     def _view(self, server: Server, state: ServerState, lr: float, asked: int, places: Places) -> ServerView:
         """Return what the server tells its rule besides the rows."""
         trusted = Trusted(self.layout, state, lr, self.trusted_update_fn, self.trusted_loss_fn)
-        return server.view(
-            state,
-            asked=asked,
-            sampled=self._sampled,
-            trusted_row=trusted.row,
-            trusted_loss=trusted.loss,
-            places=places,
-        )
+        row, loss = trusted.row, trusted.loss
+        return server.view(state, asked=asked, sampled=self._sampled, trusted_row=row, trusted_loss=loss, places=places)

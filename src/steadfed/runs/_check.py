@@ -18,6 +18,10 @@ from steadfed.data import Dataset
 from steadfed.partitions import heterogeneity
 from steadfed.runs._code import code_named
 from steadfed.runs._few_sites import few_sites_promise, few_sites_warning
+
+
+from steadfed.server._promise import check_coverage
+from steadfed.server._site_weights import Sites
 from steadfed.simulation import RunConfig
 from steadfed.simulation._cohorts import UniformCohorts
 from steadfed.simulation._setting import Setting, dtype_of
@@ -123,6 +127,8 @@ def _round_facts(setting: Setting, byzantine: _ByzantineCounts) -> Iterator[tupl
     if number < dim:
         yield "sent", f"only k = {number:,} of d = {dim:,} coordinates: {config.compression.words}"
     yield from ((name, protocol[name]) for name in ("rule", "few sites") if name in protocol)
+    if (sites := setting.sites) is not None:
+        yield "weights", _weights_words(setting, sites)
     yield "adversary", f"{ATTACKS.name(config.attack)} by {byzantine.number:,} of {setting.num_clients:,} clients"
     if byzantine.number:
         average = f"{byzantine.mean:.1f} on average, at most {byzantine.most}"
@@ -131,6 +137,23 @@ def _round_facts(setting: Setting, byzantine: _ByzantineCounts) -> Iterator[tupl
         if byzantine.chance is not None:
             often = f"more than the assumed {assumed} in a round with probability {byzantine.chance:.3g}"
         yield "Byzantine in a cohort", f"{average}; {often}"
+
+
+def _weights_words(setting: Setting, sites: Sites) -> str:
+    """Return what clients weigh, and whom the promise of the rule covers: of the first cohort if not all are asked.
+
+    Raises:
+        ParameterError: half of the weight, or more, may be Byzantine.
+    """
+    config = setting.config
+    cohort = config.cohorts.cohort(0, setting.num_clients, config.cohort_size, config.seed).tolist()
+    weights = sites.among(cohort)
+    total = sum(weights.values())
+    lightest, heaviest = percent(min(weights.values()) / total), percent(max(weights.values()) / total)
+    which = "" if len(cohort) == setting.num_clients else "in the first cohort "
+    said = f"{which}clients hold {lightest} to {heaviest} of the weight"
+    promise = check_coverage(config.rule, sites, cohort)
+    return said if promise is None else f"{said}; {promise.sentence}"
 
 
 def _protocol_facts(config: RunConfig) -> Iterator[tuple[str, str]]:

@@ -20,7 +20,9 @@ from steadfed.server._history.files import PROVENANCE
 from steadfed.simulation import RunConfig, config_from_table, config_table
 from steadfed.simulation._tables import NAMED, OPTIONS
 
-_EXAMPLES: Mapping[str, str] = MappingProxyType({"task": '"classification"', "metrics": '["usual"]'})
+_EXAMPLES: Mapping[str, str] = MappingProxyType(
+    {"task": '"classification"', "metrics": '["usual"]', "site_weights": '"sizes"', "max_share": "0.25"}
+)
 """Keys that a template shows as comments, with an example, unless they are set."""
 _WIDTH = 116
 """Letters of a line of comment in a template."""

@@ -72,12 +72,18 @@ def distrust(outcome: Aggregation, rule: Aggregator, assumed: int) -> str | None
     number = len(outcome.usable)
     usable = int(outcome.usable.sum())
     unusable = number - usable
+    if (weighing := outcome.weighing) is not None:
+        return weighing.excess_words(outcome.usable.numpy()) or _not_finite(outcome)
     if unusable > assumed > 0:
         limit = plural(assumed, "client")
         return f"{unusable} of {number} updates are unusable, more than the {limit} assumed to be Byzantine"
     needed = rule.smallest_cohort(max(0, assumed - unusable))
     if usable < needed:
         return f"{usable} of {number} updates are usable, and {rule!r} needs at least {needed}"
+    return _not_finite(outcome)
+
+
+def _not_finite(outcome: Aggregation) -> str | None:
     return None if bool(torch.isfinite(outcome.update).all()) else "the update is not finite"
 
 

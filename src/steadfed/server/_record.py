@@ -179,6 +179,10 @@ class RoundRecord(ValueObject):
     """Those of them that sent nothing."""
     received: tuple[Client, ...] = ()
     """Those whose updates arrived, in the order of the rows; `weights` and `scores` are in this order."""
+    site_shares: tuple[float, ...] = ()
+    """What each of them holds of the weight of all, as the operator weighs sites; empty if all count alike."""
+    byzantine_weight: Figure = None
+    """Which share of that may be Byzantine."""
     weights: tuple[float, ...] = ()
     scores: Annotated[tuple[float | None, ...], BeforeValidator(finite_or_none)] = ()
     """The rule's measure of suspicion; None for unusable rows."""
@@ -278,6 +282,14 @@ class RoundRecord(ValueObject):
     def by_client(self, values: Sequence[Value]) -> dict[Client, Value]:
         """Return `weights` or `scores` by client; nothing if there is not one for every row."""
         return dict(zip(self.received, values, strict=True)) if len(values) == len(self.received) else {}
+
+    def parts_of_own_shares(self) -> dict[Client, float]:
+        """Return every client's weight in units of the share it began with: an equal one, or what its site weighs."""
+        own, rows = self.by_client(self.site_shares), len(self.received)
+        weights = self.by_client(self.weights)
+        if not own:
+            return {client: weight * rows for client, weight in weights.items()}
+        return {client: weight / own[client] for client, weight in weights.items() if own[client] > 0.0}
 
     def to_line(self) -> str:
         """Return the record as one line of JSON, without what is at its default."""

@@ -16,6 +16,7 @@ from steadfed.server._buffers import median_buffers, median_counters
 from steadfed.server._coordinates import Places, part_of, with_part
 from steadfed.server._decision import Skipped, decide, decision_fields, unusable_clients
 from steadfed.server._record import Client, RoundRecord
+from steadfed.server._site_weights import Sites
 from steadfed.server._state import ServerState
 from steadfed.server._step import take_step
 
@@ -47,6 +48,8 @@ class Server:
     """β: v ← β v + ĝ and x ← x − η v."""
     variances: Bool[Tensor, " m"]
     """Which columns of the buffers hold variances."""
+    sites: Sites | None = None
+    """How much each client counts, if not all alike."""
 
     def view(
         self,
@@ -88,9 +91,17 @@ class Server:
         )
 
     def conclude(
-        self, state: ServerState, received: Received, view: ServerView, *, lr: float
+        self,
+        state: ServerState,
+        received: Received,
+        view: ServerView,
+        *,
+        lr: float,
+        asked: Sequence[Client] | None = None,
     ) -> tuple[Aggregation | Skipped, ServerState]:
         """Return what was decided, and the state after it: but for the count of rounds the same if that is nothing."""
+        if self.sites is not None:
+            view = self.sites.told(view, received.clients, received.clients if asked is None else asked)
         outcome = decide(received.updates, received.clients, self.rule, view)
         step = outcome if isinstance(outcome, Skipped) else self._step(state, received, outcome, lr)
         if isinstance(step, Skipped):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -17,6 +18,7 @@ from steadfed.attacks._base import sent_by_all
 from steadfed.attacks._poisoning import data_attack_of
 from steadfed.errors import CohortTooSmallError, NoUsableRowError
 from steadfed.server._decision import divergence
+from steadfed.server._record import Client
 
 GUESS = 0
 """What the adversary takes for the server's secret when it tries the rule; the secret itself it never sees."""
@@ -55,7 +57,7 @@ class Adversary:
             own_rows=own,
             honest_rows=honest if bool(finite.all()) else honest[finite],
             server_rule=rule,
-            server_view=replace(context.server_view, clients=self._senders(context, finite), secret=GUESS),
+            server_view=self._told(context, self._senders(context, finite)),
             granted=self.granted,
             round=context.server_view.round,
             seed=self.seed,
@@ -68,6 +70,15 @@ class Adversary:
             return self.attack(view)
         except (CohortTooSmallError, NoUsableRowError):
             return _send_honestly(view)
+
+    @staticmethod
+    def _told(context: AttackContext, senders: list[int] | None) -> ServerView:
+        """Return what the server will tell its rule, as far as the adversary knows: not the secret of a sketch."""
+        view = replace(context.server_view, clients=senders, secret=GUESS)
+        if senders is None or not context.weights:
+            return view
+        weights = [context.weights[client] for client in senders]
+        return replace(view, weights=weights, cohort_weight=math.fsum(context.weights.values()))
 
     def _senders(self, context: AttackContext, finite: Bool[Tensor, " n"]) -> list[int] | None:
         """Return who sends the rows that the adversary tries the rule on; None if it has seen no honest row."""
@@ -88,6 +99,8 @@ class AttackContext:
     """Who is at work: the adversary's clients first."""
     memory: Mapping[str, Tensor] = field(default_factory=dict)
     """What the attack asked to remember."""
+    weights: Mapping[Client, float] = field(default_factory=dict)
+    """How much each of those counts that were asked; empty if all count alike."""
 
 
 def _send_honestly(view: AdversaryView) -> Forged:

@@ -23,6 +23,9 @@ from steadfed.simulation._measuring import is_measured
 from steadfed.simulation._schedules import ConstantSchedule, Schedule
 from steadfed.simulation._step_schedules import StepSchedule, StepsOfRounds, rounds_of_total, step_schedule
 
+Weight = Annotated[float, Field(gt=0.0, lt=float("inf")), BeforeValidator(real_number)]
+"""How much a client counts."""
+
 
 class ClientOptions(ValueObject):
     """What honest clients do beyond the paper; all off by default."""
@@ -95,6 +98,11 @@ class RunConfig(ValueObject):
     rule: Annotated[InstanceOf[Aggregator], BeforeValidator(as_rule)] = Rage(byzantine_fraction=0.25)
     """How the server aggregates; it knows the assumed bound, never who is Byzantine. One of your own has no name: give
     import = "module:function" (or class) in its place, and its arguments beside it; in Python the function itself."""
+    site_weights: Literal["sizes"] | tuple[Weight, ...] | Mapping[str, Weight] | None = None
+    """How much each client counts, for rules that can weigh: "sizes", by the number of its points; a list with a number
+    for each; or a table of numbers by client. All alike if not given. The server knows them, no client says them."""
+    max_share: Annotated[float, Field(gt=0.0, le=1.0), BeforeValidator(real_number)] | None = None
+    """Which share of the weight of a cohort one client holds at the most; what heavier ones lose, the others gain."""
     byzantine: InstanceOf[Membership] = FractionMembers(fraction=0.0)
     """Who is Byzantine."""
     attack: Annotated[InstanceOf[Attack], BeforeValidator(as_attack)] = Honest()
@@ -124,6 +132,12 @@ class RunConfig(ValueObject):
     """How the local steps are computed; auto chooses by the model."""
     checkpoint_every: Number = 1
     """A checkpoint after every so many rounds; a crash loses the rounds after the last, which are computed again."""
+
+    @model_validator(mode="after")
+    def _shares_of_something(self) -> RunConfig:
+        if self.max_share is not None and self.site_weights is None:
+            raise ValueError(f"max_share caps site_weights, which are not given; got max_share={self.max_share!r}")
+        return self
 
     @model_validator(mode="before")
     @classmethod

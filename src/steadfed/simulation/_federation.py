@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from steadfed._core.arrays import Indices
+from steadfed._core.arrays import Indices, Vector
 from steadfed._core.coordinates import seed_of_round
 from steadfed._core.own_code import loaded
 from steadfed._core.rng import stream, stream_keys, stream_words
@@ -22,7 +22,7 @@ from steadfed.server._buffers import variance_columns
 from steadfed.server._checkpoint import Checkpoint
 from steadfed.server._coordinates import Places, places_of
 from steadfed.server._decision import Skipped
-from steadfed.server._record import RoundCoordinates, RoundRecord
+from steadfed.server._record import Client, RoundCoordinates, RoundRecord
 from steadfed.server._round import MessageBytes, Received, Server, round_record
 from steadfed.server._state import ServerState, below, with_prefix
 from steadfed.server._timer import Timer
@@ -78,7 +78,7 @@ class Federation:
             self.setting = Setting.of(config, dataset if dataset is not None else config.data.load())
         self._adversary = Adversary(config.attack, config.granted(), config.seed)
         variances = variance_columns((place.name, place.size) for place in self.setting.layout.buffers)
-        self._server = Server(config.rule, config.server.momentum, variances)
+        self._server = Server(config.rule, config.server.momentum, variances, self.setting.sites)
         self._pool = WorkerPool(self.setting.engine, config.cohort_size, jobs)
 
     def __enter__(self) -> Self:
@@ -138,9 +138,13 @@ class Federation:
                 received, num_forged, extra = self._attack(state, cohort, view, places)
             honest = received.updates[num_forged:]
             with timer.part("aggregation"):
-                outcome, following = self._server.conclude(state, received, view, lr=cohort.lr)
+                outcome, following = self._server.conclude(
+                    state, received, view, lr=cohort.lr, asked=cohort.sampled.tolist()
+                )
                 following = replace(following, extra=extra)
-            facts = self._truth(cohort.round, honest, outcome, timer)
+            facts = self._truth(
+                cohort.round, honest, self._weights(cohort, received.clients[num_forged:]), outcome, timer
+            )
             with timer.part("evaluation"):
                 facts |= self._evaluate(following)
         return following, round_record(
@@ -248,7 +252,8 @@ class Federation:
             rows = DenseColumns(rows).take(places.cpu().numpy())
         own, honest = rows[:num_byzantine], rows[num_byzantine:]
         clients = np.concatenate([cohort.byzantine, cohort.honest])
-        context = AttackContext(view, clients, below(_ATTACK, state.extra))
+        weights = {} if self._server.sites is None else self._server.sites.among(cohort.sampled.tolist())
+        context = AttackContext(view, clients, below(_ATTACK, state.extra), weights)
         forged = self._adversary.forge(own, honest, self.config.rule, context)
         first = int(forged.silent.sum())  # silent ones are left out at the front, so nothing is copied behind it
         rows[first:num_byzantine] = forged.sent
@@ -257,17 +262,31 @@ class Federation:
         received = Received(rows[first:], tuple(clients[speaking].tolist()), buffers, places=places)
         return received, num_byzantine - first, with_prefix(_ATTACK, forged.memory)
 
+    def _weights(self, cohort: Cohort, honest: tuple[Client, ...]) -> Vector | None:
+        """Return how much each honest row counts; None if all count alike."""
+        if self._server.sites is None or not honest:
+            return None
+        weights = self._server.sites.among(cohort.sampled.tolist())
+        found = np.array([weights[client] for client in honest])
+        return None if bool((found == found[0]).all()) else found
+
     def _truth(
-        self, round_number: int, honest: Float[Tensor, "h d"], outcome: Aggregation | Skipped, timer: Timer
+        self,
+        round_number: int,
+        honest: Float[Tensor, "h d"],
+        weights: Vector | None,
+        outcome: Aggregation | Skipped,
+        timer: Timer,
     ) -> dict[str, Any]:
         """Return how far the update is from the honest mean, and the spread of the honest rows where it is measured."""
         facts: dict[str, Any] = {}
         aggregation = None if isinstance(outcome, Skipped) else outcome
         if aggregation is not None and len(honest):
-            facts["error"] = float(torch.linalg.vector_norm(aggregation.update - honest.mean(0)))
+            mean = honest.mean(0) if weights is None else DenseColumns(honest).combine(weights / weights.sum())
+            facts["error"] = float(torch.linalg.vector_norm(aggregation.update - mean))
         if self.config.measures(round_number):
             with timer.part("measuring"):
-                facts |= honest_figures(honest, None if aggregation is None else aggregation.certificate)
+                facts |= honest_figures(honest, aggregation, weights)
         return facts
 
     def _evaluate(self, state: ServerState) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from steadfed.errors import ParameterError
 from steadfed.metrics import ATTACK_SUCCESS, AttackSuccessRate, Metric, Task, asked_metrics
 from steadfed.models._layout import Layout
 from steadfed.partitions import Shares
+from steadfed.server._site_weights import Sites
 from steadfed.simulation._attacked import adversarial_of, attacked_points
 from steadfed.simulation._client_scores import ClientScorer
 from steadfed.simulation._compression import check_memories
@@ -111,6 +112,11 @@ class Setting:
         return without_server(self.shares, self.num_clients)
 
     @property
+    def sites(self) -> Sites | None:
+        """How much each client counts; None if all count alike."""
+        return sites_in(self.config, self.client_shares)
+
+    @property
     def layout(self) -> Layout:
         """Where each parameter lies in a row."""
         return self.engine.task.layout
@@ -144,6 +150,25 @@ def check_trust(config: RunConfig) -> None:
     if wanted and config.server.trusted_points == 0:
         needs = " and ".join(sorted(map(str, wanted)))
         raise ParameterError(f"{config.rule!r} needs {needs}; set server.trusted_points to at least 1, got 0")
+
+
+def sites_in(config: RunConfig, shares: Shares) -> Sites | None:
+    """Return how much each client counts; None if all count alike.
+
+    Raises:
+        ParameterError: the rule cannot weigh, or there is not one weight for every client.
+    """
+    if config.site_weights is None:
+        return None
+    config.rule.check_weighs()
+    number, given = shares.num_clients, config.site_weights
+    if isinstance(given, Mapping):
+        table = {int(name) if name.isdecimal() else name: weight for name, weight in given.items()}
+    else:
+        table = dict(enumerate(shares.sizes.tolist() if given == "sizes" else given))
+    if table.keys() != set(range(number)):
+        raise ParameterError(f"site_weights must be a number for each of the clients 0 to {number - 1}, got {given!r}")
+    return Sites.of(table, config.max_share)
 
 
 def check_attack(config: RunConfig, dataset: Dataset) -> Poisoning | None:

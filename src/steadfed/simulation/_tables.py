@@ -34,7 +34,9 @@ NAMED: Mapping[str, Registry[Any]] = MappingProxyType(
     }
 )
 """The tables of a configuration that have a name and parameters."""
-LATER: Mapping[str, Any] = MappingProxyType({"compression": NoCompression(), "task": None, "metrics": ()})
+LATER: Mapping[str, Any] = MappingProxyType(
+    {"compression": NoCompression(), "task": None, "metrics": (), "site_weights": None, "max_share": None}
+)
 """Keys that are written only if they differ from this, which is what older versions, which do not know them, did."""
 OPTIONS: Mapping[str, type[ValueObject]] = MappingProxyType(
     {"client": ClientOptions, "server": ServerOptions, "evaluation": Evaluation}
@@ -61,7 +63,7 @@ def config_table(config: RunConfig) -> dict[str, Any]:
         elif isinstance(value, ValueObject):
             table[key] = {name: each for name, each in value if each is not None}
         else:
-            table[key] = list(value) if isinstance(value, tuple) else value
+            table[key] = _plain(value)
     return {key: table[key] for key in sorted(table, key=lambda key: isinstance(table[key], dict))}
 
 

@@ -8,11 +8,11 @@ from typing import Any, TypeAlias
 from steadfed.aggregators import Aggregator, ServerView
 from steadfed.errors import ParameterError
 from steadfed.server._record import Client
+from steadfed.server._site_weights import SiteWeights
 from steadfed.states._faults import type_of
 from steadfed.states._layout import BUFFERS
 from steadfed.states._result import StateAggregation
 from steadfed.states._round import SentKind, StateRound
-from steadfed.states._site_weights import SiteWeights
 
 Replies: TypeAlias = Mapping[str, Any] | Mapping[int, Any] | Mapping[Client, Any]
 """What clients sent, by name."""
@@ -27,14 +27,15 @@ def aggregate_state_dicts(  # noqa: PLR0913  all that an operator may choose in 
     buffers: Sequence[str] = BUFFERS,
     convert_dtypes: bool = False,
     site_weights: SiteWeights | None = None,
+    max_share: float | None = None,
     view: ServerView | None = None,
 ) -> StateAggregation:
     r"""Return the model that a rule makes of what clients sent, with the evidence for it by name.
 
     A reply becomes a row g_r = x − x_r of one K × d matrix, of float64 if an array of the model is, else of float32;
-    the rule makes one update ĝ of the rows, every client with the same say; the new model is x − ĝ, rounded to the
-    dtypes of the reference. Buffers go another way: every entry is the median over the replies, of whole numbers the
-    lower one, and no entry of a variance becomes negative.
+    the rule makes one update ĝ of the rows, every client with the same say unless you weigh them; the new model is
+    x − ĝ, rounded to the dtypes of the reference. Buffers go another way: every entry is the median over the replies,
+    of whole numbers the lower one, and no entry of a variance becomes negative.
 
     **What holds.** A reply that is no model like the reference (no dict, a name too many or too few, another shape or
     dtype, NaN, a tensor that is sparse, quantised, without numbers or of a foreign class) never raises: its client
@@ -57,7 +58,9 @@ def aggregate_state_dicts(  # noqa: PLR0913  all that an operator may choose in 
         kind: what clients send: their "weights" after training, or the "difference" of these to the reference.
         buffers: patterns for names of arrays that are not trained; those of batch normalisation if left out.
         convert_dtypes: whether float16, bfloat16, float32 and float64 stand for each other in replies.
-        site_weights: positive numbers by client that the operator set, for rules that weigh clients.
+        site_weights: positive numbers by client that the operator set, for rules that weigh clients: `Mean`, and
+            `Rage`, best with `byzantine_weight`.
+        max_share: which share of the weight of all that were asked one client holds at the most.
         view: what the rule is told besides: `ServerView(round=3, memory=last.aggregation.memory, cohort_size=10)`;
             `sampled=False`, if everybody is asked in every round.
 
@@ -92,4 +95,4 @@ def aggregate_state_dicts(  # noqa: PLR0913  all that an operator may choose in 
     round = StateRound(reference, replies, kind=kind, buffers=buffers, convert_dtypes=convert_dtypes)
     for client, reply in replies.items():
         round.take(client, reply)
-    return round.aggregate(rule, view, site_weights=site_weights)
+    return round.aggregate(rule, view, site_weights=site_weights, max_share=max_share)

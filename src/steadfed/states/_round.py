@@ -18,6 +18,7 @@ from steadfed.errors import MissingKnowledgeError, ParameterError, ReplyError
 from steadfed.server._decision import Skipped
 from steadfed.server._record import Client, DroppedReply, RoundRecord
 from steadfed.server._round import MessageBytes, Received, Server, round_record
+from steadfed.server._site_weights import SiteWeights, sites_of
 from steadfed.server._state import ServerState
 from steadfed.states._arrays import Kind, NDArray
 from steadfed.states._faults import Fault, refuse, type_of
@@ -25,7 +26,6 @@ from steadfed.states._layers import deviations, shares_of_removed
 from steadfed.states._layout import BUFFERS, ModelLayout
 from steadfed.states._matrix import UpdateMatrix
 from steadfed.states._result import StateAggregation
-from steadfed.states._site_weights import SiteWeights, check_site_weights
 from steadfed.states._tensors import like_trusted, trusted_array, write_numbers
 from steadfed.states._validator import StateValidator
 
@@ -155,7 +155,12 @@ class StateRound:
         return self._outgoing(replace(self._start, model=parameters))
 
     def aggregate(
-        self, rule: Aggregator, view: ServerView | None = None, *, site_weights: SiteWeights | None = None
+        self,
+        rule: Aggregator,
+        view: ServerView | None = None,
+        *,
+        site_weights: SiteWeights | None = None,
+        max_share: float | None = None,
     ) -> StateAggregation:
         """End the round, and return what the rule makes of the replies; other rules may be asked afterwards.
 
@@ -164,6 +169,7 @@ class StateRound:
             view: what it is told besides the updates: the round, what it remembers, what the server trusts. The model,
                 the clients and how many were asked are filled in.
             site_weights: positive numbers by client, for rules that weigh clients.
+            max_share: which share of the weight of all that were asked one client holds at the most.
 
         Raises:
             ParameterError: the rule is none, or cannot weigh clients.
@@ -171,12 +177,14 @@ class StateRound:
         """
         if not isinstance(rule, Aggregator):
             raise ParameterError(f"the rule must be one such as Rage(num_byzantine=1), got {type_of(rule)}")
-        check_site_weights(site_weights, self.asked, rule)
+        if (sites := sites_of(site_weights, max_share)) is not None:
+            sites.check_names(self.asked)
+            rule.check_weighs()
         told = _completed(view or ServerView(), rule, self._start.model, len(self.asked))
         received = self._close()
-        server = Server(rule, 0.0, self.layout.variances)
+        server = Server(rule, 0.0, self.layout.variances, sites)
         state = replace(self._start, round=told.round, rule_memory=told.memory)
-        outcome, following = server.conclude(state, received, told, lr=1.0)
+        outcome, following = server.conclude(state, received, told, lr=1.0, asked=self.asked)
         layers = shares_of_removed(self.layout, received, outcome)
         record = self._record(outcome, received, told.round).model_copy(update={"deviations": deviations(layers)})
         aggregation = None if isinstance(outcome, Skipped) else outcome

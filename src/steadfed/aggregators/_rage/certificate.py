@@ -15,6 +15,9 @@ follows the filter step by step (the last fraction is absent for Algorithm 2, wh
 The proofs are in docs/theory/filter.md. Nothing here assumes that the filter's threshold was right: (1) and (2) hold
 for any weights, so a wrong σ₀ given to the filter cannot make the certificate wrong.
 
+Where rows count as they are weighted, n is W, the weight of all of them, f is F, the weight that may be Byzantine, S
+has a weight of at least W − F, and means and covariances are weighted (section 5.5).
+
 The rows are numbers of finite precision, and so are their inner products: every σ₀² and λ above is taken larger by
 ρ² = `row_rounding`², and the bound by `update_rounding` (section 7 there).
 """
@@ -54,7 +57,7 @@ class Certificate:
     num_rows: int
     """n, the usable rows."""
     num_byzantine: int
-    """f, the rows among them that may be Byzantine."""
+    """f, the rows among them that may be Byzantine; of weighted ones, as many as may be if they have little weight."""
     sigma0: float
     """The σ₀ given to the filter, or the estimate √spread."""
     spread: float
@@ -89,6 +92,20 @@ class Certificate:
     """How the weights lie between those of the anchor and those that `steps` led to, if the displacement was cut."""
     anchor: Anchor | None = None
     """The safest state of the probe in mode "auto": what is proved of it holds for the update, up to their distance."""
+    weight: float | None = None
+    """W, what the usable rows weigh together, in units of the largest of them; None if every row counts alike."""
+    byzantine_weight: float | None = None
+    """F, how much of that may be Byzantine; None if every row counts alike."""
+
+    @property
+    def total(self) -> float:
+        """W; n if every row counts alike."""
+        return self.num_rows if self.weight is None else self.weight
+
+    @property
+    def bad(self) -> float:
+        """F; f if every row counts alike."""
+        return self.num_byzantine if self.byzantine_weight is None else self.byzantine_weight
 
     @property
     def proved(self) -> bool:
@@ -118,7 +135,7 @@ class Certificate:
         if self.anchor is not None:
             removed, spread = self.anchor.weight_removed, self.anchor.spread
             lost_there = self._honest_weight_lost(self.probe[: self.anchor.num_steps], removed, sigma)
-            noise = self.row_rounding**2 * (self.num_rows - self.removed) / (self.num_rows - removed)
+            noise = self.row_rounding**2 * (self.total - self.removed) / (self.total - removed)
             bound = self._bound_of(removed, spread, lost_there, sigma, noise) + self._distance_to(self.anchor)
         lost = self._lost_of_update(sigma)
         bound = min(bound, self._bound_of(self.removed, self.spread, lost, sigma, self.row_rounding**2))
@@ -139,7 +156,7 @@ class Certificate:
 
         Infinite for modes that learn σ₀, and when the filter did not reach its threshold.
         """
-        epsilon = self.num_byzantine / self.num_rows
+        epsilon = self.bad / self.total
         if self.mode in KAPPA or not self.threshold_met:
             return math.inf
         return filter_constant(self.mode, epsilon) * self.sigma0 * math.sqrt(epsilon)
@@ -160,19 +177,20 @@ class Certificate:
         lost = 0.0
         allowed = self._promised(sigma) * (1.0 + SLACK)
         for scatter, (taken, lost) in zip(scatters, self._follow(self.probe, sigma), strict=True):
-            left = self.num_byzantine - taken + lost
+            left = self.bad - taken + lost
             # Even a millionth of Byzantine weight can carry any scatter, so here only true zero counts as none.
-            if left < -ROUNDING or (left <= 1e-15 * self.num_rows and scatter > allowed):
+            if left < -ROUNDING or (left <= 1e-15 * self.total and scatter > allowed):
                 return False
         # Algorithm 2 drops a row once it has lost half its weight: at most f rows of B and 2 U of S.
         dropped = sum(step.dropped for step in self.probe)
-        return dropped <= self.num_byzantine + 2.0 * lost + ROUNDING
+        return dropped <= self.bad + 2.0 * lost + ROUNDING
 
     def smallest_sigma0(self) -> float:
         """Return the smallest σ₀ that the data do not contradict, to a relative precision of 1e-9; infinite if none."""
         if self.too_many_unusable:
             return math.inf
-        high = math.sqrt(max([self.probe_scatter, *(step.scatter for step in self.probe)]))
+        scatter = max([self.probe_scatter, *(step.scatter for step in self.probe)])
+        high = math.sqrt(scatter / min(1.0, self.total - self.bad))
         low = 0.0
         if self._agrees(0.0):
             return 0.0
@@ -231,6 +249,7 @@ class Certificate:
             "saddle_point": None if self.saddle_point is None else self.saddle_point.evidence(),
             "anchor": None if self.anchor is None else self.anchor.evidence(),
             "cut": None if self.cut is None else self.cut.evidence(),
+            **({} if self.weight is None else {"weight": self.weight, "byzantine_weight": self.byzantine_weight}),
         }
 
     @classmethod
@@ -264,6 +283,8 @@ class Certificate:
                 saddle_point=SaddlePoint.from_evidence(point) if (point := evidence.get("saddle_point")) else None,
                 anchor=Anchor.from_evidence(anchor) if (anchor := evidence.get("anchor")) else None,
                 cut=Cut.from_evidence(cut) if (cut := evidence.get("cut")) else None,
+                weight=None if (weight := evidence.get("weight")) is None else float(weight),
+                byzantine_weight=None if weight is None else float(evidence["byzantine_weight"]),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ParameterError(
@@ -283,7 +304,7 @@ class Certificate:
 
     def _promised(self, sigma: float) -> float:
         """Return how large the scatter of S may look: (n − f) σ₀², and what rounding may add."""
-        return (self.num_rows - self.num_byzantine) * (sigma**2 + self.row_rounding**2)
+        return (self.total - self.bad) * (sigma**2 + self.row_rounding**2)
 
     def _bound_of(self, removed: float, spread: float, lost: float, sigma: float, noise: float) -> float:
         """Return (1) for weights of which so much was removed, at most `lost` from S.
@@ -291,8 +312,8 @@ class Certificate:
         Rounding moves a variance of the rows by at most `noise`, ρ² for the update's weights. It is 4γ Σ π_i ‖x_i‖²,
         and the anchor's shares are at most m/m′ times the update's (section 7).
         """
-        bad = max(0.0, self.num_byzantine - removed + lost)
-        honest = self.num_rows - self.num_byzantine - lost
+        bad = max(0.0, self.bad - removed + lost)
+        honest = self.total - self.bad - lost
         if honest <= 0.0:
             return math.inf
         return math.sqrt((spread + noise) * bad / honest) + math.sqrt((sigma**2 + noise) * lost / honest)
@@ -303,7 +324,7 @@ class Certificate:
         Its square zᵀQz, z the difference of two sets of shares, errs by γ (Σ|z_i|‖x_i‖)² ≤ 2γ Σ (π_i + π′_i) ‖x_i‖²;
         ρ² is 4γ Σ π_i ‖x_i‖², and the anchor's shares π′ are at most m/m′ times the update's (section 7).
         """
-        mass, below = self.num_rows - self.removed, self.num_rows - anchor.weight_removed
+        mass, below = self.total - self.removed, self.total - anchor.weight_removed
         return math.sqrt(anchor.distance**2 + self.row_rounding**2 * (1.0 + mass / below) / 2.0)
 
     def _honest_weight_lost(self, steps: tuple[Step, ...], removed: float, sigma: float) -> float:
@@ -321,7 +342,7 @@ class Certificate:
 
     def _follow(self, steps: tuple[Step, ...], sigma: float) -> list[tuple[float, float]]:
         """Return (D, U) before every step and after the last one: recursion (2)."""
-        n, f = self.num_rows, self.num_byzantine
+        n, f = self.total, self.bad
         promised = self._promised(sigma)
         taken = lost = 0.0
         trail = [(taken, lost)]

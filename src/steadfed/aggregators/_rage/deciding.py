@@ -23,6 +23,7 @@ from steadfed.aggregators._rage.filtering import (
     measured,
     run_filter,
     scatter_along,
+    total_weight,
 )
 
 
@@ -41,7 +42,8 @@ class Decision:
     threshold: float | None
     """In units of a variance; None for Algorithm 2, which compares the value of a saddle point with its threshold."""
     coefficients: Vector
-    num_byzantine: int
+    num_byzantine: float
+    """f, or F where rows count as they are weighted."""
     steps: tuple[Step, ...]
     probe: tuple[Step, ...]
     probe_scatter: float
@@ -52,18 +54,26 @@ class Decision:
     algorithm_2: ExactFiltering | None = None
 
 
-def decide_known(gram: Matrix, num_byzantine: int, sigma0: float) -> Decision:
+def decide_known(gram: Matrix, num_byzantine: float, sigma0: float, start: Vector | None = None) -> Decision:
     """Filter until the scatter is at most θ(ε) n σ₀² (without Byzantine rows: check that it is at most n σ₀²)."""
-    n = len(gram)
+    n = total_weight(gram, start)
     factor = theta(num_byzantine / n) if num_byzantine else 1.0 + SLACK
     limit = factor * n * sigma0**2
-    run = run_filter(gram, n - 2.0 * num_byzantine, lambda _: limit)
-    return _of_filter(gram, run, run, num_byzantine, limit / float(run.last.weights.sum()), sigma0)
+    run = run_filter(gram, n - 2.0 * num_byzantine, lambda _: limit, start=start)
+    return _of_filter(gram, run, run, num_byzantine, limit / float(run.last.weights.sum()), sigma0=sigma0, start=start)
 
 
-def decide_by_displacement(gram: Matrix, num_byzantine: int, reach: Reach, *, sampled: bool, confirm: bool) -> Decision:
+def decide_by_displacement(
+    gram: Matrix,
+    num_byzantine: float,
+    reach: Reach,
+    *,
+    sampled: bool,
+    confirm: bool,
+    start: Vector | None = None,
+) -> Decision:
     """Take the first state on the path whose mean is, or can be cut to be, within reach of the safest one's."""
-    found = stop_by_displacement(gram, num_byzantine, reach, sampled=sampled, confirm=confirm)
+    found = stop_by_displacement(gram, num_byzantine, reach, sampled=sampled, confirm=confirm, start=start)
     path, state, anchor = found.path, found.state, found.anchor
     taken = state if found.cut is None else measured(gram, found.weights, state.num_steps, confirm=confirm)
     run = replace(
@@ -73,7 +83,7 @@ def decide_by_displacement(gram: Matrix, num_byzantine: int, reach: Reach, *, sa
         looked_along=path.looked_along[: state.num_steps + 1],
         below_limit=True,
     )
-    decision = _of_filter(gram, run, path, found.num_byzantine, reach.kappa * anchor.spread)
+    decision = _of_filter(gram, run, path, found.num_byzantine, reach.kappa * anchor.spread, start=start)
     stop = decision.stop
     if found.guard is not None and found.guard.alarmed:
         stop = Stop.MORE_THAN_ASSUMED
@@ -88,35 +98,37 @@ def _within_reach(state: State, anchor: Anchor) -> Stop:
     return Stop.WITHIN_REACH if anchor.share == 1.0 else Stop.CUT_TO_REACH
 
 
-def decide_by_spread(gram: Matrix, num_byzantine: int, kappa: float) -> Decision:
+def decide_by_spread(gram: Matrix, num_byzantine: float, kappa: float, start: Vector | None = None) -> Decision:
     """Learn λ_min by filtering down to mass n − 2f, then filter from the start until the spread is at most κ λ_min.
 
     With few rows both runs take the same steps, so the second one gets there. With many, the first may have stopped at
     Ritz values that are too low; if the second ends at the mass floor, the state with the smaller spread is used.
     """
-    floor = len(gram) - 2.0 * num_byzantine
-    probe = filter_path(gram, num_byzantine, confirm=False)
+    floor = total_weight(gram, start) - 2.0 * num_byzantine
+    probe = filter_path(gram, num_byzantine, confirm=False, start=start)
     smallest = safest(probe)
     limit = kappa * smallest.spread
-    run = run_filter(gram, floor, lambda mass: limit * mass, probe, reuse_down_to=REUSE)
+    run = run_filter(gram, floor, lambda mass: limit * mass, probe, start=start, reuse_down_to=REUSE)
     run.num_eigensolves += probe.num_eigensolves
     if not run.below_limit:
         other = confirmed(gram, smallest)
         if other.spread < run.last.spread:
             run.steps, run.states = probe.steps[: other.num_steps], [other]
         run.below_limit = run.last.spread <= limit
-    return _of_filter(gram, run, probe, num_byzantine, limit)
+    return _of_filter(gram, run, probe, num_byzantine, limit, start=start)
 
 
 def _of_filter(
     gram: Matrix,
     run: Filtering,
     probe: Filtering,
-    num_byzantine: int,
+    num_byzantine: float,
     threshold: float,
+    *,
     sigma0: float | None = None,
+    start: Vector | None = None,
 ) -> Decision:
-    state, first = run.last, probe.states[0]
+    state, first, honest = run.last, probe.states[0], total_weight(gram, start) - num_byzantine
     return Decision(
         weights=state.weights,
         scores=_scores(run.looked_along, state.weights, state.spread),
@@ -124,7 +136,7 @@ def _of_filter(
         sigma0=math.sqrt(state.spread) if sigma0 is None else sigma0,
         spread=state.spread,
         spread_before=first.spread,
-        largest_sigma0=math.sqrt(first.scatter / (len(gram) - num_byzantine)) if first.confirmed else math.inf,
+        largest_sigma0=math.sqrt(first.scatter / honest) if first.confirmed else math.inf,
         threshold=threshold,
         coefficients=state.coefficients,
         num_byzantine=num_byzantine,
@@ -135,7 +147,7 @@ def _of_filter(
     )
 
 
-def _stop(gram: Matrix, run: Filtering, num_byzantine: int) -> Stop:
+def _stop(gram: Matrix, run: Filtering, num_byzantine: float) -> Stop:
     if run.last.scatter <= negligible_scatter(gram, run.last.weights):
         return Stop.ROWS_AGREE
     if not run.below_limit:

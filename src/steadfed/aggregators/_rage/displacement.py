@@ -6,7 +6,8 @@ O(√(λ_a ε)) at most. For another state s with shares π^s, its displacement 
 
     δ = Σ z_i (g_i − μ_a) ,   z = π^s − π^a ,   h_i = z_i ⟨g_i − μ_a, δ⟩ / ‖δ‖ ,   Σ h_i = ‖δ‖ ,
 
-of which f rows account for D_f = min(‖δ‖, Σ of the f largest h_i) at most, net of what pulls against them. With
+of which f rows account for D_f = min(‖δ‖, Σ of the f largest h_i) at most, net of what pulls against them. (Where row i
+counts w_i, weight F accounts for it, taken in decreasing order of h_i/w_i.) With
 
     r = √(λ_a f/n) ,   Chebyshev's limit of what a mass f/n of rows of variance λ_a can do,
 
@@ -21,6 +22,7 @@ docs/theory/filter.md holds with this κ. A guard (`guard`) raises f where a sam
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
 
@@ -29,7 +31,7 @@ import numpy as np
 from steadfed._core.arrays import Matrix, Vector
 from steadfed.aggregators._rage.anchor import Anchor, Cut, Guard
 from steadfed.aggregators._rage.constants import REUSE
-from steadfed.aggregators._rage.filtering import Filtering, State, run_filter
+from steadfed.aggregators._rage.filtering import Filtering, State, run_filter, total_weight
 from steadfed.aggregators._rage.guard import look_beyond
 
 
@@ -59,51 +61,62 @@ class Displacement:
     """How these lie between; None if they are the state's."""
     anchor: Anchor
     guard: Guard | None
-    num_byzantine: int
-    """f as it was used."""
+    num_byzantine: float
+    """f as it was used, or F."""
 
 
 def stop_by_displacement(
-    gram: Matrix, num_byzantine: int, reach: Reach, *, sampled: bool, confirm: bool = True
+    gram: Matrix,
+    num_byzantine: float,
+    reach: Reach,
+    *,
+    sampled: bool,
+    confirm: bool = True,
+    start: Vector | None = None,
 ) -> Displacement:
     """Return the first state on the filter's path whose mean is within reach of the anchor's, or can be cut to be.
 
     Args:
         gram: inner products of the rows.
-        num_byzantine: f.
+        num_byzantine: f; or, with a start, F.
         reach: how far away a mean may be.
-        sampled: whether the cohort was drawn, so that it may hold more Byzantine rows than f by chance.
+        sampled: whether the cohort was drawn, so that it may hold more Byzantine rows than f by chance; a whole f.
         confirm: whether every spread on the path is to be confirmed as λ_max, on which the proof above 128 rows rests.
+        start: the weights that the filter starts from, if not 1.
     """
-    path = cache(partial(filter_path, gram, confirm=confirm))
-    guard = look_beyond(gram, num_byzantine, lambda f: safest(path(f)).spread) if sampled else None
+    path = cache(partial(filter_path, gram, confirm=confirm, start=start))
+    guard = look_beyond(gram, int(num_byzantine), lambda f: safest(path(f)).spread) if sampled else None
     alarmed = guard is not None and guard.alarmed
     used = guard.needed if guard is not None and guard.needed is not None else num_byzantine
+    whole, total = np.ones(len(gram)) if start is None else start, total_weight(gram, start)
     path_used = path(used)
     found = safest(path_used)
-    unit = math.sqrt(found.spread * used / len(gram))
-    state, share = (found, 1.0) if alarmed else _first_within(gram, path_used, found, reach, unit, used)
+    unit = math.sqrt(found.spread * used / total)
+    by_few = partial(displaced, gram, anchor=found.weights, num_byzantine=used, start=start)
+    state, share = (found, 1.0) if alarmed else _first_within(path_used, found, reach, unit, by_few)
     way = way_to(found.weights, state.weights, share)
     weights = state.weights if share == 1.0 else found.weights + way * (state.weights - found.weights)
     cut = None if share == 1.0 else Cut(steps=tuple(path_used.steps[: found.num_steps]), way=way)
-    shift, by_few = displaced(gram, path_used.states[0].weights, found.weights, used)
+    shift, attributable = by_few(whole)
     anchor = Anchor(
         num_steps=found.num_steps,
-        weight_removed=len(gram) - float(found.weights.sum()),
+        weight_removed=total - float(found.weights.sum()),
         spread=found.spread,
-        distance=displaced(gram, weights, found.weights, used)[0],
+        distance=by_few(weights)[0],
         reach=reach.rho * unit,
         displacement=_in_units(shift, unit),
-        attributable=_in_units(by_few, unit),
+        attributable=_in_units(attributable, unit),
         share=share,
     )
     return Displacement(path_used, state, weights, cut, anchor, guard, used)
 
 
-def filter_path(gram: Matrix, num_byzantine: int, *, confirm: bool) -> Filtering:
+def filter_path(gram: Matrix, num_byzantine: float, *, confirm: bool, start: Vector | None = None) -> Filtering:
     """Return the filter's way from all rows down to mass n − 2f, every spread on it confirmed if that is asked for."""
-    floor = len(gram) - 2.0 * num_byzantine
-    return run_filter(gram, floor, lambda _: -math.inf, confirm="each" if confirm else "none", reuse_down_to=REUSE)
+    floor = total_weight(gram, start) - 2.0 * num_byzantine
+    return run_filter(
+        gram, floor, lambda _: -math.inf, start=start, confirm="each" if confirm else "none", reuse_down_to=REUSE
+    )
 
 
 def safest(path: Filtering) -> State:
@@ -111,7 +124,9 @@ def safest(path: Filtering) -> State:
     return min(path.states, key=lambda state: state.spread)
 
 
-def displaced(gram: Matrix, weights: Vector, anchor: Vector, num_byzantine: int) -> tuple[float, float]:
+def displaced(
+    gram: Matrix, weights: Vector, anchor: Vector, num_byzantine: float, start: Vector | None = None
+) -> tuple[float, float]:
     """Return ‖δ‖ = ‖μ_c − μ_a‖ for two sets of weights, and D_f, how much of it f rows account for.
 
     With z = π_c − π_a, which sums to 0, ‖δ‖² is zᵀ Q z, and ⟨g_i − μ_a, δ⟩ is (Qz)_i − π_aᵀ Q z.
@@ -122,14 +137,30 @@ def displaced(gram: Matrix, weights: Vector, anchor: Vector, num_byzantine: int)
     difference, share = difference[kept], share[kept]
     with np.errstate(over="ignore", invalid="ignore"):
         along = gram[np.ix_(kept, kept)] @ difference
-        parts = np.sort(difference * (along - share @ along))[::-1]
+        parts = difference * (along - share @ along)
         square = float(difference @ along)
     if not math.isfinite(square):
         return math.inf, math.inf
     if square <= 0.0:
         return 0.0, 0.0
     length = math.sqrt(square)
-    return length, min(length, float(parts[:num_byzantine].sum()) / length)
+    most = most_of(parts, num_byzantine, None if start is None else start[kept])
+    return length, min(length, most / length)
+
+
+def most_of(parts: Vector, weight: float, weights: Vector | None = None) -> float:
+    """Return how much of a sum rows of so much weight account for at the most, a part of the last one among them.
+
+    >>> most_of(np.array([1.0, 4.0, -2.0, 3.0]), 2), most_of(np.array([1.0, 4.0, 3.0]), 2.5, np.array([1.0, 4.0, 1.0]))
+    (7.0, 4.5)
+    """
+    if weights is None and weight == int(weight):
+        return float(np.sort(parts)[::-1][: int(weight)].sum())
+    held = np.ones(len(parts)) if weights is None else weights
+    order = np.argsort(-parts / held, kind="stable")
+    before = np.cumsum(held[order]) - held[order]
+    taken = np.clip((weight - before) / held[order], 0.0, 1.0)
+    return float(taken @ parts[order])
 
 
 def way_to(anchor: Vector, weights: Vector, share: float) -> float:
@@ -142,7 +173,7 @@ def way_to(anchor: Vector, weights: Vector, share: float) -> float:
 
 
 def _first_within(
-    gram: Matrix, path: Filtering, anchor: State, reach: Reach, unit: float, num_byzantine: int
+    path: Filtering, anchor: State, reach: Reach, unit: float, moved: Callable[[Vector], tuple[float, float]]
 ) -> tuple[State, float]:
     """Return the first state that may be believed, and how much of its displacement; `unit` is √(λ_a f/n)."""
     for state in path.states:
@@ -150,7 +181,7 @@ def _first_within(
             break
         if state.spread > reach.kappa * anchor.spread:
             continue
-        by_few = displaced(gram, state.weights, anchor.weights, num_byzantine)[1]
+        by_few = moved(state.weights)[1]
         if by_few <= reach.rho * unit:
             return state, 1.0
         if by_few <= reach.rejection * unit:

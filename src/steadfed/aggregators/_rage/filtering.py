@@ -105,8 +105,8 @@ def run_filter(
     when the scatter along the best of them falls below `reuse_down_to` times what it was when they were found. As the
     scatter matrix never grows, every step then looks along a direction with at least that share of its λ_max.
 
-    Weights may `start` at anything in (0, 1]. To start at c_i is to have c_i of row i: as many equal rows as make up
-    the same weights lose weight alike, since a step takes the same share from all of them.
+    Weights may `start` at anything in (0, 1]: see section 5.5 of docs/theory/filter.md. Weight that rounding leaves is
+    told by where a row started.
 
     A run `before` this one, on the same rows with the same floor and the same reuse, has taken the same steps as long
     as both looked for directions after the same steps. Until then, what it found is not looked for again.
@@ -116,7 +116,7 @@ def run_filter(
     above holds for it too, and two symmetric clusters cannot empty the cohort.
     """
     run = Filtering()
-    weights = np.ones(len(gram)) if start is None else start
+    whole = weights = np.ones(len(gram)) if start is None else start
     known = dict(before.solved) if before else {}
     directions, fresh = _solve(gram, weights, run, known), True
     while True:
@@ -144,7 +144,12 @@ def run_filter(
             return run
         taken = _step(weights, deviations[:, best] ** 2, mass - floor)
         run.steps.append(Step(float(scatters[best]), mass, float(taken.sum())))
-        weights, fresh = _without(weights, taken, floor), False
+        weights, fresh = _without(weights, taken, floor, whole), False
+
+
+def total_weight(gram: Matrix, start: Vector | None) -> float:
+    """Return W, the weight at the start: n if every row counts alike."""
+    return float(len(gram)) if start is None else float(start.sum())
 
 
 def confirmed(gram: Matrix, state: State) -> State:
@@ -176,10 +181,10 @@ def _step(weights: Vector, tau: Vector, allowed: float) -> Vector:
     return taken * (allowed / total) if total > allowed else taken
 
 
-def _without(weights: Vector, taken: Vector, floor: float) -> Vector:
+def _without(weights: Vector, taken: Vector, floor: float, whole: Vector) -> Vector:
     """Return the weights after the step, with rounding debris removed and the floor kept exactly."""
     left = weights - taken
-    left[left <= np.finfo(float).eps * len(left)] = 0.0
+    left[left <= np.finfo(float).eps * len(left) * whole] = 0.0
     mass = float(left.sum())
     return left * (floor / mass) if mass < floor else left
 

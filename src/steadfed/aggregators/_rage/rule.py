@@ -6,8 +6,10 @@ import math
 from dataclasses import replace
 from typing import Annotated, ClassVar, Literal, final
 
+import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
+from steadfed._core.arrays import Vector
 from steadfed._core.values import real_number
 from steadfed._linalg.columns import Columns
 from steadfed._linalg.gram import Gram, pivoted_gram
@@ -17,6 +19,7 @@ from steadfed.aggregators._base import (
     Claim,
     aggregation_of,
     scatter_usable,
+    simple_fraction,
     stop_or_too_many,
     usable_bound,
 )
@@ -35,6 +38,7 @@ from steadfed.aggregators._rage.exact import run_exact, run_lazy
 from steadfed.aggregators._rage.point import SaddlePoint, last_point
 from steadfed.aggregators._rage.rounding import row_rounding, update_rounding
 from steadfed.aggregators._rage.second_key import certify_spread
+from steadfed.aggregators._rage.weighing import Weighing, most_within
 from steadfed.aggregators._registry import RULES
 from steadfed.aggregators._view import ServerView
 
@@ -66,6 +70,12 @@ class Rage(BoundedAggregator):
         lazy: Algorithm 2 with line 3 decided by certificates instead of solved: it may filter with another Y, and so
             may keep other clients, under the same guarantee and in a fraction of the time.
 
+    Sites may count as the operator weighs them (`ServerView.weights`): the filter then starts from these weights, and
+    with `byzantine_weight` = ε sites that together hold at most ε of the weight may lie. If the *weighted* covariance
+    of some others, that hold the rest, has λ_max ≤ σ₀², the error to their weighted mean is at most C σ₀ √ε with the
+    same C. With `num_byzantine` = f, ε is the share of the f heaviest. Modes "exact" and "lazy" cannot weigh, and the
+    guard is off.
+
     Deviations from the paper: R reads K in Algorithm 2, whose sampled cohort it is given; "auto", "spread" and "known"
     replace the saddle point by the weighted mean, which has better proved and measured constants
     (docs/theory/filter.md); unusable rows are dropped and counted against f. From 40 rows of 131,008 numbers on, these
@@ -82,7 +92,12 @@ class Rage(BoundedAggregator):
     """
 
     citation: ClassVar[str] = "Data, Diggavi 2020, Algorithm 2"
+    weighs: ClassVar[bool] = True
+    bounds: ClassVar[tuple[str, ...]] = ("byzantine_fraction", "num_byzantine", "byzantine_weight")
 
+    byzantine_weight: Annotated[float, Field(ge=0.0, lt=0.5), BeforeValidator(real_number)] | None = None
+    """ε, the share of the weight of all sites asked that Byzantine ones may hold together; of equal weights unless the
+    operator gives others."""
     mode: Mode = "auto"
     """Whether σ₀ is learned ("auto", "spread") or given; "exact" is Algorithm 2 as printed, "lazy" with its line 3
     decided."""
@@ -113,7 +128,22 @@ class Rage(BoundedAggregator):
         for name in ("rho", "rejection"):
             if self.mode != "auto" and (value := getattr(self, name)) is not None:
                 raise ValueError(f"{name} belongs to mode 'auto', got {name}={value!r} with mode {self.mode!r}")
+        if self.mode in ALGORITHM_2 and self.byzantine_weight is not None:
+            raise ValueError(
+                f"byzantine_weight belongs to modes 'auto', 'spread' and 'known', got {self.byzantine_weight!r} with "
+                f"mode {self.mode!r}: Algorithm 2 as printed gives every row the same say"
+            )
         return self
+
+    def assumed_byzantine(self, cohort_size: int) -> int:
+        """Return f; with `byzantine_weight` how many of so many sites of equal weight hold no more together."""
+        if self.byzantine_weight is None:
+            return super().assumed_byzantine(cohort_size)
+        return math.floor(simple_fraction(self.byzantine_weight) * cohort_size)
+
+    def can_weigh(self) -> bool:
+        """Return whether rows may count differently: not in the modes that are Algorithm 2 as printed."""
+        return self.mode not in ALGORITHM_2
 
     def breaks(self) -> frozenset[Claim]:
         """Return that a given σ₀ does not scale with the rows."""
@@ -137,8 +167,15 @@ class Rage(BoundedAggregator):
     def aggregate(self, columns: Columns, num_byzantine: int, view: ServerView) -> Aggregation:
         """Compute the Gram matrix in one pass, filter in it, and combine the kept rows in a second pass."""
         gram = pivoted_gram(columns)
-        decision = self._decide(gram, usable_bound(num_byzantine, gram.usable), view)
-        stop = stop_or_too_many(decision.stop, num_byzantine, gram.usable)
+        weighing = self._weighing(columns.num_rows, num_byzantine, gram, view)
+        if weighing is None:
+            decision = self._decide(gram, usable_bound(num_byzantine, gram.usable), view)
+            stop = stop_or_too_many(decision.stop, num_byzantine, gram.usable)
+        else:
+            weighing.check(gram.usable, self)
+            num_byzantine = weighing.most_rows
+            decision = self._decide(gram, weighing.left(gram.usable), view, weighing.weights[gram.usable])
+            stop = Stop.TOO_MANY_UNUSABLE if weighing.exceeded(gram.usable) else decision.stop
         if gram.num_buckets is not None and stop in REFUTED:
             raise SketchFailsError  # a sketch refutes nothing: look at the rows themselves
         aggregation = aggregation_of(
@@ -157,39 +194,60 @@ class Rage(BoundedAggregator):
             anchor=decision.anchor,
             guard=decision.guard,
         )
-        certificate = _certificate(self.mode, columns, gram, decision, stop)
+        if weighing is not None:
+            aggregation = replace(aggregation, stop=stop, weighing=weighing)
+        certificate = _certificate(self.mode, columns, gram, decision, stop, weighing)
         if gram.num_buckets is not None:
             certificate = certificate.as_estimate()
         if isinstance(columns, SketchedColumns) and self.gram == "certified":
             certificate = certify_spread(certificate, columns, gram.usable, decision.weights)
         return replace(aggregation, certificate=certificate)
 
-    def _decide(self, gram: Gram, num_byzantine: int, view: ServerView) -> Decision:
+    def _weighing(self, num_rows: int, num_byzantine: int, gram: Gram, view: ServerView) -> Weighing | None:
+        """Return what the rows weigh; None if they all count alike, and f of them may be Byzantine."""
+        given = view.unequal_weights(num_rows)
+        if self.byzantine_weight is not None:
+            weights = np.ones(num_rows) if view.weights is None else np.array(view.weights)
+            asked = float(view.cohort_size or 0) if view.weights is None else view.cohort_weight or 0.0
+            return Weighing.of_share(weights, gram.usable, self.byzantine_weight, asked)
+        return None if given is None else Weighing.of_number(given, gram.usable, num_byzantine)
+
+    def _decide(self, gram: Gram, num_byzantine: float, view: ServerView, weights: Vector | None = None) -> Decision:
         matrix, sigma0, kappa = gram.matrix, self.sigma0 or 0.0, self.kappa or KAPPA.get(self.mode, 0.0)
         if self.mode in ALGORITHM_2 and num_byzantine:
-            run = run_exact if self.mode == "exact" else run_lazy
-            return decide_by_algorithm_2(matrix, num_byzantine, sigma0, run(matrix, num_byzantine, sigma0))
+            run, number = run_exact if self.mode == "exact" else run_lazy, int(num_byzantine)
+            return decide_by_algorithm_2(matrix, number, sigma0, run(matrix, number, sigma0))
         if self.mode == "auto":
+            sampled, confirm = view.sampled and weights is None, gram.num_buckets is None
             return decide_by_displacement(
-                matrix, num_byzantine, self._reach(), sampled=view.sampled, confirm=gram.num_buckets is None
+                matrix, num_byzantine, self._reach(), sampled=sampled, confirm=confirm, start=weights
             )
         if self.mode == "spread":
-            return decide_by_spread(matrix, num_byzantine, kappa)
-        return decide_known(matrix, num_byzantine, sigma0)
+            return decide_by_spread(matrix, num_byzantine, kappa, weights)
+        return decide_known(matrix, num_byzantine, sigma0, weights)
 
     def _reach(self) -> Reach:
         rho = RHO if self.rho is None else self.rho
         return Reach(rho, rho * (self.rejection or REJECTION), self.kappa or KAPPA["auto"])
 
 
-def _certificate(mode: str, columns: Columns, gram: Gram, decision: Decision, stop: Stop) -> Certificate:
+def _certificate(
+    mode: str, columns: Columns, gram: Gram, decision: Decision, stop: Stop, weighing: Weighing | None
+) -> Certificate:
+    number, total, bad = int(decision.num_byzantine), float(len(gram.matrix)), None
+    if weighing is not None:
+        started = weighing.weights[gram.usable]
+        total, bad = float(started.sum()), decision.num_byzantine
+        number = most_within(started, bad)
     return Certificate(
         mode=mode,
         num_rows=len(gram.matrix),
-        num_byzantine=decision.num_byzantine,
+        num_byzantine=number,
+        weight=None if weighing is None else total,
+        byzantine_weight=bad,
         sigma0=decision.sigma0,
         spread=decision.spread,
-        removed=len(gram.matrix) - float(decision.weights.sum()),
+        removed=total - float(decision.weights.sum()),
         steps=decision.steps,
         probe=decision.probe,
         probe_scatter=decision.probe_scatter,

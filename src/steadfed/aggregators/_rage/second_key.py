@@ -58,7 +58,7 @@ def certify_spread(
     return replace(
         certificate,
         spread=seen / (1.0 - shortfall(columns.num_buckets, FAILURE)),
-        steps=(Step(scatter=0.0, mass=float(certificate.num_rows), removed=certificate.removed),),
+        steps=(Step(scatter=0.0, mass=float(certificate.total), removed=certificate.removed),),
         probe=(),
         probe_scatter=0.0,
         threshold_met=False,

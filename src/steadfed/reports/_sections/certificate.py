@@ -53,7 +53,10 @@ def certificate(histories: Sequence[RunHistory], limits: PanelLimits = REPORT) -
 
 def broken_rounds(history: RunHistory) -> Places:
     """Return the rounds with more Byzantine updates than the rule assumed, as far as the records know."""
-    return np.flatnonzero(history["byzantine"] > history["num_byzantine"])  # not where one of them is unknown
+    broken = history["byzantine"] > history["num_byzantine"]  # not where one of them is unknown
+    if history.rounds.site_shares:
+        broken = history["byzantine_share"] > history["byzantine_weight"] * (1.0 + 1e-9)
+    return np.flatnonzero(broken)
 
 
 def real_errors(history: RunHistory) -> Numbers:

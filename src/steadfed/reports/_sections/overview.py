@@ -52,6 +52,10 @@ def _setting(history: RunHistory) -> Iterator[tuple[str, str]]:
     if sent := sent_words(history):
         yield "sent", f"only {sent}"
     yield "rule", setting_words(history, "rule")
+    if (rounds := history.rounds).site_shares and rounds.byzantine_weight is not None:
+        from steadfed.server._promise import Promise
+
+        yield "weights", Promise(rounds.site_shares, rounds.byzantine_weight).sentence
     if not history.deployed:
         yield "adversary", f"{setting_words(history, 'attack')} by {setting_words(history, 'byzantine')}"
 

@@ -20,7 +20,7 @@ class Entries:
     """Places in the list of clients."""
     round: NDArray[np.int64]
     weight: NDArray[np.float64]
-    """Times the number of rows: 1 is an equal share; NaN without one."""
+    """Times the number of rows: 1 is an equal share, or that of a site which is weighed; NaN without one."""
     score: NDArray[np.float64]
     """The rule's measure of suspicion; NaN without one."""
     fate: NDArray[np.int64]

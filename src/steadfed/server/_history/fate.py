@@ -82,12 +82,15 @@ def fates_of(record: RoundRecord) -> dict[Client, Fate]:
 
 
 def nearly_removed(record: RoundRecord) -> dict[Client, float]:
-    """Return whose updates were kept with less than a tenth of an equal share, and the part of a share they had.
+    """Return whose updates were kept with less than a tenth of their share, and the part of it they had.
+
+    That is an equal share, or what the operator lets a site weigh.
 
     >>> rows = {"received": ("a", "b", "c"), "weights": (0.004, 0.498, 0.498), "kept": ("a", "b", "c")}
     >>> nearly_removed(RoundRecord(round=0, step=1, lr=0.1, cohort=tuple("abc"), **rows))
     {'a': 0.012}
     """
-    kept, rows = set(record.kept), len(record.received)
-    shares = {client: weight * rows for client, weight in record.by_client(record.weights).items()}
-    return {client: share for client, share in shares.items() if client in kept and share < LITTLE}
+    kept = set(record.kept)
+    return {
+        client: share for client, share in record.parts_of_own_shares().items() if client in kept and share < LITTLE
+    }

@@ -99,6 +99,10 @@ class Rounds:
         """What clients said of themselves in the last round in which they did."""
         self.client_scores: ClientScores | None = None
         """How good the model was for single clients when this was looked at last."""
+        self.site_shares: dict[Client, float] = {}
+        """What each client held of the weight of all when they were weighed last; empty if all count alike."""
+        self.byzantine_weight: float | None = None
+        """Which share of that may be Byzantine."""
         self._figures: dict[str, array[float]] = {}
         self._lines: dict[str, array[Any]] = {
             name: array("d" if name in {"weight", "score"} else "q") for name in Entries.__annotations__
@@ -134,6 +138,8 @@ class Rounds:
         self.byzantine.update(self._places(record.byzantine))
         self.metrics = dict(record.metrics) or self.metrics
         self.client_scores = record.client_scores or self.client_scores
+        if record.site_shares:
+            self.site_shares, self.byzantine_weight = record.by_client(record.site_shares), record.byzantine_weight
         self.tally += tally
         for name in ("entries", "clients"):
             self.__dict__.pop(name, None)
@@ -253,8 +259,8 @@ class Rounds:
         return [places.setdefault(client, len(places)) for client in clients]
 
     def _add_lines(self, record: RoundRecord) -> None:
-        fates, rows, received, known = fates_of(record), len(record.received), {*record.received}, {*record.byzantine}
-        weights = {client: weight * rows for client, weight in record.by_client(record.weights).items()}
+        fates, received, known = fates_of(record), {*record.received}, {*record.byzantine}
+        weights = record.parts_of_own_shares()
         scores = {client: score for client, score in record.by_client(record.scores).items() if score is not None}
         arrived = [client in received for client in fates]
         places = self._places(fates)
@@ -282,6 +288,8 @@ def _figures_of(record: RoundRecord) -> dict[str, float]:
     found |= {f"{TABLE}.{name}": math.nan for name, value in record.test_metrics.items() if value is None}
     if record.client_scores is not None:
         found |= {f"{CLIENT_SCORES}.{name}": value for name, value in record.client_scores.figures().items()}
+    if shares := record.by_client(record.site_shares):
+        found["byzantine_share"] = math.fsum(shares.get(client, 0.0) for client in record.byzantine)
     known = [score for score in record.scores if score is not None]
     if known:
         found["median_score"] = statistics.median(known)
