@@ -196,3 +196,8 @@ def test_making_one_executes_nothing() -> None:
     assert Claim.HULL in own.breaks()
     with pytest.raises(ParameterError, match="there is no module 'no_such_module'"):
         own(ROWS)
+
+
+def test_a_method_written_in_c_is_a_rule_like_any_function() -> None:
+    found = as_rule(torch.Tensor.mean, written=False)
+    assert found.import_path.endswith(":Tensor.mean") or found.import_path == "builtins:TensorBase.mean"

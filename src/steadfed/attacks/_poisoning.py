@@ -49,9 +49,9 @@ class Trigger:
         tensor([[0., 0., 0., 0.],
                 [0., 0., 0., 5.]])
         """
-        flat = points.view(len(points), -1)
+        places = torch.unravel_index(self.coordinates.to(points.device), points.shape[1:])
         rows = marked.to(points.device).nonzero()
-        flat[rows, self.coordinates.to(points.device)] = self.values.to(flat)
+        points[(rows, *places)] = self.values.to(points)  # whatever lies next to what in memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,4 +153,5 @@ def number_poisoned(fraction: float, number: int) -> int:
     >>> number_poisoned(0.1, 30), number_poisoned(0.3125, 64), number_poisoned(0.01, 20)
     (3, 20, 1)
     """
-    return math.ceil(Fraction(fraction).limit_denominator(10**6) * number)
+    simple = Fraction(fraction).limit_denominator(10**6) or Fraction(fraction)  # what is not 0 stays above it
+    return math.ceil(simple * number)
