@@ -199,7 +199,7 @@ def test_an_attack_that_only_does_harm_has_no_goal() -> None:
 @pytest.mark.parametrize(
     "attack", [PixelTrigger(), DistributedTrigger(trigger_size=2), FeatureTrigger(features=(0, 7))]
 )
-def test_a_trigger_stands_at_the_same_place_however_points_lie_in_memory(attack: TriggerAttack) -> None:
+def test_a_trigger_stands_at_its_place_however_points_lie_in_memory(attack: TriggerAttack) -> None:
     dataset = images()
     trigger = attack.triggers(dataset)[0]
     plain, turned = dataset.features.clone(), dataset.features.contiguous(memory_format=torch.channels_last)

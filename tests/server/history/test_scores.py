@@ -56,7 +56,7 @@ def test_what_is_said_of_krum_is_what_it_computes() -> None:
 
 @pytest.mark.parametrize(
     ("name", "quantity"),
-    [("rage", "standard deviations"), ("rfa", "distance"), ("krum", "squared distances"), ("x", "")],
+    [("rage", "standard deviations"), ("rfa", "distance"), ("krum", "squared distances"), ("my-rule", "")],
 )
 def test_what_a_score_counts_is_said_without_a_place_for_the_number(name: str, quantity: str) -> None:
     assert meaning_of({"name": name}).quantity == quantity
