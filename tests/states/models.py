@@ -122,8 +122,7 @@ class HostileName(str):
 class Unclassed:
     """It fails where it is asked what it is."""
 
-    @property
-    def __class__(self) -> type:
+    def __getattribute__(self, name: str) -> Any:
         raise RuntimeError(f"my numbers are {SECRET}")
 
 

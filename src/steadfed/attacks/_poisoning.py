@@ -142,6 +142,13 @@ def check_class(name: str, value: int, num_classes: int) -> None:
         raise ParameterError(f"{name} must lie in 0 .. {num_classes - 1} for {num_classes} classes, got {value}")
 
 
+def check_two_classes(**named: int | None) -> None:
+    """Raise `ValueError` if two parameters, given by name, are one class."""
+    (one, first), (other, second) = named.items()
+    if first == second:
+        raise ValueError(f"{one} and {other} must be two classes, got {first} for both")
+
+
 def data_attack_of(attack: Attack) -> DataAttack | None:
     """Return the attack on data that may act in some round, inside however many others; None if there is none."""
     return next((each for each in attack.chain() if isinstance(each, DataAttack)), None)

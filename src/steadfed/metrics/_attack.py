@@ -14,7 +14,7 @@ ATTACKED = "attacked"
 """The points that an adversary wants misjudged; their target is what it wants them to be taken for."""
 
 
-@METRICS.register(ATTACK_SUCCESS)
+@METRICS.register("attack_success_rate")
 @final
 class AttackSuccessRate(Metric):
     """The share of the points of a backdoor's goal that are taken for the target class: ASR, best when low.
