@@ -90,3 +90,7 @@ def test_a_digest_is_that_of_the_module_in_which_something_is_defined(
 def test_what_is_written_in_c_has_no_source() -> None:
     assert source_digest(math.floor, "math:floor") is None
     assert source_digest(np.median, "numpy:median") is not None
+
+
+def test_methods_written_in_c_have_no_source() -> None:
+    assert source_digest(import_object("torch:Tensor.median", "a rule"), "torch:Tensor.median") is None

@@ -10,7 +10,6 @@ from tests.own_code import HERE, First
 
 from steadfed._core.own_code import loaded
 from steadfed.aggregators import RULES, Aggregator, Claim, ImportedRule, Median, ServerView, Stop
-from steadfed.aggregators._imported import as_rule
 from steadfed.errors import CohortTooSmallError, OwnCodeError, ParameterError, UnknownNameError
 
 ROWS = torch.tensor([[1.0, 2.0], [2.0, 9.0], [6.0, 1.0], [3.0, 4.0], [100.0, 100.0]])
@@ -158,11 +157,11 @@ def test_a_cohort_needs_an_honest_majority() -> None:
 
 
 def test_what_stands_for_a_rule_is_one() -> None:
-    assert as_rule(own_code.median) == rule("median")
-    assert as_rule("median") == Median()
-    assert as_rule(Median) == as_rule(Median()) == Median()
-    assert as_rule(own_code.Nearest) == rule("Nearest")
-    assert as_rule(3) == 3
+    assert RULES.of(own_code.median) == rule("median")
+    assert RULES.of("median") == Median()
+    assert RULES.of(Median) == RULES.of(Median()) == Median()
+    assert RULES.of(own_code.Nearest) == rule("Nearest")
+    assert RULES.of(3) == 3
 
 
 def test_what_cannot_be_written_down_says_why() -> None:
@@ -175,8 +174,8 @@ def test_what_cannot_be_written_down_says_why() -> None:
         (own_code.Nearest(1), "is neither a function nor a class; name what makes it"),
     ]:
         with pytest.raises(ParameterError, match=said):
-            as_rule(value)
-        here = as_rule(value, written=False)
+            RULES.of(value)
+        here = RULES.of(value, written=False)
         assert here(ROWS).update.shape == (2,)
         with pytest.raises(ParameterError, match="cannot be named by import"):
             RULES.to_table(here)
@@ -185,7 +184,7 @@ def test_what_cannot_be_written_down_says_why() -> None:
 def test_what_a_program_defines_itself_cannot_be_written_down(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(own_code.median, "__module__", "__main__")
     with pytest.raises(ParameterError, match="'median' is defined in the program that runs, or in a notebook"):
-        as_rule(own_code.median)
+        RULES.of(own_code.median)
 
 
 def test_making_one_executes_nothing() -> None:
@@ -196,3 +195,8 @@ def test_making_one_executes_nothing() -> None:
     assert Claim.HULL in own.breaks()
     with pytest.raises(ParameterError, match="there is no module 'no_such_module'"):
         own(ROWS)
+
+
+def test_a_method_written_in_c_is_a_rule_like_any_function() -> None:
+    found = RULES.of(torch.Tensor.mean, written=False)
+    assert found.import_path.endswith(":Tensor.mean") or found.import_path == "builtins:TensorBase.mean"

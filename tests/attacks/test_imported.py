@@ -12,7 +12,6 @@ from tests.own_code import HERE, Zeros
 from steadfed._core.own_code import loaded
 from steadfed.aggregators import Mean
 from steadfed.attacks import ATTACKS, AdversaryView, Attack, ImportedAttack, Knowledge, SignFlip
-from steadfed.attacks._imported import as_attack
 from steadfed.errors import MissingKnowledgeError, OwnCodeError, ParameterError
 
 VIEW = AdversaryView(
@@ -86,7 +85,7 @@ def test_what_it_returns_is_looked_at() -> None:
 
 
 def test_what_stands_for_an_attack_is_one() -> None:
-    assert as_attack(own_code.turned) == attack("turned")
-    assert as_attack("sign-flip") == as_attack(SignFlip) == SignFlip()
+    assert ATTACKS.of(own_code.turned) == attack("turned")
+    assert ATTACKS.of("sign-flip") == ATTACKS.of(SignFlip) == SignFlip()
     with pytest.raises(ParameterError, match="the attack cannot be named by import: it is a lambda"):
-        as_attack(lambda honest: honest.mean(0))
+        ATTACKS.of(lambda honest: honest.mean(0))

@@ -12,6 +12,7 @@ import torch
 from tests.attacks.test_triggers import images, share_of, table
 from tests.oracles import attacks as oracle
 
+from steadfed._core.rng import stream
 from steadfed.attacks import DataAttack, EdgeCase, SemanticBackdoor
 from steadfed.attacks._natural import NaturalBackdoor
 from steadfed.data import Dataset
@@ -94,3 +95,14 @@ def test_source_and_target_are_two_classes() -> None:
     for kind in (SemanticBackdoor, EdgeCase):
         with pytest.raises(ParameterError, match="must be two classes, got 1 for both"):
             kind(**wrong)
+
+
+def test_a_share_however_small_has_one_point() -> None:
+    attack = SemanticBackdoor(share=1e-9, poison_fraction=1e-9)
+    poisoning = attack.poisoning(table())
+    share = poisoning.share(np.arange(10), 0, stream(0, "poison"))
+    assert share.places is not None
+    assert int((share.places != torch.arange(10)).sum()) <= 1
+    goal = poisoning.goal(table().features, table().labels)
+    assert goal is not None
+    assert len(goal.points) >= 1

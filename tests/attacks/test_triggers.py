@@ -20,6 +20,7 @@ from steadfed.attacks import (
     PixelTrigger,
     PoisonedShare,
 )
+from steadfed.attacks._triggers import TriggerAttack
 from steadfed.data import Dataset
 from steadfed.errors import ParameterError
 
@@ -193,3 +194,25 @@ def test_wrong_parameters_are_refused(build: Any, message: str) -> None:
 
 def test_an_attack_that_only_does_harm_has_no_goal() -> None:
     assert LabelFlip().poisoning(table()).goal(table().test_features, table().test_labels) is None
+
+
+@pytest.mark.parametrize(
+    "attack", [PixelTrigger(), DistributedTrigger(trigger_size=2), FeatureTrigger(features=(0, 7))]
+)
+def test_a_trigger_stands_at_its_place_however_points_lie_in_memory(attack: TriggerAttack) -> None:
+    dataset = images()
+    trigger = attack.triggers(dataset)[0]
+    plain, turned = dataset.features.clone(), dataset.features.contiguous(memory_format=torch.channels_last)
+    marked = torch.arange(len(plain)) % 2 == 0
+    for points in (plain, turned):
+        trigger.stamp_(points, marked)
+    assert not turned.is_contiguous()
+    assert torch.equal(plain, turned)
+    assert not torch.equal(plain, dataset.features)
+
+
+def test_a_trigger_may_stand_on_no_point() -> None:
+    trigger = PixelTrigger().triggers(images())[0]
+    points = torch.zeros(0, 2, HEIGHT, WIDTH)
+    trigger.stamp_(points, torch.zeros(0, dtype=torch.bool))
+    assert points.shape == (0, 2, HEIGHT, WIDTH)

@@ -119,6 +119,13 @@ class HostileName(str):
         return hash("0.weight")
 
 
+class Unclassed:
+    """It fails where it is asked what it is."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise RuntimeError(f"my numbers are {SECRET}")
+
+
 class Sized:
     """No mapping, but it looks a little like one."""
 
@@ -184,6 +191,7 @@ BAD: dict[str, tuple[str, Callable[[State], Any]]] = {
     "a module": ("garbage", lambda _: nn.Linear(3, 4)),
     "something with keys": ("garbage", lambda _: Sized()),
     "a class": ("garbage", lambda _: dict),
+    "no class to be told": ("garbage", lambda _: Unclassed()),
     "empty": ("keys", lambda _: {}),
     "a missing array": ("keys", lambda good: {name: good[name] for name in good if name != "0.bias"}),
     "a missing counter": ("keys", lambda good: {name: good[name] for name in good if "tracked" not in name}),

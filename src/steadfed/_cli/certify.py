@@ -71,9 +71,9 @@ def certify(
     """Judge a run: did the assumptions hold, was the filter as good as its certificate, did the theorems hold.
 
     Measures at the models that the run kept (evaluation.measured_rounds), loads its data and builds its model: code
-    that its configuration names for them (import, torch-dataset) is executed, data that it names are downloaded. With
-    --no-code neither happens, and the run is judged by its records alone. Writes a plot, and changes nothing else in
-    the folder.
+    that its configuration names, its rule and attack included (import, torch-dataset), is executed, data that it names
+    are downloaded. With --no-code neither happens, and the run is judged by its records alone. Writes a plot, and
+    changes nothing else in the folder.
 
     A deployment whose points only its clients have is judged by its records: cohorts, replies, skipped rounds, what its
     certificates prove. L, μ, σ² and κ² cannot be measured; if you know them, give them, and the theorems' conditions

@@ -77,8 +77,8 @@ def report(
     too; it says what is missing.
 
     Loads the data of a run to show who holds which points, and builds its model for the guarantee: code that its
-    configuration names for them (import, torch-dataset) is executed, data that it names are downloaded. With --no-code
-    neither happens. The report of a comparison does neither in any case.
+    configuration names, its attack included (import, torch-dataset), is executed, data that it names are downloaded.
+    With --no-code neither happens. The report of a comparison does neither in any case.
 
     Exit code 0, or 2 if there is no run, or the report cannot be written.
     """

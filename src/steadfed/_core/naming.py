@@ -185,6 +185,25 @@ class Registry(Mapping[str, type[Named]], Generic[Named]):
             check_path(name, f"the {self.kind}")
         return self.build(name, **{key: value for key, value in table.items() if key not in {"name", IMPORT}})
 
+    def of(self, value: Any, *, written: bool = True) -> Any:
+        """Return a function, a class or a name as an object of the kind; one, or whatever else it is, as it is.
+
+        Args:
+            value: an object, or what stands for one.
+            written: whether it must be possible to write it into a file.
+
+        Raises:
+            ParameterError: it cannot be written down, as a lambda or what a notebook defines.
+        """
+        if isinstance(value, str):
+            return self.build(value)
+        if isinstance(value, type) and issubclass(value, self.base):
+            return value()
+        if self._imported is None or isinstance(value, self.base) or not callable(value):
+            return value
+        what = self._imported.what
+        return self._imported.at(path_of(value, what)) if written else self._imported.around(value)
+
     def _check_inside(self, name: str, cls: type[Named], parameters: Mapping[str, Any]) -> None:
         """Say how an object inside is written, if a wrapper has none or has its bare name."""
         inside = parameters.get(self.kind)

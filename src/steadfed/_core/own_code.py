@@ -59,7 +59,8 @@ class Imported(ValueObject):
     def around(cls, value: Any, **parameters: Any) -> Self:
         """Return the same for an object at hand, of which only what goes into a file must have an import path."""
         kind = value if inspect.isroutine(value) or isinstance(value, type) else type(value)
-        return cls(import_path=f"{kind.__module__}:{kind.__qualname__}", **parameters).take(value, written=False)
+        module = getattr(kind, "__module__", None) or "builtins"
+        return cls(import_path=f"{module}:{kind.__qualname__}", **parameters).take(value, written=False)
 
     @property
     def given(self) -> Any:

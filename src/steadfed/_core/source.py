@@ -21,7 +21,8 @@ def source_digest(found: Any, path: str) -> str | None:
     module_name, _, attribute = path.partition(":")
     name = attribute.partition(".")[0]
     if inspect.isroutine(found) or isinstance(found, type):
-        module_name, name = found.__module__, found.__qualname__.partition(".")[0]
+        name = found.__qualname__.partition(".")[0]
+        module_name = getattr(found, "__module__", None) or ""  # methods written in C have none
     try:
         source = inspect.getsource(sys.modules[module_name])
     except (KeyError, OSError, TypeError):

@@ -12,7 +12,6 @@ from pydantic import ConfigDict, PrivateAttr
 from torch import Tensor
 
 from steadfed._core.calling import Offers, asks_for
-from steadfed._core.importing import path_of
 from steadfed._core.own_code import Imported
 from steadfed._core.rng import stream
 from steadfed._core.values import ValueObject
@@ -173,25 +172,6 @@ class ImportedRule(LooselyBoundedAggregator, Imported):
             own(rows, ServerView(model=torch.zeros(num_columns)))
         except OwnCodeError as error:
             raise ParameterError(f"tried on random numbers, {error}") from error
-
-
-def as_rule(value: Any, *, written: bool = True) -> Any:
-    """Return a function, a class or a name as a rule; a rule, or whatever else it is, as it is.
-
-    Args:
-        value: an `Aggregator`, or what stands for one.
-        written: whether it must be possible to write it into a file.
-
-    Raises:
-        ParameterError: it cannot be written down, as a lambda or what a notebook defines.
-    """
-    if isinstance(value, str):
-        return RULES.build(value)
-    if isinstance(value, type) and issubclass(value, Aggregator):
-        return value()
-    if isinstance(value, Aggregator) or not callable(value):
-        return value
-    return ImportedRule.at(path_of(value, ImportedRule.what)) if written else ImportedRule.around(value)
 
 
 def _offers(num_byzantine: int, view: ServerView, usable: NDArray[np.bool_]) -> Offers:

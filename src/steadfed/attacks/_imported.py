@@ -11,7 +11,6 @@ from pydantic import ConfigDict
 from torch import Tensor
 
 from steadfed._core.calling import Offers
-from steadfed._core.importing import path_of
 from steadfed._core.own_code import Imported
 from steadfed._core.rng import stream
 from steadfed._core.values import ValueObject
@@ -140,22 +139,3 @@ class ImportedAttack(Imported, DirectedAttack):
 def _copy_of_own(view: AdversaryView) -> Tensor:
     """Return what the adversary's clients would send; looked at only if it is asked for, as it may not be granted."""
     return view.own.clone()
-
-
-def as_attack(value: Any, *, written: bool = True) -> Any:
-    """Return a function, a class or a name as an attack; an attack, or whatever else it is, as it is.
-
-    Args:
-        value: an `Attack`, or what stands for one.
-        written: whether it must be possible to write it into a file.
-
-    Raises:
-        ParameterError: it cannot be written down, as a lambda or what a notebook defines.
-    """
-    if isinstance(value, str):
-        return ATTACKS.build(value)
-    if isinstance(value, type) and issubclass(value, Attack):
-        return value()
-    if isinstance(value, Attack) or not callable(value):
-        return value
-    return ImportedAttack.at(path_of(value, ImportedAttack.what)) if written else ImportedAttack.around(value)

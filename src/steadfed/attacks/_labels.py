@@ -22,6 +22,7 @@ from steadfed.attacks._poisoning import (
     PoisonedShare,
     Poisoning,
     check_class,
+    check_two_classes,
     classes_of,
 )
 from steadfed.attacks._registry import ATTACKS
@@ -123,8 +124,7 @@ class ClassFlip(LabelAttack):
 
     @model_validator(mode="after")
     def _two_classes(self) -> Self:
-        if self.source == self.target:
-            raise ValueError(f"source and target must be two classes, got {self.source} for both")
+        check_two_classes(source=self.source, target=self.target)
         return self
 
     def relabel(self, labels: Labels, num_classes: int, generator: np.random.Generator) -> Labels:

@@ -49,9 +49,9 @@ class Trigger:
         tensor([[0., 0., 0., 0.],
                 [0., 0., 0., 5.]])
         """
-        flat = points.view(len(points), -1)
+        places = torch.unravel_index(self.coordinates.to(points.device), points.shape[1:])
         rows = marked.to(points.device).nonzero()
-        flat[rows, self.coordinates.to(points.device)] = self.values.to(flat)
+        points[(rows, *places)] = self.values.to(points)  # whatever lies next to what in memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +142,13 @@ def check_class(name: str, value: int, num_classes: int) -> None:
         raise ParameterError(f"{name} must lie in 0 .. {num_classes - 1} for {num_classes} classes, got {value}")
 
 
+def check_two_classes(**named: int | None) -> None:
+    """Raise `ValueError` if two parameters, given by name, are one class."""
+    (one, first), (other, second) = named.items()
+    if first == second:
+        raise ValueError(f"{one} and {other} must be two classes, got {first} for both")
+
+
 def data_attack_of(attack: Attack) -> DataAttack | None:
     """Return the attack on data that may act in some round, inside however many others; None if there is none."""
     return next((each for each in attack.chain() if isinstance(each, DataAttack)), None)
@@ -153,4 +160,5 @@ def number_poisoned(fraction: float, number: int) -> int:
     >>> number_poisoned(0.1, 30), number_poisoned(0.3125, 64), number_poisoned(0.01, 20)
     (3, 20, 1)
     """
-    return math.ceil(Fraction(fraction).limit_denominator(10**6) * number)
+    simple = Fraction(fraction).limit_denominator(10**6) or Fraction(fraction)  # what is not 0 stays above it
+    return math.ceil(simple * number)

@@ -30,6 +30,7 @@ from steadfed.attacks._poisoning import (
     Poisoning,
     Trigger,
     check_class,
+    check_two_classes,
     classes_of,
     number_poisoned,
 )
@@ -60,8 +61,7 @@ class TriggerAttack(DataAttack, ABC):
 
     @model_validator(mode="after")
     def _two_classes(self) -> Self:
-        if self.source_label == self.target_label:
-            raise ValueError(f"source_label and target_label must be two classes, got {self.target_label} for both")
+        check_two_classes(source_label=self.source_label, target_label=self.target_label)
         return self
 
     @abstractmethod

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import cast, final
 
 from steadfed._core.own_code import loaded
-from steadfed.aggregators import Aggregator, Rage
-from steadfed.aggregators._imported import as_rule
+from steadfed.aggregators import RULES, Aggregator, Rage
 from steadfed.errors import ParameterError
 from steadfed.flower._strategy import ResilientStrategy
 
@@ -33,7 +32,7 @@ class RobustStrategy(ResilientStrategy):
 
     def __post_init__(self) -> None:
         """Load the rule, and refuse what cannot be."""
-        named = as_rule(self.rule, written=self.run_folder is not None)
+        named = RULES.of(self.rule, written=self.run_folder is not None)
         self.rule = loaded(named) if isinstance(named, Aggregator) else named
         super().__post_init__()
 

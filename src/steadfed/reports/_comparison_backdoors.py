@@ -28,7 +28,7 @@ def backdoors(cases: Sequence[Case], keys: frozenset[str], subject: str) -> Sect
         Column("seeds", Unit.NUMBER): lambda case: len(_rates(case.trials)),
     }
     table = tabulate(
-        sorted(chosen, key=lambda case: -max(_rates(case.trials))),
+        sorted(chosen, key=lambda case: -(mean_of(_rates(case.trials)) or 0.0)),
         columns,
         key="backdoors",
         title="Attack success rate",

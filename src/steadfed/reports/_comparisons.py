@@ -33,10 +33,9 @@ from steadfed.sweeps._ranking import (
     NO_ATTACK,
     ORACLE,
     TrialSetting,
+    cannot_be_told_apart,
     cases,
-    is_tie,
     on_common_seeds,
-    paired_difference,
     worst_cases,
 )
 from steadfed.sweeps.runs._choices import FRACTION, SETTING
@@ -321,14 +320,9 @@ def _best_of(cells: list[list[_Cell]], *, by_row: bool) -> Iterator[tuple[int, i
         known = [(place, case, case.value.rank) for place, case in here if case.value is not None]
         if known:
             best = max(known, key=lambda each: each[2])[1]
-            yield from (place for place, case, _ in known if _equals(best, case))
-
-
-def _equals(best: Case, other: Case) -> bool:
-    difference = paired_difference(best.by_seed, other.by_seed)
-    if difference is None or other is best:
-        return other is best
-    return difference.mean == 0.0 or (difference.half_width is not None and is_tie(difference))
+            yield from (
+                place for place, case, _ in known if case is best or cannot_be_told_apart(best.by_seed, case.by_seed)
+            )
 
 
 def _short_setting(setting: TrialSetting, keys: frozenset[str]) -> str:

@@ -8,10 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, InstanceOf, model_validator
 
 from steadfed._core.values import ValueObject, real_number, whole_number
-from steadfed.aggregators import Aggregator, Rage
-from steadfed.aggregators._imported import as_rule
-from steadfed.attacks import Attack, FractionMembers, Honest, Knowledge, Membership
-from steadfed.attacks._imported import as_attack
+from steadfed.aggregators import RULES, Aggregator, Rage
+from steadfed.attacks import ATTACKS, Attack, FractionMembers, Honest, Knowledge, Membership
 from steadfed.data import DataSource, Digits
 from steadfed.metrics import Task, checked_metrics
 from steadfed.models import Architecture, MultilayerPerceptron
@@ -95,7 +93,7 @@ class RunConfig(ValueObject):
     """Who holds which of them."""
     model: InstanceOf[Architecture] = MultilayerPerceptron(hidden=(64,))
     """What is trained."""
-    rule: Annotated[InstanceOf[Aggregator], BeforeValidator(as_rule)] = Rage(byzantine_fraction=0.25)
+    rule: Annotated[InstanceOf[Aggregator], BeforeValidator(RULES.of)] = Rage(byzantine_fraction=0.25)
     """How the server aggregates; it knows the assumed bound, never who is Byzantine. One of your own has no name: give
     import = "module:function" (or class) in its place, and its arguments beside it; in Python the function itself."""
     site_weights: Literal["sizes"] | tuple[Weight, ...] | Mapping[str, Weight] | None = None
@@ -105,7 +103,7 @@ class RunConfig(ValueObject):
     """Which share of the weight of a cohort one client holds at the most; what heavier ones lose, the others gain."""
     byzantine: InstanceOf[Membership] = FractionMembers(fraction=0.0)
     """Who is Byzantine."""
-    attack: Annotated[InstanceOf[Attack], BeforeValidator(as_attack)] = Honest()
+    attack: Annotated[InstanceOf[Attack], BeforeValidator(ATTACKS.of)] = Honest()
     """What the Byzantine clients do. One of your own: import = "module:function" in place of the name."""
     adversary_knows: tuple[Literal["own", "honest", "rule"], ...] = ("own", "honest", "rule")
     """What the adversary may look at: its own clients' honest updates, those of the others, the server's rule."""

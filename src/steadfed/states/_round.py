@@ -21,7 +21,7 @@ from steadfed.server._round import MessageBytes, Received, Server, round_record
 from steadfed.server._site_weights import SiteWeights, sites_of
 from steadfed.server._state import ServerState
 from steadfed.states._arrays import Kind, NDArray
-from steadfed.states._faults import Fault, refuse, type_of
+from steadfed.states._faults import Fault, only_reply_errors, refuse, type_of
 from steadfed.states._layers import deviations, shares_of_removed
 from steadfed.states._layout import BUFFERS, ModelLayout
 from steadfed.states._matrix import UpdateMatrix
@@ -96,9 +96,7 @@ class StateRound:
         """How the model lies in a row."""
         state = self.layout.state_of(self._trusted)
         self._start = replace(state, counters={name: value.copy() for name, value in state.counters.items()})
-        self._validator = StateValidator(
-            self.layout, write_numbers, convert_dtypes=convert_dtypes, describe=lambda error: type(error).__name__
-        )
+        self._validator = StateValidator(self.layout, write_numbers, convert_dtypes=convert_dtypes, describe=_kind_of)
         start = state.model if kind == "weights" else torch.zeros_like(state.model[:1]).expand(self.layout.dim)
         self._updates = UpdateMatrix(start, number=len(self.asked))
         self._places = {client: place for place, client in enumerate(self.asked)}
@@ -119,8 +117,9 @@ class StateRound:
             return self._drops[-1].why
         row = self._updates.row(place)
         try:
-            if not isinstance(reply, Mapping):
-                refuse(Fault.GARBAGE, f"a dict of arrays by name is needed, got {type_of(reply)}")
+            with only_reply_errors(_kind_of):  # what a reply is may be asked of the reply itself
+                if not isinstance(reply, Mapping):
+                    refuse(Fault.GARBAGE, f"a dict of arrays by name is needed, got {type_of(reply)}")
             buffers = self._validator.admit(reply, row.numpy())
         except ReplyError as error:
             self._updates.spoil(place)
@@ -245,6 +244,11 @@ class StateRound:
     def _outgoing(self, state: ServerState) -> dict[str, Any]:
         arrays = self.layout.arrays_of(state)
         return {name: like_trusted(arrays[name], trusted) for name, trusted in self._trusted.items()}
+
+
+def _kind_of(error: Exception) -> str:
+    """Return what is said of an error that nobody foresaw: nothing that a reply could have chosen."""
+    return type(error).__name__
 
 
 def _completed(view: ServerView, rule: Aggregator, model: Tensor, asked: int) -> ServerView:

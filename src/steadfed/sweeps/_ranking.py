@@ -115,6 +115,20 @@ def is_tie(difference: Estimate) -> bool:
     return difference.half_width is None or abs(difference.mean) <= difference.half_width
 
 
+def cannot_be_told_apart(ours: Mapping[Label, float], theirs: Mapping[Label, float]) -> bool:
+    """Tell whether two tie: the interval of their differences, seed by seed, holds 0.
+
+    One seed has no interval: two tie if they are equal there. Without a common seed nothing is known, and no tie.
+
+    >>> cannot_be_told_apart({0: 0.5, 1: 0.9}, {0: 0.6, 1: 0.8}), cannot_be_told_apart({0: 0.5}, {0: 0.6})
+    (True, False)
+    """
+    difference = paired_difference(ours, theirs)
+    if difference is None:
+        return False
+    return difference.mean == 0.0 or (difference.half_width is not None and is_tie(difference))
+
+
 def mean_of(values: Iterable[float | None]) -> float | None:
     """Return the mean of the values that there are; None if there is none."""
     there = [value for value in values if value is not None]

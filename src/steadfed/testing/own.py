@@ -10,10 +10,8 @@ from typing import Any, Literal, final
 
 from steadfed._core.own_code import loaded
 from steadfed._core.wording import harmless, plural
-from steadfed.aggregators import Aggregator, Claim, ImportedRule
-from steadfed.aggregators._imported import as_rule
-from steadfed.attacks import Attack, ImportedAttack
-from steadfed.attacks._imported import as_attack
+from steadfed.aggregators import RULES, Aggregator, Claim, ImportedRule
+from steadfed.attacks import ATTACKS, Attack, ImportedAttack
 from steadfed.errors import ParameterError
 from steadfed.testing import attack_contract, contract
 
@@ -112,7 +110,7 @@ def _built(own: Any, kind: str | None, parameters: Mapping[str, Any]) -> Aggrega
         return loaded(own)
     if isinstance(own, type) and issubclass(own, (Aggregator, Attack)):
         return own(**parameters)
-    named = as_attack(own, written=False) if kind == "attack" else as_rule(own, written=False)
+    named = ATTACKS.of(own, written=False) if kind == "attack" else RULES.of(own, written=False)
     if not isinstance(named, (Aggregator, Attack)):
         raise ParameterError(f"expected a rule or an attack, a function, or its import path; got {own!r:.200}")
     if isinstance(named, (ImportedRule, ImportedAttack)) and parameters:

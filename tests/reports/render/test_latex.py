@@ -86,7 +86,7 @@ def test_what_fonts_lack_is_spelled_out_and_the_rest_is_shown() -> None:
 
 def test_a_value_and_half_of_its_interval_are_one_cell() -> None:
     lines = cells_of(latex_of(table(("rage", 0.9, 0.0123, 2.0), ("krum", 0.5, None, 2.0)), DOUBLE) or "")
-    assert lines == [["name", r"share (\%)", "time (s)"], ["rage", r"$90.0 \pm 1.2$", "2"], ["krum", "50.0", "2"]]
+    assert lines == [["name", r"share (\%)", "time (s)"], ["rage", r"90.0 $\pm$ 1.2", "2"], ["krum", "50.0", "2"]]
 
 
 def test_one_column_of_a_paper_has_what_matters_most() -> None:
@@ -127,3 +127,9 @@ def test_a_whole_report_is_a_folder_of_tables(tmp_path: Path) -> None:
     assert files
     for file in files:
         check(file.read_text(encoding="ascii"))
+
+
+def test_a_negative_value_with_half_of_its_interval_opens_no_formula_inside_a_formula() -> None:
+    found = latex_of(table(("rage", -0.9, 0.0123, 2.0), ("krum", None, 0.1, 2.0)), DOUBLE) or ""
+    assert [line[1] for line in cells_of(found)[1:]] == [r"$-$90.0 $\pm$ 1.2", r"-- $\pm$ 10.0"]
+    check(found)

@@ -52,3 +52,11 @@ def test_what_is_said_of_krum_is_what_it_computes() -> None:
     squared = torch.cdist(ROWS, ROWS)[4] ** 2
     assert float(found.scores[4]) == pytest.approx(float(squared.sort().values[1:3].sum()), rel=1e-9)
     assert NearestNeighborMixing(rule=Krum(num_byzantine=1))(ROWS).scores.shape == (5,)
+
+
+@pytest.mark.parametrize(
+    ("name", "quantity"),
+    [("rage", "standard deviations"), ("rfa", "distance"), ("krum", "squared distances"), ("my-rule", "")],
+)
+def test_what_a_score_counts_is_said_without_a_place_for_the_number(name: str, quantity: str) -> None:
+    assert meaning_of({"name": name}).quantity == quantity

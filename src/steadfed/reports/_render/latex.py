@@ -121,7 +121,7 @@ def _of_table(panel: Table, *, wide: bool) -> _Tabular:
     def cell(row: tuple[Value, ...], place: int) -> str:
         text = _cell(row[place], panel.columns[place].unit)
         half = row[place + 1] if place in halves else None
-        return text if half is None else rf"${text} \pm {_cell(half, panel.columns[place].unit)}$"
+        return text if half is None else rf"{text} $\pm$ {_cell(half, panel.columns[place].unit)}"
 
     return _Tabular(
         kinds="".join(_kind(panel.columns[place], [row[place] for row in rows]) for place in shown),

@@ -50,7 +50,7 @@ def round_table(record: RoundRecord, *, steps: int | None = None, rule: Any = No
         columns=(
             Column(title="client", name=True),
             Column(title="weight", unit=Unit.NUMBER, hint="1 is an equal share"),
-            Column(title="score", unit=Unit.NUMBER, hint=meaning.unit.replace("{} ", "")),
+            Column(title="score", unit=Unit.NUMBER, hint=meaning.quantity),
             Column(title="what"),
             Column(title="why"),
         ),

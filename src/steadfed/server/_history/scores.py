@@ -30,6 +30,11 @@ class ScoreMeaning:
     infinite: str = "it lay farther from the others than a number can say"
     """What no score says, of an update that can be used."""
 
+    @property
+    def quantity(self) -> str:
+        """What the number is of, without it: "distance", "standard deviations"; nothing where nobody knows."""
+        return self.unit.replace("{}", "").strip().removeprefix("score")
+
     def value(self, score: float) -> float:
         """Return what is told: in the unit, not as the rule computes it."""
         return math.sqrt(score) if self.squared and score >= 0.0 else score

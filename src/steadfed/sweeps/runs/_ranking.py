@@ -199,18 +199,12 @@ def _score(worst: Sequence[WorstCase], by_seed: Mapping[Label, float]) -> Estima
 def leaders(ranked: Sequence[ComparisonRank]) -> list[ComparisonRank]:
     """Return the best rule and those that cannot be told from it over as many settings; the oracle is none of them."""
     rules = [each for each in ranked if each.rule != ORACLE and each.score is not None]
-    return [each for each in rules if each is rules[0] or ties(rules[0], each)]
-
-
-def ties(best: ComparisonRank, other: ComparisonRank) -> bool:
-    """Tell whether two rules cannot be told apart: the interval of their differences, seed by seed, holds 0.
-
-    One seed has no interval: rules tie if they are equal there.
-    """
-    difference = sweep.paired_difference(best.by_seed, other.by_seed)
-    if difference is None or best.num_settings != other.num_settings:
-        return False
-    return difference.mean == 0.0 or (difference.half_width is not None and sweep.is_tie(difference))
+    return [
+        each
+        for each in rules
+        if each is rules[0]
+        or (each.num_settings == rules[0].num_settings and sweep.cannot_be_told_apart(rules[0].by_seed, each.by_seed))
+    ]
 
 
 def subject_of(results: Iterable[Result], chosen: str | None = None) -> str:

@@ -115,7 +115,7 @@
     });
     window.addEventListener("afterprint", () => closed.forEach((each) => (each.open = false)));
     const shown = () => { // an address may lead into what is folded
-      const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+      const target = location.hash && document.getElementById(location.hash.slice(1));
       const fold = target && target.closest("details.fold");
       if (fold) fold.open = true;
     };
