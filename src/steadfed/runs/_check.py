@@ -18,8 +18,6 @@ from steadfed.data import Dataset
 from steadfed.partitions import heterogeneity
 from steadfed.runs._code import code_named
 from steadfed.runs._few_sites import few_sites_promise, few_sites_warning
-
-
 from steadfed.server._promise import check_coverage
 from steadfed.server._site_weights import Sites
 from steadfed.simulation import RunConfig
