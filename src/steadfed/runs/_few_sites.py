@@ -15,6 +15,8 @@ _MANY = 10
 """The largest federation that was measured; in larger ones averages over sites do their work."""
 _LABELS = 8
 """From so many sites on RAGE gains on the mean under flipped labels by more than the seeds differ."""
+_ALIKE, _NOTHING = 2.0, 0.1
+"""Points by which seeds differ anyway: under flipped signs, and where RAGE and the mean agree."""
 _QUARTER = 4
 """RAGE's bound is good up to a share of one in so many."""
 
@@ -53,8 +55,8 @@ def few_sites_promise(rule: Aggregator, cohort: int) -> list[str]:
     """Return what a rule can do in a cohort of at most ten, what it cannot, and what it costs; nothing of others.
 
     >>> can, cannot, costs = few_sites_promise(Rage(num_byzantine=1), 6)
-    >>> cannot
-    'not told from honest sites: flipped labels, and updates near the others (up to 1.1 points below the mean)'
+    >>> cannot.partition(" (")[0]
+    'not told from honest sites: flipped labels, and updates near the others'
     >>> few_sites_promise(Rage(num_byzantine=1), 11)
     []
     """
@@ -80,15 +82,17 @@ def few_sites_warning(rule: Aggregator, cohort: int) -> str | None:
 
 def _removed(rule: Aggregator, known: int, found: _Figures) -> str:
     whose = "" if isinstance(rule, Rage) and rule.mode == "auto" else ", of RAGE as it is by default"
+    harm = "do less harm" if found.flipped[0] - found.flipped[1] > _ALIKE else "harm it about as they harm the mean"
     return (
         f"measured with one Byzantine site of {known}{whose}: updates far from the others are removed (digits: "
-        f"{found.far[0]:.0f} % where the mean ends at {found.far[1]:.0f}), and flipped signs do less harm "
+        f"{found.far[0]:.0f} % where the mean ends at {found.far[1]:.0f}), and flipped signs {harm} "
         f"({found.flipped[0]:.0f} % against {found.flipped[1]:.0f})"
     )
 
 
 def _not_told(known: int, found: _Figures) -> str:
-    near = f"updates near the others (up to {found.near:.1f} points below the mean)"
+    worse = f"up to {found.near:.1f} points below the mean, averaged over seeds"
+    near = f"updates near the others ({worse if found.near > _NOTHING else 'it does as the mean does'})"
     if known >= _LABELS:
         return f"not told from honest sites: {near}; flipped labels harm it 2 points less than the mean"
     return f"not told from honest sites: flipped labels, and {near}"
