@@ -448,7 +448,7 @@ def test_after_an_alarm_the_unit_and_the_rows_that_count_are_those_of_the_raised
     safest = min(found.path.states, key=lambda state: state.spread)
     unit = math.sqrt(safest.spread * found.num_byzantine / 50)
     assert found.anchor.reach == pytest.approx(unit)
-    by_few = accounted_for(rows, np.ones(50), safest.weights, found.num_byzantine)
+    by_few = accounted_for(rows, np.ones(50), safest.weights, int(found.num_byzantine))
     assert found.anchor.attributable == pytest.approx(by_few / unit)
     shift = float(np.linalg.norm(rows.mean(axis=0) - safest.weights @ rows / safest.weights.sum()))
     assert found.anchor.displacement == pytest.approx(shift / unit)
