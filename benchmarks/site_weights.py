@@ -1,10 +1,10 @@
 """Sites of very different size: what weighing them costs and gains, without attack and under an update times −1000.
 
-Run it with ``python -m benchmarks.site_weights``; it takes some seconds, and the table goes to README.md. Seven sites
+Run it with ``python -m benchmarks.site_weights``; it takes half a minute, and the tables go to README.md. Seven sites
 with 190 to 17,834 samples, as hospitals have them (the largest holds 51.7 %), and the same with the largest at 43 %.
-The target is the weighted mean of the honest rows: of all of them without attack. Rows are a common direction of
-length 1, a direction of the site's own with length 0.7, and the noise of an average over its samples. Errors are
-relative to the length of the target, means over seeds; "refuses" where a rule promises nothing and says so.
+The target is the weighted mean of the honest rows: of all of them without attack. Rows are a common direction of length
+1, a direction of the site's own with length 0.7, and the noise of an average over its samples. Errors are relative to
+the length of the target, means over seeds; "refuses" where a rule promises nothing and says so.
 """
 
 from __future__ import annotations

@@ -214,7 +214,7 @@ def test_there_is_one_weight_for_each_row_and_one_bound() -> None:
         ParameterError, match="give exactly one of byzantine_fraction, num_byzantine and byzantine_weig"
     ):
         Rage()
-    with pytest.raises(ParameterError, match="got num_byzantine and byzantine_weight"):
+    with pytest.raises(ParameterError, match="got both num_byzantine and byzantine_weight"):
         Rage(num_byzantine=1, byzantine_weight=0.1)
 
 

@@ -47,6 +47,7 @@ TARGETS: tuple[Target, ...] = (
     *_of("aggregators/_rage", "filtering", "linalg/test_spectrum.py aggregators/test_rage.py"),
     *_of("aggregators/_rage", "saddle simplex", "aggregators/test_saddle.py aggregators/test_solved.py"),
     *_of("aggregators/_rage", "second_key", "aggregators/test_second_key.py"),
+    *_of("aggregators/_rage", "weighing", "aggregators/test_weighing.py"),
     # linear algebra
     *_of("_linalg", "blocks columns", "linalg/test_columns.py linalg/test_mixtures.py linalg/test_gram.py"),
     *_of("_linalg", "sources", "linalg/test_columns.py linalg/test_gram.py"),
@@ -74,13 +75,14 @@ TARGETS: tuple[Target, ...] = (
     *_of("server", "_buffers", "server/test_buffers.py"),
     *_of("server", "_decision", "server/test_decision.py"),
     *_of("server", "_round _step", "server/test_round.py"),
+    *_of("server", "_site_weights _promise", "server/test_site_weights.py"),
     *_of("server", "_state", "server/test_state.py"),
     *_of("flower/_replies", "matrix", MATRIX),
     # what clients reply
     *_of("flower/_replies", "validator npy", REPLIES),
     *_of("states", "_layout _arrays", f"states/test_layout.py states/test_aggregate.py {REPLIES}"),
     *_of("states", "_validator _matrix _faults", f"states {REPLIES} flower/replies/test_matrix.py"),
-    *_of("states", "_tensors _round _result _aggregate _site_weights", "states"),
+    *_of("states", "_tensors _round _result _aggregate", "states"),
     *_of("states", "_layers", "states/test_layers.py"),
     *_of("flower", "_npy", f"{REPLIES} flower/test_npy.py"),
     *_of("flower/_replies", "matcher", "flower/replies/test_matcher.py flower/replies/test_matrix.py"),

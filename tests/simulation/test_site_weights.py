@@ -29,7 +29,7 @@ def test_the_mean_by_sizes_is_that_of_all_points() -> None:
     what = config(**WEIGHED, rule=Mean(), batch_size="full", local_steps=1, rounds=1, dtype="float64")
     states, (record,) = played(what)
     sizes = UNEVEN.split(classes(), what.seed).sizes
-    assert record.weights == pytest.approx(tuple(sizes[[int(client) for client in record.received]] / sizes.sum()))
+    assert record.weights == pytest.approx(tuple(sizes[np.array(record.received)] / sizes.sum()))
     one = config(
         partition=UNEVEN.__class__(num_clients=1, alpha=1.0),
         cohort_size=1,

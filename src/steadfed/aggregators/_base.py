@@ -217,7 +217,7 @@ class LooselyBoundedAggregator(Aggregator, ABC):
     @model_validator(mode="after")
     def _at_most_one_bound(self) -> LooselyBoundedAggregator:
         if len(told := self._told()) > 1:
-            got = "both" if len(told) == len(self.bounds) == 2 else joined(told)
+            got = "both" if len(told) == len(self.bounds) else f"{'both ' if len(told) == 2 else ''}{joined(told)}"
             raise ValueError(f"give one of {joined(self.bounds)}, got {got}: {self._allowed()}")
         return self
 

@@ -41,7 +41,7 @@ _NUMBERS = frozenset(
     {
         *("num_rows", "num_byzantine", "sigma0", "smallest_sigma0", "largest_sigma0", "spread", "weight_removed"),
         *("error_bound", "unconditional_bound", "worst_case", "failure_probability", "displacement", "attributable"),
-        *("share", "needed", "row_rounding", "update_rounding", "probe_scatter"),
+        *("share", "needed", "row_rounding", "update_rounding", "probe_scatter", "weight", "byzantine_weight"),
     }
 )
 """What readers of evidence count on to be numbers, or None."""
