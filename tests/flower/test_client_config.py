@@ -53,6 +53,8 @@ ABSURD: dict[str, tuple[Any, ...]] = {
     "coordinates_seed": (-1, 1.5, True, "7"),
     "signing_key": (3, 1.5, [], b"key", ""),
     "tampering": (3, "omniscient"),
+    "site_weights": (3, "sizes", {"a": 0.0}, {"a": NAN}, {}),
+    "max_share": (0.0, -1.0, 1.5, NAN, True, "half"),
 }
 CASES = [(name, value) for name, values in ABSURD.items() for value in values]
 
@@ -74,7 +76,7 @@ def test_every_keyword_is_among_the_absurd_ones() -> None:
     assert keywords == set(ABSURD)
 
 
-@pytest.mark.parametrize("rule", [3, None, "rage", Mean, lambda rows: rows])
+@pytest.mark.parametrize("rule", [3, None, b"rage", object()])
 def test_a_rule_must_be_one(rule: Any) -> None:
     with pytest.raises(ParameterError, match="must be an Aggregator"):
         RobustStrategy(rule)

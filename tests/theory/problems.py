@@ -10,16 +10,19 @@ import pytest
 from benchmarks.theory.cases import Case
 from numpy.typing import NDArray
 
-from steadfed.attacks import ATTACKS
+from steadfed.attacks import ATTACKS, DataAttack, DistributedTrigger, ModelAttack, PixelTrigger
 
 Vector = NDArray[np.float64]
 Mode = Literal["auto", "known", "exact"]
 
-LABELS = ("class-flip", "label-flip", "label-noise")
-"""Attacks that change labels."""
+LABELS = tuple(name for name in ATTACKS if issubclass(ATTACKS[name], DataAttack))
+"""Attacks on data, which want classes."""
+IMAGES = tuple(name for name in ATTACKS if issubclass(ATTACKS[name], PixelTrigger | DistributedTrigger))
+"""Those of them that want images."""
 SEARCHING = ("anchor-poisoning", "below-guard", "below-threshold", "decoys", "hill-climb", "optimal")
 """Attacks that try many rows against the rule, or a filter, in every round."""
-EVERY_ATTACK = tuple(ATTACKS)
+EVERY_ATTACK = tuple(name for name in ATTACKS if name not in IMAGES and not issubclass(ATTACKS[name], ModelAttack))
+"""On points that are no images; those on models take another inside, and send what any other may."""
 LOCAL_STEPS = (1, 5, 20)
 ROUNDING = 1e-9
 """Relative; runs are in double precision."""

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from benchmarks.theory.cases import Case
 from hypothesis import given, strategies as st
-from tests.theory.problems import CASES, LABELS, QUADRATIC, SEARCHING, Mode, assert_below, mean_and_error
+from tests.theory.problems import CASES, EVERY_ATTACK, LABELS, QUADRATIC, SEARCHING, Mode, assert_below, mean_and_error
 from tests.theory.test_nonconvex import Hills, heights
 
 from steadfed._core.coordinates import coordinates_of, seed_of_round
@@ -25,7 +25,7 @@ from steadfed.theory._statements import expected, shared
 STANDARD_ERRORS = 3.0
 STEPS: dict[str, Any] = {"lr": 0.2, "local_steps": 3, "smoothness": 2.0, "strong_convexity": 0.4}
 REMEMBERING = tuple(name for name in ATTACKS if "warm_up" in ATTACKS[name].model_fields and ATTACKS[name] is not Mimic)
-ATTACKED = tuple(name for name in ATTACKS if name not in {*LABELS, *SEARCHING, *REMEMBERING})
+ATTACKED = tuple(name for name in EVERY_ATTACK if name not in {*LABELS, *SEARCHING, *REMEMBERING})
 
 
 def test_the_projection_has_the_moments_that_the_proof_uses() -> None:

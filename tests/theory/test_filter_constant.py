@@ -11,11 +11,10 @@ from dataclasses import replace
 
 import pytest
 from benchmarks.theory.cases import Case
-from tests.theory.problems import LABELS, QUADRATIC, SEARCHING, Mode
+from tests.theory.problems import EVERY_ATTACK, LABELS, QUADRATIC, SEARCHING, Mode
 
 from steadfed.aggregators import Mean
 from steadfed.aggregators._rage.constants import filter_constant
-from steadfed.attacks import ATTACKS
 from steadfed.simulation import Evaluation, Federation
 
 CASE = replace(QUADRATIC, local_steps=2, rounds=3)
@@ -38,7 +37,7 @@ def shares(case: Case) -> Iterator[float]:
 
 @pytest.mark.parametrize("mode", ["auto", "known", "exact"])
 def test_the_error_of_every_round_is_below_the_constant(mode: Mode) -> None:
-    for attack in sorted(ATTACKS.keys() - {*LABELS, *SEARCHING}):
+    for attack in sorted({*EVERY_ATTACK} - {*LABELS, *SEARCHING}):
         assert max(shares(replace(CASE, mode=mode, attack=attack))) <= 1.0, attack
 
 

@@ -11,6 +11,7 @@ from scipy.stats import binom
 from tests.theory.problems import (
     CASES,
     EVERY_ATTACK,
+    LABELS,
     LOCAL_STEPS,
     QUADRATIC,
     SEARCHING,
@@ -58,7 +59,7 @@ def test_runs_stay_below_the_bounds_over_many_seeds(kind: str, attack: str, step
 
 @pytest.mark.parametrize("attack", EVERY_ATTACK)
 def test_no_attack_takes_the_mean_above_the_bound(attack: str) -> None:
-    kind = "logistic" if attack in {"class-flip", "label-flip", "label-noise"} else "quadratic"
+    kind = "logistic" if attack in LABELS else "quadratic"
     check(with_batches(CASES[kind], attack=attack, rounds=3 if attack in SEARCHING else 8), 3)
 
 

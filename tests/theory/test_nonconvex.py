@@ -10,7 +10,7 @@ import pytest
 import torch
 from benchmarks.theory.cases import LOOK_AT_NOTHING, NAMED
 from benchmarks.theory.engine import written_federation
-from tests.theory.problems import LABELS, LOCAL_STEPS, SEARCHING, Vector, assert_below, mean_and_error
+from tests.theory.problems import EVERY_ATTACK, LABELS, LOCAL_STEPS, SEARCHING, Vector, assert_below, mean_and_error
 from torch import Tensor, nn
 
 from steadfed.aggregators import Aggregator, Mean, Rage
@@ -172,7 +172,7 @@ class Hills:
 
 @pytest.mark.parametrize("steps", LOCAL_STEPS)
 def test_no_attack_takes_the_mean_gradient_above_the_bound_with_full_batches(steps: int) -> None:
-    for attack in ATTACKS:
+    for attack in EVERY_ATTACK:
         if attack in {*LABELS, *SEARCHING}:
             continue
         case = Hills(attack=attack, local_steps=steps, rounds=6)
