@@ -143,7 +143,19 @@ def test_forged_rows_come_first_and_the_rule_is_not_told_how_many(monkeypatch: p
     with listening(monkeypatch) as heard:
         _, records = played(config(attack=Zero(), byzantine=FractionMembers(fraction=0.5), rounds=4))
     known = set(ServerView.__dataclass_fields__)
-    told = {"round", "clients", "cohort_size", "sampled", "model", "trusted_row", "trusted_loss", "memory", "secret"}
+    told = {
+        "round",
+        "clients",
+        "cohort_size",
+        "weights",
+        "cohort_weight",
+        "sampled",
+        "model",
+        "trusted_row",
+        "trusted_loss",
+        "memory",
+        "secret",
+    }
     assert known == told
     for (rows, view), record in zip(heard, records, strict=True):
         forged = (rows == 0.0).all(dim=1)
