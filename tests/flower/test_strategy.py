@@ -367,7 +367,7 @@ def test_sites_weigh_what_the_operator_says_and_the_record_says_so() -> None:
         ({"site_weights": WEIGHTS}, "nobody has one: give nodes="),
         (
             {"nodes": ROSTER, "site_weights": {**WEIGHTS, "site 101": 0}},
-            "the site weight of 'site 101' must be a finite",
+            "site_weights of 'site 101' must be a finite",
         ),
         ({"nodes": ROSTER, "site_weights": dict([*WEIGHTS.items()][1:])}, "has no site weight"),
         ({"nodes": ROSTER, "site_weights": {**WEIGHTS, "Aahcen": 1}}, "holds 'Aahcen', which is no name in nodes"),

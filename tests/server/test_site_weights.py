@@ -41,7 +41,7 @@ def test_a_cap_is_of_those_who_are_asked() -> None:
 @pytest.mark.parametrize(
     ("weights", "share", "words"),
     [
-        ({"a": 1.0, "b": -2}, None, "the site weight of 'b' must be a finite number above 0, got -2"),
+        ({"a": 1.0, "b": -2}, None, "site_weights of 'b' must be a finite number above 0, got -2"),
         ({}, None, "at least one site"),
         ({"a": 1.0, "b": 1e10}, None, "by a factor of 1e"),
         ({"a": 1.0, "b": 2.0}, 0.4, "a share from 0.5 .of 2 sites one has that at least. to 1, got 0.4"),

@@ -101,7 +101,6 @@ def test_rounds_and_total_steps_together_are_refused() -> None:
         (RunConfig, "adversary_knows", ("everything",), "'own', 'honest' or 'rule'"),
         (RunConfig, "checkpoint_every", 0, "greater than or equal to 1"),
         (RunConfig, "rule", 3, "instance of Aggregator"),
-        (RunConfig, "rule", "krum", "exactly one of byzantine_fraction and num_byzantine"),
         (ClientOptions, "momentum", 1.0, "less than 1"),
         (ClientOptions, "erasure_rate", -0.1, "greater than or equal to 0"),
         (ClientOptions, "clip", 0.0, "greater than 0"),

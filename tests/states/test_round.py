@@ -133,8 +133,8 @@ def test_what_the_rule_remembers_is_kept_through_a_round_without_replies() -> No
 @pytest.mark.parametrize(
     ("weights", "words"),
     [
-        ([1.0, 2.0], "site_weights must be a number for each name of a client, got list"),
-        (dict.fromkeys(NAMES, 0.0), "the site weight of 'site-0' must be a finite number above 0, got 0.0"),
+        ([1.0, 2.0], "site_weights must be a number for each name of a client, got [1.0, 2.0]"),
+        (dict.fromkeys(NAMES, 0.0), "site_weights of 'site-0' must be a finite number above 0, got 0.0"),
         (dict.fromkeys(NAMES, float("inf")), "finite number above 0, got inf"),
         (dict.fromkeys(NAMES, True), "finite number above 0, got True"),
         ({"site-O": 3.0, **dict.fromkeys(NAMES[1:], 1)}, "'site-0' has no site weight, did you mean 'site-O'"),

@@ -38,13 +38,10 @@ class Sites:
             ParameterError: weights are not positive finite numbers by name, or a share is none that all can keep to.
         """
         if not isinstance(weights, Mapping):
-            kind = type(weights).__name__
-            raise ParameterError(f"site_weights must be a number for each name of a client, got {kind}")
+            raise ParameterError(f"site_weights must be a number for each name of a client, got {shown(weights)}")
         for client, weight in weights.items():
             if not _is_positive(weight):
-                raise ParameterError(
-                    f"the site weight of {client!r} must be a finite number above 0, got {shown(weight)}"
-                )
+                raise ParameterError(f"site_weights of {client!r} must be a finite number above 0, got {shown(weight)}")
         if not weights:
             raise ParameterError("site_weights must name at least one site, got {}")
         least = 1.0 / len(weights)
