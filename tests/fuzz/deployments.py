@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -125,10 +126,10 @@ def _answers() -> list[bytes]:
 
 
 def _waiting() -> list[bytes]:
-    from steadfed.server._waiting import Waiting
+    from steadfed.server._waiting import Note, Waiting
 
     erfurt = Waiting(round=3, asked=6, replied=4, missing=("Erfurt", 7), seconds_left=31.5, what="evaluation")
-    text = json.dumps(erfurt.model_dump())
+    text = json.dumps(Note(waiting=erfurt, at=time.monotonic()).model_dump())
     return [text.encode(), text.replace("31.5", "1e999").encode(), b"[" * 3000, b'{"self": 1}']
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
+import json
+import time
 from pathlib import Path
 
 import pytest
 
-from steadfed.server._waiting import WAITING, Waiting, forget_waiting, read_waiting, write_waiting
+from steadfed.server._waiting import WAITING, Note, Waiting, forget_waiting, read_waiting, write_waiting
 
 ERFURT = Waiting(round=3, asked=6, replied=4, missing=("Erfurt", 7), seconds_left=31.4)
 
@@ -36,9 +37,9 @@ def test_a_place_that_cannot_be_written_stops_nobody(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_server_app_left_behind_says_nothing(tmp_path: Path) -> None:
-    write_waiting(tmp_path, ERFURT)
-    os.utime(tmp_path / WAITING, (0, 0))
-    assert read_waiting(tmp_path) is None
+    for at in (time.monotonic() - 61.0, time.monotonic() + 3600.0):  # the machine was started anew since
+        (tmp_path / WAITING).write_text(json.dumps(Note(waiting=ERFURT, at=at).model_dump()), encoding="utf-8")
+        assert read_waiting(tmp_path) is None
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"\xff", b"{", b"3", b'{"round": 0}', b"[" * 5000, b'{"self": 1}'])

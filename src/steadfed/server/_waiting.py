@@ -61,10 +61,20 @@ class Waiting(ValueObject):
         return f"{head}{self.replied:,} of {self.asked:,} replied, waiting for {whom}{left}"
 
 
+@final
+class Note(ValueObject):
+    """What the file holds."""
+
+    waiting: Waiting
+    at: float
+    """When it was written, by the clock that nobody sets and all processes of a machine share."""
+
+
 def write_waiting(folder: Path, waiting: Waiting) -> None:
     """Write the file anew; one that cannot be written is not missed: a full disk is told of where it matters."""
+    note = Note(waiting=waiting, at=time.monotonic())
     with suppress(OSError):
-        replace_file(folder / WAITING, json.dumps(waiting.model_dump()).encode())
+        replace_file(folder / WAITING, json.dumps(note.model_dump()).encode())
 
 
 def forget_waiting(folder: Path) -> None:
@@ -75,11 +85,10 @@ def forget_waiting(folder: Path) -> None:
 
 def read_waiting(folder: Path) -> Waiting | None:
     """Return whom the round waits for; None if it waits for nobody, or nobody has said so for a while."""
-    path = folder / WAITING
     try:
-        if time.time() - path.lstat().st_mtime > _OLDEST:
-            return None
-        text = small_text(path)
-        return None if text is None else Waiting.model_validate(parse_json(text))
+        text = small_text(folder / WAITING)
+        note = None if text is None else Note.model_validate(parse_json(text))
     except (OSError, ParameterError, TypeError, ValueError):
         return None
+    fresh = note is not None and 0.0 <= time.monotonic() - note.at <= _OLDEST
+    return note.waiting if note is not None and fresh else None
