@@ -341,8 +341,12 @@ def test_the_process_grows_by_little_more_than_the_matrix() -> None:
     if not os.access(reset, os.W_OK):
         pytest.skip("the peak of a process cannot be reset here")
     dim, nodes = 2_000_000, tuple(range(101, 121))
-    strategy = RageStrategy(num_malicious_nodes=2, lr=LR)
-    messages = pushed(strategy, silent_grid(nodes), large(dim))
+    strategies = [RageStrategy(num_malicious_nodes=2, lr=LR) for _ in range(2)]
+    few, messages = (
+        pushed(each, silent_grid(nodes), large(n)) for each, n in zip(strategies, (1000, dim), strict=True)
+    )
+    strategies[0].aggregate_train(1, streamed(few, 1000))  # what is imported when it is first used is no part of it
+    strategy = strategies[1]
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
     reset.write_text("5", encoding="ascii")
