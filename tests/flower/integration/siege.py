@@ -64,7 +64,8 @@ def besieged(
                 root_certificates=folder.certificates.authority.read_bytes(),
                 neighbours=[int(node.node_id or 0) for node in neighbours],
             ) as node:
-                statuses += node.play(drill, rounds=ROUNDS if stays else 1)
+                # one that answers too late is asked once less
+                statuses += node.play(drill, rounds=ROUNDS if stays else 1, patience=ROUNDS * STAYING)
             _wait_for_round(play, len(statuses), over)
         return statuses
 

@@ -147,8 +147,18 @@ class Stage:
     def faulty(self) -> None:
         """Play what breaks processes, one after another."""
         with LocalDeployment.up(self.folder / "faulty", nodes=4, timeout=PATIENCE) as federation:
-            for name, play in FAULTS.items():
-                self.tell(name, lambda play=play: play(federation, self.folder))  # type: ignore[misc]
+            self._one_after_another(federation, FAULTS)
+
+    def joined(self) -> None:
+        """Let others join in mid-run: a second server app, nodes with new keys. All nodes have to be idle for that."""
+        with LocalDeployment.up(self.folder / "joined", nodes=4, timeout=PATIENCE) as federation:
+            self._one_after_another(federation, JOINING)
+
+    def _one_after_another(
+        self, federation: LocalDeployment, plays: Mapping[str, Callable[[LocalDeployment, Path], Facts]]
+    ) -> None:
+        for name, play in plays.items():
+            self.tell(name, lambda play=play: play(federation, self.folder))  # type: ignore[misc]
 
     def sieged(self) -> None:
         """Play what a node does to the SuperLink itself, one attack after another."""
@@ -278,13 +288,16 @@ def _not_begun() -> Facts:
 FAULTS: Mapping[str, Callable[[LocalDeployment, Path], Facts]] = {
     "disturbed": disturbed,
     "losses": losses,
-    "stalled": stalled,
+    "stalled": stalled,  # the last, for its node sleeps on
+}
+JOINING: Mapping[str, Callable[[LocalDeployment, Path], Facts]] = {
     "doubled": doubled,
     "sybils": sybils,  # the last, for it leaves nodes behind
 }
 PLAYS: Mapping[str, tuple[str, ...]] = {
     "quiet": (*("drills-0", "digits", "evaluated", "calm", "sign-flip", "scaling", "nan", "strangers"),),
     "faulty": tuple(FAULTS),
+    "joined": tuple(JOINING),
     "sieged": tuple(siege.SIEGES),
     "proxied": tuple(siege.PROXIED),
     "full": tuple(f"rest-{part}" for part in range(len(drills.REST))),
@@ -293,12 +306,13 @@ PLAYS: Mapping[str, tuple[str, ...]] = {
 FEDERATIONS: Mapping[str, Callable[[Stage], None]] = {
     "quiet": Stage.quiet,
     "faulty": Stage.faulty,
+    "joined": Stage.joined,
     "sieged": Stage.sieged,
     "proxied": Stage.proxied,
     "full": Stage.full,
 }
 STAGES: Mapping[str, tuple[str, ...]] = {
-    "usual": ("quiet", "faulty"),
+    "usual": ("quiet", "faulty", "joined"),
     "siege": ("sieged",),
     "proxy": ("proxied",),
     "slow": ("full",),
